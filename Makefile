@@ -1,0 +1,83 @@
+# Every target sets up what it needs: an environment in .venv, from lock files with hashes.
+# `make demo` and `make test` work on a machine with nothing but Python 3.11 or newer.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet install
+BENCH_VENV := .venv-bench
+OUT ?= runs/demo
+LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+# What an activated environment or the user's shell may have set must not reach ours.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+find_python = $(firstword $(foreach p,$(PYTHON) python3 python3.13 python3.12 python3.11 python,\
+	$(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
+
+.PHONY: help
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+$(VENV)/core: requirements/core.txt pyproject.toml
+	@test -n "$(find_python)" || { echo "No Python 3.11 or newer found; name one: make PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $$($(find_python) --version) ..."
+	@test -x $(BIN)/python || $(find_python) -m venv $(VENV)
+	@$(PIP) --require-hashes --requirement requirements/core.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev: requirements/dev.txt $(VENV)/core
+	@echo "Adding the development tools ..."
+	@$(PIP) --require-hashes --requirement requirements/dev.txt
+	@touch $@
+
+$(BENCH_VENV)/ready: benchmarks/peers.txt pyproject.toml
+	@echo "Setting up $(BENCH_VENV) with the peers ..."
+	@test -x $(BENCH_VENV)/bin/python || $(find_python) -m venv $(BENCH_VENV)
+	@$(subst $(BIN),$(BENCH_VENV)/bin,$(PIP)) --require-hashes --requirement benchmarks/peers.txt
+	@$(subst $(BIN),$(BENCH_VENV)/bin,$(PIP)) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: demo
+demo: $(VENV)/core ## Run DriftSurf on a built-in drifting stream and write a report page
+	@$(BIN)/driftsurf run mixed --out $(OUT) --overwrite
+
+.PHONY: test
+test: check ## Run all checks and tests
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q tests/test_kernels.py --cov --cov-append --cov-report=
+	$(BIN)/python -m coverage report --fail-under=95
+
+.PHONY: check
+check: $(VENV)/dev ## Format, lint, types and layers, without the tests
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(VENV)/dev ## Format the code and mend what can be mended
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+.PHONY: bench
+bench: $(BENCH_VENV)/ready ## Measure speed beside C and the peers
+	$(BENCH_VENV)/bin/python -m benchmarks
+
+.PHONY: lock
+lock: ## Renew the lock files (needs uv)
+	$(LOCK) pyproject.toml --group build --output-file requirements/core.txt
+	$(LOCK) pyproject.toml --group build --group dev --constraint requirements/core.txt --output-file requirements/dev.txt
+	$(LOCK) benchmarks/peers.in --output-file benchmarks/peers.txt
+
+.PHONY: clean
+clean: ## Remove the environments and everything made
+	rm -rf $(VENV) $(BENCH_VENV) runs build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,49 @@
+"""Adaptive learning from data streams under concept drift.
+
+>>> from driftsurf import DriftSurfClassifier
+>>> model = DriftSurfClassifier(random_state=0)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from driftsurf.errors import DriftsurfError
+    from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, paper
+    from driftsurf.evaluation.prequential import prequential
+    from driftsurf.evaluation.trace import Trace
+
+__all__ = [
+    "AwareClassifier",
+    "DriftSurfClassifier",
+    "DriftsurfError",
+    "Trace",
+    "__version__",
+    "paper",
+    "prequential",
+]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AwareClassifier": "driftsurf.estimators",
+    "DriftSurfClassifier": "driftsurf.estimators",
+    "DriftsurfError": "driftsurf.errors",
+    "Trace": "driftsurf.evaluation",
+    "paper": "driftsurf.estimators",
+    "prequential": "driftsurf.evaluation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for, so that ``import driftsurf`` stays light."""
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'driftsurf' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,158 @@
+"""The command line: one command a function; what is heavy is imported when a command needs it."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+
+from driftsurf import __version__
+from driftsurf.errors import DriftsurfError
+
+__all__ = ["main"]
+
+
+class _Group(click.Group):
+    """Shows our own errors as one line, not as a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DriftsurfError as error:
+            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(130)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="driftsurf")
+def main() -> None:
+    """Learning that stays right while the world changes."""
+    warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {message}", err=True)
+
+
+@main.command()
+def streams() -> None:
+    """List the streams that can be run."""
+    from rich.table import Table
+
+    from driftsurf.report.terminal import console
+    from driftsurf.streams.catalogue import CATALOGUE
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, justify in (
+        ("name", "left"),
+        ("rows", "right"),
+        ("columns", "right"),
+        ("what it is", "left"),
+    ):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    for entry in CATALOGUE.values():
+        stream = entry.make()
+        table.add_row(entry.name, f"{stream.n_rows:,}", str(stream.n_features), entry.description)
+    console().print(table)
+
+
+def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
+    if value is None or value == "auto":
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor 'auto'") from None
+
+
+@main.command()
+@click.argument("stream")
+@click.option("--rows", type=click.IntRange(min=1), help="Length of the stream.  [default: as in the paper]")
+@click.option("--batch-size", type=click.IntRange(min=1), help="Rows in a time step.  [default: rows / 100]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Fixes every random draw.")
+@click.option("--stream-seed", type=click.IntRange(min=0), help="Seed of the stream.  [default: as in the paper]")
+@click.option(
+    "--threshold",
+    type=float,
+    default=0.1,
+    show_default=True,
+    help="Rise of the risk that is a sign of drift.",
+)
+@click.option("--stable-threshold", type=float, help="The same against the stable model.  [default: threshold / 2]")
+@click.option(
+    "--reactive-length",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="Steps in a reactive state.",
+)
+@click.option("--greedy/--no-greedy", default=True, help="Let the better model predict inside a reactive state.")
+@click.option(
+    "--variant",
+    type=click.Choice(["algorithm-1", "authors"]),
+    default="algorithm-1",
+    show_default=True,
+    help="Algorithm 1 of the paper, or the authors' published code.",
+)
+@click.option("--step-size", callback=_step_size, help="A number or 'auto'.  [default: the paper's for this stream]")
+@click.option("--l2", type=float, help="L2 regularisation.  [default: the paper's for this stream]")
+@click.option("--steps-per-row", type=float, default=2.0, show_default=True, help="Gradient steps for each new row.")
+@click.option("--out", type=click.Path(path_type=Path), help="The run folder.  [default: a new one below runs/]")
+@click.option("--overwrite", is_flag=True, help="Replace an existing run folder.")
+@click.option("--quiet", is_flag=True, help="Print only the result.")
+def run(
+    stream: str,
+    rows: int | None,
+    batch_size: int | None,
+    seed: int,
+    stream_seed: int | None,
+    step_size: Any,
+    l2: float | None,
+    steps_per_row: float,
+    out: Path | None,
+    overwrite: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Run DriftSurf over a STREAM, beside an oracle that is told of the drifts.
+
+    Shows each transition as it happens, ends with a table, and writes a run folder with trace.csv,
+    journal.jsonl, timings.json and report.html.
+    """
+    from driftsurf.evaluation import prequential
+    from driftsurf.experiments import paper
+    from driftsurf.learners import LogisticRegression
+    from driftsurf.report import page, terminal
+    from driftsurf.runtime import files
+    from driftsurf.streams import catalogue
+
+    entry = catalogue.get(stream)
+    asked = {"seed": stream_seed, "n_rows": rows}
+    source = entry.make(**{name: value for name, value in asked.items() if value is not None})
+    size = max(1, source.n_rows // paper.BATCHES) if batch_size is None else batch_size
+    setting = paper.SETTINGS[stream]
+    learner = LogisticRegression(
+        step_size=setting.step_size if step_size is None else step_size,
+        l2=setting.l2 if l2 is None else l2,
+        steps_per_row=steps_per_row,
+        start="uniform",
+    )
+    models = {
+        terminal.MODEL: paper.driftsurf_session(learner, seed=seed, **options),
+        terminal.ORACLE: paper.aware_session(learner, source.drift_steps(size), seed=seed),
+    }
+    paper.warm_up(learner, source.n_features)
+    folder = files.make_run_folder(
+        files.next_run_folder(Path("runs"), stream) if out is None else out, overwrite=overwrite
+    )
+    with (
+        files.JournalWriter(folder / "journal.jsonl") as sink,
+        terminal.Progress(source, size, quiet=quiet) as progress,
+    ):
+        models[terminal.MODEL].journal.sink = sink
+        trace = prequential(source, models, batch_size=size, on_step=progress)
+    trace.save(folder / "trace.csv")
+    files.write_text(folder / "timings.json", terminal.timings(trace))
+    report = page.render(trace, progress.decisions, model=terminal.MODEL, oracle=terminal.ORACLE)
+    files.write_text(folder / "report.html", report)
+    terminal.print_result(trace, folder)

@@ -1,0 +1,71 @@
+"""Every exception and warning of the package. Each message gives the value, the choices and the remedy."""
+
+from __future__ import annotations
+
+__all__ = [
+    "CapabilityError",
+    "DivergenceError",
+    "DriftsurfError",
+    "InputError",
+    "LabelError",
+    "NonFiniteError",
+    "OptionError",
+    "RunFolderError",
+    "SchemaError",
+    "ShapeError",
+    "SmallBatchWarning",
+    "StateError",
+    "ValueTypeError",
+]
+
+
+class DriftsurfError(Exception):
+    """Base class of all errors raised on purpose by this package."""
+
+
+class OptionError(DriftsurfError, ValueError):
+    """A parameter has a value that cannot be used."""
+
+
+class InputError(DriftsurfError, ValueError):
+    """Data that may not enter. Nothing has changed when this is raised."""
+
+
+class ShapeError(InputError):
+    """Wrong number of dimensions, rows or columns."""
+
+
+class NonFiniteError(InputError):
+    """NaN or infinity in the data."""
+
+
+class ValueTypeError(InputError, TypeError):
+    """A column or array whose values are not numbers."""
+
+
+class LabelError(InputError):
+    """A label outside the known classes, or labels of the wrong kind."""
+
+
+class SchemaError(InputError):
+    """Column names that differ from those of the first batch."""
+
+
+class CapabilityError(DriftsurfError, ValueError):
+    """A part was asked for something that it says it cannot do."""
+
+
+class DivergenceError(DriftsurfError, ArithmeticError):
+    """An update gave weights that are not finite. The update has been taken back."""
+
+
+class StateError(DriftsurfError, ValueError):
+    """Bytes that are not a saved state, or not this object's state."""
+
+
+class RunFolderError(DriftsurfError, OSError):
+    """A run folder that exists already, or cannot be read."""
+
+
+class SmallBatchWarning(UserWarning):
+    """Time steps of so few rows that a risk over one of them says little."""

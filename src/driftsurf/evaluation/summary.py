@@ -1,0 +1,72 @@
+"""A run in a few numbers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from driftsurf.evaluation import metrics
+from driftsurf.evaluation.trace import Trace
+
+__all__ = ["Summary", "summarise"]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a person wants to know of one model of a trace; None where it does not apply."""
+
+    model: str
+    mean_error: float
+    log_loss: float
+    kappa: float
+    kappa_temporal: float
+    drift_steps: tuple[int, ...]
+    recovery_by_training: tuple[int | None, ...]
+    recovery_by_error: tuple[int | None, ...] | None
+    """Against the oracle of the trace, if it has one."""
+    reactions: int
+    false_reactions: int
+    switches: int
+    share_reactive: float
+    gradients: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def summarise(trace: Trace, model: str, oracle: str | None = None) -> Summary:
+    """Work out the metrics of one model; ``oracle`` names the model to recover to.
+
+    Drifts that last the whole stream have no moment to recover from and are left out of the recovery
+    times, though reactions to them are not false.
+    """
+    run = trace.of(model)
+    first_row, error = run["first_row"], run["error"]
+    total = int(first_row[-1] + run["rows"][-1])
+    bounded = [drift for drift in trace.drifts if drift.end < total]
+    by_error = None
+    if oracle is not None:
+        by_error = tuple(metrics.recovery_by_error(first_row, error, trace.of(oracle)["error"], bounded))
+    true = np.array([run[f"true:{label}"].sum() for label in trace.labels])
+    predicted = np.array([run[f"predicted:{label}"].sum() for label in trace.labels])
+    errors = int(run["errors"].sum())
+    return Summary(
+        model=model,
+        mean_error=metrics.mean_error(error),
+        log_loss=float(np.nanmean(run["log_loss"])) if not np.isnan(run["log_loss"]).all() else float("nan"),
+        kappa=metrics.kappa(int(true.sum()) - errors, true, predicted),
+        kappa_temporal=metrics.kappa_temporal(errors, int(run["persistence_errors"].sum())),
+        drift_steps=tuple(drift.start // trace.batch_size for drift in bounded),
+        recovery_by_training=tuple(metrics.recovery_by_training(first_row, run["trained_from"], bounded)),
+        recovery_by_error=by_error,
+        reactions=len(metrics.reactions(run["transition"])),
+        false_reactions=metrics.false_reactions(
+            first_row, run["rows"], run["trained_from"], run["transition"], trace.drifts
+        ),
+        switches=sum("switched" in kinds.split("+") for kinds in run["transition"]),
+        share_reactive=metrics.share_reactive(run["state"]),
+        gradients=int(run["gradients"].sum()),
+    )

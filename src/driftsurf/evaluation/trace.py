@@ -1,0 +1,154 @@
+"""The trace of an evaluation: one row for each step and model, in a plain CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.errors import InputError, OptionError
+from driftsurf.runtime import files
+from driftsurf.streams.base import Drift
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Trace"]
+
+COLUMNS: dict[str, type] = {
+    "step": int,
+    "model": str,
+    "first_row": int,
+    "rows": int,
+    "errors": int,
+    "error": float,
+    "log_loss": float,
+    "persistence_errors": int,
+    "state": str,
+    "transition": str,
+    "predicted_by": int,
+    "trained_from": int,
+    "gradients": int,
+}
+"""Then ``true:LABEL`` and ``predicted:LABEL``, the counts of each class."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What each model did at each step. Measured times are kept apart, in ``seconds``.
+
+    Attributes
+    ----------
+    stream
+        Name of the stream.
+    batch_size
+        Rows in a time step.
+    drifts
+        The true drifts, as rows.
+    labels
+        The classes.
+    columns
+        Arrays of equal length, in the order of step and model.
+    seconds
+        Time each model took; no part of the saved trace.
+    """
+
+    stream: str
+    batch_size: int
+    drifts: tuple[Drift, ...]
+    labels: tuple[Any, ...]
+    columns: dict[str, npt.NDArray[Any]]
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, in the order they were given."""
+        return tuple(dict.fromkeys(self.columns["model"].tolist()))
+
+    def of(self, model: str) -> dict[str, npt.NDArray[Any]]:
+        """The columns of one model, one entry a step."""
+        chosen = self.columns["model"] == model
+        if not chosen.any():
+            raise OptionError(f"there is no model {model!r} in this trace; choices: {', '.join(self.models)}")
+        return {name: column[chosen] for name, column in self.columns.items()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """A pandas DataFrame (the extra ``pandas``)."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("Trace.to_frame needs pandas: pip install 'driftsurf[pandas]'") from error
+        return pd.DataFrame(self.columns)
+
+    def to_csv(self) -> str:
+        """One line of JSON behind ``#`` (stream, batch size, drifts, labels), then a CSV table."""
+        head = {
+            "stream": self.stream,
+            "batch_size": self.batch_size,
+            "drifts": [asdict(drift) for drift in self.drifts],
+            "labels": list(self.labels),
+        }
+        out = io.StringIO()
+        out.write(f"# {json.dumps(head)}\n")
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(zip(*(column.tolist() for column in self.columns.values()), strict=True))
+        return out.getvalue()
+
+    @classmethod
+    def from_csv(cls, text: str) -> Trace:
+        """The trace that gave ``text``."""
+        first, _, rest = text.partition("\n")
+        try:
+            head = json.loads(first.removeprefix("#"))
+            table = list(csv.reader(io.StringIO(rest)))
+            names, lines = table[0], table[1:]
+            columns = {
+                name: np.array([COLUMNS.get(name, int)(line[k]) for line in lines]) for k, name in enumerate(names)
+            }
+            drifts = tuple(Drift(**drift) for drift in head["drifts"])
+            return cls(head["stream"], head["batch_size"], drifts, tuple(head["labels"]), columns)
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise InputError(f"this is not a trace as Trace.save writes it: {error}") from error
+
+    def save(self, path: str | Path) -> None:
+        """Write the CSV file."""
+        files.write_text(Path(path), self.to_csv())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read it back."""
+        return cls.from_csv(files.read_text(Path(path)))
+
+
+class TraceBuilder:
+    """Collects rows and makes the trace."""
+
+    def __init__(self, labels: tuple[Any, ...]) -> None:
+        self.labels = labels
+        names = [
+            *COLUMNS,
+            *(f"true:{label}" for label in labels),
+            *(f"predicted:{label}" for label in labels),
+        ]
+        self._columns: dict[str, list[Any]] = {name: [] for name in names}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Append one row; every column must be given."""
+        for name, column in self._columns.items():
+            column.append(row[name])
+
+    def build(self, stream: str, batch_size: int, drifts: tuple[Drift, ...], seconds: dict[str, float]) -> Trace:
+        """The finished trace."""
+        columns = {
+            name: np.array(values, {int: np.int64, float: np.float64}.get(COLUMNS.get(name, int), np.str_))
+            for name, values in self._columns.items()
+        }
+        return Trace(stream, batch_size, drifts, self.labels, columns, seconds)

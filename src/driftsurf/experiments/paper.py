@@ -1,0 +1,61 @@
+"""The paper's hyperparameters, stream by stream, and its model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from driftsurf.learners import LogisticRegression
+from driftsurf.runtime.session import Session
+from driftsurf.strategies import Aware, DriftSurf
+
+__all__ = ["BATCHES", "SETTINGS", "Setting", "aware_session", "driftsurf_session", "warm_up"]
+
+BATCHES = 100
+"""b: the number of time steps that a stream is divided into."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the paper's table of hyperparameters."""
+
+    step_size: float
+    """eta"""
+    l2: float
+    """mu"""
+
+
+_SEA = Setting(step_size=1e-3, l2=1e-2)
+SETTINGS: dict[str, Setting] = {
+    "sea0": _SEA,
+    "sea10": _SEA,
+    "sea20": _SEA,
+    "sea30": _SEA,
+    "sea-gradual": _SEA,
+    "hyper-slow": Setting(step_size=1e-1, l2=1e-3),
+    "hyper-fast": Setting(step_size=1e-2, l2=1e-3),
+    "sine1": Setting(step_size=2e-1, l2=1e-3),
+    "mixed": Setting(step_size=1e-1, l2=1e-3),
+    "circles": Setting(step_size=1e-1, l2=1e-3),
+}
+
+_AS_IN_THE_PAPER: dict[str, Any] = {"classes": (-1, 1), "guard": None}
+
+
+def driftsurf_session(learner: LogisticRegression, *, seed: int = 0, **options: Any) -> Session:
+    """DriftSurf as the paper runs it: labels -1 and +1, no cap, no guard."""
+    return Session(DriftSurf(learner, max_rows=None, seed=seed, **options), **_AS_IN_THE_PAPER)
+
+
+def aware_session(learner: LogisticRegression, drift_steps: tuple[int, ...], *, seed: int = 0) -> Session:
+    """The oracle, likewise."""
+    return Session(Aware(learner, drift_steps, max_rows=None, seed=seed), **_AS_IN_THE_PAPER)
+
+
+def warm_up(learner: LogisticRegression, n_features: int) -> None:
+    """Load the compiled loops, so that measured times are those of learning."""
+    session = driftsurf_session(learner, threshold=0.0, reactive_length=2)
+    for y in ([-1, 1], [1, -1], [-1, 1]):
+        session.observe(np.ones((2, n_features)), y)

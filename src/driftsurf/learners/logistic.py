@@ -1,0 +1,423 @@
+"""L2-regularised logistic regression, trained by STRSAGA or SGD within a compute budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from driftsurf import _kernels
+from driftsurf._buffer import Buffer
+from driftsurf.base import (
+    CSR,
+    Batch,
+    Capabilities,
+    FloatArray,
+    Rows,
+    SampleStore,
+    Segment,
+    State,
+    Undo,
+    n_rows,
+)
+from driftsurf.errors import CapabilityError, DivergenceError, OptionError, ShapeError, StateError
+from driftsurf.samples import squared_norms
+
+__all__ = ["LogisticRegression"]
+
+STEP_QUANTILE = 0.9
+AUTO_STEP = 0.1
+"""Times 1 / L. SAGA converges up to 1 / (3 L); a tenth gave the lowest mean error on drifting streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """All that an update changes, except the gradient table, which is changed in place and put back."""
+
+    weights: FloatArray
+    """One for each feature, the intercept last."""
+    gradient_sum: FloatArray
+    drawn: int = 0
+    """Rows with an entry in the gradient table."""
+    lo: int = -1
+    """The sample set S is the rows lo to admitted; those from admitted to hi wait. -1: no row yet."""
+    admitted: int = -1
+    hi: int = -1
+    seen: int = 0
+    """Rows ever given."""
+    step_size: float = math.nan
+    step_size_rows: int = 0
+    """``seen`` at which the automatic step size is worked out again."""
+    seed: int = 0
+    words: int = 0
+    """Random words used: with the seed, the whole random state."""
+    gradients: int = 0
+
+
+class LogisticRegression:
+    r"""Linear model for two classes: minimises the mean of log(1 + exp(-y w.x)) plus mu/2 |w|^2.
+
+    With ``optimizer="strsaga"`` new rows enter a waiting room; of the rho steps of an update every
+    other one admits the oldest waiting row to the sample set S, the rest draw uniformly from S:
+
+    .. math:: w \leftarrow (1 - \eta\mu) w - \eta (g - \alpha_p + A), \qquad \alpha_p \leftarrow g,
+
+    where g is the gradient of the loss at row p, alpha_p the one from its last visit (0 at first)
+    and A their average over S. A budget below two steps a row leaves rows waiting; they are admitted
+    later, when there is time. With ``optimizer="sgd"`` all rho steps draw uniformly from all rows.
+
+    Parameters
+    ----------
+    optimizer
+        "strsaga" or "sgd".
+    step_size
+        eta. "auto" takes 0.1 / L, where L is the curvature of the loss at all but the largest
+        tenth of the rows; it is worked out again each time the number of rows has doubled.
+    l2
+        mu. The intercept is the weight of a constant column and is regularised like the others.
+    steps_per_row
+        The budget: rho = steps_per_row times the number of new rows.
+    steps_per_batch
+        A fixed rho for every update, whatever arrives, in place of ``steps_per_row``.
+    fit_intercept
+        Whether there is a constant column.
+    start
+        Weights of a fresh model: "zeros", or "uniform" for independent uniform(0, 1) (the paper's).
+
+    Examples
+    --------
+    >>> from driftsurf.samples import Samples
+    >>> X = np.linspace(-1, 1, 200).reshape(-1, 1)
+    >>> samples = Samples(n_features=1)
+    >>> new = samples.append(X, (X[:, 0] > 0).astype(float))
+    >>> model = LogisticRegression(l2=1e-3).fresh(seed=0, n_features=1, n_classes=2)
+    >>> _ = model.update(samples, new, steps=2000)
+    >>> bool(np.mean((model.scores(X) > 0) == (X[:, 0] > 0)) > 0.97)
+    True
+
+    References
+    ----------
+    E. Jothimurugesan, A. Tahmasbi, P. B. Gibbons, S. Tirthapura. Variance-reduced stochastic
+    gradient descent on streaming data. NeurIPS 2018.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities()
+
+    def __init__(
+        self,
+        *,
+        optimizer: Literal["strsaga", "sgd"] = "strsaga",
+        step_size: float | Literal["auto"] = "auto",
+        l2: float = 1e-4,
+        steps_per_row: float = 2.0,
+        steps_per_batch: int | None = None,
+        fit_intercept: bool = True,
+        start: Literal["zeros", "uniform"] = "zeros",
+    ) -> None:
+        self.optimizer = optimizer
+        self.step_size = step_size
+        self.l2 = l2
+        self.steps_per_row = steps_per_row
+        self.steps_per_batch = steps_per_batch
+        self.fit_intercept = fit_intercept
+        self.start = start
+
+    def __repr__(self) -> str:
+        return f"LogisticRegression({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+
+    # -------------------------------------------------------------------- template
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments."""
+        names = "optimizer", "step_size", "l2", "steps_per_row", "steps_per_batch", "fit_intercept", "start"
+        return {name: getattr(self, name) for name in names}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments of the template."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise OptionError(f"LogisticRegression has no parameter {name!r}; choices: {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
+        """A new model; ``seed`` fixes its start and all its draws."""
+        self._check_params()
+        if n_classes > 2:
+            raise CapabilityError(
+                f"LogisticRegression tells two classes apart, not {n_classes}: merge classes, or use a learner "
+                "whose tasks include 'multiclass'."
+            )
+        weights, words = np.zeros(n_features + 1), 0
+        if self.start == "uniform":
+            words = _kernels.fill_uniform(weights[: n_features + self.fit_intercept], seed, 0)
+        step_size = math.nan if self.step_size == "auto" else float(self.step_size)
+        gradient_sum = np.zeros(n_features + 1)
+        return self._born(_Fitted(weights, gradient_sum, step_size=step_size, seed=seed, words=words))
+
+    def budget(self, new: Segment) -> int:
+        """Rho for these rows. Fractions of a step are carried over by counting from row 0."""
+        if self.steps_per_batch is not None:
+            return int(self.steps_per_batch)
+        return math.floor(self.steps_per_row * new.hi) - math.floor(self.steps_per_row * new.lo)
+
+    def _born(self, fitted: _Fitted) -> Self:
+        model = type(self)(**self.get_params())
+        model._fitted = fitted
+        model._table = Buffer(np.float64)
+        model._bias = 1.0 if self.fit_intercept else 0.0
+        return model
+
+    def _check_params(self) -> None:
+        def number(name: str, low: float, *, strict: bool, otherwise: str = "") -> None:
+            value = getattr(self, name)
+            fine = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+            if not (fine and math.isfinite(value) and (value > low if strict else value >= low)):
+                raise OptionError(
+                    f"{name} is {value!r}; give a number {'above' if strict else 'of at least'} {low:g}{otherwise}"
+                )
+
+        if self.optimizer not in ("strsaga", "sgd"):
+            raise OptionError(f"optimizer is {self.optimizer!r}; choices: 'strsaga', 'sgd'")
+        if self.start not in ("zeros", "uniform"):
+            raise OptionError(f"start is {self.start!r}; choices: 'zeros', 'uniform'")
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise OptionError(f"fit_intercept is {self.fit_intercept!r}; choices: True, False")
+        number("l2", 0.0, strict=False)
+        number("steps_per_row", 0.0, strict=True)
+        if self.steps_per_batch is not None:
+            number("steps_per_batch", 1, strict=False)
+            if int(self.steps_per_batch) != self.steps_per_batch:
+                raise OptionError(f"steps_per_batch is {self.steps_per_batch!r}; give a whole number")
+        if self.step_size != "auto":
+            number("step_size", 0.0, strict=True, otherwise=", or 'auto'")
+            if self.step_size * self.l2 >= 1.0:
+                raise OptionError(
+                    f"step_size * l2 is {self.step_size * self.l2:g}; it must be below 1 for the shrinking step "
+                    "(1 - step_size * l2) to stay positive. Lower step_size."
+                )
+
+    # -------------------------------------------------------------------- learning
+
+    def update(self, samples: SampleStore, new: Segment, steps: int) -> Undo:
+        """Take ``steps`` gradient steps; the rows up to ``new.hi`` are known from now on."""
+        before = self._fitted
+        lo = new.lo if before.lo < 0 else before.lo
+        admitted = lo if before.lo < 0 else before.admitted
+        if new.hi == lo:
+            steps = 0  # there is no row to draw
+        after = replace(
+            before,
+            weights=before.weights.copy(),
+            gradient_sum=before.gradient_sum.copy(),
+            lo=lo,
+            hi=new.hi,
+            seen=before.seen + new.hi - (lo if before.lo < 0 else before.hi),
+            gradients=before.gradients + steps,
+        )
+        rows = samples.view(Segment(lo, new.hi))
+        self._check_width(rows.X)
+        after = self._choose_step_size(after, rows)
+        order = np.empty(steps, np.int64)
+        table_length = len(self._table)
+        touched: FloatArray | None = None
+
+        def undo() -> None:
+            if touched is not None:
+                self._table.live[order] = touched
+            self._table.truncate(table_length)
+            self._fitted = before
+
+        try:
+            if self.optimizer == "strsaga":
+                count, words = _kernels.alternate(order, admitted - lo, new.hi - admitted, after.seed, after.words)
+                after = replace(after, admitted=admitted + count, words=words)
+                self._table.extend(count, math.nan)
+                touched = self._table.live[order]
+            else:
+                words = _kernels.draw_uniformly(order, new.hi - lo, after.seed, after.words)
+                after = replace(after, admitted=new.hi, words=words)
+            drawn = self._run(rows, order, after, self._table.live)
+            _check_finite(after, self.step_size)
+        except BaseException:
+            undo()
+            raise
+        self._fitted = replace(after, drawn=drawn)
+        return undo
+
+    def _run(self, rows: Batch, order: Any, fitted: _Fitted, table: FloatArray) -> int:
+        X, y, weight, _ = rows
+        eta, mu, bias = fitted.step_size, float(self.l2), self._bias
+        if self.optimizer == "strsaga":
+            model = fitted.weights, fitted.gradient_sum, table
+            if isinstance(X, CSR):
+                args = (X.data, X.indices, X.indptr, y, weight), order, model, fitted.drawn, eta, mu, bias
+                return int(_kernels.saga_csr(*args))
+            return int(_kernels.saga_dense((X, y, weight), order, model, fitted.drawn, eta, mu, bias))
+        if isinstance(X, CSR):
+            sparse = X.data, X.indices, X.indptr, y, weight
+            _kernels.sgd_csr(sparse, order, fitted.weights, eta, mu, bias)
+        else:
+            _kernels.sgd_dense((X, y, weight), order, fitted.weights, eta, mu, bias)
+        return 0
+
+    def _choose_step_size(self, fitted: _Fitted, rows: Batch) -> _Fitted:
+        """For "auto": 0.1 / L, L = mu + the 0.9 quantile over the rows of weight * |x|^2 / 4.
+
+        A quantile, so that one absurd row cannot freeze learning; renewed at each doubling, so that
+        a model born from one row is not bound to it and the work stays constant per row.
+        """
+        if self.step_size != "auto" or fitted.seen < fitted.step_size_rows:
+            return fitted
+        norms = squared_norms(rows.X) + self._bias
+        counted = rows.weight > 0.0
+        curvature = norms[counted] * rows.weight[counted] / 4.0
+        usual = float(np.quantile(curvature, STEP_QUANTILE, method="lower")) if len(curvature) else math.nan
+        largest = float(self.l2) + (usual if math.isfinite(usual) and usual > 0.0 else 0.25)
+        return replace(fitted, step_size=AUTO_STEP / largest, step_size_rows=2 * fitted.seen)
+
+    def forget(self, samples: SampleStore, before_row: int) -> Undo:
+        """Drop the oldest rows, admitted or waiting; the gradients of the admitted leave the average."""
+        before = self._fitted
+        if before.lo < 0 or before_row <= before.lo:
+            return lambda: None
+        lo = min(before_row, before.hi)
+        gone = Segment(before.lo, min(lo, before.admitted))
+        gradient_sum, drawn = before.gradient_sum.copy(), before.drawn
+        count = 0
+        if self.optimizer == "strsaga":
+            count = len(gone)
+            X, table = samples.view(gone).X, self._table.live[:count]
+            if isinstance(X, CSR):
+                drawn -= int(_kernels.discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, self._bias))
+            else:
+                drawn -= int(_kernels.discharge_dense(X, table, gradient_sum, self._bias))
+            self._table.trim(count)
+        self._fitted = replace(before, gradient_sum=gradient_sum, drawn=drawn, lo=lo, admitted=max(lo, before.admitted))
+
+        def undo() -> None:
+            self._table.untrim(count)
+            self._fitted = before
+
+        return undo
+
+    # -------------------------------------------------------------------- reading
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Margins w.x + intercept: above 0 means class 1."""
+        self._check_width(X)
+        out = np.empty(n_rows(X))
+        if isinstance(X, CSR):
+            _kernels.margins_csr(X.data, X.indices, X.indptr, self._fitted.weights, self._bias, out)
+        else:
+            _kernels.margins_dense(X, self._fitted.weights, self._bias, out)
+        return out
+
+    def losses(self, batch: Batch) -> FloatArray:
+        """Logistic loss of each row."""
+        margins = self.scores(batch.X)
+        _kernels.logistic_losses(margins, batch.y, margins)
+        return margins
+
+    def penalty(self) -> float:
+        """mu/2 |w|^2."""
+        # Not w @ w: the last bits of BLAS depend on the number of threads, and decisions on the penalty.
+        return 0.5 * float(self.l2) * float(np.square(self._fitted.weights).sum())
+
+    def needs(self) -> int | None:
+        """The first row of the sample set."""
+        return None if self._fitted.lo < 0 else self._fitted.lo
+
+    @property
+    def coef(self) -> FloatArray:
+        """The weights of the features."""
+        return self._fitted.weights[:-1].copy()
+
+    @property
+    def intercept(self) -> float:
+        """The weight of the constant column."""
+        return float(self._fitted.weights[-1])
+
+    @property
+    def gradients(self) -> int:
+        """Gradients computed so far."""
+        return self._fitted.gradients
+
+    @property
+    def rows_admitted(self) -> int:
+        """|S|, the size of the sample set."""
+        return self._fitted.admitted - self._fitted.lo
+
+    @property
+    def rows_waiting(self) -> int:
+        """Rows in the waiting room."""
+        return self._fitted.hi - self._fitted.admitted
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the rows."""
+        return self._fitted.weights.nbytes + self._fitted.gradient_sum.nbytes + self._table.nbytes
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """Everything that learning changes."""
+        state: State = {name: getattr(self._fitted, name) for name in _Fitted.__slots__}
+        return state | {"table": self._table.live.copy()}
+
+    @classmethod
+    def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
+        """The model that gave ``state``; ``template`` has its parameters."""
+        try:
+            fitted = _Fitted(**{name: state[name] for name in _Fitted.__slots__})
+            table = state["table"]
+        except KeyError as error:
+            raise StateError(f"the saved model has no entry {error}: it is not a LogisticRegression") from error
+        _check_state(fitted, table, template.optimizer)
+        model = template._born(fitted)
+        model._table.append(table)
+        return model
+
+    def _check_width(self, X: Rows) -> None:
+        # Compiled code does not look at the bounds of its arrays.
+        width = X.n_features if isinstance(X, CSR) else X.shape[1]
+        known = len(self._fitted.weights) - 1
+        if width != known:
+            raise ShapeError(f"X has {width} features, but this LogisticRegression was made for {known}")
+
+    _fitted: _Fitted
+    _table: Buffer
+    _bias: float
+
+
+def _check_finite(fitted: _Fitted, step_size: Any) -> None:
+    # Far below overflow, so that margins and penalties of a published model are finite too.
+    largest = max(np.abs(fitted.weights).max(), np.abs(fitted.gradient_sum).max())
+    if not largest < 1e100:
+        raise DivergenceError(
+            f"training diverged: the weights reached {largest:g} with step_size={step_size!r} "
+            f"({fitted.step_size:g}). Lower step_size or scale the columns; the update was taken back."
+        )
+
+
+def _check_state(fitted: _Fitted, table: Any, optimizer: str) -> None:
+    # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
+    vectors = fitted.weights, fitted.gradient_sum, table
+    rows = fitted.lo, fitted.admitted, fitted.hi
+    counts = fitted.drawn, fitted.seen, fitted.step_size_rows, fitted.gradients, fitted.words, fitted.seed
+    if not (
+        all(isinstance(v, np.ndarray) and v.dtype == np.float64 and v.ndim == 1 for v in vectors)
+        and len(fitted.weights) == len(fitted.gradient_sum) >= 1
+        and all(type(number) is int for number in (*rows, *counts))
+        and isinstance(fitted.step_size, float)
+        and (rows == (-1, -1, -1) or 0 <= fitted.lo <= fitted.admitted <= fitted.hi < 2**62)
+        and all(0 <= count < 2**62 for count in counts[:-1])
+        and 0 <= fitted.seed < 2**64
+        and len(table) == (fitted.admitted - fitted.lo if optimizer == "strsaga" else 0)
+        and fitted.drawn == np.count_nonzero(~np.isnan(table))
+    ):
+        raise StateError("the entries of the saved model do not fit together: they are not a LogisticRegression's")

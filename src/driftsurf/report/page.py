@@ -1,0 +1,262 @@
+"""The report of a run: one self-contained HTML page, from the trace and the journal alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import numpy as np
+
+from driftsurf.base import Decision, Transition
+from driftsurf.evaluation.summary import Summary, summarise
+from driftsurf.evaluation.trace import Trace
+from driftsurf.report.svg import Chart
+
+__all__ = ["render"]
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --paper: #ffffff;
+  --model: #0072b2; --oracle: #6b6b6b; --drift: #d55e00; --band: #e69f0033; --switch: #009e73; --keep: #cc79a7; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8ebf0; --soft: #a3adba; --line: #39424f; --paper: #14181e;
+  --model: #56b4e9; --oracle: #b0b0b0; --drift: #ff8a3d; --band: #e69f0040; --switch: #3ddbaa; --keep: #e7a3c9; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1040px; padding: 28px 24px 60px; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 36px 0 6px; }
+p { margin: 6px 0; } .soft { color: var(--soft); }
+.lead { font-size: 18px; margin: 12px 0 20px; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
+.card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
+.card b { display: block; font-size: 24px; font-variant-numeric: tabular-nums; }
+svg { width: 100%; height: auto; display: block; }
+.grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
+.tick, .name, .rule-label { fill: var(--soft); font-size: 12px; }
+.rule-label { fill: var(--drift); text-anchor: middle; }
+.curve { fill: none; stroke: var(--model); stroke-width: 2; }
+.oracle { fill: none; stroke: var(--oracle); stroke-width: 1.5; stroke-dasharray: 5 4; }
+.limit { fill: none; stroke: var(--drift); stroke-width: 1.2; stroke-dasharray: 2 3; }
+.rival { fill: none; stroke: var(--switch); stroke-width: 1.5; }
+.drift { stroke: var(--drift); stroke-width: 2; stroke-dasharray: 7 4; }
+.drifting { fill: var(--drift); opacity: .13; } .reactive { fill: var(--band); }
+.switched { fill: var(--switch); } .kept { fill: var(--keep); }
+circle:focus { outline: 2px solid var(--ink); }
+.legend { display: flex; flex-wrap: wrap; gap: 6px 20px; font-size: 13px; color: var(--soft); margin: 4px 0 0 56px; }
+.legend svg { display: inline-block; width: 28px; height: 12px; vertical-align: -1px; margin-right: 6px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 15px; }
+th, td { text-align: left; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: right; }
+@media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } svg, tr { break-inside: avoid; } }
+"""
+
+
+def render(trace: Trace, decisions: Sequence[Decision], *, model: str, oracle: str | None = None) -> str:
+    """The page for one model of a trace, with the oracle's curve beside it."""
+    summary = summarise(trace, model, oracle)
+    transitions = [transition for decision in decisions for transition in decision.transitions]
+    body = [
+        f"<h1>{escape(model)} on {escape(trace.stream)}</h1>",
+        f'<p class="soft">{_extent(trace, model)}</p>',
+        f'<p class="lead">{escape(_lead(summary))}</p>',
+        _cards(summary, trace, oracle),
+        "<h2>Error over time</h2>",
+        '<p class="soft">The share of each batch that was predicted wrongly, before learning it. '
+        "Rest the pointer on a mark for what happened there.</p>",
+        _error_chart(trace, decisions, model, oracle),
+        "<h2>What the model watched</h2>",
+        '<p class="soft">The risk (regularised log loss) on each batch before learning it. Above the dotted line it is '
+        "a sign of drift, and a fresh model begins to compete.</p>",
+        _risk_chart(trace, decisions),
+        "<h2>Every change, and why</h2>",
+        _transition_table(transitions),
+    ]
+    if summary.drift_steps:
+        body += ["<h2>Recovery from the true drifts</h2>", _recovery_table(summary, trace)]
+    title = f"{model} on {trace.stream}"
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>\n'
+        f"<body>\n{chr(10).join(body)}\n</body></html>\n"
+    )
+
+
+def _extent(trace: Trace, model: str) -> str:
+    run = trace.of(model)
+    steps, rows = len(run["step"]), int(run["rows"].sum())
+    drifts = len(trace.drifts)
+    known = f"{drifts} true drift{'s' * (drifts != 1)}" if drifts else "no known drift"
+    return f"{rows:,} rows in {steps:,} steps of {trace.batch_size:,}; {known}."
+
+
+def _lead(summary: Summary) -> str:
+    text = f"Mean error {summary.mean_error:.3f}. "
+    if not summary.reactions:
+        return text + "It saw no sign of drift and kept one model throughout."
+    text += f"It reacted {_times(summary.reactions)} and switched to a new model {_times(summary.switches)}. "
+    late = [time for time in summary.recovery_by_training if time is not None]
+    drifts = len(summary.drift_steps)
+    if drifts and len(late) == drifts:
+        text += f"After each of the {drifts} drifts it came to predict from new rows alone, "
+        text += f"at the latest {_steps(max(late))} after the drift."
+    elif drifts:
+        text += f"After {len(late)} of the {drifts} drifts it came to predict from new rows alone; "
+        text += "otherwise it kept the old model, which was no worse."
+    return text
+
+
+def _cards(summary: Summary, trace: Trace, oracle: str | None) -> str:
+    values = [("mean error", f"{summary.mean_error:.3f}")]
+    if oracle is not None:
+        values.append((f"{oracle} (told of drifts)", f"{summarise(trace, oracle).mean_error:.3f}"))
+    values += [
+        ("kappa", f"{summary.kappa:.3f}"),
+        ("reactions", str(summary.reactions)),
+        ("of which false", str(summary.false_reactions)),
+        ("time reactive", f"{summary.share_reactive:.0%}"),
+        ("gradients", f"{summary.gradients:,}"),
+    ]
+    cards = "".join(f'<div class="card"><b>{escape(v)}</b>{escape(k)}</div>' for k, v in values)
+    return f'<div class="cards">{cards}</div>'
+
+
+def _error_chart(trace: Trace, decisions: Sequence[Decision], model: str, oracle: str | None) -> str:
+    run = trace.of(model)
+    error = run["error"]
+    shown = [error] if oracle is None else [error, trace.of(oracle)["error"]]
+    chart = Chart(len(error), 1.05 * max(0.1, float(np.max(shown))), "error")
+    _drifts_and_states(chart, trace, decisions)
+    if oracle is not None:
+        chart.line(trace.of(oracle)["error"].tolist(), css="oracle", title=f"{oracle}, told of the drifts")
+    chart.line(error.tolist(), css="curve", title=model)
+    for decision in decisions:
+        for transition in decision.transitions:
+            if transition.kind in ("switched", "kept"):
+                at = transition.step
+                chart.dot(at, float(error[at]), css=transition.kind, title=transition.describe())
+    legend = [("curve", "line", model)]
+    legend += [("oracle", "line", f"{oracle}, told of the drifts")] * (oracle is not None)
+    legend += _drift_legend(trace)
+    words = {"switched": "switched to the new model", "kept": "kept the old model"}
+    seen = {transition.kind for decision in decisions for transition in decision.transitions}
+    legend += [("reactive", "box", "reactive state")] * ("entered" in seen)
+    legend += [(kind, "dot", text) for kind, text in words.items() if kind in seen]
+    return chart.render(f"error of {model} over time") + _legend(legend)
+
+
+def _risk_chart(trace: Trace, decisions: Sequence[Decision]) -> str:
+    risk, limit, rival = [], [], []
+    for decision in decisions:
+        by_role = {record.role: record for record in decision.models}
+        predictive, challenger = by_role["predictive"], by_role.get("reactive") or by_role.get("stable")
+        risk.append(_number(predictive.risk_before))
+        limit.append(_number(predictive.best_risk) + (decision.threshold or 0.0))
+        rival.append(_number(challenger.risk_before if challenger else None))
+    finite = np.array([value for value in risk + limit if np.isfinite(value)] or [1.0])
+    chart = Chart(len(risk), _top(finite), "risk")
+    _drifts_and_states(chart, trace, decisions)
+    chart.line(limit, css="limit", title="best risk + threshold")
+    chart.line(rival, css="rival", title="stable or reactive model")
+    chart.line(risk, css="curve", title="predictive model")
+    legend = [
+        ("curve", "line", "predictive model"),
+        ("rival", "line", "stable or reactive model"),
+        ("limit", "line", "its best risk + threshold"),
+        *_drift_legend(trace),
+        ("reactive", "box", "reactive state"),
+    ]
+    return chart.render("risk over time") + _legend(legend)
+
+
+def _drifts_and_states(chart: Chart, trace: Trace, decisions: Sequence[Decision]) -> None:
+    size = trace.batch_size
+    for start, end in _reactive_spans(decisions):
+        chart.band(start - 0.5, end + 0.5, css="reactive", title=f"reactive state, steps {start} to {end}")
+    for drift in trace.drifts:
+        if drift.end > drift.start:
+            title = f"drift from step {drift.start / size:g} to {drift.end / size:g}"
+            chart.band(drift.start / size, min(drift.end / size, chart.steps - 1), css="drifting", title=title)
+        else:
+            chart.rule(drift.start / size, css="drift", title=f"drift at step {drift.start / size:g}", label="drift")
+
+
+def _reactive_spans(decisions: Sequence[Decision]) -> Iterable[tuple[int, int]]:
+    start = None
+    for decision in decisions:
+        if decision.reactive_step == 1:
+            start = decision.step
+        ends = decision.reactive_step == decision.reactive_length or decision is decisions[-1]
+        if start is not None and decision.state == "reactive" and ends:
+            yield start, decision.step
+            start = None
+
+
+def _drift_legend(trace: Trace) -> list[tuple[str, str, str]]:
+    gradual = any(drift.end > drift.start for drift in trace.drifts)
+    abrupt = any(drift.end == drift.start for drift in trace.drifts)
+    return [("drift", "line", "true drift")] * abrupt + [("drifting", "box", "drift under way")] * gradual
+
+
+def _legend(entries: Sequence[tuple[str, str, str]]) -> str:
+    shapes = {
+        "line": '<line class="{}" x1="0" x2="28" y1="6" y2="6"/>',
+        "box": '<rect class="{}" width="28" height="12"/>',
+        "dot": '<circle class="{}" cx="14" cy="6" r="5"/>',
+    }
+    items = (
+        f'<span><svg viewBox="0 0 28 12" aria-hidden="true">{shapes[shape].format(css)}</svg>{escape(text)}</span>'
+        for css, shape, text in entries
+    )
+    return f'<div class="legend">{"".join(items)}</div>'
+
+
+def _transition_table(transitions: Sequence[Transition]) -> str:
+    if not transitions:
+        return "<p>No transition: the model stayed in its stable state.</p>"
+    words = {
+        "entered": "reactive state entered",
+        "switched": "switched to the new model",
+        "kept": "kept the old model",
+        "greedy": "predicting model changed",
+        "reset": "fresh model",
+    }
+    rows = "".join(
+        f'<tr><td class="number">{t.step}</td><td>{words[t.kind]}</td>'
+        f"<td>{escape(t.describe().partition(': ')[2])}</td><td>{t.old} &rarr; {t.new}</td></tr>"
+        for t in transitions
+    )
+    head = '<tr><th class="number">step</th><th>what</th><th>why</th><th>models</th></tr>'
+    return f"<table>{head}{rows}</table>"
+
+
+def _recovery_table(summary: Summary, trace: Trace) -> str:
+    head = (
+        '<tr><th class="number">drift at step</th><th class="number">steps until it predicts from new rows alone</th>'
+    )
+    by_error = summary.recovery_by_error or (None,) * len(summary.drift_steps)
+    head += '<th class="number">steps until its error is within 10&thinsp;% of the oracle&rsquo;s</th></tr>'
+    rows = "".join(
+        f'<tr><td class="number">{step}</td><td class="number">{_or_not(trained)}</td>'
+        f'<td class="number">{_or_not(close)}</td></tr>'
+        for step, trained, close in zip(summary.drift_steps, summary.recovery_by_training, by_error, strict=True)
+    )
+    return f"<table>{head}{rows}</table>"
+
+
+def _or_not(value: int | None) -> str:
+    return "not before the next drift" if value is None else str(value)
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _top(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+    """A scale on which the usual values fill the plot: one wild first step must not flatten the rest."""
+    return float(max(1e-3, 1.08 * min(values.max(), 5.0 * np.quantile(values, 0.9))))
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'s' * (count != 1)}"

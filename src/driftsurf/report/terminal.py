@@ -1,0 +1,134 @@
+"""What a run shows in a terminal: progress, each transition as it happens, a table at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Table
+
+from driftsurf.base import Decision
+from driftsurf.evaluation.summary import summarise
+from driftsurf.evaluation.trace import Trace
+from driftsurf.streams.base import Stream
+
+__all__ = ["MODEL", "ORACLE", "Progress", "console", "print_result", "timings"]
+
+MODEL = "driftsurf"
+ORACLE = "aware"
+_STYLES = {"entered": "yellow", "switched": "green", "kept": "magenta", "greedy": "dim"}
+
+
+def console() -> Console:
+    """Standard output: colours and a moving bar in a terminal, plain text elsewhere."""
+    screen = Console(highlight=False, soft_wrap=True)
+    if not screen.is_terminal:
+        screen = Console(highlight=False, soft_wrap=True, width=100)
+    return screen
+
+
+class Progress:
+    """A bar with the current error and state, and every transition in words as it happens.
+
+    Where the output is no terminal, a line each tenth of the way takes the place of the bar.
+    """
+
+    def __init__(self, stream: Stream, batch_size: int, *, quiet: bool = False) -> None:
+        self.decisions: list[Decision] = []
+        self._steps = -(-stream.n_rows // batch_size)
+        self._quiet = quiet
+        self._console = console()
+        self._error = 0.0
+        self._bar = RichProgress(
+            TextColumn(stream.name),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("error {task.fields[error]:.3f}  {task.fields[state]:8}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=quiet or not self._console.is_terminal,
+        )
+        self._task: TaskID
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        self._task = self._bar.add_task("", total=self._steps, error=0.0, state="stable")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Report one step of one model; only the model itself is shown, not the oracle."""
+        if model != MODEL:
+            return
+        self.decisions.extend(decisions)
+        if self._quiet:
+            return
+        self._error += error
+        state = decisions[-1].state if decisions else "stable"
+        for decision in decisions:
+            for transition in decision.transitions:
+                self._console.print(transition.describe(), style=_STYLES.get(transition.kind, ""))
+        done = step + 1
+        if self._console.is_terminal:
+            self._bar.update(self._task, completed=done, error=error, state=state)
+        elif done == self._steps or done % max(1, self._steps // 10) == 0:
+            mean = self._error / done
+            self._console.print(f"[{done}/{self._steps}] error {error:.3f}, mean {mean:.3f}, {state}", markup=False)
+
+
+def print_result(trace: Trace, folder: Path) -> None:
+    """The table at the end of a run."""
+    screen = console()
+    totals = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
+    totals.add_column("")
+    for name in (MODEL, f"{ORACLE} (oracle)"):
+        totals.add_column(name, justify="right")
+    mine, oracle = (summarise(trace, name, ORACLE) for name in (MODEL, ORACLE))
+    rows = int(trace.of(MODEL)["rows"].sum())
+    for label, values in {
+        "mean error": [f"{s.mean_error:.4f}" for s in (mine, oracle)],
+        "log loss": [f"{s.log_loss:.4f}" for s in (mine, oracle)],
+        "kappa": [f"{s.kappa:.3f}" for s in (mine, oracle)],
+        "reactions": [str(mine.reactions), "-"],
+        "  of which false": [str(mine.false_reactions), "-"],
+        "switches to a new model": [str(mine.switches), "-"],
+        "time reactive": [f"{mine.share_reactive:.0%}", "-"],
+        "gradients per row": [f"{s.gradients / rows:.2f}" for s in (mine, oracle)],
+        "rows/s": [f"{rows / trace.seconds[name]:,.0f}" for name in (MODEL, ORACLE)],
+    }.items():
+        totals.add_row(label, *values)
+    screen.print(totals)
+    if mine.drift_steps:
+        drifts = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
+        for column in ("drift at step", "new rows alone after", "error within 10 % of oracle after"):
+            drifts.add_column(column, justify="right")
+        assert mine.recovery_by_error is not None
+        recoveries = zip(mine.drift_steps, mine.recovery_by_training, mine.recovery_by_error, strict=True)
+        for step, trained, close in recoveries:
+            drifts.add_row(str(step), _steps(trained), _steps(close))
+        screen.print(drifts)
+    screen.print(f"report: {folder / 'report.html'}")
+
+
+def timings(trace: Trace) -> str:
+    """Measured times as JSON: kept apart from all that is reproducible."""
+    models = {
+        name: {"seconds": seconds, "rows_per_second": float(trace.of(name)["rows"].sum() / seconds)}
+        for name, seconds in trace.seconds.items()
+    }
+    return json.dumps({"models": models}, indent=2) + "\n"
+
+
+def _steps(value: int | None) -> str:
+    return "not before the next" if value is None else f"{value} step{'s' * (value != 1)}"

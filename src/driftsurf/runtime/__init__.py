@@ -1,0 +1,1 @@
+"""A live run: rows in, predictions and decisions out, files in one place."""

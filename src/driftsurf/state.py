@@ -1,0 +1,148 @@
+"""Flat state dictionaries to bytes and back. No file call, no pickle, nothing that runs code.
+
+Layout: magic (8 bytes), length of the header (8 bytes, little-endian), the header (JSON: entries
+sorted by name, with the kind, type and shape of each), the arrays one after the other (C order,
+little-endian), SHA-256 of all that stands before it (32 bytes). The same state gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.base import State
+from driftsurf.errors import StateError
+
+__all__ = ["from_bytes", "nest", "pick", "to_bytes"]
+
+MAGIC = b"DRSURF\x00\x01"
+_TYPES = {"<f8", "<f4", "<i8", "<i4", "|b1", "|u1"}
+_DIGEST = 32
+
+
+def nest(prefix: str, state: Mapping[str, Any]) -> State:
+    """The entries of ``state`` under ``prefix.``.
+
+    >>> nest("model", {"seed": 1})
+    {'model.seed': 1}
+    """
+    return {f"{prefix}.{key}": value for key, value in state.items()}
+
+
+def pick(prefix: str, state: Mapping[str, Any]) -> State:
+    """The entries under ``prefix.``, without it: the reverse of ``nest``."""
+    start = prefix + "."
+    return {key[len(start) :]: value for key, value in state.items() if key.startswith(start)}
+
+
+def to_bytes(state: Mapping[str, Any]) -> bytes:
+    """Serialise a flat state.
+
+    >>> from_bytes(to_bytes({"b": 1.5, "a": "text"}))
+    {'a': 'text', 'b': 1.5}
+    """
+    entries: list[list[Any]] = []
+    arrays: list[bytes] = []
+    for name in sorted(state):
+        value = state[name]
+        if isinstance(value, np.ndarray):
+            array = _little_endian(name, value)
+            entries.append([name, "array", array.dtype.str, list(array.shape)])
+            arrays.append(array.tobytes())
+        elif isinstance(value, float):
+            entries.append([name, "float", value.hex()])  # exact, NaN and infinity included
+        elif isinstance(value, bool):
+            entries.append([name, "bool", value])
+        elif isinstance(value, int):
+            entries.append([name, "int", int(value)])
+        elif isinstance(value, str):
+            entries.append([name, "str", str(value)])
+        else:
+            raise StateError(
+                f"entry {name!r} is a {type(value).__name__}; a state holds bool, int, float, str and arrays"
+            )
+    header = _header(entries)
+    body = b"".join([MAGIC, len(header).to_bytes(8, "little"), header, *arrays])
+    return body + hashlib.sha256(body).digest()
+
+
+def from_bytes(data: bytes | bytearray | memoryview) -> State:
+    """The state that ``to_bytes`` was given; StateError for anything else."""
+    data = bytes(data)
+    if len(data) < len(MAGIC) + 8 + _DIGEST:
+        raise StateError(f"{len(data)} bytes are too few for a saved state: it is empty or cut off")
+    if data[: len(MAGIC)] != MAGIC:
+        raise StateError("these bytes do not begin like a saved state of this version")
+    body, digest = data[:-_DIGEST], data[-_DIGEST:]
+    if hashlib.sha256(body).digest() != digest:
+        raise StateError("the checksum does not match: the saved state is damaged or cut off")
+    start = len(MAGIC) + 8
+    stop = start + int.from_bytes(body[len(MAGIC) : start], "little")
+    if stop > len(body):
+        raise StateError("the header is longer than the saved state")
+    try:
+        entries = json.loads(body[start:stop])["entries"]
+        if _header(entries) != body[start:stop]:
+            raise StateError("the header of the saved state is not written as this version writes it")
+        return _read_entries(entries, body, stop)
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+        if isinstance(error, StateError):
+            raise
+        raise StateError(f"the header of the saved state cannot be read: {error}") from error
+
+
+def _header(entries: list[list[Any]]) -> bytes:
+    return json.dumps({"entries": entries}, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def _read_entries(entries: list[Any], body: bytes, position: int) -> State:
+    """Read what ``to_bytes`` writes and nothing else, so that one state has one file."""
+    state: State = {}
+    last = ""
+    for entry in entries:
+        if not isinstance(entry, list):
+            raise StateError(f"{entry!r} is no entry of a saved state")
+        name, kind, *rest = entry
+        if not isinstance(name, str) or (state and name <= last):
+            raise StateError(f"entry {name!r} stands twice or out of order, or its name is no text")
+        last = name
+        match kind, rest:
+            case "array", [str(dtype), list(shape)]:
+                array = _read_array(name, dtype, shape, body, position)
+                state[name] = array
+                position += array.nbytes
+            case "float", [str(text)] if float.fromhex(text).hex() == text:
+                state[name] = float.fromhex(text)
+            case ("bool", [bool(value)]) | ("int", [int(value)]) | ("str", [str(value)]) if (
+                type(value).__name__ == kind  # True is an int, too
+            ):
+                state[name] = value
+            case _:
+                raise StateError(f"entry {name!r} is of the unknown kind {kind!r}, or its value is of another")
+    if position != len(body):
+        raise StateError(f"{len(body) - position} bytes follow the last entry of the saved state")
+    return state
+
+
+def _read_array(name: str, dtype: str, shape: list[Any], body: bytes, position: int) -> npt.NDArray[Any]:
+    if dtype not in _TYPES or not all(type(n) is int and n >= 0 for n in shape):
+        raise StateError(f"entry {name!r} has type {dtype!r} and shape {shape!r}")
+    count = math.prod(shape)
+    if position + count * np.dtype(dtype).itemsize > len(body):
+        raise StateError(f"entry {name!r} reaches beyond the end of the saved state")
+    return np.frombuffer(body, dtype, count, position).reshape(shape).copy()
+
+
+def _little_endian(name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array = np.asarray(value, order="C")
+    if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and not np.little_endian):
+        array = array.astype(array.dtype.newbyteorder("<"))
+    if array.dtype.str not in _TYPES:
+        raise StateError(f"entry {name!r} has type {array.dtype}; choices: {', '.join(sorted(_TYPES))}")
+    return array

@@ -1,0 +1,148 @@
+"""What every strategy needs: the sample store, numbered models, their training and their risks."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from driftsurf import _kernels
+from driftsurf._random import derive
+from driftsurf.base import Batch, Learner, ModelRecord, Role, Segment, State
+from driftsurf.errors import OptionError
+from driftsurf.samples import Samples
+from driftsurf.state import nest, pick
+
+BudgetRule = Literal["each", "divided"]
+DEFAULT_MAX_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A model of a strategy: its learner, and what the strategy remembers about it."""
+
+    id: int
+    learner: Learner
+    born: int
+    """The step at which it was made."""
+    first_row: int
+    """The first row that it is trained on."""
+    best_risk: float = math.inf
+    """R_b: the smallest risk on a batch that it had not learnt yet."""
+
+    def met(self, risk: float) -> Member:
+        """The same model after the risk on a new batch was taken; NaN is no evidence."""
+        return replace(self, best_risk=risk) if risk < self.best_risk else self
+
+    def record(self, role: Role, step: int, **risks: Any) -> ModelRecord:
+        """How it enters the journal."""
+        best = None if math.isinf(self.best_risk) else self.best_risk
+        return ModelRecord(role, self.id, step - self.born, self.first_row, best_risk=best, **risks)
+
+    def state(self) -> State:
+        """Everything but the template."""
+        own: State = {
+            "id": self.id,
+            "born": self.born,
+            "first_row": self.first_row,
+            "best_risk": self.best_risk,
+        }
+        return own | nest("learner", self.learner.state())
+
+
+class Pool:
+    """The rows and the models made from one template; model i draws from the i-th child of ``seed``."""
+
+    def __init__(self, learner: Learner, *, seed: int, max_rows: int | None, dtype: str) -> None:
+        self.template = learner
+        self.seed = seed
+        self.max_rows = max_rows
+        self.dtype = dtype
+        self.made = 0
+        self.n_classes = 2
+        self.samples: Samples
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used, those of the learner included."""
+        if self.max_rows is not None and not (isinstance(self.max_rows, int) and self.max_rows >= 1):
+            raise OptionError(f"max_rows is {self.max_rows!r}; give a whole number of at least 1, or None for no cap")
+        if self.dtype not in ("float64", "float32"):
+            raise OptionError(f"dtype is {self.dtype!r}; choices: 'float64', 'float32'")
+        self.template.fresh(seed=0, n_features=1, n_classes=2)
+
+    def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
+        """Make an empty store."""
+        self.n_classes = n_classes
+        self.samples = Samples(n_features, sparse=sparse, dtype=self.dtype)
+
+    def make(self, step: int, first_row: int) -> Member:
+        """A fresh model. Its number is not used up until ``made`` is raised by the strategy."""
+        learner = self.template.fresh(derive(self.seed, self.made), self.samples.n_features, self.n_classes)
+        self.made += 1
+        return Member(self.made - 1, learner, step, first_row)
+
+    def admit(self, batch: Batch, undo: contextlib.ExitStack) -> Segment:
+        """Append a batch to the store."""
+        made = self.made
+        undo.callback(setattr, self, "made", made)
+        segment = self.samples.append(batch.X, batch.y, batch.weight)
+        undo.callback(self.samples.truncate, segment.lo)
+        return segment
+
+    def train(self, member: Member, segment: Segment, steps: int, undo: contextlib.ExitStack) -> int:
+        """Update one model; returns the gradients it spent."""
+        spent = member.learner.gradients
+        if member.learner.needs() is None:  # rows may have come since it was made
+            segment = Segment(max(member.first_row, self.samples.first_row), segment.hi)
+        undo.callback(member.learner.update(self.samples, segment, steps))
+        return member.learner.gradients - spent
+
+    def risk(self, member: Member, *segments: Segment) -> float:
+        """Weighted mean loss over the segments plus the penalty: the one place where risk is computed.
+
+        NaN when no row has weight: no evidence either way.
+        """
+        total = mass = 0.0
+        for segment in segments:
+            batch = self.samples.view(segment)
+            part = _kernels.weighted_sum(member.learner.losses(batch), batch.weight)
+            total, mass = total + part[0], mass + part[1]
+        return total / mass + member.learner.penalty() if mass > 0.0 else math.nan
+
+    def cap(self, *members: Member, undo: contextlib.ExitStack) -> None:
+        """First in, first out: rows beyond ``max_rows`` leave every model's sample set."""
+        if self.max_rows is None or len(self.samples) <= self.max_rows:
+            return
+        for member in members:
+            undo.callback(member.learner.forget(self.samples, self.samples.next_row - self.max_rows))
+
+    def release(self, *members: Member, keep: int | None = None) -> None:
+        """Free the rows that no model needs, nor the strategy itself from ``keep`` on."""
+        floor = 0 if self.max_rows is None else self.samples.next_row - self.max_rows
+        needed = [self.samples.next_row if keep is None else keep]
+        for member in members:
+            oldest = member.learner.needs()
+            needed.append(max(member.first_row, floor) if oldest is None else oldest)
+        self.samples.release(min(needed))
+
+    def nbytes(self, *members: Member) -> int:
+        """Bytes of the rows and of the models."""
+        return self.samples.nbytes + sum(int(getattr(member.learner, "nbytes", 0)) for member in members)
+
+    def state(self) -> State:
+        """The store and the count of models."""
+        own: State = {"made": self.made, "seed": self.seed, "n_classes": self.n_classes}
+        return own | nest("samples", self.samples.state())
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        self.made, self.seed, self.n_classes = int(state["made"]), int(state["seed"]), int(state["n_classes"])
+        self.samples = Samples.from_state(pick("samples", state))
+
+    def restore_member(self, state: Mapping[str, Any]) -> Member:
+        """The member that gave ``state``."""
+        learner = type(self.template).from_state(self.template, pick("learner", state))
+        best = float(state["best_risk"])
+        return Member(int(state["id"]), learner, int(state["born"]), int(state["first_row"]), best)

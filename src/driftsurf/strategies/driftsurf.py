@@ -1,0 +1,423 @@
+"""DriftSurf: a stable state that watches for a sign of drift, a reactive state that settles it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from driftsurf.base import (
+    Batch,
+    Decision,
+    FloatArray,
+    Learner,
+    Role,
+    Rows,
+    Segment,
+    State,
+    Transition,
+    TransitionKind,
+)
+from driftsurf.errors import OptionError
+from driftsurf.state import nest, pick
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool
+
+__all__ = ["DriftSurf", "challenger_predicts", "entering", "switching"]
+
+Variant = Literal["algorithm-1", "authors"]
+
+
+# The rule itself: pure functions of scalars. A comparison with NaN (no evidence) is false.
+
+
+def entering(risk: float, best: float, stable_risk: float, threshold: float, stable_threshold: float) -> int:
+    """Which condition to enter the reactive state holds: 1, 2, or 0 for neither.
+
+    Condition 1: the risk on the new batch exceeds the best one of this model (R_b) by ``threshold``
+    (delta). Condition 2: it exceeds the stable model's by ``stable_threshold`` (delta').
+
+    >>> entering(0.61, 0.38, math.nan, 0.1, 0.05), entering(0.45, 0.38, 0.39, 0.1, 0.05)
+    (1, 2)
+    """
+    if risk > best + threshold:
+        return 1
+    if risk > stable_risk + stable_threshold:
+        return 2
+    return 0
+
+
+def challenger_predicts(old_risk: float, new_risk: float, greedy: bool) -> bool:
+    """Inside a reactive state: whether the reactive model predicts the next batch."""
+    return greedy and new_risk < old_risk
+
+
+def switching(old_risk: float, new_risk: float) -> bool:
+    """At its end: whether the reactive model, strictly better over T, takes over."""
+    return new_risk < old_risk
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """Everything that a step replaces. There is a reactive state iff there is a reactive model."""
+
+    predictive: Member
+    reactive: Member | None = None
+    stable: Member | None = None
+    step: int = 0
+    reactive_step: int = 0
+    """i: batches learnt in the current reactive state."""
+    trial: tuple[Segment, ...] = ()
+    """T: the rows over which the two models are compared at the end."""
+    challenged: bool = False
+    """The reactive model predicts (greedy policy)."""
+    reacted: bool = False
+    """There has been a reactive state."""
+
+    @property
+    def predictor(self) -> Member:
+        return self.reactive if self.challenged and self.reactive is not None else self.predictive
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return tuple(m for m in (self.predictive, self.reactive, self.stable) if m is not None)
+
+
+@dataclass(slots=True)
+class _Step:
+    """One step in the making: what was measured, of whom, and what followed."""
+
+    segment: Segment
+    live: _Live
+    condition: int = 0
+    reactive_step: int = 0
+    cast: dict[Role, Member] = field(default_factory=dict)
+    before: dict[Role, float] = field(default_factory=dict)
+    after: dict[Role, float] = field(default_factory=dict)
+    trial: dict[Role, float] = field(default_factory=dict)
+    spent: dict[Role, int] = field(default_factory=dict)
+    transitions: list[Transition] = field(default_factory=list)
+
+    def measure(self, pool: Pool, when: Literal["before", "after"], role: Role, member: Member) -> Member:
+        """Take the risk on this batch; one taken before learning enters the model's record R_b."""
+        risk = pool.risk(member, self.segment)
+        if when == "before":
+            self.before[role] = risk
+            member = member.met(risk)
+        else:
+            self.after[role] = risk
+        self.cast[role] = member
+        return member
+
+    def say(self, kind: TransitionKind, left: float, right: float, **more: Any) -> None:
+        """Note a transition; by default from the predictive to the reactive model."""
+        assert self.live.reactive is not None
+        ids = {"old": self.live.predictive.id, "new": self.live.reactive.id}
+        self.transitions.append(Transition(kind, self.live.step, left=left, right=right, **(ids | more)))
+
+
+class DriftSurf:
+    r"""Algorithm 1 of the paper, generic in its base learner.
+
+    In the **stable state** the predictive model w, trained on S, and (after the first reactive
+    state) a stable model w'', trained on the rows since that state, learn each batch X_t. Before
+    learning it, DriftSurf enters the **reactive state** if
+
+    .. math::
+        R_{X_t}(w_{t-1}) > R_b + \delta \qquad\text{or}\qquad
+        R_{X_t}(w_{t-1}) > R_{X_t}(w''_{t-1}) + \delta',
+
+    where R_b is the best risk of this model on a batch before learning it. It then drops w'' and
+    trains a fresh reactive model w' beside w for r batches, T. The next batch is predicted by
+    whichever was better on the last one (greedy). After r batches w' takes over if
+    :math:`R_T(w') < R_T(w)`; either way a fresh stable model starts with the next batch.
+
+    Parameters
+    ----------
+    learner
+        The template of all models.
+    threshold
+        delta, the tolerated rise of the risk.
+    stable_threshold
+        delta'; None means threshold / 2.
+    reactive_length
+        r, the number of batches in a reactive state.
+    greedy
+        Whether the better of the two models predicts inside a reactive state; else the old one does.
+    variant
+        "algorithm-1", or "authors" for the authors' published code, which differs: the greedy choice
+        uses the risks before the update; a stable model is made only at a switch, rests during
+        reactive states and later catches up on the rows it missed; T keeps the batches of all
+        reactive states since the last switch; a divided budget stays halved after the first reaction.
+    budget
+        "each" gives rho gradients to every model in training, "divided" splits rho between them.
+    max_rows
+        At most this many rows are kept, first in, first out; None keeps all. The rows of T are kept
+        to the end of the reactive state regardless.
+    dtype
+        Type of the stored rows, "float64" or "float32".
+    seed
+        Fixes every random number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from driftsurf.learners import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> strategy = DriftSurf(LogisticRegression(), seed=1)
+    >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
+    >>> for step in range(30):  # the labels turn around at step 15
+    ...     X = rng.normal(size=(100, 2))
+    ...     y = ((X[:, 0] > 0) == (step < 15)).astype(float)
+    ...     decision = strategy.step(Batch(X, y, np.ones(100)))
+    ...     for transition in decision.transitions:
+    ...         print(transition.kind, transition.step)
+    entered 15
+    greedy 15
+    switched 18
+
+    References
+    ----------
+    A. Tahmasbi, E. Jothimurugesan, S. Tirthapura, P. B. Gibbons. DriftSurf: A Risk-competitive
+    Learning Algorithm under Concept Drift. 2020.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        threshold: float = 0.1,
+        stable_threshold: float | None = None,
+        reactive_length: int = 4,
+        greedy: bool = True,
+        variant: Variant = "algorithm-1",
+        budget: BudgetRule = "each",
+        max_rows: int | None = DEFAULT_MAX_ROWS,
+        dtype: str = "float64",
+        seed: int = 0,
+    ) -> None:
+        self.learner = learner
+        self.threshold = threshold
+        self.stable_threshold = stable_threshold
+        self.reactive_length = reactive_length
+        self.greedy = greedy
+        self.variant = variant
+        self.budget = budget
+        self.max_rows = max_rows
+        self.dtype = dtype
+        self.seed = seed
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used."""
+        if self.variant not in ("algorithm-1", "authors"):
+            raise OptionError(f"variant is {self.variant!r}; choices: 'algorithm-1', 'authors'")
+        if self.budget not in ("each", "divided"):
+            raise OptionError(f"budget is {self.budget!r}; choices: 'each', 'divided'")
+        if isinstance(self.reactive_length, bool) or not (
+            isinstance(self.reactive_length, int) and self.reactive_length >= 1
+        ):
+            raise OptionError(f"reactive_length is {self.reactive_length!r}; give a whole number of at least 1")
+        for name in ("threshold", "stable_threshold"):
+            value = getattr(self, name)
+            if value is None and name == "stable_threshold":
+                continue
+            if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0.0:
+                raise OptionError(f"{name} is {value!r}; give a number of at least 0")
+        self._new_pool().check()
+
+    def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
+        """Make the store and the first predictive model."""
+        self._pool = self._new_pool()
+        self._pool.begin(n_features, sparse=sparse, n_classes=n_classes)
+        self._live = _Live(self._pool.make(step=0, first_row=0))
+
+    def _new_pool(self) -> Pool:
+        return Pool(self.learner, seed=self.seed, max_rows=self.max_rows, dtype=self.dtype)
+
+    @property
+    def _stable_threshold(self) -> float:
+        return self.threshold / 2 if self.stable_threshold is None else self.stable_threshold
+
+    def scores(self, X: Rows) -> FloatArray:
+        """The scores of the model that predicts now."""
+        return self._live.predictor.learner.scores(X)
+
+    def step(self, batch: Batch) -> Decision:
+        """Learn one batch: watch, train, judge. An error leaves everything as it was."""
+        with contextlib.ExitStack() as undo:
+            now = _Step(self._pool.admit(batch, undo), self._live)
+            self._watch(now)
+            self._train(now, undo)
+            after = self._bounded(self._judge(now), now.segment.hi)
+            self._pool.cap(*after.members, undo=undo)
+            decision = self._decision(now, after)
+            undo.pop_all()
+        self._live = after
+        self._pool.release(*after.members, keep=min((part.lo for part in after.trial), default=None))
+        return decision
+
+    # -------------------------------------------------------------------- the three parts of a step
+
+    def _watch(self, now: _Step) -> None:
+        """Take the risks on the new batch before learning it; enter the reactive state on a sign of drift."""
+        live = now.live
+        predictive = now.measure(self._pool, "before", "predictive", live.predictive)
+        if live.reactive is not None:
+            reactive = now.measure(self._pool, "before", "reactive", live.reactive)
+            now.live = replace(live, predictive=predictive, reactive=reactive)
+            return
+        if live.stable is not None:
+            now.measure(self._pool, "before", "stable", live.stable)
+        risk, stable_risk = now.before["predictive"], now.before.get("stable", math.nan)
+        best = predictive.best_risk
+        now.live = replace(live, predictive=predictive)
+        now.condition = entering(risk, best, stable_risk, self.threshold, self._stable_threshold)
+        if now.condition:
+            self._enter(now)
+
+    def _enter(self, now: _Step) -> None:
+        live, authors = now.live, self.variant == "authors"
+        reactive = self._pool.make(live.step, now.segment.lo)
+        now.cast["reactive"] = reactive
+        now.live = replace(
+            live,
+            reactive=reactive,
+            stable=live.stable if authors else None,
+            trial=live.trial if authors else (),
+            reacted=True,
+        )
+        if authors:
+            now.measure(self._pool, "before", "reactive", reactive)
+        if now.condition == 1:
+            right, margin = live.predictive.best_risk, self.threshold
+        else:
+            right, margin = now.before["stable"], self._stable_threshold
+        now.say("entered", now.before["predictive"], right, margin=margin, condition=now.condition)
+
+    def _train(self, now: _Step, undo: contextlib.ExitStack) -> None:
+        """Update the models in training within the budget: at most two, the stable one resting for the reactive."""
+        live = now.live
+        rival: Role = "stable" if live.reactive is None else "reactive"
+        trainees: list[Role] = ["predictive", rival] if getattr(live, rival) is not None else ["predictive"]
+        rho = self.learner.budget(now.segment)
+        halved = len(trainees) == 2 or (self.variant == "authors" and live.reacted)
+        shares = [rho - rho // 2, rho // 2] if self.budget == "divided" and halved else [rho, rho]
+        for role, share in zip(trainees, shares, strict=False):
+            now.spent[role] = self._pool.train(getattr(live, role), now.segment, share, undo)
+
+    def _judge(self, now: _Step) -> _Live:
+        """Who predicts the next batch, and what becomes of a reactive state."""
+        live = now.live
+        old, new = live.predictive, live.reactive
+        if new is None:
+            return replace(live, step=live.step + 1)
+        now.measure(self._pool, "after", "predictive", old)
+        now.measure(self._pool, "after", "reactive", new)
+        live = replace(live, reactive_step=live.reactive_step + 1, trial=(*live.trial, now.segment))
+        now.reactive_step = live.reactive_step
+        if live.reactive_step == self.reactive_length:
+            return self._leave(now, live)
+        judged = now.before if self.variant == "authors" else now.after
+        challenged = challenger_predicts(judged["predictive"], judged["reactive"], self.greedy)
+        if challenged != live.challenged:
+            ids = {"old": old.id, "new": new.id} if challenged else {"old": new.id, "new": old.id}
+            now.say("greedy", judged["reactive"], judged["predictive"], **ids)
+        return replace(live, step=live.step + 1, challenged=challenged)
+
+    def _leave(self, now: _Step, live: _Live) -> _Live:
+        """Back to the stable state, with the model that was better over T."""
+        old, new = live.predictive, live.reactive
+        assert new is not None
+        now.trial["predictive"] = self._pool.risk(old, *live.trial)
+        now.trial["reactive"] = self._pool.risk(new, *live.trial)
+        switched = switching(now.trial["predictive"], now.trial["reactive"])
+        kind: TransitionKind = "switched" if switched else "kept"
+        now.say(kind, now.trial["reactive"], now.trial["predictive"], over=len(live.trial))
+        after = _Live(new if switched else old, step=live.step + 1, reacted=True)
+        if self.variant == "authors" and not switched:
+            return replace(after, stable=live.stable, trial=live.trial)
+        return replace(after, stable=self._pool.make(after.step, now.segment.hi))
+
+    def _bounded(self, live: _Live, end: int) -> _Live:
+        """Where T outlives a reactive state (authors), the cap holds for the batches of former ones."""
+        if self.variant != "authors" or self.max_rows is None:
+            return live
+        former = len(live.trial) - live.reactive_step
+        kept = [part for part in live.trial[:former] if part.lo >= end - self.max_rows]
+        return replace(live, trial=(*kept, *live.trial[former:]))
+
+    def _decision(self, now: _Step, after: _Live) -> Decision:
+        predictor = self._live.predictor
+        records = tuple(
+            member.record(
+                role,
+                now.live.step,
+                risk_before=now.before.get(role),
+                risk_after=now.after.get(role),
+                risk_reactive=now.trial.get(role),
+                gradients=now.spent.get(role, 0),
+            )
+            for role, member in now.cast.items()
+        )
+        return Decision(
+            step=now.live.step,
+            first_row=now.segment.lo,
+            rows=len(now.segment),
+            state="reactive" if now.reactive_step else "stable",
+            predicted_by=predictor.id,
+            trained_from=predictor.first_row,
+            predicts_next=after.predictor.id,
+            models=records,
+            reactive_step=now.reactive_step,
+            condition=now.condition,
+            threshold=self.threshold,
+            stable_threshold=self._stable_threshold,
+            reactive_length=self.reactive_length,
+            greedy=self.greedy,
+            transitions=tuple(now.transitions),
+        )
+
+    # -------------------------------------------------------------------- state
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for rows and models."""
+        return self._pool.nbytes(*self._live.members)
+
+    def state(self) -> State:
+        """Everything that learning changes."""
+        live = self._live
+        state: State = {
+            "step": live.step,
+            "reactive_step": live.reactive_step,
+            "trial": np.array([(part.lo, part.hi) for part in live.trial], np.int64).reshape(-1, 2),
+            "challenged": live.challenged,
+            "reacted": live.reacted,
+        }
+        state |= nest("pool", self._pool.state())
+        for role in ("predictive", "reactive", "stable"):
+            member = getattr(live, role)
+            if member is not None:
+                state |= nest(role, member.state())
+        return state
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        self._pool = self._new_pool()
+        self._pool.restore(pick("pool", state))
+        members = {role: pick(role, state) for role in ("predictive", "reactive", "stable")}
+        restored = {role: self._pool.restore_member(entry) for role, entry in members.items() if entry}
+        self._live = _Live(
+            **restored,
+            step=int(state["step"]),
+            reactive_step=int(state["reactive_step"]),
+            trial=tuple(Segment(int(lo), int(hi)) for lo, hi in state["trial"]),
+            challenged=bool(state["challenged"]),
+            reacted=bool(state["reacted"]),
+        )
+
+    _pool: Pool
+    _live: _Live

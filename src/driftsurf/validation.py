@@ -1,0 +1,468 @@
+"""What may enter: arrays, frames and sparse matrices become rows; labels become codes; errors are named.
+
+Nothing here changes what it is given or keeps anything of it that a caller could change later:
+a schema and a set of classes are values, replaced as a whole once a batch has been learnt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.base import CSR, DenseRows, FloatArray, Rows, State, n_rows
+from driftsurf.errors import LabelError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
+
+__all__ = ["Classes", "Schema", "read_rows", "read_schema", "read_weights"]
+
+DENSE_LIMIT_BYTES = 2**28
+"""Sparse batches are made dense for a dense model up to this size."""
+
+
+# ---------------------------------------------------------------------------- rows
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What the first batch fixed for all later ones."""
+
+    n_features: int
+    sparse: bool = False
+    names: tuple[str, ...] | None = None
+    owner: str = "this model"
+    """Who speaks in error messages; not saved."""
+
+    def state(self) -> State:
+        """As flat entries."""
+        names = "" if self.names is None else json.dumps(self.names)
+        return {"n_features": self.n_features, "sparse": self.sparse, "names": names}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], owner: str) -> Schema:
+        """The schema that gave ``state``."""
+        names = tuple(json.loads(state["names"])) if state["names"] else None
+        return cls(int(state["n_features"]), bool(state["sparse"]), names, owner)
+
+
+def read_schema(X: Any, owner: str = "this model") -> Schema:
+    """The schema that a first batch would fix."""
+    if _is_sparse(X):
+        return Schema(int(X.shape[-1]), sparse=True, owner=owner)
+    names = _column_names(X)
+    width = len(X.columns) if hasattr(X, "columns") else _as_array(X).shape[1]
+    return Schema(int(width), sparse=False, names=names, owner=owner)
+
+
+def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64, *, allow_empty: bool = False) -> Rows:
+    """Checked rows in the layout of ``schema``: C-contiguous and finite, or canonical CSR.
+
+    Columns with names may come in any order; they are put into the order of the schema.
+
+    >>> read_rows([[1, 2], [3, 4]], Schema(n_features=2))
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    dtype = np.dtype(dtype)
+    rows: Rows
+    if _is_sparse(X):
+        rows = _read_sparse(X, schema, dtype)
+        if not schema.sparse:
+            rows = _densify(rows)
+    else:
+        dense = _read_dense(X, schema, dtype)
+        rows = _sparsify(dense) if schema.sparse else dense
+    if n_rows(rows) == 0 and not allow_empty:
+        raise ShapeError(
+            "Found array with 0 sample(s) while a minimum of 1 is required: an empty batch has nothing to "
+            "learn or predict; leave the call out."
+        )
+    return rows
+
+
+def _read_dense(X: Any, schema: Schema, dtype: np.dtype[Any]) -> DenseRows:
+    names = _column_names(X)
+    array = _read_frame(X) if hasattr(X, "columns") else _as_array(X)
+    if names is not None and schema.names is not None and names != schema.names:
+        array = array[:, _column_order(names, schema.names)]
+    _check_width(array.shape[1], schema)
+    array = _as_numbers(array, dtype, schema.names)
+    _check_finite(array, schema.names)
+    return array
+
+
+def _as_array(X: Any) -> npt.NDArray[Any]:
+    array = np.asarray(X)
+    if np.iscomplexobj(array):
+        raise ValueTypeError("Complex data not supported: give the real and imaginary parts as two columns.")
+    if array.ndim != 2:
+        raise ShapeError(
+            f"Expected 2D array, got {array.ndim}D array instead (shape {array.shape}). Reshape your data: "
+            "X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row."
+        )
+    if array.shape[1] == 0:
+        raise ShapeError(
+            f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required: give at least one column."
+        )
+    return array
+
+
+def _as_numbers(array: npt.NDArray[Any], dtype: np.dtype[Any], names: tuple[str, ...] | None) -> DenseRows:
+    if array.dtype.kind in "fiub":
+        return _narrow(np.ascontiguousarray(array), dtype)
+    if array.dtype.kind == "O":
+        try:
+            return _narrow(np.ascontiguousarray(array, dtype=np.float64), dtype)
+        except (ValueError, TypeError) as error:
+            cause: Exception = error
+    else:
+        cause = ValueError(f"type {array.dtype}")
+    for row, column in np.ndindex(array.shape):
+        value: Any = array[row, column]
+        try:
+            number = None if isinstance(value, str | bytes) else float(value)
+        except (ValueError, TypeError) as error:
+            number, cause = None, error
+        if number is None:
+            shown = str(value) if isinstance(value, str) else value
+            raise ValueTypeError(
+                f"{shown!r} in row {row}, column {_column(column, names)} is not a number ({cause}). "
+                "Encode text as numbers first, or drop the column."
+            ) from cause
+    raise ValueTypeError(f"X has type {array.dtype}, which is not numeric: convert it to float first.") from cause
+
+
+def _narrow(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> DenseRows:
+    """To the type of the store; what does not fit becomes infinite and is refused as such."""
+    with np.errstate(over="ignore"):
+        return array.astype(dtype, copy=False)
+
+
+def _check_finite(array: DenseRows, names: tuple[str, ...] | None) -> None:
+    # The sum is finite when all values are; the converse fails only for huge values, which are looked at.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum()):
+            return
+    bad = ~np.isfinite(array)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        what = "NaN" if np.isnan(array[row, column]) else "infinity (inf)"
+        raise NonFiniteError(
+            f"Input X contains {what} in row {row}, column {_column(column, names)} "
+            f"({int(bad.sum())} such values in all). Fill the gaps or drop those rows first."
+        )
+
+
+def _check_width(width: int, schema: Schema) -> None:
+    if width != schema.n_features:
+        raise ShapeError(
+            f"X has {width} features, but {schema.owner} is expecting {schema.n_features} features as input, "
+            "as in its first batch. Give the same columns, or begin a new model."
+        )
+
+
+def _column(index: int, names: tuple[str, ...] | None) -> str:
+    return str(index) if names is None else f"{names[index]!r}"
+
+
+# ---------------------------------------------------------------------------- frames
+
+
+def _column_names(X: Any) -> tuple[str, ...] | None:
+    """Names of a frame's columns when all are text, else None (scikit-learn's rule)."""
+    columns = getattr(X, "columns", None)
+    if columns is None:
+        return None
+    names = tuple(columns)
+    if not names or not all(isinstance(name, str) for name in names):
+        return None
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SchemaError(f"the column name {twice!r} stands more than once: rename one of them.")
+    return names
+
+
+def _column_order(names: tuple[str, ...], wanted: tuple[str, ...]) -> list[int]:
+    place = {name: index for index, name in enumerate(names)}
+    added = [name for name in names if name not in set(wanted)]
+    removed = [name for name in wanted if name not in place]
+    if added or removed:
+        parts = [f"added: {_listed(added)}"] * bool(added) + [f"missing: {_listed(removed)}"] * bool(removed)
+        raise SchemaError(
+            f"the columns differ from those of the first batch ({'; '.join(parts)}). "
+            "Give the same columns (any order), or begin a new model."
+        )
+    return [place[name] for name in wanted]
+
+
+def _read_frame(X: Any) -> npt.NDArray[Any]:
+    """A pandas or polars frame as one array, column by column: no other frame library is imported."""
+    columns = []
+    for position, name in enumerate(X.columns):
+        series = X.iloc[:, position] if hasattr(X, "iloc") else X.get_column(name)
+        values = _read_series(series)
+        if values.dtype.kind not in "fiub":
+            try:
+                values = np.asarray(values, np.float64)
+            except (ValueError, TypeError) as error:
+                row, value = next((i, v) for i, v in enumerate(values) if isinstance(v, str) or not _is_number(v))
+                raise ValueTypeError(
+                    f"{value!r} in row {row}, column {name!r} (type {series.dtype}) is not a number ({error}). "
+                    "Encode the column as numbers first, or drop it."
+                ) from error
+        columns.append(values)
+    if not columns:
+        raise ShapeError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
+    return np.column_stack(columns)
+
+
+def _read_series(series: Any) -> npt.NDArray[Any]:
+    if getattr(series.dtype, "kind", "") in ("i", "u", "f", "b") and hasattr(series, "isna"):
+        # pandas' nullable columns: missing values become NaN, to be refused by name
+        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(series.to_numpy())
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+# ---------------------------------------------------------------------------- sparse
+
+
+def _is_sparse(X: Any) -> bool:
+    return hasattr(X, "tocsr") and hasattr(X, "shape")
+
+
+def _read_sparse(X: Any, schema: Schema, dtype: np.dtype[Any]) -> CSR:
+    if len(X.shape) != 2:
+        raise ShapeError(f"Expected 2D array, got {len(X.shape)}D sparse array instead. Reshape your data.")
+    if X.shape[1] == 0:
+        raise ShapeError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
+    if np.iscomplexobj(X.data if hasattr(X, "data") else 0.0):
+        raise ValueTypeError("Complex data not supported: give the real and imaginary parts as two columns.")
+    _check_width(int(X.shape[1]), schema)
+    _check_format(X)
+    matrix = X.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if matrix.dtype.kind not in "fiub":
+        raise ValueTypeError(f"X has type {matrix.dtype}, which is not numeric: convert it to float first.")
+    data = _narrow(np.ascontiguousarray(matrix.data), dtype)
+    bad = ~np.isfinite(data)
+    if bad.any():
+        p = int(np.argmax(bad))
+        row = int(np.searchsorted(matrix.indptr, p, side="right")) - 1
+        what = "NaN" if np.isnan(data[p]) else "infinity (inf)"
+        raise NonFiniteError(
+            f"Input X contains {what} in row {row}, column {int(matrix.indices[p])} "
+            f"({int(bad.sum())} such values in all). Fill the gaps or drop those rows first."
+        )
+    return CSR(
+        data,
+        np.ascontiguousarray(matrix.indices, np.int32),
+        np.ascontiguousarray(matrix.indptr, np.int64),
+        schema.n_features,
+    )
+
+
+def _check_format(X: Any) -> None:
+    """Refuse index arrays that point outside the matrix, before any compiled code follows them."""
+    limits = {"csr": (X.shape[0], X.shape[1]), "csc": (X.shape[1], X.shape[0])}
+    if X.format not in limits:
+        return
+    major, minor = limits[X.format]
+    indptr, indices = np.asarray(X.indptr), np.asarray(X.indices)
+    fault = ""
+    if len(indptr) != major + 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
+        fault = f"its row pointer is not {major + 1} rising numbers from 0"
+    elif indptr[-1] > len(indices) or indptr[-1] > len(X.data):
+        fault = f"its row pointer ends at {indptr[-1]}, beyond its {len(indices)} values"
+    else:
+        used = indices[: indptr[-1]]
+        outside = (used < 0) | (used >= minor)
+        if outside.any():
+            fault = f"index {int(used[np.argmax(outside)])} is outside 0 to {minor - 1}"
+    if fault:
+        raise ShapeError(f"the sparse matrix is malformed: {fault}. Build it anew from its triplets.")
+
+
+def _densify(rows: CSR) -> DenseRows:
+    count = n_rows(rows)
+    size = count * rows.n_features * rows.data.itemsize
+    if size > DENSE_LIMIT_BYTES:
+        raise ShapeError(
+            f"this model began with dense rows; {count} sparse rows of {rows.n_features} columns would take "
+            f"{size / 2**20:.0f} MiB as dense. Give smaller batches, or begin the model with a sparse batch."
+        )
+    dense = np.zeros((count, rows.n_features), rows.data.dtype)
+    dense[np.repeat(np.arange(count), np.diff(rows.indptr)), rows.indices] = rows.data
+    return dense
+
+
+def _sparsify(dense: DenseRows) -> CSR:
+    row, column = np.nonzero(dense)
+    indptr = np.zeros(len(dense) + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=len(dense)), out=indptr[1:])
+    return CSR(dense[row, column], column.astype(np.int32), indptr, int(dense.shape[1]))
+
+
+# ---------------------------------------------------------------------------- weights
+
+
+def read_weights(weight: Any, count: int) -> FloatArray:
+    """Row weights as an array; ones for None."""
+    if weight is None:
+        return np.ones(count)
+    try:
+        array = np.asarray(weight, np.float64)
+    except (ValueError, TypeError) as error:
+        raise ValueTypeError(f"sample_weight must be numbers: {error}") from error
+    if array.ndim == 0:
+        array = np.full(count, float(array))
+    if array.ndim != 1:
+        raise ShapeError(f"Sample weights must be 1D array or scalar, not {array.ndim}D.")
+    if len(array) != count:
+        raise ShapeError(f"sample_weight has {len(array)} values for {count} rows: sample_weight.shape must match.")
+    if count and not array.any():
+        raise ShapeError("sample_weight is zero for every row: there is nothing to learn. Leave the batch out.")
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        bad = int(np.argmax(~(np.isfinite(array) & (array >= 0))))
+        raise NonFiniteError(f"sample_weight[{bad}] is {array[bad]}: weights must be finite and not negative.")
+    return array
+
+
+# ---------------------------------------------------------------------------- labels
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """The known class labels in the order of their codes, which never change.
+
+    A closed set is given in advance and sorted; an open one grows in order of appearance.
+
+    >>> classes, codes = Classes().read(["b", "a", "b"], 3)
+    >>> classes.labels, codes
+    (('b', 'a'), array([0., 1., 0.]))
+    """
+
+    labels: tuple[bool | int | float | str, ...] = ()
+    closed: bool = False
+    limit: int | None = None
+    """The most classes that the learner can tell apart."""
+
+    @classmethod
+    def given(cls, labels: Iterable[Any], limit: int | None = None) -> Classes:
+        """A closed set."""
+        array = _label_array(list(labels))
+        distinct = tuple(np.unique(array).tolist())
+        if not distinct:
+            raise LabelError("classes is empty: name every class, or leave it out.")
+        _check_limit(distinct, limit)
+        return cls(distinct, closed=True, limit=limit)
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """The labels as an array, by code."""
+        return np.array(self.labels) if self.labels else np.zeros(0, np.int64)
+
+    def read(self, y: Any, count: int) -> tuple[Classes, FloatArray]:
+        """The codes of ``y``, and the set that includes the labels that are new in it."""
+        array = _label_array(y)
+        if len(array) != count:
+            raise ShapeError(f"X has {count} rows and y has {len(array)} labels: give one label for each row.")
+        if not self.labels:
+            return self._grown(array).read(array, count) if count else (self, np.zeros(0))
+        known = self.array
+        array = self._same_kind(array, known)
+        order = np.argsort(known)
+        place = np.searchsorted(known, array, sorter=order).clip(max=len(known) - 1)
+        codes = order[place]
+        strange = known[codes] != array
+        if not strange.any():
+            return self, codes.astype(np.float64)
+        return self._grown(array[strange]).read(array, count)
+
+    def _grown(self, strange: npt.NDArray[Any]) -> Classes:
+        distinct, first = np.unique(strange, return_index=True)
+        new = tuple(distinct[np.argsort(first)].tolist())
+        if self.closed:
+            raise LabelError(
+                f"y holds the unknown label {new[0]!r}; the classes of this model are {_listed(self.labels)}. "
+                "Correct the label, or begin a model with classes that include it."
+            )
+        _check_limit(self.labels + new, self.limit)
+        return replace(self, labels=self.labels + new)
+
+    def _same_kind(self, array: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if (array.dtype.kind == "U") != (known.dtype.kind == "U"):
+            raise LabelError(
+                f"y holds {'text' if array.dtype.kind == 'U' else 'numbers'} ({array[:1].tolist()[0]!r}), but the "
+                f"classes of this model are {_listed(self.labels)}. Give labels of one kind."
+            )
+        return array
+
+    def state(self) -> State:
+        """As flat entries."""
+        limit = -1 if self.limit is None else self.limit
+        return {"labels": json.dumps(self.labels), "closed": self.closed, "limit": limit}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Classes:
+        """The set that gave ``state``."""
+        limit = None if state["limit"] < 0 else int(state["limit"])
+        return cls(tuple(json.loads(state["labels"])), bool(state["closed"]), limit)
+
+
+def _label_array(y: Any) -> npt.NDArray[Any]:
+    if y is None:
+        raise LabelError("learning requires y to be passed, but the target y is None: give one label for each row.")
+    array = np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ShapeError(f"y must be one label for each row, but has shape {array.shape}.")
+    if array.dtype.kind in "OT":
+        kinds = {type(value) for value in array.tolist()}
+        if all(issubclass(kind, str) for kind in kinds):
+            array = array.astype(str)
+        elif all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
+            array = np.array(array.tolist())
+        else:
+            names = _listed(sorted(kind.__name__ for kind in kinds))
+            raise LabelError(f"Unknown label type: y holds {names}; labels are whole numbers, booleans or text.")
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            bad = int(np.argmax(~np.isfinite(array)))
+            raise LabelError(f"Input y contains NaN or infinity: y[{bad}] is {array[bad]}. Drop unlabelled rows.")
+        if (array != np.floor(array)).any():
+            bad = int(np.argmax(array != np.floor(array)))
+            raise LabelError(
+                f"Unknown label type: continuous. y[{bad}] is {array[bad]}; class labels are whole numbers, "
+                "booleans or text. For values to predict, use a regressor."
+            )
+    elif array.dtype.kind not in "iubU":
+        raise LabelError(f"Unknown label type: {array.dtype}; class labels are whole numbers, booleans or text.")
+    return array
+
+
+def _check_limit(labels: tuple[Any, ...], limit: int | None) -> None:
+    if limit is not None and len(labels) > limit:
+        raise LabelError(
+            f"Only {'binary' if limit == 2 else f'{limit}-class'} classification is supported by this learner: "
+            f"{labels[limit]!r} would be class {limit + 1} beside {_listed(labels[:limit])}. "
+            "Merge classes, or use a learner for more."
+        )
+
+
+def _listed(values: Sequence[Any], most: int = 8) -> str:
+    shown = ", ".join(repr(value) for value in values[:most])
+    return shown + (f" and {len(values) - most} more" if len(values) > most else "")

@@ -1,0 +1,249 @@
+"""Slow, readable twins of what is fast in the package: written from the rules, not from the code."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+from scipy.special import expit
+
+from driftsurf._random import word
+from driftsurf.base import FloatArray, IntArray
+
+# ---------------------------------------------------------------------------- streams
+
+
+class JavaRandom:
+    """java.util.Random as its documentation describes it."""
+
+    def __init__(self, seed: int) -> None:
+        self.state = (seed ^ 0x5DEECE66D) % 2**48
+
+    def next(self, bits: int) -> int:
+        self.state = (self.state * 0x5DEECE66D + 0xB) % 2**48
+        return self.state >> (48 - bits)
+
+    def next_double(self) -> float:
+        return (self.next(26) * 2**27 + self.next(27)) / 2**53
+
+    def next_int(self, n: int) -> int:
+        while True:
+            bits = self.next(31)
+            if bits - bits % n + (n - 1) < 2**31:
+                return bits % n
+
+
+def sea_concept(theta: float, noise: int, seed: int) -> Iterator[tuple[list[float], int]]:
+    """Rows and labels of one SEA concept, classes balanced, ``noise`` in per cent."""
+    java = JavaRandom(seed)
+    wanted = 1
+    while True:
+        x = [10 * java.next_double() for _ in range(3)]
+        group = 0 if x[0] + x[1] <= theta else 1
+        if group == wanted:
+            wanted = 1 - wanted
+            if 1 + java.next_int(100) <= noise:
+                group = 1 - group
+            yield x, 1 if group == 0 else -1
+
+
+def joined(
+    first: Iterator[tuple[list[float], int]],
+    second: Iterator[tuple[list[float], int]],
+    position: int,
+    width: int,
+    seed: int,
+) -> Iterator[tuple[list[float], int]]:
+    """MOA's ConceptDriftStream."""
+    java = JavaRandom(seed)
+    for t in count(1):
+        exponent = -4 * (t - position) / width
+        sigmoid = 0.0 if exponent > 700 else 1 / (1 + math.exp(exponent))
+        yield next(first) if java.next_double() > sigmoid else next(second)
+
+
+def sea(noise: int, gradual: bool, seed: int, n_rows: int) -> Iterator[tuple[list[float], int]]:
+    """The paper's SEA streams, without an end."""
+    f1, f2, f3, f4 = (sea_concept(theta, noise, seed) for theta in (8, 9, 7, 9.5))
+    if gradual:
+        return joined(f3, f2, n_rows // 2, max(1, n_rows // 5), seed)
+    quarter = n_rows // 4
+    return joined(f3, joined(f2, joined(f4, f1, quarter, 1, seed), quarter, 1, seed), quarter, 1, seed)
+
+
+def hyperplane(
+    magnitude: float, noise: int, n_features: int, reversal: int, seed: int
+) -> Iterator[tuple[list[float], int]]:
+    """MOA's hyperplane, all attributes drifting, ``noise`` and ``reversal`` in per cent, without an end."""
+    java = JavaRandom(seed)
+    weights = [java.next_double() for _ in range(n_features)]
+    signs = [1] * n_features
+    while True:
+        x = [java.next_double() for _ in range(n_features)]
+        group = 1 if sum(a * w for a, w in zip(x, weights, strict=True)) >= 0.5 * sum(weights) else 0
+        if 1 + java.next_int(100) <= noise:
+            group = 1 - group
+        for c in range(n_features):
+            weights[c] += signs[c] * magnitude
+            if 1 + java.next_int(100) <= reversal:
+                signs[c] = -signs[c]
+        yield x, 1 if group == 0 else -1
+
+
+# ---------------------------------------------------------------------------- learning
+# Rows are dense and carry the constant column already: x = (features, bias).
+
+LabelledRows = tuple[FloatArray, FloatArray, FloatArray]
+"""X, y and weight."""
+
+
+def draw(seed: int, k: int, n: int) -> int:
+    """Word k of the generator as a number below n: its upper half times n, shifted down."""
+    return (word(seed, k) >> 32) * n // 2**32
+
+
+def uniform(seed: int, k: int) -> float:
+    """Word k of the generator as a number in [0, 1): its upper 53 bits."""
+    return (word(seed, k) >> 11) / 2**53
+
+
+def alternating(steps: int, admitted: int, waiting: int, seed: int, k: int) -> tuple[list[int], int, int]:
+    """STRSAGA's schedule: the rows visited, and then the size of the set and the position of the generator."""
+    sample_set, waiting_room = list(range(admitted)), list(range(admitted, admitted + waiting))
+    visited = []
+    for j in range(1, steps + 1):
+        if waiting_room and j % 2 == 1:
+            sample_set.append(waiting_room.pop(0))
+            visited.append(sample_set[-1])
+        else:
+            visited.append(sample_set[draw(seed, k, len(sample_set))])
+            k += 1
+    return visited, len(sample_set), k
+
+
+def logistic_loss(margin: float, y: float) -> float:
+    """log(1 + exp(-s margin)), s = -1 for class 0 and +1 for class 1."""
+    return float(np.logaddexp(0.0, -margin if y == 1 else margin))
+
+
+def gradient(margin: float, y: float, weight: float) -> float:
+    """The derivative of weight * logistic_loss by the margin."""
+    return weight * float(expit(margin) - y)
+
+
+def gradient_sum(X: FloatArray, table: dict[int, float]) -> FloatArray:
+    """The sum of the gradients in the table, added up anew."""
+    total = np.zeros(X.shape[1])
+    for i, alpha in table.items():
+        total = total + alpha * X[i]
+    return total
+
+
+def saga(
+    rows: LabelledRows, order: Iterable[int], w: FloatArray, table: dict[int, float], eta: float, mu: float
+) -> FloatArray:
+    """The weights after one SAGA step for each row of ``order``; the table has the rows drawn so far."""
+    X, y, weight = rows
+    for i in order:
+        g = gradient(float(X[i] @ w), y[i], weight[i])
+        alpha = table.setdefault(i, 0.0)
+        average = gradient_sum(X, table) / len(table)
+        w = w - eta * mu * w - eta * ((g - alpha) * X[i] + average)
+        table[i] = g
+    return w
+
+
+def sgd(rows: LabelledRows, order: Iterable[int], w: FloatArray, eta: float, mu: float) -> FloatArray:
+    """The weights after one SGD step for each row of ``order``."""
+    X, y, weight = rows
+    for i in order:
+        w = w - eta * mu * w - eta * gradient(float(X[i] @ w), y[i], weight[i]) * X[i]
+    return w
+
+
+@dataclass
+class LogisticTwin:
+    """The learner, on a stream that is all there from the start."""
+
+    rows: LabelledRows
+    optimizer: str
+    w: FloatArray
+    eta: float
+    mu: float
+    seed: int
+    words: int = 0
+    known: list[int] = field(default_factory=list)
+    """Numbers of the rows in the sample set, then of those that wait."""
+    admitted: int = 0
+    table: dict[int, float] = field(default_factory=dict)
+
+    def update(self, new: Iterable[int], steps: int) -> None:
+        self.known.extend(new)
+        if self.optimizer == "sgd":
+            draws = [draw(self.seed, self.words + j, len(self.known)) for j in range(steps)]
+            self.admitted, self.words = len(self.known), self.words + steps
+            self.w = sgd(self.rows, [self.known[i] for i in draws], self.w, self.eta, self.mu)
+        else:
+            waiting = len(self.known) - self.admitted
+            visited, self.admitted, self.words = alternating(steps, self.admitted, waiting, self.seed, self.words)
+            order = [self.known[i] for i in visited]
+            self.w = saga(self.rows, order, self.w, self.table, self.eta, self.mu)
+
+    def forget(self, before_row: int) -> None:
+        gone = sum(row < before_row for row in self.known)
+        for row in self.known[:gone]:
+            self.table.pop(row, None)
+        self.known, self.admitted = self.known[gone:], max(0, self.admitted - gone)
+
+
+# ---------------------------------------------------------------------------- the Tornado framework
+
+
+def tornado(name: str, noise: float, seed: int, n_rows: int) -> tuple[FloatArray, IntArray]:
+    """SINE1, Mixed or Circles with Python's own generator, one row after the other."""
+    rng = random.Random(seed)
+    flipped = rng.sample(range(n_rows), int(n_rows * noise))
+    rng.seed(seed)
+    segments = 4 if name == "Circles" else 5
+    starts = [k * n_rows // segments for k in range(segments)]
+
+    def point(concept: int) -> tuple[list[float], bool]:
+        if name == "Mixed":
+            x = [float(rng.randint(0, 1)), float(rng.randint(0, 1)), rng.random(), rng.random()]
+            return x, x[0] + x[1] + (x[3] < 0.5 + 0.3 * math.sin(3 * math.pi * x[2])) >= 2
+        x = [rng.random(), rng.random()]
+        if name == "SINE1":
+            return x, x[1] <= math.sin(x[0])
+        centre, radius = [(0.2, 0.15), (0.4, 0.2), (0.6, 0.25), (0.8, 0.3)][concept]
+        return x, (x[0] - centre) ** 2 + (x[1] - 0.5) ** 2 > radius**2
+
+    def row(concept: int) -> tuple[list[float], int]:
+        x, positive = point(concept)
+        wanted = rng.random() < 0.5
+        if name == "Circles":
+            wanted = not wanted
+        while positive != wanted:
+            x, positive = point(concept)
+        if name != "Circles" and concept == 1:
+            positive = not positive
+        digits = 5 if name == "Circles" else 3
+        return [round(value, digits) for value in x], 1 if positive else -1
+
+    def concept_of(i: int) -> int:
+        segment = max(k for k in range(segments) if starts[k] <= i)
+        return segment if name == "Circles" else segment % 2
+
+    rows = [row(concept_of(i)) for i in range(n_rows)]
+    width = n_rows // 20 if name == "Circles" else min(50, n_rows // 5)
+    for k in range(3) if name == "Circles" else range(1, 5):
+        old, new = (k, k + 1) if name == "Circles" else ((k - 1) % 2, k % 2)
+        for t in range(width):
+            share = 1 / (1 + math.exp(-4 * (t - width / 2) / width))
+            rows[starts[k] + t] = row(new if rng.random() < share else old)
+    y = np.array([label for _, label in rows])
+    y[flipped] *= -1
+    return np.array([x for x, _ in rows]), y

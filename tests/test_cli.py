@@ -1,0 +1,180 @@
+"""The command line as a person meets it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from driftsurf import Trace, __version__
+from driftsurf.cli import main
+from driftsurf.report import page
+from driftsurf.report.svg import Chart
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    result = invoke("run", "mixed", "--rows", "20000", "--out", str(folder))
+    assert result.exit_code == 0
+    return folder, result.output
+
+
+def test_version_and_help() -> None:
+    assert __version__ in invoke("--version").output
+    assert "run" in invoke("--help").output
+    assert "STREAM" in invoke("run", "--help").output
+
+
+def test_streams_are_listed() -> None:
+    output = invoke("streams").output
+    for name in ("sea0", "sea-gradual", "hyper-fast", "circles"):
+        assert name in output
+
+
+def test_a_run_says_each_transition_and_ends_with_a_table(run_folder: tuple[Path, str]) -> None:
+    _, output = run_folder
+    assert re.search(r"step 20: risk \d\.\d+ > best \d\.\d+ \+ 0\.10: reactive", output)
+    assert re.search(r"step 23: new model \d\.\d+ < old \d\.\d+ over 4 steps: switched", output)
+    assert "[100/100]" in output
+    for row in ("mean error", "of which false", "rows/s", "drift at step", "report:"):
+        assert row in output
+    assert "\x1b" not in output  # plain text where there is no terminal
+
+
+def test_the_run_folder_is_complete(run_folder: tuple[Path, str]) -> None:
+    folder, _ = run_folder
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "journal.jsonl",
+        "report.html",
+        "timings.json",
+        "trace.csv",
+    ]
+    trace = Trace.load(folder / "trace.csv")
+    assert trace.models == ("driftsurf", "aware")
+    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if line["type"] == "step"]
+    assert [line["step"] for line in steps] == list(range(100))
+    assert {"entered", "greedy", "switched"} <= {line["kind"] for line in lines if line["type"] == "transition"}
+    assert json.loads((folder / "timings.json").read_text())["models"]["driftsurf"]["rows_per_second"] > 0
+
+
+def test_two_runs_differ_in_their_timings_alone(run_folder: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = run_folder
+    again = tmp_path / "again"
+    invoke("run", "mixed", "--rows", "20000", "--quiet", "--out", str(again))
+    for name in ("trace.csv", "journal.jsonl", "report.html"):
+        assert (folder / name).read_bytes() == (again / name).read_bytes()
+
+
+def test_a_run_folder_is_never_overwritten_in_silence(run_folder: tuple[Path, str]) -> None:
+    folder, _ = run_folder
+    before = (folder / "trace.csv").read_bytes()
+    result = invoke("run", "sea0", "--rows", "1000", "--out", str(folder))
+    assert result.exit_code == 1
+    assert "exists already" in result.output
+    assert "--overwrite" in result.output
+    assert (folder / "trace.csv").read_bytes() == before
+
+
+def test_overwrite_replaces_runs_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for _ in range(2):
+        assert invoke("run", "sea0", "--rows", "1000", "--quiet", "--out", str(folder), "--overwrite").exit_code == 0
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("years of work")
+    result = invoke("run", "sea0", "--rows", "1000", "--out", str(precious), "--overwrite")
+    assert result.exit_code == 1
+    assert "is not a run folder" in result.output
+    assert (precious / "thesis.tex").exists()
+
+
+def test_by_default_runs_get_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        invoke("run", "sea0", "--rows", "1000", "--quiet")
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["sea0", "sea0-2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sea1"], "did you mean 'sea10'"),
+        (["sea0", "--step-size", "fast"], "'fast' is neither a number nor 'auto'"),
+        (["sea0", "--step-size", "-1"], "step_size is -1.0"),
+        (["sea0", "--threshold", "-1"], "threshold is -1.0"),
+        (["sea0", "--rows", "0"], "0 is not in the range"),
+        (["sea0", "--variant", "mine"], "algorithm-1"),
+    ],
+)
+def test_mistakes_are_answered_in_one_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = invoke("run", *arguments)
+    assert result.exit_code != 0
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "runs").exists()
+
+
+# ---------------------------------------------------------------------------- the page
+
+
+class Checker(HTMLParser):
+    """Collects what a self-contained page must not have, and whether tags close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "line", "rect", "circle", "path", "br") or tag in ("rect", "circle", "line", "path"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_report_is_one_whole_page(run_folder: tuple[Path, str]) -> None:
+    text = (run_folder[0] / "report.html").read_text()
+    checker = Checker()
+    checker.feed(text.replace("<!doctype html>", ""))
+    assert checker.open == ["meta", "meta"] or checker.open == []
+    assert checker.links == []
+    assert "script" not in checker.tags
+    assert checker.tags.count("svg") >= 2
+    assert text.count('class="drift"') >= 8  # four drifts in each of two charts
+    assert text.count('class="switched"') >= 4
+    assert "switched to the new model" in text
+    assert "After each of the 4 drifts" in text
+
+
+def test_a_quiet_run_has_a_page_too(tmp_path: Path) -> None:
+    invoke("run", "hyper-slow", "--rows", "2000", "--threshold", "9", "--quiet", "--out", str(tmp_path / "r"))
+    text = (tmp_path / "r" / "report.html").read_text()
+    assert "no sign of drift" in text
+    assert "No transition" in text
+
+
+def test_names_are_escaped() -> None:
+    chart = Chart(steps=2, top=1.0, y_label="<y>")
+    chart.line([0.1, float("nan")], css="curve", title='<script>"&')
+    assert "<script>" not in chart.render("<b>")
+    assert page.render.__doc__

@@ -1,0 +1,167 @@
+"""The journal: bounded in memory, complete in its sink, plain JSON, and readable by a person."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from driftsurf.base import Decision, ModelRecord, Transition
+from driftsurf.journal import Journal, json_lines
+
+ENTERED = Transition("entered", 25, 1, left=0.61, right=0.38, margin=0.1)
+
+
+def decision(step: int, *transitions: Transition, **changes: Any) -> Decision:
+    models = (
+        ModelRecord("predictive", 0, step, 0, risk_before=0.5, best_risk=0.25, gradients=20),
+        ModelRecord("stable", 1, step, 0, risk_before=0.75, gradients=4),
+    )
+    made = Decision(step, 10 * step, 10, "stable", 0, 0, 0, models, threshold=0.1, transitions=transitions)
+    return replace(made, **changes)
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    def refuse(constant: str) -> float:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+# ---------------------------------------------------------------------------- memory and sink
+
+
+def test_memory_is_bounded_and_the_sink_gets_everything() -> None:
+    sunk: list[Decision] = []
+    journal = Journal(limit=5, sink=sunk.append)
+    for step in range(100):
+        journal.record(decision(step, replace(ENTERED, step=step), replace(ENTERED, kind="greedy", step=step)))
+    assert [made.step for made in journal] == [95, 96, 97, 98, 99]
+    assert len(journal) == len(journal.transitions) == 5
+    assert [transition.step for transition in journal.transitions] == [97, 98, 98, 99, 99]
+    assert [made.step for made in sunk] == [*range(100)]
+    assert journal.steps_recorded == 100
+
+
+def test_old_transitions_outlive_their_steps() -> None:
+    journal = Journal(limit=3)
+    journal.record(decision(25, ENTERED))
+    for step in range(26, 40):
+        journal.record(decision(step))
+    assert journal.transitions == [ENTERED]
+    assert journal.explain() == ENTERED.describe()
+
+
+def test_it_reads_like_a_sequence() -> None:
+    journal = Journal()
+    assert len(journal) == 0
+    assert (journal.explain(), journal.to_jsonl()) == ("", "")
+    for step in range(3):
+        journal.record(decision(step))
+    assert (journal[0].step, journal[-1].step) == (0, 2)
+    assert repr(journal) == "<Journal: 3 steps, 0 transitions>"
+    with pytest.raises(IndexError):
+        journal[3]
+
+
+def test_an_error_of_the_sink_is_not_hidden_and_the_step_is_recorded() -> None:
+    def full(_: Decision) -> None:
+        raise OSError("no space left")
+
+    journal = Journal(sink=full)
+    with pytest.raises(OSError, match="no space left"):
+        journal.record(decision(0))
+    assert journal.steps_recorded == len(journal) == 1
+
+
+# ---------------------------------------------------------------------------- JSON lines
+
+
+def test_each_line_is_an_object_a_step_and_then_its_transitions() -> None:
+    journal = Journal()
+    journal.record(decision(24))
+    journal.record(decision(25, ENTERED))
+    lines = parsed(journal.to_jsonl())
+    assert [(line["type"], line["step"]) for line in lines] == [("step", 24), ("step", 25), ("transition", 25)]
+    assert lines[0]["rows_seen"] == 250
+    assert lines[0]["threshold"] == 0.1
+    assert [model["role"] for model in lines[0]["models"]] == ["predictive", "stable"]
+    assert lines[0]["models"][1]["best_risk"] is None
+    assert lines[2]["text"] == ENTERED.describe()
+    assert "transitions" not in lines[1]
+    assert journal.to_jsonl() == "".join(json_lines(journal))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_becomes_null(value: float) -> None:
+    odd = decision(
+        3,
+        replace(ENTERED, left=value),
+        models=(ModelRecord("predictive", 0, 3, 0, risk_before=value),),
+        threshold=value,
+    )
+    step, transition = parsed("".join(json_lines([odd])))
+    assert step["threshold"] is None
+    assert step["models"][0]["risk_before"] is None
+    assert transition["left"] is None
+    assert transition["right"] == 0.38
+
+
+def test_gradients_and_rows_are_added_up() -> None:
+    made = decision(4)
+    assert made.gradients == 24
+    assert made.rows_seen == 50
+
+
+# ---------------------------------------------------------------------------- words
+
+
+@pytest.mark.parametrize(
+    ("transition", "text"),
+    [
+        (ENTERED, "step 25: risk 0.61 > best 0.38 + 0.10: reactive"),
+        (replace(ENTERED, condition=2), "step 25: risk 0.61 > stable model 0.38 + 0.10: reactive"),
+        (
+            Transition("switched", 28, left=0.41, right=0.52, over=4),
+            "step 28: new model 0.41 < old 0.52 over 4 steps: switched",
+        ),
+        (
+            Transition("kept", 28, left=0.52, right=0.41, over=4),
+            "step 28: new model 0.52 >= old 0.41 over 4 steps: kept the old model",
+        ),
+        (
+            Transition("greedy", 26, left=0.3, right=0.4, old=1, new=2),
+            "step 26: new model 0.30 < old 0.40 on this batch: the new model predicts",
+        ),
+        (
+            Transition("greedy", 27, left=0.4, right=0.3, old=2, new=1),
+            "step 27: new model 0.40 >= old 0.30 on this batch: the old model predicts",
+        ),
+        (Transition("reset", 30), "step 30: told of a drift: fresh model"),
+        (
+            Transition("switched", 1, left=0.4101, right=0.4102, over=4),
+            "step 1: new model 0.4101 < old 0.4102 over 4 steps: switched",
+        ),
+        (
+            Transition("kept", 1, left=0.5, right=0.5, over=4),
+            "step 1: new model 0.5 >= old 0.5 over 4 steps: kept the old model",
+        ),
+        (
+            Transition("kept", 1, left=math.nan, right=None, over=4),
+            "step 1: new model unknown >= old unknown over 4 steps: kept the old model",
+        ),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Transition) else "",
+)
+def test_every_transition_is_said_in_one_line(transition: Transition, text: str) -> None:
+    assert transition.describe() == text
+
+
+def test_explain_has_one_line_for_each_transition() -> None:
+    journal = Journal()
+    journal.record(decision(25, ENTERED))
+    journal.record(decision(28, Transition("switched", 28, left=0.41, right=0.52, over=4)))
+    assert journal.explain().splitlines() == [transition.describe() for transition in journal.transitions]

@@ -1,0 +1,350 @@
+"""Each kernel equals its slow twin, dense and CSR agree, and nothing overflows.
+
+Run once more with NUMBA_DISABLE_JIT=1 to test (and measure the coverage of) the same lines as Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import chisquare
+
+import reference
+from driftsurf import _kernels
+from driftsurf._random import MASK, word
+from driftsurf.base import CSR, DenseRows, FloatArray, IntArray
+
+# As Python, uint64 products wrap with a warning of numpy's, and so do floats that are meant to overflow.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
+]
+
+SEEDS = st.integers(0, MASK)
+COUNTERS = st.integers(0, 2**62)
+
+
+def check(test: Callable[..., None]) -> Callable[..., None]:
+    return settings(deadline=None, max_examples=200)(test)
+
+
+def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A read-only copy: what a kernel takes as input it must not need to write."""
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def sparse(X: DenseRows) -> CSR:
+    """The rows as a view into a larger store, whose other values must not be read."""
+    row, column = np.nonzero(X)
+    indptr = 2 + np.searchsorted(row, np.arange(len(X) + 1))
+    data = np.concatenate([[np.nan] * 2, X[row, column], [np.nan]]).astype(X.dtype)
+    indices = np.concatenate([[2**30] * 2, column, [2**30]]).astype(np.int32)
+    return CSR(frozen(data), frozen(indices), frozen(indptr.astype(np.int64)), X.shape[1])
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows, a model somewhere in the middle of its training, and steps for it to take."""
+
+    X: DenseRows
+    y: FloatArray
+    weight: FloatArray
+    order: IntArray
+    w: FloatArray
+    table: dict[int, float]
+    eta: float
+    mu: float
+    bias: float
+
+    @property
+    def rows(self) -> reference.LabelledRows:
+        """As the twins take them."""
+        return np.column_stack([self.X, np.full(len(self.X), self.bias)]).astype(float), self.y, self.weight
+
+    @property
+    def kernel_rows(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """As the kernels take them, dense and CSR."""
+        csr, y, weight = sparse(self.X), frozen(self.y), frozen(self.weight)
+        return (frozen(self.X), y, weight), (csr.data, csr.indices, csr.indptr, y, weight)
+
+    @property
+    def model(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weights, gradient sum and table, as the kernels take them."""
+        table = np.full(len(self.X), math.nan)
+        for i, alpha in self.table.items():
+            table[i] = alpha
+        return self.w.copy(), reference.gradient_sum(self.rows[0], self.table), table
+
+
+@st.composite
+def problems(draw: st.DrawFn, max_steps: int = 40) -> Problem:
+    n, d = draw(st.integers(1, 6)), draw(st.integers(1, 5))
+    dtype = draw(st.sampled_from([np.float64, np.float32]))
+    values = st.sampled_from([0.0, 0.0, 1.0, -1.0]) | st.floats(-8.0, 8.0, width=32)
+    X = draw(arrays(np.float64, (n, d), elements=values)).astype(dtype)
+    y = draw(arrays(np.float64, n, elements=st.sampled_from([0.0, 1.0])))
+    weight = draw(arrays(np.float64, n, elements=st.sampled_from([1.0, 0.0, 0.3, 4.0])))
+    order = draw(st.lists(st.integers(0, n - 1), max_size=max_steps))
+    w = draw(arrays(np.float64, d + 1, elements=st.floats(-5.0, 5.0)))
+    table = draw(st.dictionaries(st.integers(0, n - 1), st.floats(-4.0, 4.0)))
+    bias = draw(st.sampled_from([1.0, 0.0]))
+    # Beyond 1 / L the steps are chaotic and any rounding error grows; mu has the whole of its range.
+    curvature = 0.25 + float((np.square(X, dtype=float).sum(axis=1) * weight).max()) / 4
+    eta = draw(st.floats(1e-3, 0.3)) / curvature
+    mu = draw(st.sampled_from([0.0, 1e-4, 0.5, 0.99, 1 - 1e-9])) / eta
+    return Problem(X, y, weight, np.array(order, np.int64), w, table, eta, mu, bias)
+
+
+def close(left: FloatArray, right: FloatArray) -> None:
+    np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)
+
+
+# ---------------------------------------------------------------------------- random draws
+
+
+@given(size=st.integers(0, 50), seed=SEEDS, k=COUNTERS)
+@check
+def test_fill_uniform_takes_the_upper_53_bits_of_each_word(size: int, seed: int, k: int) -> None:
+    out = np.empty(size)
+    assert _kernels.fill_uniform(out, seed, k) == k + size
+    assert out.tolist() == [reference.uniform(seed, k + i) for i in range(size)]
+    assert out.tolist() == [(word(seed, k + i) >> 11) * 2.0**-53 for i in range(size)]
+
+
+@given(size=st.integers(0, 50), n=st.integers(1, 2**32 - 1), seed=SEEDS, k=COUNTERS)
+@check
+def test_uniform_draws_are_the_words_by_multiply_shift(size: int, n: int, seed: int, k: int) -> None:
+    order = np.empty(size, np.int64)
+    assert _kernels.draw_uniformly(order, n, seed, k) == k + size
+    assert order.tolist() == [reference.draw(seed, k + j, n) for j in range(size)]
+    assert all(0 <= i < n for i in order)
+
+
+@given(steps=st.integers(0, 50), admitted=st.integers(0, 20), waiting=st.integers(0, 20), seed=SEEDS, k=COUNTERS)
+@check
+def test_the_schedule_alternates(steps: int, admitted: int, waiting: int, seed: int, k: int) -> None:
+    if admitted + waiting == 0:
+        waiting = 1
+    order = np.empty(steps, np.int64)
+    count, next_k = _kernels.alternate(order, admitted, waiting, seed, k)
+    visited, size, expected_k = reference.alternating(steps, admitted, waiting, seed, k)
+    assert order.tolist() == visited
+    assert (admitted + count, next_k) == (size, expected_k)
+    assert next_k - k == steps - count, "an admission uses no random word"
+
+
+def test_every_other_step_admits_the_oldest_waiting_row() -> None:
+    order = np.empty(9, np.int64)
+    assert _kernels.alternate(order, 2, 3, 0, 0) == (3, 6)
+    assert order[0:5:2].tolist() == [2, 3, 4]
+    assert order[1] < 3
+    assert order[3] < 4
+
+
+@pytest.mark.parametrize("n", [2, 10, 37])
+def test_draws_are_uniform(n: int) -> None:
+    order = np.empty(20_000, np.int64)
+    _kernels.draw_uniformly(order, n, 2024, 0)
+    assert chisquare(np.bincount(order, minlength=n)).pvalue > 0.001
+
+
+def test_uniform_numbers_fill_the_unit_interval() -> None:
+    out = np.empty(20_000)
+    _kernels.fill_uniform(out, 2024, 0)
+    assert 0.0 <= out.min() < 0.001
+    assert 0.999 < out.max() < 1.0
+    assert chisquare(np.histogram(out, 20, (0.0, 1.0))[0]).pvalue > 0.001
+
+
+# ---------------------------------------------------------------------------- margins and losses
+
+
+@given(problem=problems(max_steps=0))
+@check
+def test_margins_equal_the_twin_dense_and_sparse(problem: Problem) -> None:
+    expected = [x @ problem.w for x in problem.rows[0]]
+    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
+    dense, csr = np.empty((2, len(expected)))
+    _kernels.margins_dense(X, frozen(problem.w), problem.bias, dense)
+    _kernels.margins_csr(data, indices, indptr, frozen(problem.w), problem.bias, csr)
+    close(dense, np.array(expected))
+    close(csr, dense)
+
+
+@given(problem=problems(max_steps=0))
+@check
+def test_squared_norms_equal_numpy_dense_and_sparse(problem: Problem) -> None:
+    (X, *_), (data, _, indptr, *_) = problem.kernel_rows
+    dense, csr = np.empty((2, len(X)))
+    _kernels.squared_norms_dense(X, dense)
+    _kernels.squared_norms_csr(data, indptr, csr)
+    close(dense, np.square(X, dtype=float).sum(axis=1))
+    close(csr, dense)
+
+
+def test_squared_norms_beyond_the_range_are_infinite() -> None:
+    X = np.array([[1e200, 0.0], [3.0, 4.0]])
+    csr, (dense, out) = sparse(X), np.empty((2, 2))
+    _kernels.squared_norms_dense(X, dense)
+    _kernels.squared_norms_csr(csr.data, csr.indptr, out)
+    assert dense.tolist() == out.tolist() == [math.inf, 25.0]
+
+
+@given(
+    rows=st.lists(st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([0.0, 1.0])), max_size=20)
+)
+@check
+def test_losses_equal_the_twin_for_every_finite_margin(rows: list[tuple[float, float]]) -> None:
+    margins, y = np.array(rows).reshape(-1, 2).T.copy()
+    out = np.empty(len(margins))
+    _kernels.logistic_losses(frozen(margins), frozen(y), out)
+    np.testing.assert_allclose(out, [reference.logistic_loss(m, c) for m, c in rows], rtol=1e-12, atol=1e-300)
+    _kernels.logistic_losses(margins, y, margins)  # in place
+    assert margins.tolist() == out.tolist()
+
+
+def test_losses_do_not_overflow() -> None:
+    out = np.empty(4)
+    _kernels.logistic_losses(np.array([1e308, -1e308, 1e308, -1e308]), np.array([0.0, 0.0, 1.0, 1.0]), out)
+    assert out.tolist() == [1e308, 0.0, 0.0, 1e308]
+
+
+@given(values=st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.0, 10.0)), max_size=20))
+@check
+def test_weighted_sum_equals_numpy(values: list[tuple[float, float]]) -> None:
+    value, weight = np.array(values).reshape(-1, 2).T.copy()
+    close(np.array(_kernels.weighted_sum(frozen(value), frozen(weight))), np.array([value @ weight, weight.sum()]))
+
+
+def test_weighted_sum_passes_over_what_has_no_weight() -> None:
+    values, weight = np.array([math.nan, 2.0, math.inf]), np.array([0.0, 3.0, 0.0])
+    assert _kernels.weighted_sum(values, weight) == (6.0, 3.0)
+
+
+# ---------------------------------------------------------------------------- optimisers
+
+
+@given(problem=problems())
+@check
+def test_saga_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
+    table, drawn = dict(problem.table), len(problem.table)
+    w = reference.saga(problem.rows, problem.order.tolist(), problem.w, table, problem.eta, problem.mu)
+    kernels = zip((_kernels.saga_dense, _kernels.saga_csr), problem.kernel_rows, strict=True)
+    for saga, rows in kernels:
+        model = problem.model
+        result = saga(rows, frozen(problem.order), model, drawn, problem.eta, problem.mu, problem.bias)
+        assert result == len(table)
+        close(model[0], w)
+        close(model[1], reference.gradient_sum(problem.rows[0], table))
+        entries = {i: alpha for i, alpha in enumerate(model[2]) if not math.isnan(alpha)}
+        assert entries.keys() == table.keys()
+        close(np.array([entries[i] for i in table]), np.array([*table.values()]))
+
+
+@given(problem=problems())
+@check
+def test_sgd_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
+    expected = reference.sgd(problem.rows, problem.order.tolist(), problem.w, problem.eta, problem.mu)
+    for sgd, rows in zip((_kernels.sgd_dense, _kernels.sgd_csr), problem.kernel_rows, strict=True):
+        w = problem.w.copy()
+        sgd(rows, frozen(problem.order), w, problem.eta, problem.mu, problem.bias)
+        close(w, expected)
+
+
+@given(problem=problems(max_steps=0), gone=st.integers(0, 6))
+@check
+def test_discharged_rows_leave_the_gradient_sum(problem: Problem, gone: int) -> None:
+    gone = min(gone, len(problem.X))
+    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
+    staying = {i: alpha for i, alpha in problem.table.items() if i >= gone}
+    (_, dense, table), (_, csr, _) = problem.model, problem.model
+    drawn = _kernels.discharge_dense(X[:gone], frozen(table[:gone]), dense, problem.bias)
+    assert drawn == len(problem.table) - len(staying)
+    arguments = data, indices, indptr[: gone + 1], frozen(table[:gone]), csr, problem.bias
+    assert _kernels.discharge_csr(*arguments) == drawn
+    close(dense, reference.gradient_sum(problem.rows[0], staying))
+    close(csr, dense)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.999, 1 - 2.0**-52])
+def test_sparse_steps_stay_exact_when_the_scale_is_renewed_many_times(ratio: float) -> None:
+    # (1 - ratio)^300 is far below the 1e-6 at which the factor s goes into the weights, many times over.
+    random = np.random.default_rng(3)
+    X = random.normal(size=(12, 4)) * (random.random((12, 4)) < 0.5)
+    y, order = (random.random(12) < 0.5).astype(float), random.integers(0, 12, 300)
+    problem = Problem(X, y, np.ones(12), order, np.full(5, 100.0), {}, 0.05, ratio / 0.05, 1.0)
+    dense_rows, csr_rows = problem.kernel_rows
+    dense, csr = problem.model, problem.model
+    for saga, rows, model in ((_kernels.saga_dense, dense_rows, dense), (_kernels.saga_csr, csr_rows, csr)):
+        saga(rows, order, model, 0, problem.eta, problem.mu, problem.bias)
+        close(model[0], reference.saga(problem.rows, order.tolist(), problem.w, {}, problem.eta, problem.mu))
+    w = problem.w.copy()
+    _kernels.sgd_csr(csr_rows, order, w, problem.eta, problem.mu, problem.bias)
+    close(w, reference.sgd(problem.rows, order.tolist(), problem.w, problem.eta, problem.mu))
+
+
+@pytest.mark.parametrize("layout", [0, 1], ids=["dense", "csr"])
+def test_a_huge_row_without_weight_changes_nothing(layout: int) -> None:
+    ordinary = np.array([[1.0, -2.0], [0.5, 0.0]])
+    huge = np.array([[1e308, -1e308], [0.5, 0.0]])  # the margin is inf - inf
+    order, w = np.array([0, 1, 0, 1, 1, 0]), np.array([1e10, 1e10, 1.0])
+    results = []
+    for X in (ordinary, huge):
+        problem = Problem(X, np.array([0.0, 1.0]), np.array([0.0, 1.0]), order, w, {}, 0.1, 0.01, 1.0)
+        rows, model, weights = problem.kernel_rows[layout], problem.model, problem.w.copy()
+        (_kernels.saga_dense, _kernels.saga_csr)[layout](rows, order, model, 0, 0.1, 0.01, 1.0)
+        (_kernels.sgd_dense, _kernels.sgd_csr)[layout](rows, order, weights, 0.1, 0.01, 1.0)
+        results.append([values.tolist() for values in (*model, weights)])
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("layout", [0, 1], ids=["dense", "csr"])
+@pytest.mark.parametrize("margin", [1e300, -1e300])
+@pytest.mark.parametrize("y", [0.0, 1.0])
+def test_gradients_are_bounded_at_any_margin(layout: int, margin: float, y: float) -> None:
+    problem = Problem(
+        np.array([[1.0]]),
+        np.array([y]),
+        np.array([1.0]),
+        np.zeros(1, np.int64),
+        np.array([margin, 0.0]),
+        {},
+        0.1,
+        0.0,
+        0.0,
+    )
+    _, G, table = model = problem.model
+    (_kernels.saga_dense, _kernels.saga_csr)[layout](
+        problem.kernel_rows[layout], problem.order, model, 0, 0.1, 0.0, 0.0
+    )
+    expected = float(margin > 0) - y
+    assert table[0] == pytest.approx(expected, abs=1e-300)
+    assert G[0] == table[0]
+
+
+def test_no_steps_change_nothing() -> None:
+    problem = Problem(np.ones((1, 1)), np.ones(1), np.ones(1), np.zeros(0, np.int64), np.ones(2), {}, 0.1, 0.5, 1.0)
+    for saga, rows in zip((_kernels.saga_dense, _kernels.saga_csr), problem.kernel_rows, strict=True):
+        model = problem.model
+        assert saga(rows, problem.order, model, 0, 0.1, 0.5, 1.0) == 0
+        assert model[0].tolist() == [1.0, 1.0]
+
+
+def test_float32_rows_are_computed_with_in_double_precision() -> None:
+    X = np.array([[1e30, 1e-30]], np.float32)  # squares that float32 does not hold
+    out = np.empty(1)
+    _kernels.squared_norms_dense(X, out)
+    assert out[0] == float(X[0, 0]) ** 2
+    _kernels.margins_dense(X, np.array([1e20, 0.0, 0.0]), 0.0, out)
+    assert out[0] == 1e20 * float(X[0, 0])

@@ -1,0 +1,834 @@
+"""Logistic regression by STRSAGA and SGD: step by step as the paper has it, all or nothing, to the last bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+import reference
+from driftsurf import _kernels
+from driftsurf.base import CSR, FloatArray, Rows, Segment
+from driftsurf.errors import CapabilityError, DivergenceError, OptionError, ShapeError, StateError
+from driftsurf.learners import LogisticRegression
+from driftsurf.samples import Samples
+from driftsurf.state import from_bytes, to_bytes
+
+Optimizer = Literal["strsaga", "sgd"]
+Move = tuple[str, int, int]
+
+optimizers = pytest.mark.parametrize("optimizer", ["strsaga", "sgd"])
+layouts = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+
+
+def check(test: Callable[..., None]) -> Callable[..., None]:
+    return settings(deadline=None, max_examples=60)(test)
+
+
+def as_rows(X: npt.NDArray[Any], sparse: bool) -> Rows:
+    if not sparse:
+        return X
+    row, column = np.nonzero(X)
+    indptr = np.searchsorted(row, np.arange(len(X) + 1)).astype(np.int64)
+    return CSR(X[row, column], column.astype(np.int32), indptr, X.shape[1])
+
+
+@dataclass(frozen=True)
+class Data:
+    """A stream that is all there: half of its values are zero, its labels are noisy."""
+
+    X: FloatArray
+    y: FloatArray
+    weight: FloatArray
+
+    @classmethod
+    def make(cls, n: int, d: int = 3, seed: int = 0, noise: float = 0.5) -> Data:
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(n, d)) * (random.random((n, d)) < 0.5)
+        y = (X @ np.arange(1.0, d + 1) + noise * random.normal(size=n) > 0).astype(float)
+        return cls(X, y, random.choice([1.0, 1.0, 0.5, 2.0, 0.0], n))
+
+    def rows(self, bias: float) -> reference.LabelledRows:
+        """As the twins take them."""
+        return np.column_stack([self.X, np.full(len(self.X), bias)]), self.y, self.weight
+
+    def append(self, samples: Samples, count: int) -> Segment:
+        """The next ``count`` rows enter the store."""
+        part = slice(samples.next_row, samples.next_row + count)
+        return samples.append(as_rows(self.X[part], samples.sparse), self.y[part], self.weight[part])
+
+    def samples(self, sparse: bool = False, count: int | None = None) -> tuple[Samples, Segment]:
+        """A store with the first ``count`` rows."""
+        samples = Samples(self.X.shape[1], sparse=sparse)
+        return samples, self.append(samples, len(self.X) if count is None else count)
+
+
+def template(**options: Any) -> LogisticRegression:
+    return LogisticRegression(**({"step_size": 0.1, "l2": 0.01} | options))
+
+
+def snapshot(model: LogisticRegression) -> bytes:
+    return to_bytes(model.state())
+
+
+def weights(model: LogisticRegression) -> FloatArray:
+    return np.append(model.coef, model.intercept)
+
+
+def close(left: FloatArray, right: FloatArray) -> None:
+    np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)
+
+
+def same_as_twin(model: LogisticRegression, twin: reference.LogisticTwin) -> None:
+    close(weights(model), twin.w)
+    assert model.rows_admitted == twin.admitted
+    assert model.rows_waiting == len(twin.known) - twin.admitted
+    state = model.state()
+    assert (state["words"], state["drawn"]) == (twin.words, len(twin.table))
+    gradient_sum = state["gradient_sum"]
+    assert isinstance(gradient_sum, np.ndarray)
+    close(gradient_sum, reference.gradient_sum(twin.rows[0], twin.table))
+
+
+def pair(
+    data: Data, optimizer: Optimizer, *, fit_intercept: bool = True, start: str = "zeros", seed: int = 7
+) -> tuple[LogisticRegression, reference.LogisticTwin]:
+    """A model and its twin, both untrained."""
+    options = template(optimizer=optimizer, fit_intercept=fit_intercept, start=start)
+    model = options.fresh(seed, data.X.shape[1], 2)
+    words = data.X.shape[1] + fit_intercept if start == "uniform" else 0
+    w = np.zeros(data.X.shape[1] + 1)
+    w[:words] = [reference.uniform(seed, k) for k in range(words)]
+    return model, reference.LogisticTwin(data.rows(float(fit_intercept)), optimizer, w, 0.1, 0.01, seed, words)
+
+
+# ---------------------------------------------------------------------------- step by step
+
+moves = st.lists(
+    st.tuples(st.just("update"), st.integers(0, 8), st.integers(0, 20))
+    | st.tuples(st.just("forget"), st.integers(0, 12), st.just(0)),
+    max_size=8,
+)
+
+
+@optimizers
+@layouts
+@given(
+    moves=moves,
+    first=st.integers(1, 6),
+    fit_intercept=st.booleans(),
+    start=st.sampled_from(["zeros", "uniform"]),
+    seed=st.integers(0, 2**64 - 1),
+)
+@check
+def test_it_does_what_its_twin_does_whatever_arrives_and_whatever_the_budget(
+    optimizer: Optimizer, sparse: bool, moves: list[Move], first: int, fit_intercept: bool, start: str, seed: int
+) -> None:
+    data = Data.make(80, seed=seed % 11)
+    samples = Samples(3, sparse=sparse)
+    model, twin = pair(data, optimizer, fit_intercept=fit_intercept, start=start, seed=seed)
+    spent = 0
+    for name, amount, steps in [("update", first, 5), *moves]:
+        if name == "update":
+            new = data.append(samples, amount)
+            steps = steps if twin.known or amount else 0
+            model.update(samples, new, steps)
+            twin.update(range(new.lo, new.hi), steps)
+            spent += steps
+        else:
+            before_row = (model.needs() or 0) + amount
+            model.forget(samples, before_row)
+            twin.forget(before_row)
+            samples.release(min(before_row, samples.next_row))
+        same_as_twin(model, twin)
+        assert model.gradients == spent
+        assert model.needs() == (twin.known[0] if twin.known else samples.next_row)
+
+
+@layouts
+def test_a_model_may_begin_in_the_middle_of_the_stream(sparse: bool) -> None:
+    data = Data.make(60)
+    samples, _ = data.samples(sparse, 40)
+    model, twin = pair(data, "strsaga")
+    for _ in range(2):
+        new = data.append(samples, 10)
+        model.update(samples, new, 15)
+        twin.update(range(new.lo, new.hi), 15)
+        same_as_twin(model, twin)
+    assert model.needs() == 40
+
+
+def test_rows_missed_in_between_are_its_own_too() -> None:
+    data = Data.make(30)
+    samples, first = data.samples(count=10)
+    model, twin = pair(data, "strsaga")
+    model.update(samples, first, 20)
+    data.append(samples, 10)
+    model.update(samples, data.append(samples, 10), 20)
+    twin.update(range(10), 20)
+    twin.update(range(10, 30), 20)
+    same_as_twin(model, twin)
+    assert model.rows_waiting == 10
+
+
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8))
+@check
+def test_two_steps_a_row_admit_every_row(sizes: list[int]) -> None:
+    data, samples = Data.make(100), Samples(3)
+    model = template(steps_per_row=2.0).fresh(0, 3, 2)
+    for size in sizes:
+        new = data.append(samples, size)
+        assert model.budget(new) == 2 * size
+        model.update(samples, new, model.budget(new))
+        assert (model.rows_admitted, model.rows_waiting) == (new.hi, 0)
+
+
+def test_with_a_fixed_budget_rows_wait_and_are_admitted_when_there_is_time() -> None:
+    arrivals = [*np.random.default_rng(1).poisson(10, 40).tolist(), *[1] * 40]
+    data, samples = Data.make(sum(arrivals)), Samples(3)
+    model = template(steps_per_batch=16).fresh(0, 3, 2)  # admits 8 rows a batch, where 10 arrive, then 1
+    admitted, waiting = 0, []
+    for size in arrivals:
+        new = data.append(samples, size)
+        assert model.budget(new) == 16
+        model.update(samples, new, 16)
+        assert model.rows_admitted - admitted == min(8, new.hi - admitted)
+        admitted = model.rows_admitted
+        waiting.append(model.rows_waiting)
+    assert waiting[39] > 40
+    assert waiting[-1] == 0
+    assert model.gradients == 16 * len(arrivals)
+
+
+@given(steps_per_row=st.floats(0.01, 10.0), sizes=st.lists(st.integers(1, 5), min_size=1, max_size=50))
+@check
+def test_fractions_of_a_step_add_up_to_the_exact_total(steps_per_row: float, sizes: list[int]) -> None:
+    model, row, spent = template(steps_per_row=steps_per_row), 0, 0
+    for size in sizes:
+        budget = model.budget(Segment(row, row + size))
+        assert abs(budget - steps_per_row * size) < 1 + 1e-9
+        row, spent = row + size, spent + budget
+        assert spent == math.floor(steps_per_row * row)
+
+
+def test_one_row_batches_with_a_fractional_budget_spend_the_exact_total() -> None:
+    data, samples = Data.make(40), Samples(3)
+    model = template(steps_per_row=0.3).fresh(0, 3, 2)
+    for _ in range(40):
+        new = data.append(samples, 1)
+        model.update(samples, new, model.budget(new))
+    assert model.gradients == 12
+    assert (model.rows_admitted, model.rows_waiting) == (12, 28), "each step is the first of its batch"
+
+
+def test_the_parity_begins_anew_with_each_batch() -> None:
+    data = Data.make(30)
+    samples, first = data.samples(count=10)
+    model = template().fresh(0, 3, 2)
+    admitted = []
+    model.update(samples, first, 3)
+    for _ in range(3):
+        admitted.append(model.rows_admitted)
+        model.update(samples, data.append(samples, 1), 3)
+    assert admitted == [2, 4, 6], "three steps admit at the first and the third, every time"
+
+
+@optimizers
+def test_without_rows_there_is_nothing_to_spend(optimizer: Optimizer) -> None:
+    model = template(optimizer=optimizer).fresh(0, 3, 2)
+    model.update(Samples(3), Segment(0, 0), 10)
+    assert model.gradients == 0
+    assert not weights(model).any()
+
+
+@optimizers
+@layouts
+def test_a_row_of_weight_two_has_twice_the_gradient(optimizer: Optimizer, sparse: bool) -> None:
+    X, y = np.array([[1.0, 0.0, -2.0]]), np.ones(1)
+    moved = []
+    for weight in (1.0, 2.0, 0.0):
+        samples = Samples(3, sparse=sparse)
+        new = samples.append(as_rows(X, sparse), y, np.array([weight]))
+        model = template(optimizer=optimizer, l2=0.0).fresh(0, 3, 2)
+        model.update(samples, new, 1)
+        moved.append(weights(model))
+    close(moved[1], 2.0 * moved[0])
+    assert np.abs(moved[0]).max() > 0.01
+    assert not moved[2].any()
+
+
+@optimizers
+def test_float32_rows_are_learnt_like_the_same_rows_in_float64(optimizer: Optimizer) -> None:
+    X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    models = []
+    for dtype in (np.float32, np.float64):
+        samples = Samples(3, dtype=dtype)
+        new = samples.append(X.astype(dtype), (X[:, 0] > 0).astype(float))
+        model = template(optimizer=optimizer).fresh(0, 3, 2)
+        model.update(samples, new, 100)
+        models.append(weights(model))
+    close(*models)
+
+
+# ---------------------------------------------------------------------------- the optimum
+
+
+def regularised_loss(w: FloatArray, rows: reference.LabelledRows, mu: float) -> float:
+    X, y, weight = rows
+    margins = X @ w
+    losses = np.logaddexp(0.0, np.where(y == 1, -margins, margins))
+    return float((weight * losses).mean() + 0.5 * mu * (w @ w))
+
+
+@layouts
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_many_steps_on_static_data_reach_the_optimum(sparse: bool, fit_intercept: bool) -> None:
+    data = Data.make(300, 5, noise=3.0)
+    samples, new = data.samples(sparse)
+    model = LogisticRegression(l2=0.02, fit_intercept=fit_intercept).fresh(0, 5, 2)
+    model.update(samples, new, 200_000)
+    rows = data.rows(float(fit_intercept))
+    optimum = minimize(regularised_loss, np.zeros(6), (rows, 0.02), method="BFGS", options={"gtol": 1e-9})
+    assert regularised_loss(weights(model), rows, 0.02) - optimum.fun < 1e-8
+    np.testing.assert_allclose(weights(model), optimum.x, atol=1e-4)
+
+
+# ---------------------------------------------------------------------------- all or nothing
+
+
+def trained(optimizer: Optimizer, sparse: bool) -> tuple[LogisticRegression, Samples, Data]:
+    """In the middle: 30 rows, of which some wait, and 40 more to come."""
+    data = Data.make(70)
+    samples, new = data.samples(sparse, 30)
+    model = template(optimizer=optimizer, step_size="auto").fresh(3, 3, 2)
+    model.update(samples, new, 35)
+    return model, samples, data
+
+
+@optimizers
+@layouts
+@given(arrivals=st.integers(0, 40), steps=st.integers(0, 200))
+@check
+def test_undo_of_an_update_restores_every_byte(optimizer: Optimizer, sparse: bool, arrivals: int, steps: int) -> None:
+    model, samples, data = trained(optimizer, sparse)
+    before = snapshot(model)
+    undo = model.update(samples, data.append(samples, arrivals), steps)
+    undo()
+    assert snapshot(model) == before
+
+
+@optimizers
+@layouts
+@given(before_row=st.integers(0, 100))
+@check
+def test_undo_of_forget_restores_every_byte(optimizer: Optimizer, sparse: bool, before_row: int) -> None:
+    model, samples, _ = trained(optimizer, sparse)
+    before = snapshot(model)
+    model.forget(samples, before_row)()
+    assert snapshot(model) == before
+
+
+@optimizers
+@layouts
+def test_an_update_and_a_forget_are_undone_in_turn_and_done_again_alike(optimizer: Optimizer, sparse: bool) -> None:
+    model, samples, data = trained(optimizer, sparse)
+    before = snapshot(model)
+    new = data.append(samples, 40)
+    snapshots = []
+    for _ in range(2):
+        undo = [model.update(samples, new, 90), model.forget(samples, 25)]
+        snapshots.append(snapshot(model))
+        for take_back in reversed(undo):
+            take_back()
+        assert snapshot(model) == before
+    assert snapshots[0] == snapshots[1] != before
+
+
+def test_undo_of_the_first_update_gives_a_model_without_rows() -> None:
+    data = Data.make(10)
+    samples, new = data.samples()
+    model = template().fresh(0, 3, 2)
+    before = snapshot(model)
+    model.update(samples, new, 20)()
+    assert snapshot(model) == before
+    assert model.needs() is None
+
+
+@optimizers
+@layouts
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e200])
+def test_divergence_leaves_every_byte_as_it_was(
+    optimizer: Optimizer, sparse: bool, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, samples, data = trained(optimizer, sparse)
+    before = snapshot(model)
+    new = data.append(samples, 40)
+    name = ("saga" if optimizer == "strsaga" else "sgd") + ("_csr" if sparse else "_dense")
+    kernel = getattr(_kernels, name)
+
+    def diverging(rows: Any, order: Any, target: Any, *arguments: Any) -> Any:
+        result = kernel(rows, order, target, *arguments)
+        (target[0] if isinstance(target, tuple) else target)[1] = value
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_kernels, name, diverging)
+        with pytest.raises(DivergenceError, match=r"step_size='auto' \(.*Lower step_size"):
+            model.update(samples, new, 80)
+    assert snapshot(model) == before
+    model.update(samples, new, 80)
+
+
+@optimizers
+@pytest.mark.parametrize("huge", [1e150, 1e300])
+def test_a_row_beyond_all_bounds_is_refused_as_divergence(optimizer: Optimizer, huge: float) -> None:
+    model, samples, _ = trained(optimizer, False)
+    before = snapshot(model)
+    new = samples.append(np.full((5, 3), huge), np.zeros(5))
+    with pytest.raises(DivergenceError):
+        model.update(samples, new, 80)
+    assert snapshot(model) == before
+
+
+@pytest.mark.parametrize("interrupted", ["alternate", "saga_dense"])
+def test_an_interruption_leaves_every_byte_as_it_was(interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, samples, data = trained("strsaga", False)
+    before = snapshot(model)
+    kernel = getattr(_kernels, interrupted)
+
+    def interrupt(*arguments: Any) -> None:
+        kernel(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_kernels, interrupted, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.update(samples, data.append(samples, 40), 80)
+    assert snapshot(model) == before
+
+
+# ---------------------------------------------------------------------------- forgetting
+
+
+@layouts
+def test_forgotten_rows_leave_first_in_first_out_and_their_gradients_with_them(sparse: bool) -> None:
+    data = Data.make(30)
+    samples, new = data.samples(sparse)
+    model, twin = pair(data, "strsaga")
+    model.update(samples, new, 40)  # admits 20 rows
+    twin.update(range(30), 40)
+    for before_row, admitted, waiting in [(0, 20, 10), (8, 12, 10), (5, 12, 10), (25, 0, 5), (99, 0, 0)]:
+        model.forget(samples, before_row)
+        twin.forget(before_row)
+        same_as_twin(model, twin)
+        assert (model.rows_admitted, model.rows_waiting) == (admitted, waiting)
+    assert model.needs() == 30
+
+
+@optimizers
+def test_a_model_goes_on_after_it_has_forgotten_everything(optimizer: Optimizer) -> None:
+    data = Data.make(40)
+    samples, new = data.samples(count=30)
+    model, twin = pair(data, optimizer)
+    model.update(samples, new, 60)
+    twin.update(range(30), 60)
+    model.forget(samples, 30)
+    twin.forget(30)
+    model.update(samples, Segment(30, 30), 5)
+    assert model.gradients == 60, "there is no row to draw"
+    model.update(samples, data.append(samples, 10), 20)
+    twin.update(range(30, 40), 20)
+    same_as_twin(model, twin)
+
+
+@optimizers
+def test_a_window_bounds_what_a_model_holds(optimizer: Optimizer) -> None:
+    data, samples = Data.make(5000), Samples(3)
+    model = template(optimizer=optimizer).fresh(0, 3, 2)
+    for _ in range(500):
+        model.update(samples, data.append(samples, 10), 20)
+        model.forget(samples, samples.next_row - 50)
+        samples.release(model.needs() or 0)
+    assert model.rows_admitted == len(samples) == 50
+    assert model.nbytes <= 2 * 4 * 8 + 4 * 60 * 8
+
+
+def test_forgetting_before_the_first_update_does_nothing() -> None:
+    model = template().fresh(0, 3, 2)
+    before = snapshot(model)
+    model.forget(Samples(3), 10)()
+    assert snapshot(model) == before
+
+
+# ---------------------------------------------------------------------------- seeds and starts
+
+
+@optimizers
+@layouts
+def test_the_seed_decides_every_draw(optimizer: Optimizer, sparse: bool) -> None:
+    data = Data.make(50)
+    samples, new = data.samples(sparse)
+    states = []
+    for seed in (5, 5, 6, 2**64 - 1):
+        model = template(optimizer=optimizer).fresh(seed, 3, 2)
+        model.update(samples, new, 100)
+        states.append(weights(model).tobytes())
+    assert states[0] == states[1]
+    assert len(set(states)) == 3
+
+
+def test_a_fresh_model_starts_at_zero_or_uniformly_between_0_and_1() -> None:
+    assert not weights(template().fresh(0, 50, 2)).any()
+    start = weights(template(start="uniform").fresh(0, 500, 2))
+    assert ((start > 0.0) & (start < 1.0)).all()
+    assert 0.4 < start.mean() < 0.6
+    assert start.tolist() == [reference.uniform(0, k) for k in range(501)]
+    assert not np.array_equal(start, weights(template(start="uniform").fresh(1, 500, 2)))
+    assert template(start="uniform", fit_intercept=False).fresh(0, 5, 2).intercept == 0.0
+
+
+def test_the_template_is_never_changed() -> None:
+    parent = template()
+    data = Data.make(10)
+    samples, new = data.samples()
+    model = parent.fresh(0, 3, 2)
+    model.update(samples, new, 20)
+    assert not hasattr(parent, "_fitted")
+    assert not weights(parent.fresh(0, 3, 2)).any()
+
+
+# ---------------------------------------------------------------------------- the automatic step size
+
+
+def step_size(model: LogisticRegression) -> float:
+    value = model.state()["step_size"]
+    assert isinstance(value, float)
+    return value
+
+
+def auto(
+    X: FloatArray, y: FloatArray, weight: FloatArray | None = None, steps: int | None = None
+) -> LogisticRegression:
+    samples = Samples(X.shape[1])
+    new = samples.append(X, y, weight)
+    model = LogisticRegression().fresh(0, X.shape[1], 2)
+    model.update(samples, new, 2 * len(X) if steps is None else steps)
+    return model
+
+
+def test_the_automatic_step_is_a_tenth_of_one_over_the_curvature_of_usual_rows() -> None:
+    X = np.full((100, 1), 3.0)
+    assert step_size(auto(X, np.ones(100))) == pytest.approx(0.1 / (10.0 / 4 + 1e-4))
+    assert step_size(auto(X, np.ones(100), np.full(100, 2.0))) == pytest.approx(0.1 / (20.0 / 4 + 1e-4))
+
+
+@pytest.mark.parametrize("huge", [1e6, 1e80])
+def test_one_huge_row_does_not_freeze_the_automatic_step(huge: float) -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 2))
+    y = (X[:, 0] > 0).astype(float)
+    usual = step_size(auto(X, y))
+    X[50] = huge
+    assert step_size(auto(X, y)) == pytest.approx(usual, rel=0.05)
+
+
+@pytest.mark.parametrize("huge", [1e6, 1e154, 1e300])
+def test_a_huge_row_without_weight_does_no_harm(huge: float) -> None:
+    random = np.random.default_rng(0)
+    X, weight = random.normal(size=(400, 2)), np.ones(400)
+    y = (X[:, 0] > 0).astype(float)
+    weight[50] = 0.0
+    without = auto(X, y, weight, 4000)
+    X[50] = huge
+    model = auto(X, y, weight, 4000)
+    assert step_size(model) == step_size(without)
+    close(weights(model), weights(without))
+    assert np.mean((model.scores(X[weight > 0]) > 0) == y[weight > 0]) > 0.98
+
+
+@pytest.mark.parametrize(
+    ("X", "weight"),
+    [
+        pytest.param(np.ones((3, 1)), np.zeros(3), id="no weight at all"),
+        pytest.param(np.full((3, 1), 1e300), np.zeros(3), id="nothing but huge rows without weight"),
+    ],
+)
+def test_without_a_usual_row_the_automatic_step_is_that_of_unit_rows(X: FloatArray, weight: FloatArray) -> None:
+    assert step_size(auto(X, np.ones(3), weight)) == pytest.approx(0.1 / (0.25 + 1e-4))
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e3, 1e6])
+def test_the_automatic_step_learns_large_values_as_well(scale: float) -> None:
+    X = scale * np.random.default_rng(0).normal(size=(1000, 3))
+    y = (X[:, 0] - X[:, 1] > 0).astype(float)
+    model = auto(X, y, steps=20_000)
+    assert np.mean((model.scores(X) > 0) == y) > 0.95
+
+
+def test_the_automatic_step_learns_on_unscaled_columns() -> None:
+    # The step suits the large column. The small one is learnt as slowly as its scale says: nothing is rescaled.
+    X = np.random.default_rng(0).normal(size=(2000, 2)) * [1.0, 1000.0]
+    for target, accuracy in ((X[:, 1], 0.98), (X[:, 0] + X[:, 1] / 1000.0, 0.7)):
+        y = (target > 0).astype(float)
+        model = auto(X, y, steps=20_000)
+        assert np.mean((model.scores(X) > 0) == y) > accuracy
+
+
+def test_the_automatic_step_is_renewed_each_time_the_rows_have_doubled() -> None:
+    samples = Samples(1)
+    model = LogisticRegression().fresh(0, 1, 2)
+    assert math.isnan(step_size(model))
+    sizes = []
+    for value in (1e6, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0):
+        new = samples.append(np.array([[value]]), np.ones(1))
+        model.update(samples, new, 2)
+        sizes.append(step_size(model))
+        model.forget(samples, new.lo)
+    renewed = [i + 1 for i in range(8) if i == 0 or sizes[i] != sizes[i - 1]]
+    assert renewed == [1, 2, 4, 8]
+    assert sizes[0] < 1e-12
+    assert sizes[1] == pytest.approx(0.1 / (0.5 + 1e-4))
+
+
+# ---------------------------------------------------------------------------- parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("optimizer", "adam", "'strsaga', 'sgd'"),
+        ("optimizer", None, "'strsaga', 'sgd'"),
+        ("start", "random", "'zeros', 'uniform'"),
+        ("start", 0, "'zeros', 'uniform'"),
+        ("fit_intercept", "no", "True, False"),
+        ("fit_intercept", 2, "True, False"),
+        ("l2", -1e-9, "at least 0"),
+        ("l2", math.nan, "at least 0"),
+        ("l2", math.inf, "at least 0"),
+        ("l2", "small", "at least 0"),
+        ("l2", None, "at least 0"),
+        ("l2", True, "at least 0"),
+        ("l2", 1j, "at least 0"),
+        ("l2", np.complex128(1), "at least 0"),
+        ("steps_per_row", 0, "above 0"),
+        ("steps_per_row", -2.0, "above 0"),
+        ("steps_per_row", math.inf, "above 0"),
+        ("steps_per_row", None, "above 0"),
+        ("steps_per_batch", 0, "at least 1"),
+        ("steps_per_batch", -5, "at least 1"),
+        ("steps_per_batch", 1.5, "whole number"),
+        ("steps_per_batch", "many", "at least 1"),
+        ("steps_per_batch", True, "at least 1"),
+        ("step_size", 0.0, "above 0, or 'auto'"),
+        ("step_size", -0.1, "above 0, or 'auto'"),
+        ("step_size", math.nan, "above 0, or 'auto'"),
+        ("step_size", "fast", "above 0, or 'auto'"),
+        ("step_size", None, "above 0, or 'auto'"),
+    ],
+)
+def test_a_bad_parameter_is_an_error_that_gives_the_value_and_the_choices(name: str, value: Any, words: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        LogisticRegression(**{name: value}).fresh(0, 3, 2)
+    message = str(caught.value)
+    assert message.startswith(f"{name} is {value!r}; ")
+    assert words in message
+
+
+@pytest.mark.parametrize(("step", "l2"), [(1.0, 1.0), (10.0, 0.2), (1e300, 1e10)])
+def test_a_step_that_shrinks_beyond_zero_is_refused(step: float, l2: float) -> None:
+    with pytest.raises(OptionError, match=r"step_size \* l2 is .*; it must be below 1"):
+        LogisticRegression(step_size=step, l2=l2).fresh(0, 3, 2)
+
+
+def test_more_than_two_classes_are_refused_by_name() -> None:
+    with pytest.raises(CapabilityError, match="not 3"):
+        template().fresh(0, 3, 3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"l2": np.float32(0.01)},
+        {"l2": 0, "step_size": "auto"},
+        {"step_size": np.float32(0.1)},
+        {"step_size": 1},
+        {"steps_per_row": np.int64(2)},
+        {"steps_per_batch": np.int64(20)},
+        {"steps_per_batch": 20.0},
+        {"fit_intercept": np.bool_(False), "start": "uniform"},
+    ],
+)
+def test_numbers_of_any_type_are_taken_and_the_state_can_be_saved(options: dict[str, Any]) -> None:
+    data = Data.make(10)
+    samples, new = data.samples()
+    model = LogisticRegression(**options).fresh(0, 3, 2)
+    assert model.budget(new) == 20
+    model.update(samples, new, model.budget(new))
+    assert snapshot(LogisticRegression.from_state(model, from_bytes(snapshot(model)))) == snapshot(model)
+
+
+def test_params_can_be_read_and_set() -> None:
+    model = LogisticRegression(l2=0.5)
+    params = model.get_params()
+    assert params["l2"] == 0.5
+    assert LogisticRegression(**params).get_params() == params
+    assert model.set_params(l2=0.25, optimizer="sgd") is model
+    assert (model.l2, model.optimizer) == (0.25, "sgd")
+    assert "l2=0.25" in repr(model)
+    with pytest.raises(OptionError, match="no parameter 'alpha'; choices: optimizer, step_size, l2"):
+        model.set_params(alpha=1.0)
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+@layouts
+def test_scores_losses_and_penalty_are_what_they_say(sparse: bool) -> None:
+    data = Data.make(25)
+    samples, new = data.samples(sparse)
+    model = template().fresh(0, 3, 2)
+    model.update(samples, new, 50)
+    batch = samples.view(Segment(5, 20))
+    margins = data.rows(1.0)[0][5:20] @ weights(model)
+    close(model.scores(batch.X), margins)
+    expected = [reference.logistic_loss(margin, y) for margin, y in zip(margins, batch.y, strict=True)]
+    close(model.losses(batch), np.array(expected))
+    assert model.penalty() == pytest.approx(0.005 * float(weights(model) @ weights(model)), rel=1e-12)
+
+
+def test_reading_changes_nothing() -> None:
+    model, samples, _ = trained("strsaga", False)
+    before = snapshot(model)
+    batch = samples.view(Segment(0, 30))
+    model.scores(batch.X)
+    model.losses(batch)
+    model.penalty()
+    model.coef[:] = 9.0
+    assert snapshot(model) == before
+
+
+def test_the_penalty_does_not_depend_on_the_threads_of_blas() -> None:
+    model = template(start="uniform").fresh(0, 50_000, 2)
+    w = weights(model)
+    assert model.penalty() == 0.5 * 0.01 * float(np.square(w).sum())
+
+
+@layouts
+def test_rows_of_another_width_are_an_error_and_not_a_read_beyond_the_weights(sparse: bool) -> None:
+    model = template().fresh(0, 3, 2)
+    before = snapshot(model)
+    for width in (2, 4, 10_000):
+        X = as_rows(np.ones((2, width)), sparse)
+        with pytest.raises(ShapeError, match=f"{width} features, but .* for 3"):
+            model.scores(X)
+        samples = Samples(width, sparse=sparse)
+        with pytest.raises(ShapeError, match=f"{width} features, but .* for 3"):
+            model.update(samples, samples.append(X, np.ones(2)), 4)
+    assert snapshot(model) == before
+
+
+def test_bytes_are_those_of_the_weights_and_the_table() -> None:
+    samples, new = Data.make(1000).samples()
+    model = template().fresh(0, 3, 2)
+    assert model.nbytes == 2 * 4 * 8
+    model.update(samples, new, 2000)
+    assert 1000 * 8 <= model.nbytes - 2 * 4 * 8 <= 4 * 1000 * 8
+    stateless = template(optimizer="sgd").fresh(0, 3, 2)
+    stateless.update(samples, new, 2000)
+    assert stateless.nbytes == 2 * 4 * 8
+
+
+# ---------------------------------------------------------------------------- state
+
+
+@optimizers
+@layouts
+@given(moves=moves)
+@check
+def test_a_restored_model_goes_on_bit_for_bit(optimizer: Optimizer, sparse: bool, moves: list[Move]) -> None:
+    model, samples, data = trained(optimizer, sparse)
+    assert optimizer == "sgd" or model.rows_waiting > 0
+    again = LogisticRegression.from_state(template(optimizer=optimizer, step_size="auto"), from_bytes(snapshot(model)))
+    for name, amount, steps in moves:
+        if name == "update":
+            new = data.append(samples, min(amount, 70 - samples.next_row))
+            model.update(samples, new, steps)
+            again.update(samples, new, steps)
+        else:
+            before_row = (model.needs() or 0) + amount
+            model.forget(samples, before_row)
+            again.forget(samples, before_row)
+        assert snapshot(model) == snapshot(again)
+
+
+def test_a_state_that_was_taken_stays_as_it_was() -> None:
+    model, samples, data = trained("strsaga", False)
+    state = model.state()
+    before = to_bytes(state)
+    model.update(samples, data.append(samples, 40), 80)
+    assert to_bytes(state) == before
+
+
+def test_two_ways_to_one_model_give_the_same_bytes() -> None:
+    data = Data.make(50)
+    samples, new = data.samples()
+    model, detour = template().fresh(0, 3, 2), template().fresh(0, 3, 2)
+    model.update(samples, new, 30)
+    detour.update(samples, new, 999)()
+    detour.update(samples, new, 30)
+    detour.forget(samples, 10)()
+    assert snapshot(model) == snapshot(detour)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weights": np.zeros(3)},
+        {"weights": np.zeros((4, 1))},
+        {"weights": np.zeros(4, np.float32)},
+        {"weights": 1.0},
+        {"weights": np.zeros(0), "gradient_sum": np.zeros(0)},
+        {"gradient_sum": np.zeros(5)},
+        {"table": np.zeros(3)},
+        {"table": np.zeros(0)},
+        {"table": "none"},
+        {"drawn": 2},
+        {"drawn": -1},
+        {"drawn": 18.0},
+        {"lo": -5},
+        {"lo": 1},
+        {"admitted": 31},
+        {"hi": 3},
+        {"hi": 2**70},
+        {"seed": -1},
+        {"seed": 2**64},
+        {"words": -1},
+        {"words": "0"},
+        {"step_size": 1},
+        {"gradients": True},
+    ],
+    ids=lambda change: ", ".join(f"{name}={value}" for name, value in change.items()),
+)
+def test_a_made_up_state_is_refused(change: dict[str, Any]) -> None:
+    model, _, _ = trained("strsaga", False)
+    state = from_bytes(snapshot(model))
+    assert LogisticRegression.from_state(template(), state)
+    with pytest.raises(StateError, match="do not fit together"):
+        LogisticRegression.from_state(template(), state | change)
+
+
+def test_a_state_of_something_else_is_refused_by_name() -> None:
+    model, _, _ = trained("strsaga", False)
+    state = model.state()
+    del state["gradient_sum"]
+    with pytest.raises(StateError, match="no entry 'gradient_sum'"):
+        LogisticRegression.from_state(template(), state)
+    with pytest.raises(StateError, match="do not fit together"):
+        LogisticRegression.from_state(template(optimizer="sgd"), model.state())

@@ -1,0 +1,50 @@
+"""The README is true: its Python runs, its commands exist and run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from driftsurf.cli import main
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+
+
+def test_the_first_example_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(blocks("python")[0], {})
+    said, printed = blocks("text")[0].splitlines(), capsys.readouterr().out.splitlines()
+    assert said[-1] == "..."
+    assert printed[: len(said) - 1] == said[:-1]
+
+
+def test_the_error_without_adaptation_is_as_said() -> None:
+    said = re.search(r"without adaptation gets ([0-9.]+) ", README.read_text(encoding="utf-8"))
+    assert said is not None
+    namespace: dict[str, object] = {}
+    exec(blocks("python")[0].replace("DriftSurfClassifier", "AwareClassifier"), namespace)
+    assert f"{namespace['wrong'] / 100_000:.3f}" == said[1]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("code", blocks("python")[1:])
+def test_the_other_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+
+
+@pytest.mark.parametrize("command", [line for block in blocks("sh") for line in block.splitlines()])
+def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program, *arguments = command.partition("#")[0].split()
+    if program == "make":
+        makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
+        assert f"\n{arguments[0]}:" in makefile
+    else:
+        assert program == "driftsurf"
+        assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0

@@ -1,0 +1,371 @@
+"""The sample store and its buffers: whatever happens to them, they hold what a plain list would."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from driftsurf._buffer import Buffer
+from driftsurf.base import CSR, Batch, FloatArray, Rows, Segment, n_rows, take_rows
+from driftsurf.errors import StateError
+from driftsurf.samples import Samples, squared_norms
+from driftsurf.state import from_bytes, to_bytes
+
+Operation = tuple[str, int]
+D = 3
+LAYOUTS = [
+    pytest.param(sparse, dtype, id=f"{'csr' if sparse else 'dense'}-{dtype}")
+    for sparse in (False, True)
+    for dtype in ("float64", "float32")
+]
+layouts = pytest.mark.parametrize(("sparse", "dtype"), LAYOUTS)
+
+
+def check(test: Callable[..., None]) -> Callable[..., None]:
+    return settings(deadline=None, max_examples=100)(test)
+
+
+def numbered_rows(count: int, dtype: str, first: int = 0) -> FloatArray:
+    """Rows told apart by their values, one value in three a zero, every seventh row empty."""
+    X = np.arange(first * D, (first + count) * D, dtype=dtype).reshape(count, D) + 1
+    X[(X + first) % 3 == 0] = 0
+    X[(np.arange(count) + first) % 7 == 3] = 0
+    return X
+
+
+def as_rows(X: npt.NDArray[Any], sparse: bool) -> Rows:
+    if not sparse:
+        return X
+    row, column = np.nonzero(X)
+    indptr = np.searchsorted(row, np.arange(len(X) + 1)).astype(np.int64)
+    return CSR(X[row, column], column.astype(np.int32), indptr, X.shape[1])
+
+
+def as_dense(X: Rows) -> npt.NDArray[Any]:
+    if not isinstance(X, CSR):
+        return X
+    dense = np.zeros((n_rows(X), X.n_features), X.data.dtype)
+    for i, (a, b) in enumerate(itertools.pairwise(X.indptr)):
+        dense[i, X.indices[a:b]] = X.data[a:b]
+    return dense
+
+
+class PlainStore:
+    """The list that a store has to be equal to."""
+
+    def __init__(self, dtype: str) -> None:
+        self.rows: list[tuple[list[float], float, float]] = []
+        self.first_row = 0
+        self.dtype = dtype
+        self.made = 0
+
+    def new_rows(self, count: int) -> tuple[npt.NDArray[Any], FloatArray, FloatArray]:
+        X = numbered_rows(count, self.dtype, self.made)
+        y = np.arange(self.made, self.made + count, dtype=float)
+        self.made += count
+        self.rows += zip(X.tolist(), y.tolist(), (-y).tolist(), strict=True)
+        return X, y, -y
+
+    def same_as(self, batch: Batch, lo: int) -> None:
+        X, y, weight, first_row = batch
+        expected = self.rows[lo - self.first_row :][: len(y)]
+        assert first_row == lo
+        assert [*zip(as_dense(X).tolist(), y.tolist(), weight.tolist(), strict=True)] == expected
+
+
+def run(samples: Samples, plain: PlainStore, operations: list[Operation]) -> None:
+    for name, amount in operations:
+        if name == "append":
+            X, y, weight = plain.new_rows(amount)
+            lo = samples.next_row
+            assert samples.append(as_rows(X, samples.sparse), y, weight) == Segment(lo, lo + amount)
+        elif name == "truncate":
+            keep = len(plain.rows) * amount // 100
+            del plain.rows[keep:]
+            samples.truncate(plain.first_row + keep)
+        else:
+            count = len(plain.rows) * amount // 100
+            del plain.rows[:count]
+            plain.first_row += count
+            samples.release(plain.first_row)
+        assert (samples.first_row, len(samples)) == (plain.first_row, len(plain.rows))
+        assert samples.next_row == plain.first_row + len(plain.rows)
+        plain.same_as(samples.view(Segment(samples.first_row, samples.next_row)), samples.first_row)
+
+
+operation_lists = st.lists(
+    st.tuples(st.just("append"), st.integers(0, 50))
+    | st.tuples(st.just("truncate"), st.integers(0, 100))
+    | st.tuples(st.just("release"), st.integers(0, 100)),
+    max_size=50,
+)
+
+
+# ---------------------------------------------------------------------------- buffers
+
+
+@given(
+    operations=st.lists(st.tuples(st.sampled_from(["append", "extend", "truncate", "trim"]), st.integers(0, 99))),
+    width=st.sampled_from([None, 1, 3]),
+)
+@check
+def test_a_buffer_holds_what_a_list_would(operations: list[Operation], width: int | None) -> None:
+    buffer = Buffer(np.float64, width)
+    plain: list[Any] = []
+    shape = () if width is None else (width,)
+    for name, amount in operations:
+        if name == "append":
+            values = np.random.default_rng(len(plain)).random((amount, *shape))
+            buffer.append(values)
+            plain += values.tolist()
+        elif name == "extend":
+            buffer.extend(amount, 7.0)
+            plain += np.full((amount, *shape), 7.0).tolist()
+        elif name == "truncate":
+            amount = min(amount, len(plain))
+            buffer.truncate(amount)
+            del plain[amount:]
+        else:
+            amount = min(amount, len(plain))
+            buffer.trim(amount)
+            del plain[:amount]
+        assert len(buffer) == len(plain)
+        assert buffer.live.tolist() == plain
+        assert np.array_equal(buffer.physical[buffer.stop - len(buffer) : buffer.stop], buffer.live)
+
+
+def test_untrim_takes_a_trim_back() -> None:
+    buffer = Buffer(np.int64)
+    buffer.append(np.arange(10))
+    buffer.trim(4)
+    buffer.untrim(4)
+    assert buffer.live.tolist() == [*range(10)]
+
+
+def test_a_buffer_says_how_far_its_values_moved() -> None:
+    buffer = Buffer(np.int64)
+    for count in itertools.repeat(5, 200):
+        before = buffer.stop
+        moved = buffer.append(np.arange(count))
+        assert buffer.stop == before - moved + count
+        buffer.trim(max(0, len(buffer) - 12))
+
+
+@pytest.mark.parametrize(("kept", "count"), [(100, 1), (100, 30), (5, 40), (0, 7)])
+def test_each_value_is_moved_about_once_and_the_room_is_bounded(kept: int, count: int) -> None:
+    buffer = Buffer(np.float64)
+    appended = moves = rooms = most = 0
+    for _ in range(2000):
+        live, room, stop = len(buffer), buffer.physical, buffer.stop
+        moved = buffer.append(np.zeros(count))
+        if moved or buffer.physical is not room:
+            moves += live
+            assert buffer.stop == live + count
+        else:
+            assert buffer.stop == stop + count
+        rooms += buffer.physical is not room
+        appended += count
+        most = max(most, len(buffer))
+        buffer.trim(max(0, len(buffer) - kept))
+    assert moves <= appended + most
+    assert rooms <= 4, "once it has its size, values move within the room"
+    assert buffer.nbytes <= 8 * max(64, 4 * most)
+
+
+# ---------------------------------------------------------------------------- the store
+
+
+@layouts
+@given(operations=operation_lists)
+@check
+def test_a_store_holds_what_a_list_would(sparse: bool, dtype: str, operations: list[Operation]) -> None:
+    run(Samples(D, sparse=sparse, dtype=dtype), PlainStore(dtype), operations)
+
+
+@layouts
+def test_rows_stay_right_when_they_are_moved(sparse: bool, dtype: str) -> None:
+    sliding = [("append", 20), ("release", 30), ("append", 7), ("truncate", 90)] * 60
+    samples, plain = Samples(D, sparse=sparse, dtype=dtype), PlainStore(dtype)
+    run(samples, plain, sliding)
+    for lo, hi in itertools.combinations(range(samples.first_row, samples.next_row + 1), 2):
+        batch = samples.view(Segment(lo, hi))
+        assert len(batch.y) == hi - lo == n_rows(batch.X)
+        plain.same_as(batch, lo)
+
+
+@layouts
+def test_views_copy_nothing(sparse: bool, dtype: str) -> None:
+    samples = Samples(D, sparse=sparse, dtype=dtype)
+    run(samples, PlainStore(dtype), [("append", 30), ("release", 20)])
+    whole, part = (samples.view(Segment(*ends)) for ends in ((6, 30), (10, 12)))
+    assert np.shares_memory(whole.y, part.y)
+    assert np.shares_memory(whole.weight, part.weight)
+    if isinstance(whole.X, CSR) and isinstance(part.X, CSR):
+        assert whole.X.data is part.X.data
+        assert whole.X.indices is part.X.indices
+        assert np.shares_memory(whole.X.indptr, part.X.indptr)
+    else:
+        assert np.shares_memory(as_dense(whole.X), as_dense(part.X))
+
+
+@layouts
+def test_memory_is_bounded_in_a_sliding_use(sparse: bool, dtype: str) -> None:
+    samples = Samples(D, sparse=sparse, dtype=dtype)
+    X = np.ones((10, D), dtype)
+    sizes = []
+    for _ in range(1000):
+        samples.append(as_rows(X, sparse), np.zeros(10))
+        samples.release(samples.next_row - 50)
+        sizes.append(samples.nbytes)
+    row = 16 + D * X.itemsize + (8 + D * 4 if sparse else 0)
+    assert max(sizes) <= 4 * 60 * row
+    assert sizes[-1] == sizes[100], "it grows to its size and stays there"
+    assert (samples.first_row, samples.next_row) == (9950, 10_000)
+
+
+@layouts
+def test_rows_are_kept_in_the_type_asked_for(sparse: bool, dtype: str) -> None:
+    samples = Samples(D, sparse=sparse, dtype=dtype)
+    samples.append(as_rows(np.full((2, D), 0.1, dtype), sparse), np.zeros(2))
+    X, y, weight, _ = samples.view(Segment(0, 2))
+    assert as_dense(X).dtype == dtype
+    assert y.dtype == weight.dtype == np.float64
+
+
+def test_rows_without_weights_weigh_one() -> None:
+    samples = Samples(1)
+    samples.append(np.zeros((3, 1)), np.zeros(3))
+    assert samples.view(Segment(0, 3)).weight.tolist() == [1.0, 1.0, 1.0]
+
+
+@layouts
+def test_rows_outside_the_store_are_an_index_error(sparse: bool, dtype: str) -> None:
+    samples = Samples(D, sparse=sparse, dtype=dtype)
+    run(samples, PlainStore(dtype), [("append", 10), ("release", 40)])
+    assert n_rows(samples.view(Segment(4, 10)).X) == 6
+    assert n_rows(samples.view(Segment(10, 10)).X) == 0
+    for segment in (Segment(3, 10), Segment(4, 11), Segment(0, 2), Segment(11, 11)):
+        with pytest.raises(IndexError, match="rows 4 to 10"):
+            samples.view(segment)
+
+
+def test_release_stops_at_the_last_row_and_never_goes_back() -> None:
+    samples = Samples(1)
+    samples.append(np.zeros((5, 1)), np.zeros(5))
+    samples.release(99)
+    assert (samples.first_row, samples.next_row) == (5, 5)
+    samples.release(2)
+    assert samples.append(np.zeros((1, 1)), np.zeros(1)) == Segment(5, 6)
+
+
+@layouts
+@given(cuts=st.lists(st.integers(0, 40), max_size=6).map(sorted))
+@check
+def test_parts_of_a_batch_can_be_appended_one_by_one(sparse: bool, dtype: str, cuts: list[int]) -> None:
+    X = as_rows(numbered_rows(40, dtype), sparse)
+    samples = Samples(D, sparse=sparse, dtype=dtype)
+    for a, b in itertools.pairwise([0, *cuts, 40]):
+        samples.append(take_rows(X, a, b), np.arange(a, b, dtype=float))
+    assert np.array_equal(as_dense(samples.view(Segment(0, 40)).X), numbered_rows(40, dtype))
+
+
+@layouts
+def test_squared_norms_of_any_view(sparse: bool, dtype: str) -> None:
+    samples = Samples(D, sparse=sparse, dtype=dtype)
+    run(samples, PlainStore(dtype), [("append", 30), ("release", 20)])
+    X = samples.view(Segment(8, 25)).X
+    np.testing.assert_allclose(squared_norms(X), np.square(as_dense(X), dtype=float).sum(axis=1))
+
+
+# ---------------------------------------------------------------------------- state
+
+
+def straight(samples: Samples, plain: PlainStore) -> Samples:
+    """A store with the same live rows, appended in one go."""
+    again = Samples(D, sparse=samples.sparse, dtype=samples.dtype)
+    again.first_row = samples.first_row
+    X = np.array([x for x, _, _ in plain.rows], samples.dtype).reshape(-1, D)
+    y, weight = np.array([pair for _, *pair in plain.rows]).reshape(-1, 2).T
+    again.append(as_rows(X, samples.sparse), y, weight)
+    return again
+
+
+@layouts
+@given(operations=operation_lists, more=operation_lists)
+@check
+def test_the_state_does_not_show_the_history_of_the_buffers(
+    sparse: bool, dtype: str, operations: list[Operation], more: list[Operation]
+) -> None:
+    samples, plain = Samples(D, sparse=sparse, dtype=dtype), PlainStore(dtype)
+    run(samples, plain, operations)
+    saved = to_bytes(samples.state())
+    assert saved == to_bytes(straight(samples, plain).state())
+    again = Samples.from_state(from_bytes(saved))
+    assert saved == to_bytes(again.state())
+    run(again, plain, more)
+
+
+Change = tuple[str, Any]
+MADE_UP: list[Change] = [
+    ("n_features", 0),
+    ("n_features", -3),
+    ("n_features", 3.0),
+    ("n_features", True),
+    ("n_features", 1),
+    ("sparse", 1),
+    ("dtype", "object"),
+    ("dtype", "float32"),
+    ("dtype", 8),
+    ("first_row", -1),
+    ("first_row", "0"),
+    ("first_row", 2**70),
+    ("y", np.zeros(4)),
+    ("y", np.zeros((5, 1))),
+    ("y", np.zeros(5, np.float32)),
+    ("y", 0.0),
+    ("weight", np.zeros(6)),
+    ("weight", "none"),
+]
+MADE_UP_DENSE: list[Change] = [
+    ("X", np.zeros((4, D))),
+    ("X", np.zeros((5, D + 1))),
+    ("X", np.zeros(5 * D)),
+    ("X", np.zeros((5, D), np.int64)),
+]
+MADE_UP_CSR: list[Change] = [
+    ("indices", np.full(5, D, np.int32)),
+    ("indices", np.full(5, -1, np.int32)),
+    ("indices", np.full(5, 2**31 - 1, np.int32)),
+    ("indices", np.zeros(4, np.int32)),
+    ("indices", np.zeros(5)),
+    ("data", np.zeros(4)),
+    ("data", np.zeros((5, 1))),
+    ("indptr", np.arange(1, 7)),
+    ("indptr", np.arange(5)),
+    ("indptr", np.arange(6, dtype=float)),
+    ("indptr", np.array([0, 9, 2, 3, 4, 5])),
+    ("indptr", np.array([0, -9, 2, 3, 4, 5])),
+    ("indptr", np.array([0, 1, 2, 3, 4, 2**40])),
+]
+
+
+@pytest.mark.parametrize(
+    ("sparse", "name", "value"),
+    [(False, *change) for change in MADE_UP + MADE_UP_DENSE] + [(True, *change) for change in MADE_UP + MADE_UP_CSR],
+)
+def test_a_made_up_state_is_refused_before_a_kernel_can_read_beyond_its_arrays(
+    sparse: bool, name: str, value: Any
+) -> None:
+    samples = Samples(D, sparse=sparse)
+    samples.append(as_rows(np.eye(D)[[0, 1, 2, 1, 2]], sparse), np.zeros(5))
+    state = from_bytes(to_bytes(samples.state()))
+    assert len(Samples.from_state(state)) == 5
+    with pytest.raises(StateError, match="do not fit together"):
+        Samples.from_state(state | {name: value})
