@@ -218,7 +218,7 @@ class Session:
         if self.steps == WARN_AFTER_STEPS and decision.rows_seen < WARN_BELOW_ROWS * WARN_AFTER_STEPS:
             warnings.warn(
                 f"the first {self.steps} time steps had {decision.rows_seen / self.steps:.0f} rows each: the risk on "
-                "so few is mostly noise, which looks like drift. Set batch_size (100 or more) to gather rows into steps.",
+                "so few is mostly noise, which looks like drift. Set batch_size (100 or more) to gather rows.",
                 SmallBatchWarning,
                 stacklevel=6,
             )
