@@ -1,0 +1,37 @@
+"""``python -m benchmarks [kernel] [whole-run] [--rounds N] [--quick]``."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import kernel, whole_run
+from benchmarks.harness import MIN_ROUNDS, hold, machine, write
+
+SUITES = {"kernel": kernel.contests, "whole-run": whole_run.contests}
+"""A suite is a function ``(quick, note)`` that yields its contests; ``note`` adds a line to the report."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ratios of speeds.")
+    parser.add_argument("suites", nargs="*", metavar="suite", help=f"of {', '.join(SUITES)}; all if none is named")
+    parser.add_argument("--rounds", type=int, default=9, help=f"at least {MIN_ROUNDS}; 9 if not given")
+    parser.add_argument("--quick", action="store_true", help="small shapes: does it run, not how fast")
+    options = parser.parse_args()
+    if options.rounds < MIN_ROUNDS:
+        parser.error(f"--rounds is {options.rounds}; give at least {MIN_ROUNDS}")
+    for suite in options.suites:
+        if suite not in SUITES:
+            parser.error(f"no suite {suite!r}; choices: {', '.join(SUITES)}")
+    about = machine()
+    for suite in options.suites or SUITES:
+        notes, results = list[str](), []
+        if options.quick:
+            notes.append("--quick: the shapes are too small to say how fast anything is.")
+        for contest in SUITES[suite](options.quick, notes.append):
+            results.append(hold(contest, options.rounds))
+            print(results[-1].table(), flush=True)
+        print(write(suite, options.rounds, about, notes, results), flush=True)
+
+
+if __name__ == "__main__":
+    main()

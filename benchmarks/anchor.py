@@ -1,0 +1,83 @@
+"""The C loops of ``anchor.c``, compiled on the spot and callable like the kernels they stand beside."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+SOURCE = Path(__file__).with_name("anchor.c")
+FLAGS = ("-O3", "-march=native", "-std=c11", "-fPIC", "-shared")
+RELAXED = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-freciprocal-math")
+"""The liberties that driftsurf._kernels.FASTMATH takes, no more: NaN and infinity stay what they are."""
+
+Loop = Callable[..., int]
+
+
+class Anchor:
+    """One build of ``anchor.c``; its loops take the same arguments as those of ``driftsurf._kernels``."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+
+    def saga_dense(self, *, prefetch: bool) -> Loop:
+        """``_kernels.saga_dense``."""
+        function = self._function("saga_dense", prefetch, "pi" + "pppi" + "ppp" + "ifff")
+
+        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, bias: float) -> int:
+            X, y, weight = rows
+            w, G, table = model
+            return function(X, X.shape[1], y, weight, order, len(order), w, G, table, drawn, eta, mu, bias)
+
+        return call
+
+    def sgd_dense(self) -> Loop:
+        """``_kernels.sgd_dense``."""
+        function = self._function("sgd_dense", True, "pi" + "pppi" + "p" + "fff")
+
+        def call(rows: Any, order: Any, w: Any, eta: float, mu: float, bias: float) -> int:
+            X, y, weight = rows
+            return function(X, X.shape[1], y, weight, order, len(order), w, eta, mu, bias)
+
+        return call
+
+    def saga_csr(self, *, prefetch: bool) -> Loop:
+        """``_kernels.saga_csr``."""
+        function = self._function("saga_csr", prefetch, "ppp" + "pppi" + "ppip" + "ifff")
+
+        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, bias: float) -> int:
+            w, G, table = model
+            return function(*rows, order, len(order), w, G, len(w), table, drawn, eta, mu, bias)
+
+        return call
+
+    def _function(self, name: str, prefetch: bool, arguments: str) -> Loop:
+        """A C function by name; ``arguments``: p for an array, i for an integer, f for a double."""
+        types = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "f": ctypes.c_double}
+        function = getattr(self._library, f"{name}_prefetch" if prefetch else name)
+        function.argtypes = [types[letter] for letter in arguments]
+        function.restype = ctypes.c_int64
+
+        def call(*values: Any) -> int:
+            result: int = function(*(v.ctypes.data if isinstance(v, np.ndarray) else v for v in values))
+            return result
+
+        return call
+
+
+def build(row: Literal["double", "float"] = "double", *, relaxed: bool = False) -> Anchor | None:
+    """Compile into a temporary directory and load; None where there is no compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "anchor.so"
+        options = [*FLAGS, *(RELAXED if relaxed else ()), f"-DROW={row}"]
+        subprocess.run([compiler, *options, str(SOURCE), "-o", str(library), "-lm"], check=True)
+        return Anchor(ctypes.CDLL(str(library)))  # stays mapped when the file is gone

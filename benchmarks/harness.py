@@ -1,0 +1,202 @@
+"""Contenders measured in interleaved rounds, and the tables that come of it."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import driftsurf
+
+RESULTS = Path(__file__).with_name("results")
+PACKAGES = "driftsurf", "numpy", "scipy", "scikit-learn", "numba", "llvmlite", "river", "pandas"
+MIN_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Something that does ``units`` units of work each time it is run."""
+
+    name: str
+    units: int
+    prepare: Callable[[], Any]
+    """Makes what one run needs; not timed."""
+    run: Callable[[Any], Any]
+    """Timed; takes what ``prepare`` gave."""
+    remark: Callable[[Any], str] | None = None
+    """Says something about the result of the last run, for the table."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Contenders for the same work; every ratio is to ``anchor``, the name of one of them."""
+
+    title: str
+    unit: str
+    anchor: str
+    contenders: Sequence[Contender]
+
+
+@dataclass(frozen=True)
+class Score:
+    """What was measured of one contender: one number for each round."""
+
+    name: str
+    units: int
+    cpu_seconds: list[float] = field(default_factory=list)
+    wall_seconds: list[float] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+    """CPU seconds a unit over those of the anchor in the same round."""
+    remark: str = ""
+
+    @property
+    def nanoseconds(self) -> float:
+        """Per unit: the median."""
+        return 1e9 * statistics.median(self.cpu_seconds) / self.units
+
+
+@dataclass(frozen=True)
+class Result:
+    """A contest that was held."""
+
+    title: str
+    unit: str
+    anchor: str
+    scores: list[Score]
+
+    def table(self) -> str:
+        """As Markdown."""
+        lines = [
+            f"### {self.title}",
+            "",
+            f"| contender | ns/{self.unit} | {self.unit}s/s | time / anchor | min to max | |",
+            "|---|---:|---:|---:|---:|---|",
+        ]
+        for score in self.scores:
+            ratio = f"{statistics.median(score.ratios):.2f}"
+            spread = f"{min(score.ratios):.2f} to {max(score.ratios):.2f}"
+            if score.name == self.anchor:
+                ratio, spread = "anchor", ""
+            rate = 1e9 / score.nanoseconds
+            lines.append(
+                f"| {score.name} | {score.nanoseconds:,.1f} | {rate:,.0f} | {ratio} | {spread} | {score.remark} |"
+            )
+        return "\n".join(lines) + "\n"
+
+
+def hold(contest: Contest, rounds: int) -> Result:
+    """Run every contender once a round, in rotating order, after a round that does not count."""
+    contenders = list(contest.contenders)
+    scores = {one.name: Score(one.name, one.units) for one in contenders}
+    remarks = {}
+    for turn in range(-1, rounds):
+        first = turn % len(contenders)
+        for one in contenders[first:] + contenders[:first]:
+            prepared = one.prepare()
+            gc.collect()
+            wall, cpu = time.perf_counter(), time.process_time()
+            outcome = one.run(prepared)
+            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            if turn >= 0:
+                scores[one.name].cpu_seconds.append(cpu)
+                scores[one.name].wall_seconds.append(wall)
+            remarks[one.name] = one.remark(outcome) if one.remark else ""
+    anchor = scores[contest.anchor]
+    done = []
+    for score in scores.values():
+        pairs = zip(score.cpu_seconds, anchor.cpu_seconds, strict=True)
+        ratios = [(own / score.units) / (other / anchor.units) for own, other in pairs]
+        done.append(replace(score, ratios=ratios, remark=remarks[score.name]))
+    return Result(contest.title, contest.unit, contest.anchor, done)
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on, without names of hosts, users or folders."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "none"
+    versions["compiler"] = _compiler()
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "load average at the start": [round(load, 2) for load in os.getloadavg()],
+        "versions": versions,
+        "source": source(),
+    }
+
+
+def source() -> str:
+    """Which driftsurf was measured: a digest of its source, which a version number does not tell."""
+    folder = Path(driftsurf.__file__).parent
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or "unknown")
+
+
+def _compiler() -> str:
+    if shutil.which("cc") is None:
+        return "none"
+    answer = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=False).stdout
+    return answer.partition("\n")[0]
+
+
+def busy(results: Sequence[Result]) -> str:
+    """How often others held the processor: the doubt to read the table with."""
+    scores = [score for result in results for score in result.scores]
+    runs = [pair for one in scores for pair in zip(one.wall_seconds, one.cpu_seconds, strict=True)]
+    late = sum(cpu < 0.95 * wall for wall, cpu in runs)
+    return f"In {late} of {len(runs)} timed runs the process had the processor for less than 95 % of the time."
+
+
+def write(suite: str, rounds: int, about: dict[str, Any], notes: Sequence[str], results: Sequence[Result]) -> str:
+    """All rounds as JSON, the tables as Markdown, in ``benchmarks/results``; returns the latter's head."""
+    RESULTS.mkdir(exist_ok=True)
+    notes = [*notes, busy(results)]
+    if source() != about["source"]:
+        notes.append("The source of driftsurf was edited meanwhile: measure again.")
+    record = {
+        "suite": suite,
+        "rounds": rounds,
+        "machine": about,
+        "notes": notes,
+        "contests": [asdict(result) for result in results],
+    }
+    (RESULTS / f"{suite}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    lines = [
+        f"## {suite}: {rounds} interleaved rounds",
+        "",
+        f"{about['cpu']}, {about['cores']} cores, {about['system']}, load average at the start "
+        f"{about['load average at the start'][0]}; {versions}; source of driftsurf {about['source']}.",
+        "",
+        *(f"- {note}" for note in notes),
+    ]
+    head = "\n".join(lines) + "\n"
+    tables = "\n".join(result.table() for result in results)
+    (RESULTS / f"{suite}.md").write_text(f"{head}\n{tables}", encoding="utf-8")
+    return head

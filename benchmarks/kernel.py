@@ -1,0 +1,179 @@
+"""Nanoseconds per gradient step: the compiled loops of driftsurf beside the same loops in C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.anchor import Anchor, Loop, build
+from benchmarks.harness import Contender, Contest
+from driftsurf import _kernels
+
+COLUMNS = 3, 10, 54
+ROWS = 1_000, 100_000, 500_000
+SPARSE_ROWS, SPARSE_COLUMNS, SPARSE_NONZEROS = 100_000, 47_000, 75
+MU, BIAS = 1e-4, 1.0
+CHECKED_STEPS = 100, 2_000, 20_000
+"""Few steps too: in the end SAGA comes to the optimum even by a somewhat different way."""
+CHECKED_MU, CHECKED_BIAS = 1e-2, 0.5
+"""Values that show in the result; with this mu the sparse loop also puts its weights together on the way."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows as a kernel takes them, a drawn order, and what a model of them looks like."""
+
+    rows: tuple[npt.NDArray[Any], ...]
+    order: npt.NDArray[np.int64]
+    width: int
+    """Weights, the intercept among them."""
+    eta: float
+
+    @property
+    def n_rows(self) -> int:
+        """In the sample set."""
+        return len(self.rows[-1])
+
+    def float32(self) -> Problem:
+        """The same numbers in half the bytes."""
+        return Problem((self.rows[0].astype(np.float32), *self.rows[1:]), self.order, self.width, self.eta)
+
+    def model(self, *, drawn: bool) -> tuple[npt.NDArray[np.float64], ...]:
+        """Weights 0, and a table of rows that were all drawn before (with gradient 0), or never."""
+        return np.zeros(self.width), np.zeros(self.width), np.full(self.n_rows, 0.0 if drawn else np.nan)
+
+
+def dense(n_rows: int, n_columns: int, steps: int) -> Problem:
+    """Normal rows, rounded so that float32 holds them exactly."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, n_columns), np.float32).astype(np.float64)
+    y = (X[:, 0] + rng.standard_normal(n_rows) > 0).astype(np.float64)
+    weight = rng.uniform(0.5, 1.5, n_rows)
+    return Problem((X, y, weight), rng.integers(n_rows, size=steps), n_columns + 1, 0.4 / (n_columns + 1))
+
+
+def sparse(n_rows: int, steps: int) -> Problem:
+    """Rows of unit length whose non-zeros lie anywhere, one in each of equal stretches of columns."""
+    rng = np.random.default_rng(0)
+    stretch = SPARSE_COLUMNS // SPARSE_NONZEROS
+    shape = n_rows, SPARSE_NONZEROS
+    columns = np.arange(SPARSE_NONZEROS) * stretch + rng.integers(stretch, size=shape)
+    data = np.full(n_rows * SPARSE_NONZEROS, 1.0 / np.sqrt(SPARSE_NONZEROS))
+    indptr = np.arange(n_rows + 1, dtype=np.int64) * SPARSE_NONZEROS
+    y = (columns.sum(axis=1) % 2).astype(np.float64)
+    rows = data, columns.ravel().astype(np.int32), indptr, y, rng.uniform(0.5, 1.5, n_rows)
+    return Problem(rows, rng.integers(n_rows, size=steps), SPARSE_COLUMNS + 1, 0.2)
+
+
+def saga(name: str, problem: Problem, loop: Loop) -> Contender:
+    """A SAGA loop over rows that all have been drawn before, as most steps of a long run."""
+
+    def run(model: Any) -> int:
+        return loop(problem.rows, problem.order, model, problem.n_rows, problem.eta, MU, BIAS)
+
+    return Contender(name, len(problem.order), lambda: problem.model(drawn=True), run)
+
+
+def sgd(name: str, problem: Problem, loop: Callable[..., Any]) -> Contender:
+    """An SGD loop."""
+
+    def run(w: Any) -> None:
+        loop(problem.rows, problem.order, w, problem.eta, MU, BIAS)
+
+    return Contender(name, len(problem.order), lambda: np.zeros(problem.width), run)
+
+
+def agree(problem: Problem, loop: Loop, reference: Problem, reference_loop: Loop) -> None:
+    """Raise unless two SAGA loops do the same arithmetic, from the first draw of each row on."""
+    for steps in CHECKED_STEPS:
+        mine, theirs = problem.model(drawn=False), reference.model(drawn=False)
+        ends = [
+            run(task.rows, task.order[:steps], model, 0, task.eta, CHECKED_MU, CHECKED_BIAS)
+            for run, task, model in ((loop, problem, mine), (reference_loop, reference, theirs))
+        ]
+        _close(mine, theirs)
+        if ends[0] != ends[1]:
+            raise AssertionError(f"rows drawn: {ends[0]} and {ends[1]}")
+
+
+def agree_sgd(problem: Problem, loop: Callable[..., Any], reference: Callable[..., Any]) -> None:
+    """Raise unless two SGD loops do the same arithmetic."""
+    for steps in CHECKED_STEPS:
+        mine, theirs = np.zeros(problem.width), np.zeros(problem.width)
+        for run, w in ((loop, mine), (reference, theirs)):
+            run(problem.rows, problem.order[:steps], w, problem.eta, CHECKED_MU, CHECKED_BIAS)
+        _close((mine,), (theirs,))
+
+
+def _close(mine: tuple[npt.NDArray[Any], ...], theirs: tuple[npt.NDArray[Any], ...]) -> None:
+    """To 1e-6 of the largest value of each array; NaN, a row never drawn, only beside NaN."""
+    for one, other in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6 * np.nanmax(np.abs(other)))
+
+
+def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
+    """One contest for each shape of the rows, one at a time in memory."""
+    strict, relaxed, single = build(), build(relaxed=True), build("float", relaxed=True)
+    if strict is None or relaxed is None or single is None:
+        note("C anchors: skipped, no compiler; the anchor is driftsurf's own loop.")
+        strict = relaxed = single = None
+    for n_columns in COLUMNS:
+        for n_rows in ROWS[: 2 if quick else 3]:
+            steps = (400_000 if n_columns > 10 else 1_000_000) // (10 if quick else 1)
+            problem = dense(n_rows, n_columns, steps)
+            where = f"{n_columns} columns, {n_rows:,} rows"
+            yield _saga_dense(f"saga_dense, {where}", problem, strict, relaxed, single)
+            yield _sgd_dense(f"sgd_dense, {where}", problem, strict, relaxed)
+    problem = sparse(SPARSE_ROWS // (10 if quick else 1), 100_000 // (10 if quick else 1))
+    where = f"{SPARSE_COLUMNS:,} columns, {SPARSE_NONZEROS} non-zeros a row, {problem.n_rows:,} rows"
+    yield _saga_csr(f"saga_csr, {where}", problem, strict, relaxed)
+
+
+def _saga_dense(
+    title: str, problem: Problem, strict: Anchor | None, relaxed: Anchor | None, single: Anchor | None
+) -> Contest:
+    half = problem.float32()
+    ours = [
+        saga("driftsurf", problem, _kernels.saga_dense),
+        saga("driftsurf, float32 rows", half, _kernels.saga_dense),
+    ]
+    agree(half, _kernels.saga_dense, problem, _kernels.saga_dense)
+    if strict is None or relaxed is None or single is None:
+        return Contest(title, "step", ours[0].name, ours)
+    loops = {
+        "C": (problem, strict.saga_dense(prefetch=False)),
+        "C, prefetch": (problem, strict.saga_dense(prefetch=True)),
+        "C, prefetch, relaxed": (problem, relaxed.saga_dense(prefetch=True)),
+        "C, prefetch, relaxed, float32 rows": (half, single.saga_dense(prefetch=True)),
+    }
+    for task, loop in loops.values():
+        agree(task, loop, problem, _kernels.saga_dense)
+    return Contest(title, "step", "C, prefetch", [*(saga(name, *what) for name, what in loops.items()), *ours])
+
+
+def _sgd_dense(title: str, problem: Problem, strict: Anchor | None, relaxed: Anchor | None) -> Contest:
+    ours = [sgd("driftsurf", problem, _kernels.sgd_dense)]
+    if strict is None or relaxed is None:
+        return Contest(title, "step", ours[0].name, ours)
+    loops = {"C, prefetch": strict.sgd_dense(), "C, prefetch, relaxed": relaxed.sgd_dense()}
+    for loop in loops.values():
+        agree_sgd(problem, loop, _kernels.sgd_dense)
+    return Contest(title, "step", "C, prefetch", [*(sgd(n, problem, x) for n, x in loops.items()), *ours])
+
+
+def _saga_csr(title: str, problem: Problem, strict: Anchor | None, relaxed: Anchor | None) -> Contest:
+    ours = [saga("driftsurf", problem, _kernels.saga_csr)]
+    if strict is None or relaxed is None:
+        return Contest(title, "step", ours[0].name, ours)
+    loops = {
+        "C": strict.saga_csr(prefetch=False),
+        "C, prefetch": strict.saga_csr(prefetch=True),
+        "C, prefetch, relaxed": relaxed.saga_csr(prefetch=True),
+    }
+    for loop in loops.values():
+        agree(problem, loop, problem, _kernels.saga_csr)
+    return Contest(title, "step", "C, prefetch", [*(saga(n, problem, x) for n, x in loops.items()), *ours])
