@@ -32,7 +32,8 @@ static inline __attribute__((always_inline)) void fetch(const void *from, i64 by
 
 static inline __attribute__((always_inline)) i64 dense_loop(ARGUMENTS_DENSE, double *restrict w,
                                                             double *restrict G, double *restrict table,
-                                                            i64 drawn, double eta, double mu, double bias,
+                                                            i64 drawn, double eta, double mu,
+                                                            const double *restrict gain,
                                                             const int prefetch) {
     const double shrink = 1.0 - eta * mu;
     for (i64 j = 0; j < steps; j++) {
@@ -47,7 +48,7 @@ static inline __attribute__((always_inline)) i64 dense_loop(ARGUMENTS_DENSE, dou
         const ROW *restrict x = X + i * d;
         double margin = 0.0;
         for (i64 c = 0; c < d; c++) margin += w[c] * x[c];
-        const double g = gradient(margin + bias * w[d], y[i], weight[i]);
+        const double g = gradient(margin + w[d], y[i], weight[i]);
         double alpha = table[i];
         if (isnan(alpha)) {
             alpha = 0.0;
@@ -57,26 +58,29 @@ static inline __attribute__((always_inline)) i64 dense_loop(ARGUMENTS_DENSE, dou
         const double delta = g - alpha;
         const double average = eta / drawn;
         for (i64 c = 0; c < d; c++) {
-            w[c] = shrink * w[c] - average * G[c] - eta * delta * x[c];
-            G[c] += delta * x[c];
+            const double change = gain[c] * delta * x[c];
+            w[c] = shrink * w[c] - average * G[c] - eta * change;
+            G[c] += change;
         }
-        w[d] = shrink * w[d] - average * G[d] - eta * delta * bias;
-        G[d] += delta * bias;
+        const double change = gain[d] * delta;
+        w[d] = shrink * w[d] - average * G[d] - eta * change;
+        G[d] += change;
     }
     return drawn;
 }
 
 i64 saga_dense(ARGUMENTS_DENSE, double *w, double *G, double *table, i64 drawn, double eta, double mu,
-               double bias) {
-    return dense_loop(X, d, y, weight, order, steps, w, G, table, drawn, eta, mu, bias, 0);
+               const double *gain) {
+    return dense_loop(X, d, y, weight, order, steps, w, G, table, drawn, eta, mu, gain, 0);
 }
 
 i64 saga_dense_prefetch(ARGUMENTS_DENSE, double *w, double *G, double *table, i64 drawn, double eta,
-                        double mu, double bias) {
-    return dense_loop(X, d, y, weight, order, steps, w, G, table, drawn, eta, mu, bias, 1);
+                        double mu, const double *gain) {
+    return dense_loop(X, d, y, weight, order, steps, w, G, table, drawn, eta, mu, gain, 1);
 }
 
-void sgd_dense_prefetch(ARGUMENTS_DENSE, double *restrict w, double eta, double mu, double bias) {
+void sgd_dense_prefetch(ARGUMENTS_DENSE, double *restrict w, double eta, double mu,
+                        const double *restrict gain) {
     const double shrink = 1.0 - eta * mu;
     for (i64 j = 0; j < steps; j++) {
         if (j + AHEAD < steps) {
@@ -89,9 +93,9 @@ void sgd_dense_prefetch(ARGUMENTS_DENSE, double *restrict w, double eta, double 
         const ROW *restrict x = X + i * d;
         double margin = 0.0;
         for (i64 c = 0; c < d; c++) margin += w[c] * x[c];
-        const double step = eta * gradient(margin + bias * w[d], y[i], weight[i]);
-        for (i64 c = 0; c < d; c++) w[c] = shrink * w[c] - step * x[c];
-        w[d] = shrink * w[d] - step * bias;
+        const double step = eta * gradient(margin + w[d], y[i], weight[i]);
+        for (i64 c = 0; c < d; c++) w[c] = shrink * w[c] - step * gain[c] * x[c];
+        w[d] = shrink * w[d] - step * gain[d];
     }
 }
 
@@ -103,7 +107,8 @@ void sgd_dense_prefetch(ARGUMENTS_DENSE, double *restrict w, double eta, double 
 static inline __attribute__((always_inline)) i64 csr_loop(ARGUMENTS_CSR, double *restrict w,
                                                           double *restrict G, i64 width,
                                                           double *restrict table, i64 drawn, double eta,
-                                                          double mu, double bias, const int prefetch) {
+                                                          double mu, const double *restrict gain,
+                                                          const int prefetch) {
     const i64 last = width - 1;
     const double shrink = 1.0 - eta * mu;
     double s = 1.0, t = 0.0;
@@ -122,7 +127,7 @@ static inline __attribute__((always_inline)) i64 csr_loop(ARGUMENTS_CSR, double 
         }
         const i64 i = order[j];
         const i64 a = indptr[i], b = indptr[i + 1];
-        double margin = bias * (s * w[last] + t * G[last]);
+        double margin = s * w[last] + t * G[last];
         for (i64 p = a; p < b; p++) margin += (s * w[indices[p]] + t * G[indices[p]]) * data[p];
         const double g = gradient(margin, y[i], weight[i]);
         double alpha = table[i];
@@ -134,13 +139,15 @@ static inline __attribute__((always_inline)) i64 csr_loop(ARGUMENTS_CSR, double 
         const double delta = g - alpha;
         s *= shrink;
         t = shrink * t - eta / drawn;
-        const double v_step = (t + eta) / s * delta;
+        const double v_step = (t + eta) / s;
         for (i64 p = a; p < b; p++) {
-            w[indices[p]] -= v_step * data[p];
-            G[indices[p]] += delta * data[p];
+            const double change = gain[indices[p]] * delta * data[p];
+            w[indices[p]] -= v_step * change;
+            G[indices[p]] += change;
         }
-        w[last] -= v_step * bias;
-        G[last] += delta * bias;
+        const double change = gain[last] * delta;
+        w[last] -= v_step * change;
+        G[last] += change;
         if (s < 1e-6) {
             for (i64 c = 0; c < width; c++) w[c] = s * w[c] + t * G[c];
             s = 1.0;
@@ -152,13 +159,13 @@ static inline __attribute__((always_inline)) i64 csr_loop(ARGUMENTS_CSR, double 
 }
 
 i64 saga_csr(ARGUMENTS_CSR, double *w, double *G, i64 width, double *table, i64 drawn, double eta,
-             double mu, double bias) {
+             double mu, const double *gain) {
     return csr_loop(data, indices, indptr, y, weight, order, steps, w, G, width, table, drawn, eta, mu,
-                    bias, 0);
+                    gain, 0);
 }
 
 i64 saga_csr_prefetch(ARGUMENTS_CSR, double *w, double *G, i64 width, double *table, i64 drawn, double eta,
-                      double mu, double bias) {
+                      double mu, const double *gain) {
     return csr_loop(data, indices, indptr, y, weight, order, steps, w, G, width, table, drawn, eta, mu,
-                    bias, 1);
+                    gain, 1);
 }

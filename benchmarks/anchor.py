@@ -28,32 +28,32 @@ class Anchor:
 
     def saga_dense(self, *, prefetch: bool) -> Loop:
         """``_kernels.saga_dense``."""
-        function = self._function("saga_dense", prefetch, "pi" + "pppi" + "ppp" + "ifff")
+        function = self._function("saga_dense", prefetch, "pi" + "pppi" + "ppp" + "iffp")
 
-        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, bias: float) -> int:
+        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, gain: Any) -> int:
             X, y, weight = rows
             w, G, table = model
-            return function(X, X.shape[1], y, weight, order, len(order), w, G, table, drawn, eta, mu, bias)
+            return function(X, X.shape[1], y, weight, order, len(order), w, G, table, drawn, eta, mu, gain)
 
         return call
 
     def sgd_dense(self) -> Loop:
         """``_kernels.sgd_dense``."""
-        function = self._function("sgd_dense", True, "pi" + "pppi" + "p" + "fff")
+        function = self._function("sgd_dense", True, "pi" + "pppi" + "p" + "ffp")
 
-        def call(rows: Any, order: Any, w: Any, eta: float, mu: float, bias: float) -> int:
+        def call(rows: Any, order: Any, w: Any, eta: float, mu: float, gain: Any) -> int:
             X, y, weight = rows
-            return function(X, X.shape[1], y, weight, order, len(order), w, eta, mu, bias)
+            return function(X, X.shape[1], y, weight, order, len(order), w, eta, mu, gain)
 
         return call
 
     def saga_csr(self, *, prefetch: bool) -> Loop:
         """``_kernels.saga_csr``."""
-        function = self._function("saga_csr", prefetch, "ppp" + "pppi" + "ppip" + "ifff")
+        function = self._function("saga_csr", prefetch, "ppp" + "pppi" + "ppip" + "iffp")
 
-        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, bias: float) -> int:
+        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, gain: Any) -> int:
             w, G, table = model
-            return function(*rows, order, len(order), w, G, len(w), table, drawn, eta, mu, bias)
+            return function(*rows, order, len(order), w, G, len(w), table, drawn, eta, mu, gain)
 
         return call
 

@@ -16,11 +16,11 @@ from driftsurf import _kernels
 COLUMNS = 3, 10, 54
 ROWS = 1_000, 100_000, 500_000
 SPARSE_ROWS, SPARSE_COLUMNS, SPARSE_NONZEROS = 100_000, 47_000, 75
-MU, BIAS = 1e-4, 1.0
+MU = 1e-4
 CHECKED_STEPS = 100, 2_000, 20_000
 """Few steps too: in the end SAGA comes to the optimum even by a somewhat different way."""
-CHECKED_MU, CHECKED_BIAS = 1e-2, 0.5
-"""Values that show in the result; with this mu the sparse loop also puts its weights together on the way."""
+CHECKED_MU = 1e-2
+"""A value that shows in the result; with it the sparse loop also puts its weights together on the way."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class Problem:
     def float32(self) -> Problem:
         """The same numbers in half the bytes."""
         return Problem((self.rows[0].astype(np.float32), *self.rows[1:]), self.order, self.width, self.eta)
+
+    @property
+    def gain(self) -> npt.NDArray[np.float64]:
+        """Of each column: none alike."""
+        return np.linspace(0.5, 1.5, self.width)
 
     def model(self, *, drawn: bool) -> tuple[npt.NDArray[np.float64], ...]:
         """Weights 0, and a table of rows that were all drawn before (with gradient 0), or never."""
@@ -72,8 +77,10 @@ def sparse(n_rows: int, steps: int) -> Problem:
 def saga(name: str, problem: Problem, loop: Loop) -> Contender:
     """A SAGA loop over rows that all have been drawn before, as most steps of a long run."""
 
+    gain = problem.gain
+
     def run(model: Any) -> int:
-        return loop(problem.rows, problem.order, model, problem.n_rows, problem.eta, MU, BIAS)
+        return loop(problem.rows, problem.order, model, problem.n_rows, problem.eta, MU, gain)
 
     return Contender(name, len(problem.order), lambda: problem.model(drawn=True), run)
 
@@ -81,8 +88,10 @@ def saga(name: str, problem: Problem, loop: Loop) -> Contender:
 def sgd(name: str, problem: Problem, loop: Callable[..., Any]) -> Contender:
     """An SGD loop."""
 
+    gain = problem.gain
+
     def run(w: Any) -> None:
-        loop(problem.rows, problem.order, w, problem.eta, MU, BIAS)
+        loop(problem.rows, problem.order, w, problem.eta, MU, gain)
 
     return Contender(name, len(problem.order), lambda: np.zeros(problem.width), run)
 
@@ -92,7 +101,7 @@ def agree(problem: Problem, loop: Loop, reference: Problem, reference_loop: Loop
     for steps in CHECKED_STEPS:
         mine, theirs = problem.model(drawn=False), reference.model(drawn=False)
         ends = [
-            run(task.rows, task.order[:steps], model, 0, task.eta, CHECKED_MU, CHECKED_BIAS)
+            run(task.rows, task.order[:steps], model, 0, task.eta, CHECKED_MU, task.gain)
             for run, task, model in ((loop, problem, mine), (reference_loop, reference, theirs))
         ]
         _close(mine, theirs)
@@ -105,7 +114,7 @@ def agree_sgd(problem: Problem, loop: Callable[..., Any], reference: Callable[..
     for steps in CHECKED_STEPS:
         mine, theirs = np.zeros(problem.width), np.zeros(problem.width)
         for run, w in ((loop, mine), (reference, theirs)):
-            run(problem.rows, problem.order[:steps], w, problem.eta, CHECKED_MU, CHECKED_BIAS)
+            run(problem.rows, problem.order[:steps], w, problem.eta, CHECKED_MU, problem.gain)
         _close((mine,), (theirs,))
 
 

@@ -65,12 +65,22 @@ class Problem:
     table: dict[int, float]
     eta: float
     mu: float
-    bias: float
+    factor: FloatArray
+    """Of each column, the constant one last: the gains are its squares."""
 
     @property
     def rows(self) -> reference.LabelledRows:
-        """As the twins take them."""
-        return np.column_stack([self.X, np.full(len(self.X), self.bias)]).astype(float), self.y, self.weight
+        """As the twins take them, who know of no gain: multiplied by the factors, with the constant column."""
+        return np.column_stack([self.X, np.ones(len(self.X))]).astype(float) * self.factor, self.y, self.weight
+
+    @property
+    def start(self) -> FloatArray:
+        """The weights of the multiplied columns."""
+        return np.divide(self.w, self.factor, out=np.zeros_like(self.w), where=self.factor > 0)
+
+    @property
+    def gain(self) -> FloatArray:
+        return np.square(self.factor)
 
     @property
     def kernel_rows(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -84,7 +94,7 @@ class Problem:
         table = np.full(len(self.X), math.nan)
         for i, alpha in self.table.items():
             table[i] = alpha
-        return self.w.copy(), reference.gradient_sum(self.rows[0], self.table), table
+        return self.w.copy(), self.factor * reference.gradient_sum(self.rows[0], self.table), table
 
 
 @st.composite
@@ -98,12 +108,14 @@ def problems(draw: st.DrawFn, max_steps: int = 40) -> Problem:
     order = draw(st.lists(st.integers(0, n - 1), max_size=max_steps))
     w = draw(arrays(np.float64, d + 1, elements=st.floats(-5.0, 5.0)))
     table = draw(st.dictionaries(st.integers(0, n - 1), st.floats(-4.0, 4.0)))
-    bias = draw(st.sampled_from([1.0, 0.0]))
+    factor = draw(arrays(np.float64, d + 1, elements=st.sampled_from([1.0, 1.0, 0.5, 3.0])))
+    factor[-1] = draw(st.sampled_from([1.0, 0.0]))
+    w[-1] *= factor[-1]
     # Beyond 1 / L the steps are chaotic and any rounding error grows; mu has the whole of its range.
-    curvature = 0.25 + float((np.square(X, dtype=float).sum(axis=1) * weight).max()) / 4
+    curvature = 0.25 + float((np.square(X.astype(float) * factor[:-1]).sum(axis=1) * weight).max()) / 4
     eta = draw(st.floats(1e-3, 0.3)) / curvature
     mu = draw(st.sampled_from([0.0, 1e-4, 0.5, 0.99, 1 - 1e-9])) / eta
-    return Problem(X, y, weight, np.array(order, np.int64), w, table, eta, mu, bias)
+    return Problem(X, y, weight, np.array(order, np.int64), w, table, eta, mu, factor)
 
 
 def close(left: FloatArray, right: FloatArray) -> None:
@@ -173,11 +185,11 @@ def test_uniform_numbers_fill_the_unit_interval() -> None:
 @given(problem=problems(max_steps=0))
 @check
 def test_margins_equal_the_twin_dense_and_sparse(problem: Problem) -> None:
-    expected = [x @ problem.w for x in problem.rows[0]]
+    expected = [x @ problem.start for x in problem.rows[0]]
     (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
     dense, csr = np.empty((2, len(expected)))
-    _kernels.margins_dense(X, frozen(problem.w), problem.bias, dense)
-    _kernels.margins_csr(data, indices, indptr, frozen(problem.w), problem.bias, csr)
+    _kernels.margins_dense(X, frozen(problem.w), dense)
+    _kernels.margins_csr(data, indices, indptr, frozen(problem.w), csr)
     close(dense, np.array(expected))
     close(csr, dense)
 
@@ -185,19 +197,33 @@ def test_margins_equal_the_twin_dense_and_sparse(problem: Problem) -> None:
 @given(problem=problems(max_steps=0))
 @check
 def test_squared_norms_equal_numpy_dense_and_sparse(problem: Problem) -> None:
-    (X, *_), (data, _, indptr, *_) = problem.kernel_rows
+    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
     dense, csr = np.empty((2, len(X)))
-    _kernels.squared_norms_dense(X, dense)
-    _kernels.squared_norms_csr(data, indptr, csr)
-    close(dense, np.square(X, dtype=float).sum(axis=1))
+    _kernels.squared_norms_dense(X, frozen(problem.factor), dense)
+    _kernels.squared_norms_csr(data, indices, indptr, frozen(problem.factor), csr)
+    close(dense, np.square(problem.rows[0]).sum(axis=1))
+    close(csr, dense)
+
+
+@given(problem=problems(max_steps=0))
+@check
+def test_magnitudes_equal_numpy_dense_and_sparse(problem: Problem) -> None:
+    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
+    dense, csr = np.ones((2, 2, X.shape[1]))
+    cap = frozen(problem.factor[:-1])
+    _kernels.add_magnitudes_dense(X, frozen(problem.weight), cap, dense[0], dense[1])
+    _kernels.add_magnitudes_csr(data, indices, indptr, frozen(problem.weight), cap, csr[0], csr[1])
+    close(dense[0], 1 + problem.weight @ np.minimum(np.abs(X.astype(float)), cap))
+    close(dense[1], 1 + problem.weight @ (X != 0))
     close(csr, dense)
 
 
 def test_squared_norms_beyond_the_range_are_infinite() -> None:
     X = np.array([[1e200, 0.0], [3.0, 4.0]])
     csr, (dense, out) = sparse(X), np.empty((2, 2))
-    _kernels.squared_norms_dense(X, dense)
-    _kernels.squared_norms_csr(csr.data, csr.indptr, out)
+    factor = np.array([1.0, 1.0, 0.0])
+    _kernels.squared_norms_dense(X, factor, dense)
+    _kernels.squared_norms_csr(csr.data, csr.indices, csr.indptr, factor, out)
     assert dense.tolist() == out.tolist() == [math.inf, 25.0]
 
 
@@ -239,14 +265,14 @@ def test_weighted_sum_passes_over_what_has_no_weight() -> None:
 @check
 def test_saga_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
     table, drawn = dict(problem.table), len(problem.table)
-    w = reference.saga(problem.rows, problem.order.tolist(), problem.w, table, problem.eta, problem.mu)
+    u = reference.saga(problem.rows, problem.order.tolist(), problem.start, table, problem.eta, problem.mu)
     kernels = zip((_kernels.saga_dense, _kernels.saga_csr), problem.kernel_rows, strict=True)
     for saga, rows in kernels:
         model = problem.model
-        result = saga(rows, frozen(problem.order), model, drawn, problem.eta, problem.mu, problem.bias)
+        result = saga(rows, frozen(problem.order), model, drawn, problem.eta, problem.mu, frozen(problem.gain))
         assert result == len(table)
-        close(model[0], w)
-        close(model[1], reference.gradient_sum(problem.rows[0], table))
+        close(model[0], problem.factor * u)
+        close(model[1], problem.factor * reference.gradient_sum(problem.rows[0], table))
         entries = {i: alpha for i, alpha in enumerate(model[2]) if not math.isnan(alpha)}
         assert entries.keys() == table.keys()
         close(np.array([entries[i] for i in table]), np.array([*table.values()]))
@@ -255,11 +281,11 @@ def test_saga_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
 @given(problem=problems())
 @check
 def test_sgd_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
-    expected = reference.sgd(problem.rows, problem.order.tolist(), problem.w, problem.eta, problem.mu)
+    expected = reference.sgd(problem.rows, problem.order.tolist(), problem.start, problem.eta, problem.mu)
     for sgd, rows in zip((_kernels.sgd_dense, _kernels.sgd_csr), problem.kernel_rows, strict=True):
         w = problem.w.copy()
-        sgd(rows, frozen(problem.order), w, problem.eta, problem.mu, problem.bias)
-        close(w, expected)
+        sgd(rows, frozen(problem.order), w, problem.eta, problem.mu, frozen(problem.gain))
+        close(w, problem.factor * expected)
 
 
 @given(problem=problems(max_steps=0), gone=st.integers(0, 6))
@@ -269,11 +295,11 @@ def test_discharged_rows_leave_the_gradient_sum(problem: Problem, gone: int) -> 
     (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
     staying = {i: alpha for i, alpha in problem.table.items() if i >= gone}
     (_, dense, table), (_, csr, _) = problem.model, problem.model
-    drawn = _kernels.discharge_dense(X[:gone], frozen(table[:gone]), dense, problem.bias)
+    drawn = _kernels.discharge_dense(X[:gone], frozen(table[:gone]), dense, frozen(problem.gain))
     assert drawn == len(problem.table) - len(staying)
-    arguments = data, indices, indptr[: gone + 1], frozen(table[:gone]), csr, problem.bias
+    arguments = data, indices, indptr[: gone + 1], frozen(table[:gone]), csr, frozen(problem.gain)
     assert _kernels.discharge_csr(*arguments) == drawn
-    close(dense, reference.gradient_sum(problem.rows[0], staying))
+    close(dense, problem.factor * reference.gradient_sum(problem.rows[0], staying))
     close(csr, dense)
 
 
@@ -283,14 +309,14 @@ def test_sparse_steps_stay_exact_when_the_scale_is_renewed_many_times(ratio: flo
     random = np.random.default_rng(3)
     X = random.normal(size=(12, 4)) * (random.random((12, 4)) < 0.5)
     y, order = (random.random(12) < 0.5).astype(float), random.integers(0, 12, 300)
-    problem = Problem(X, y, np.ones(12), order, np.full(5, 100.0), {}, 0.05, ratio / 0.05, 1.0)
+    problem = Problem(X, y, np.ones(12), order, np.full(5, 100.0), {}, 0.05, ratio / 0.05, np.ones(5))
     dense_rows, csr_rows = problem.kernel_rows
     dense, csr = problem.model, problem.model
     for saga, rows, model in ((_kernels.saga_dense, dense_rows, dense), (_kernels.saga_csr, csr_rows, csr)):
-        saga(rows, order, model, 0, problem.eta, problem.mu, problem.bias)
+        saga(rows, order, model, 0, problem.eta, problem.mu, problem.gain)
         close(model[0], reference.saga(problem.rows, order.tolist(), problem.w, {}, problem.eta, problem.mu))
     w = problem.w.copy()
-    _kernels.sgd_csr(csr_rows, order, w, problem.eta, problem.mu, problem.bias)
+    _kernels.sgd_csr(csr_rows, order, w, problem.eta, problem.mu, problem.gain)
     close(w, reference.sgd(problem.rows, order.tolist(), problem.w, problem.eta, problem.mu))
 
 
@@ -301,10 +327,10 @@ def test_a_huge_row_without_weight_changes_nothing(layout: int) -> None:
     order, w = np.array([0, 1, 0, 1, 1, 0]), np.array([1e10, 1e10, 1.0])
     results = []
     for X in (ordinary, huge):
-        problem = Problem(X, np.array([0.0, 1.0]), np.array([0.0, 1.0]), order, w, {}, 0.1, 0.01, 1.0)
+        problem = Problem(X, np.array([0.0, 1.0]), np.array([0.0, 1.0]), order, w, {}, 0.1, 0.01, np.ones(3))
         rows, model, weights = problem.kernel_rows[layout], problem.model, problem.w.copy()
-        (_kernels.saga_dense, _kernels.saga_csr)[layout](rows, order, model, 0, 0.1, 0.01, 1.0)
-        (_kernels.sgd_dense, _kernels.sgd_csr)[layout](rows, order, weights, 0.1, 0.01, 1.0)
+        (_kernels.saga_dense, _kernels.saga_csr)[layout](rows, order, model, 0, 0.1, 0.01, np.ones(3))
+        (_kernels.sgd_dense, _kernels.sgd_csr)[layout](rows, order, weights, 0.1, 0.01, np.ones(3))
         results.append([values.tolist() for values in (*model, weights)])
     assert results[0] == results[1]
 
@@ -322,11 +348,11 @@ def test_gradients_are_bounded_at_any_margin(layout: int, margin: float, y: floa
         {},
         0.1,
         0.0,
-        0.0,
+        np.array([1.0, 0.0]),
     )
     _, G, table = model = problem.model
     (_kernels.saga_dense, _kernels.saga_csr)[layout](
-        problem.kernel_rows[layout], problem.order, model, 0, 0.1, 0.0, 0.0
+        problem.kernel_rows[layout], problem.order, model, 0, 0.1, 0.0, problem.gain
     )
     expected = float(margin > 0) - y
     assert table[0] == pytest.approx(expected, abs=1e-300)
@@ -334,17 +360,19 @@ def test_gradients_are_bounded_at_any_margin(layout: int, margin: float, y: floa
 
 
 def test_no_steps_change_nothing() -> None:
-    problem = Problem(np.ones((1, 1)), np.ones(1), np.ones(1), np.zeros(0, np.int64), np.ones(2), {}, 0.1, 0.5, 1.0)
+    problem = Problem(
+        np.ones((1, 1)), np.ones(1), np.ones(1), np.zeros(0, np.int64), np.ones(2), {}, 0.1, 0.5, np.ones(2)
+    )
     for saga, rows in zip((_kernels.saga_dense, _kernels.saga_csr), problem.kernel_rows, strict=True):
         model = problem.model
-        assert saga(rows, problem.order, model, 0, 0.1, 0.5, 1.0) == 0
+        assert saga(rows, problem.order, model, 0, 0.1, 0.5, problem.gain) == 0
         assert model[0].tolist() == [1.0, 1.0]
 
 
 def test_float32_rows_are_computed_with_in_double_precision() -> None:
     X = np.array([[1e30, 1e-30]], np.float32)  # squares that float32 does not hold
     out = np.empty(1)
-    _kernels.squared_norms_dense(X, out)
+    _kernels.squared_norms_dense(X, np.array([1.0, 1.0, 0.0]), out)
     assert out[0] == float(X[0, 0]) ** 2
-    _kernels.margins_dense(X, np.array([1e20, 0.0, 0.0]), 0.0, out)
+    _kernels.margins_dense(X, np.array([1e20, 0.0, 0.0]), out)
     assert out[0] == 1e20 * float(X[0, 0])

@@ -19,7 +19,7 @@ from driftsurf import _kernels
 from driftsurf.base import CSR, FloatArray, Rows, Segment
 from driftsurf.errors import CapabilityError, DivergenceError, OptionError, ShapeError, StateError
 from driftsurf.learners import LogisticRegression
-from driftsurf.samples import Samples
+from driftsurf.samples import Samples, usual_sizes
 from driftsurf.state import from_bytes, to_bytes
 
 Optimizer = Literal["strsaga", "sgd"]
@@ -54,7 +54,7 @@ class Data:
         random = np.random.default_rng(seed)
         X = random.normal(size=(n, d)) * (random.random((n, d)) < 0.5)
         y = (X @ np.arange(1.0, d + 1) + noise * random.normal(size=n) > 0).astype(float)
-        return cls(X, y, random.choice([1.0, 1.0, 0.5, 2.0, 0.0], n))
+        return cls(X, y, random.choice(np.array([1.0, 1.0, 0.5, 2.0, 0.0]), n))
 
     def rows(self, bias: float) -> reference.LabelledRows:
         """As the twins take them."""
@@ -290,15 +290,18 @@ def regularised_loss(w: FloatArray, rows: reference.LabelledRows, mu: float) -> 
 
 @layouts
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_many_steps_on_static_data_reach_the_optimum(sparse: bool, fit_intercept: bool) -> None:
+@pytest.mark.parametrize("scale", [True, False])
+def test_many_steps_on_static_data_reach_the_optimum(sparse: bool, fit_intercept: bool, scale: bool) -> None:
     data = Data.make(300, 5, noise=3.0)
     samples, new = data.samples(sparse)
-    model = LogisticRegression(l2=0.02, fit_intercept=fit_intercept).fresh(0, 5, 2)
+    model = LogisticRegression(l2=0.02, fit_intercept=fit_intercept, scale=scale).fresh(0, 5, 2)
     model.update(samples, new, 200_000)
-    rows = data.rows(float(fit_intercept))
+    factor = np.append(1 / usual_sizes(data.X, data.weight) if scale else np.ones(5), 1.0)
+    X, y, weight = data.rows(float(fit_intercept))
+    rows = X * factor, y, weight
     optimum = minimize(regularised_loss, np.zeros(6), (rows, 0.02), method="BFGS", options={"gtol": 1e-9})
-    assert regularised_loss(weights(model), rows, 0.02) - optimum.fun < 1e-8
-    np.testing.assert_allclose(weights(model), optimum.x, atol=1e-4)
+    assert regularised_loss(weights(model) / factor, rows, 0.02) - optimum.fun < 1e-8
+    np.testing.assert_allclose(weights(model) / factor, optimum.x, atol=1e-4)
 
 
 # ---------------------------------------------------------------------------- all or nothing
@@ -457,7 +460,7 @@ def test_a_window_bounds_what_a_model_holds(optimizer: Optimizer) -> None:
         model.forget(samples, samples.next_row - 50)
         samples.release(model.needs() or 0)
     assert model.rows_admitted == len(samples) == 50
-    assert model.nbytes <= 2 * 4 * 8 + 4 * 60 * 8
+    assert model.nbytes <= 3 * 4 * 8 + 4 * 60 * 8
 
 
 def test_forgetting_before_the_first_update_does_nothing() -> None:
@@ -514,19 +517,25 @@ def step_size(model: LogisticRegression) -> float:
 
 
 def auto(
-    X: FloatArray, y: FloatArray, weight: FloatArray | None = None, steps: int | None = None
+    X: FloatArray,
+    y: FloatArray,
+    weight: FloatArray | None = None,
+    steps: int | None = None,
+    scale: bool | Literal["auto"] = "auto",
 ) -> LogisticRegression:
     samples = Samples(X.shape[1])
     new = samples.append(X, y, weight)
-    model = LogisticRegression().fresh(0, X.shape[1], 2)
+    model = LogisticRegression(scale=scale).fresh(0, X.shape[1], 2)
     model.update(samples, new, 2 * len(X) if steps is None else steps)
     return model
 
 
 def test_the_automatic_step_is_a_tenth_of_one_over_the_curvature_of_usual_rows() -> None:
     X = np.full((100, 1), 3.0)
-    assert step_size(auto(X, np.ones(100))) == pytest.approx(0.1 / (10.0 / 4 + 1e-4))
-    assert step_size(auto(X, np.ones(100), np.full(100, 2.0))) == pytest.approx(0.1 / (20.0 / 4 + 1e-4))
+    for scale, curvature in ((False, 10.0 / 4), (True, 2.0 / 4)):
+        once, twice = auto(X, np.ones(100), scale=scale), auto(X, np.ones(100), np.full(100, 2.0), scale=scale)
+        assert step_size(once) == pytest.approx(0.1 / (curvature + 1e-4))
+        assert step_size(twice) == pytest.approx(0.1 / (2 * curvature + 1e-4))
 
 
 @pytest.mark.parametrize("huge", [1e6, 1e80])
@@ -572,18 +581,19 @@ def test_the_automatic_step_learns_large_values_as_well(scale: float) -> None:
     assert np.mean((model.scores(X) > 0) == y) > 0.95
 
 
-def test_the_automatic_step_learns_on_unscaled_columns() -> None:
-    # The step suits the large column. The small one is learnt as slowly as its scale says: nothing is rescaled.
-    X = np.random.default_rng(0).normal(size=(2000, 2)) * [1.0, 1000.0]
-    for target, accuracy in ((X[:, 1], 0.98), (X[:, 0] + X[:, 1] / 1000.0, 0.7)):
-        y = (target > 0).astype(float)
-        model = auto(X, y, steps=20_000)
-        assert np.mean((model.scores(X) > 0) == y) > accuracy
+@pytest.mark.parametrize("target", [0, 1, 2])
+def test_columns_of_any_unit_are_learnt_without_preparation(target: int) -> None:
+    X = np.random.default_rng(0).normal(size=(2000, 3)) * [1.0, 1000.0, 1e-6]
+    y = (X[:, target] > 0).astype(float)
+    assert np.mean((auto(X, y).scores(X) > 0) == y) > 0.95
+    for other in {0, 1, 2} - {target}:
+        y = ((X / [1.0, 1000.0, 1e-6])[:, [target, other]].sum(axis=1) > 0).astype(float)
+        assert np.mean((auto(X, y).scores(X) > 0) == y) > 0.95
 
 
-def test_the_automatic_step_is_renewed_each_time_the_rows_have_doubled() -> None:
+def test_the_step_size_is_renewed_each_time_the_rows_have_doubled() -> None:
     samples = Samples(1)
-    model = LogisticRegression().fresh(0, 1, 2)
+    model = LogisticRegression(scale=False).fresh(0, 1, 2)
     assert math.isnan(step_size(model))
     sizes = []
     for value in (1e6, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0):
@@ -595,6 +605,35 @@ def test_the_automatic_step_is_renewed_each_time_the_rows_have_doubled() -> None
     assert renewed == [1, 2, 4, 8]
     assert sizes[0] < 1e-12
     assert sizes[1] == pytest.approx(0.1 / (0.5 + 1e-4))
+
+
+@layouts
+def test_a_change_of_scale_keeps_the_model_and_its_gradients(sparse: bool) -> None:
+    """Nothing but the coordinates changes: same scores, same table, the sum as if added up anew."""
+    data = Data.make(64)
+    samples, new = data.samples(sparse, 32)
+    model = LogisticRegression(scale=True, step_size=0.05).fresh(0, 3, 2)
+    model.update(samples, new, 64)
+    before, scores = model.state(), model.scores(data.X)
+    data.X[32:] *= [7.0, 0.1, 1.0]
+    model.update(samples, data.append(samples, 32), 0)  # no step: only the scale is renewed
+    after = model.state()
+    assert not np.allclose(before["factor"], after["factor"])
+    assert np.array_equal(model.scores(data.X[:32]), scores[:32])
+    table = {i: float(alpha) for i, alpha in enumerate(np.asarray(after["table"])) if not math.isnan(alpha)}
+    total = reference.gradient_sum(data.rows(1.0)[0], table)
+    close(np.asarray(after["gradient_sum"]), np.square(np.asarray(after["factor"])) * total)
+
+
+def test_usual_sizes_are_robust_and_blind_to_zeros() -> None:
+    X = np.zeros((1000, 4))
+    X[:, 0] = np.random.default_rng(0).normal(size=1000)
+    X[::100, 1] = 5.0
+    X[:, 2] = 1.0
+    X[3, 2] = 1e140
+    sizes = usual_sizes(X, np.ones(1000))
+    assert sizes == pytest.approx([0.8, 5.0, 1.0, 0.0], rel=0.05)
+    close(usual_sizes(as_rows(X, True), np.ones(1000)), sizes)
 
 
 # ---------------------------------------------------------------------------- parameters
@@ -682,7 +721,7 @@ def test_params_can_be_read_and_set() -> None:
     assert model.set_params(l2=0.25, optimizer="sgd") is model
     assert (model.l2, model.optimizer) == (0.25, "sgd")
     assert "l2=0.25" in repr(model)
-    with pytest.raises(OptionError, match="no parameter 'alpha'; choices: optimizer, step_size, l2"):
+    with pytest.raises(OptionError, match="no parameter 'alpha'; choices: optimizer, step_size, scale, l2"):
         model.set_params(alpha=1.0)
 
 
@@ -737,12 +776,12 @@ def test_rows_of_another_width_are_an_error_and_not_a_read_beyond_the_weights(sp
 def test_bytes_are_those_of_the_weights_and_the_table() -> None:
     samples, new = Data.make(1000).samples()
     model = template().fresh(0, 3, 2)
-    assert model.nbytes == 2 * 4 * 8
+    assert model.nbytes == 3 * 4 * 8
     model.update(samples, new, 2000)
-    assert 1000 * 8 <= model.nbytes - 2 * 4 * 8 <= 4 * 1000 * 8
+    assert 1000 * 8 <= model.nbytes - 3 * 4 * 8 <= 4 * 1000 * 8
     stateless = template(optimizer="sgd").fresh(0, 3, 2)
     stateless.update(samples, new, 2000)
-    assert stateless.nbytes == 2 * 4 * 8
+    assert stateless.nbytes == 3 * 4 * 8
 
 
 # ---------------------------------------------------------------------------- state

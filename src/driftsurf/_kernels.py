@@ -3,8 +3,12 @@
 Rows arrive as ``(X, y, weight)`` (dense) or ``(data, indices, indptr, y, weight)`` (CSR), where
 ``y`` holds class codes 0 and 1. A linear model is ``(w, G, table)``: the weights with the intercept
 last, the sum of the gradients in the table, and the table itself, one scalar per row (the gradient
-of a linear model is that scalar times the row), NaN for a row that was never drawn. The intercept
-is the weight of a column that is ``bias`` (1, or 0 for a model without one) in every row.
+of a linear model is that scalar times the row), NaN for a row that was never drawn.
+
+``gain`` multiplies the gradient of each column. With the gain 1 / scale^2 a model learns as if its
+columns had been divided by ``scale`` (u = w * scale takes the steps that it would take on x / scale),
+while rows and weights stay as they are. The last gain is that of the constant column behind the
+intercept: 1, or 0 for a model without one, whose intercept stays 0.
 
 Letters as in the paper: eta the step size, mu the L2 factor, g the new gradient, alpha the old one,
 A = G / (number of rows drawn) the average.
@@ -158,12 +162,11 @@ def _loss(margin: Any, y: Any) -> Any:
 
 
 @inline
-def _margin_dense(X: Any, i: Any, w: Any, bias: Any) -> Any:
-    d = X.shape[1]
+def _margin_dense(X: Any, i: Any, w: Any) -> Any:
     total = 0.0
-    for c in range(d):
+    for c in range(X.shape[1]):
         total += w[c] * X[i, c]
-    return total + bias * w[d]
+    return total + w[X.shape[1]]
 
 
 @inline
@@ -171,22 +174,21 @@ def _margin_csr(data: Any, indices: Any, a: Any, b: Any, w: Any) -> Any:
     total = 0.0
     for p in range(a, b):
         total += w[np.uintp(indices[p])] * data[p]
-    return total
+    return total + w[w.shape[0] - 1]
 
 
-@kernel(lambda f: (_in(f, 2), _in(F8), F8, _out(F8)))
-def margins_dense(X: Any, w: Any, bias: Any, out: Any) -> None:
+@kernel(lambda f: (_in(f, 2), _in(F8), _out(F8)))
+def margins_dense(X: Any, w: Any, out: Any) -> None:
     """out[i] = w . x_i + intercept."""
     for i in range(X.shape[0]):
-        out[i] = _margin_dense(X, i, w, bias)
+        out[i] = _margin_dense(X, i, w)
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), F8, _out(F8)))
-def margins_csr(data: Any, indices: Any, indptr: Any, w: Any, bias: Any, out: Any) -> None:
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8)))
+def margins_csr(data: Any, indices: Any, indptr: Any, w: Any, out: Any) -> None:
     """out[i] = w . x_i + intercept, over the non-zeros."""
-    intercept = bias * w[w.shape[0] - 1]
     for i in range(out.shape[0]):
-        out[i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], w) + intercept
+        out[i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], w)
 
 
 @kernel(lambda f: (_in(F8), _in(F8), _out(F8)))
@@ -208,40 +210,67 @@ def weighted_sum(values: Any, weight: Any) -> Any:
     return total, mass
 
 
-@kernel(lambda f: (_in(f, 2), _out(F8)))
-def squared_norms_dense(X: Any, out: Any) -> None:
-    """out[i] = |x_i|^2."""
+@kernel(lambda f: (_in(f, 2), _in(F8), _out(F8)))
+def squared_norms_dense(X: Any, factor: Any, out: Any) -> None:
+    """out[i] = sum of (factor * x_i)^2, the constant column included."""
+    d = X.shape[1]
     for i in range(X.shape[0]):
-        total = 0.0
-        for c in range(X.shape[1]):
-            value = np.float64(X[i, c])
+        total = factor[d] * factor[d]
+        for c in range(d):
+            value = factor[c] * X[i, c]
             total += value * value
         out[i] = total
 
 
-@kernel(lambda f: (_in(f), _in(I8), _out(F8)))
-def squared_norms_csr(data: Any, indptr: Any, out: Any) -> None:
-    """out[i] = |x_i|^2."""
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8)))
+def squared_norms_csr(data: Any, indices: Any, indptr: Any, factor: Any, out: Any) -> None:
+    """``squared_norms_dense`` on sparse rows."""
+    last = factor[factor.shape[0] - 1]
     for i in range(out.shape[0]):
-        total = 0.0
+        total = last * last
         for p in range(indptr[i], indptr[i + 1]):
-            value = np.float64(data[p])
+            value = factor[np.uintp(indices[p])] * data[p]
             total += value * value
         out[i] = total
+
+
+@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8)))
+def add_magnitudes_dense(X: Any, weight: Any, cap: Any, total: Any, mass: Any) -> None:
+    """Add each column's weighted sum of min(|x|, cap) to ``total``, and the weight of its non-zeros to ``mass``."""
+    for i in range(X.shape[0]):
+        if weight[i] != 0.0:
+            for c in range(X.shape[1]):
+                size = abs(np.float64(X[i, c]))
+                if size != 0.0:
+                    total[c] += weight[i] * min(size, cap[c])
+                    mass[c] += weight[i]
+
+
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8), _out(F8)))
+def add_magnitudes_csr(data: Any, indices: Any, indptr: Any, weight: Any, cap: Any, total: Any, mass: Any) -> None:
+    """``add_magnitudes_dense`` on sparse rows."""
+    for i in range(weight.shape[0]):
+        if weight[i] != 0.0:
+            for p in range(indptr[i], indptr[i + 1]):
+                size = abs(np.float64(data[p]))
+                if size != 0.0:
+                    c = np.uintp(indices[p])
+                    total[c] += weight[i] * min(size, cap[c])
+                    mass[c] += weight[i]
 
 
 # ---------------------------------------------------------------------------- optimisers
 
 
-@kernel(lambda f: (_dense(f), _in(I8), MODEL, I8, F8, F8, F8))
-def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, bias: Any) -> Any:
+@kernel(lambda f: (_dense(f), _in(I8), MODEL, I8, F8, F8, _in(F8)))
+def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, gain: Any) -> Any:
     """One SAGA step for each row of ``order``; returns how many rows were drawn at least once.
 
-        w <- (1 - eta mu) w - eta ((g - alpha) x + A),   alpha <- g
+        w <- (1 - eta mu) w - eta (gain (g - alpha) x + A),   alpha <- g
 
-    A is the average over the rows drawn so far, the current one included with its old alpha. L2 is
-    applied exactly at every step and never enters the table. A new row has alpha = NaN, counts from
-    now on, and starts from 0.
+    A is the average over the rows drawn so far, the current one included with its old alpha (G holds
+    the gains already). L2 is applied exactly at every step and never enters the table. A new row has
+    alpha = NaN, counts from now on, and starts from 0.
     """
     X, y, weight = rows
     w, G, table = model
@@ -249,7 +278,7 @@ def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any,
     shrink = 1.0 - eta * mu
     for j in range(order.shape[0]):
         i = order[j]
-        g = _gradient(_margin_dense(X, i, w, bias), y[i], weight[i])
+        g = _gradient(_margin_dense(X, i, w), y[i], weight[i])
         alpha = table[i]
         if math.isnan(alpha):
             alpha = 0.0
@@ -258,15 +287,17 @@ def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any,
         delta = g - alpha
         average = eta / drawn
         for c in range(d):
-            w[c] = shrink * w[c] - average * G[c] - eta * delta * X[i, c]
-            G[c] += delta * X[i, c]
-        w[d] = shrink * w[d] - average * G[d] - eta * delta * bias
-        G[d] += delta * bias
+            change = gain[c] * delta * X[i, c]
+            w[c] = shrink * w[c] - average * G[c] - eta * change
+            G[c] += change
+        change = gain[d] * delta
+        w[d] = shrink * w[d] - average * G[d] - eta * change
+        G[d] += change
     return drawn
 
 
-@kernel(lambda f: (_csr(f), _in(I8), MODEL, I8, F8, F8, F8))
-def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, bias: Any) -> Any:
+@kernel(lambda f: (_csr(f), _in(I8), MODEL, I8, F8, F8, _in(F8)))
+def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, gain: Any) -> Any:
     """``saga_dense`` on sparse rows, touching only the non-zeros of the row at hand.
 
     The trick: keep w = s v + t G. The step shrinks w and subtracts a multiple of G, which changes
@@ -275,8 +306,8 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, b
         s <- (1 - eta mu) s,    t <- (1 - eta mu) t - eta / drawn,
 
     and what remains, -eta delta x, together with G <- G + delta x, is a sparse change of v:
-    v <- v - (t + eta) / s * delta x. Exact, no time stamps. ``w`` holds v meanwhile; it is put
-    together again when s has become small, and at the end.
+    v <- v - (t + eta) / s * delta x (x with the gains). Exact, no time stamps. ``w`` holds v meanwhile;
+    it is put together again when s has become small, and at the end.
     """
     data, indices, indptr, y, weight = rows
     w, G, table = model
@@ -288,7 +319,7 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, b
         i = order[j]
         a = indptr[i]
         b = indptr[i + 1]
-        margin = bias * (s * w[last] + t * G[last])
+        margin = s * w[last] + t * G[last]
         for p in range(a, b):
             c = np.uintp(indices[p])
             margin += (s * w[c] + t * G[c]) * data[p]
@@ -301,13 +332,15 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, b
         delta = g - alpha
         s *= shrink
         t = shrink * t - eta / drawn
-        v_step = (t + eta) / s * delta
+        v_step = (t + eta) / s
         for p in range(a, b):
             c = np.uintp(indices[p])
-            w[c] -= v_step * data[p]
-            G[c] += delta * data[p]
-        w[last] -= v_step * bias
-        G[last] += delta * bias
+            change = gain[c] * delta * data[p]
+            w[c] -= v_step * change
+            G[c] += change
+        change = gain[last] * delta
+        w[last] -= v_step * change
+        G[last] += change
         if s < 1e-6:
             for k in range(last + 1):
                 w[k] = s * w[k] + t * G[k]
@@ -318,22 +351,22 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, b
     return drawn
 
 
-@kernel(lambda f: (_dense(f), _in(I8), _out(F8), F8, F8, F8))
-def sgd_dense(rows: Any, order: Any, w: Any, eta: Any, mu: Any, bias: Any) -> None:
-    """One SGD step for each row of ``order``: w <- (1 - eta mu) w - eta g x."""
+@kernel(lambda f: (_dense(f), _in(I8), _out(F8), F8, F8, _in(F8)))
+def sgd_dense(rows: Any, order: Any, w: Any, eta: Any, mu: Any, gain: Any) -> None:
+    """One SGD step for each row of ``order``: w <- (1 - eta mu) w - eta gain g x."""
     X, y, weight = rows
     d = X.shape[1]
     shrink = 1.0 - eta * mu
     for j in range(order.shape[0]):
         i = order[j]
-        step = eta * _gradient(_margin_dense(X, i, w, bias), y[i], weight[i])
+        step = eta * _gradient(_margin_dense(X, i, w), y[i], weight[i])
         for c in range(d):
-            w[c] = shrink * w[c] - step * X[i, c]
-        w[d] = shrink * w[d] - step * bias
+            w[c] = shrink * w[c] - step * gain[c] * X[i, c]
+        w[d] = shrink * w[d] - step * gain[d]
 
 
-@kernel(lambda f: (_csr(f), _in(I8), _out(F8), F8, F8, F8))
-def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, bias: Any) -> None:
+@kernel(lambda f: (_csr(f), _in(I8), _out(F8), F8, F8, _in(F8)))
+def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, gain: Any) -> None:
     """``sgd_dense`` on sparse rows: w = s v, so that L2 is one multiplication."""
     data, indices, indptr, y, weight = rows
     last = w.shape[0] - 1
@@ -343,22 +376,23 @@ def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, bias: Any) -> None
         i = order[j]
         a = indptr[i]
         b = indptr[i + 1]
-        margin = s * (_margin_csr(data, indices, a, b, w) + bias * w[last])
+        margin = s * _margin_csr(data, indices, a, b, w)
         s *= shrink
         step = eta / s * _gradient(margin, y[i], weight[i])
         for p in range(a, b):
-            w[np.uintp(indices[p])] -= step * data[p]
-        w[last] -= step * bias
+            c = np.uintp(indices[p])
+            w[c] -= step * gain[c] * data[p]
+        w[last] -= step * gain[last]
         if s < 1e-6:
-            for c in range(last + 1):
-                w[c] *= s
+            for k in range(last + 1):
+                w[k] *= s
             s = 1.0
-    for c in range(last + 1):
-        w[c] *= s
+    for k in range(last + 1):
+        w[k] *= s
 
 
-@kernel(lambda f: (_in(f, 2), _in(F8), _out(F8), F8))
-def discharge_dense(X: Any, table: Any, G: Any, bias: Any) -> Any:
+@kernel(lambda f: (_in(f, 2), _in(F8), _out(F8), _in(F8)))
+def discharge_dense(X: Any, table: Any, G: Any, gain: Any) -> Any:
     """Take the gradients of these rows out of the sum G; returns how many of them were drawn."""
     d = X.shape[1]
     drawn = 0
@@ -367,22 +401,24 @@ def discharge_dense(X: Any, table: Any, G: Any, bias: Any) -> Any:
         if not math.isnan(alpha):
             drawn += 1
             for c in range(d):
-                G[c] -= alpha * X[i, c]
-            G[d] -= alpha * bias
+                G[c] -= gain[c] * alpha * X[i, c]
+            G[d] -= gain[d] * alpha
     return drawn
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8), F8))
-def discharge_csr(data: Any, indices: Any, indptr: Any, table: Any, G: Any, bias: Any) -> Any:
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8), _in(F8)))
+def discharge_csr(data: Any, indices: Any, indptr: Any, table: Any, G: Any, gain: Any) -> Any:
     """``discharge_dense`` on sparse rows."""
+    last = G.shape[0] - 1
     drawn = 0
     for i in range(table.shape[0]):
         alpha = table[i]
         if not math.isnan(alpha):
             drawn += 1
             for p in range(indptr[i], indptr[i + 1]):
-                G[np.uintp(indices[p])] -= alpha * data[p]
-            G[G.shape[0] - 1] -= alpha * bias
+                c = np.uintp(indices[p])
+                G[c] -= gain[c] * alpha * data[p]
+            G[last] -= gain[last] * alpha
     return drawn
 
 

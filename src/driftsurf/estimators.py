@@ -259,7 +259,7 @@ class DriftSurfClassifier(_AdaptiveClassifier):
     >>> print(f"{np.mean(errors):.2f}")
     0.20
     >>> print(model.journal_.transitions[0].describe())
-    step 20: risk 1.74 > best 0.41 + 0.10: reactive
+    step 20: risk 1.73 > best 0.41 + 0.10: reactive
     """
 
     def __init__(
@@ -376,6 +376,7 @@ def paper(
     learner = LogisticRegression(
         optimizer=optimizer,
         step_size=step_size,
+        scale=False,
         l2=l2,
         steps_per_row=steps_per_row,
         steps_per_batch=steps_per_batch,

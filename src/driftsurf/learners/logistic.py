@@ -24,11 +24,13 @@ from driftsurf.base import (
     n_rows,
 )
 from driftsurf.errors import CapabilityError, DivergenceError, OptionError, ShapeError, StateError
-from driftsurf.samples import squared_norms
+from driftsurf.samples import squared_norms, usual_sizes
 
 __all__ = ["LogisticRegression"]
 
+PARAMETERS = "optimizer", "step_size", "scale", "l2", "steps_per_row", "steps_per_batch", "fit_intercept", "start"
 STEP_QUANTILE = 0.9
+SMALLEST_SIZE = 1e-30
 AUTO_STEP = 0.1
 """Times 1 / L. SAGA converges up to 1 / (3 L); a tenth gave the lowest mean error on drifting streams."""
 
@@ -40,6 +42,8 @@ class _Fitted:
     weights: FloatArray
     """One for each feature, the intercept last."""
     gradient_sum: FloatArray
+    factor: FloatArray
+    """1 / scale of each column: the model learns as if columns were multiplied by it. Last, 1 or 0: the intercept."""
     drawn: int = 0
     """Rows with an entry in the gradient table."""
     lo: int = -1
@@ -49,8 +53,8 @@ class _Fitted:
     seen: int = 0
     """Rows ever given."""
     step_size: float = math.nan
-    step_size_rows: int = 0
-    """``seen`` at which the automatic step size is worked out again."""
+    renew_at: int = 0
+    """``seen`` at which scale and step size are worked out again."""
     seed: int = 0
     words: int = 0
     """Random words used: with the seed, the whole random state."""
@@ -76,6 +80,12 @@ class LogisticRegression:
     step_size
         eta. "auto" takes 0.1 / L, where L is the curvature of the loss at all but the largest
         tenth of the rows; it is worked out again each time the number of rows has doubled.
+    scale
+        Whether to learn as if each column were divided by its usual size (a robust mean of its absolute
+        non-zero values), so that columns of any unit need no preparation. "auto" does so when the
+        step size is "auto" too; a step size of your own is meant for the columns as they are. Worked
+        out again each time the number of rows has doubled; rows stay as they are, and so does the
+        model at that moment.
     l2
         mu. The intercept is the weight of a constant column and is regularised like the others.
     steps_per_row
@@ -111,6 +121,7 @@ class LogisticRegression:
         *,
         optimizer: Literal["strsaga", "sgd"] = "strsaga",
         step_size: float | Literal["auto"] = "auto",
+        scale: bool | Literal["auto"] = "auto",
         l2: float = 1e-4,
         steps_per_row: float = 2.0,
         steps_per_batch: int | None = None,
@@ -119,6 +130,7 @@ class LogisticRegression:
     ) -> None:
         self.optimizer = optimizer
         self.step_size = step_size
+        self.scale = scale
         self.l2 = l2
         self.steps_per_row = steps_per_row
         self.steps_per_batch = steps_per_batch
@@ -132,8 +144,7 @@ class LogisticRegression:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""
-        names = "optimizer", "step_size", "l2", "steps_per_row", "steps_per_batch", "fit_intercept", "start"
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in PARAMETERS}
 
     def set_params(self, **params: Any) -> Self:
         """Change arguments of the template."""
@@ -156,8 +167,10 @@ class LogisticRegression:
         if self.start == "uniform":
             words = _kernels.fill_uniform(weights[: n_features + self.fit_intercept], seed, 0)
         step_size = math.nan if self.step_size == "auto" else float(self.step_size)
+        factor = np.ones(n_features + 1)
+        factor[-1] = float(self.fit_intercept)
         gradient_sum = np.zeros(n_features + 1)
-        return self._born(_Fitted(weights, gradient_sum, step_size=step_size, seed=seed, words=words))
+        return self._born(_Fitted(weights, gradient_sum, factor, step_size=step_size, seed=seed, words=words))
 
     def budget(self, new: Segment) -> int:
         """Rho for these rows. Fractions of a step are carried over by counting from row 0."""
@@ -169,7 +182,6 @@ class LogisticRegression:
         model = type(self)(**self.get_params())
         model._fitted = fitted
         model._table = Buffer(np.float64)
-        model._bias = 1.0 if self.fit_intercept else 0.0
         return model
 
     def _check_params(self) -> None:
@@ -187,6 +199,8 @@ class LogisticRegression:
             raise OptionError(f"start is {self.start!r}; choices: 'zeros', 'uniform'")
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise OptionError(f"fit_intercept is {self.fit_intercept!r}; choices: True, False")
+        if not isinstance(self.scale, bool | np.bool_) and self.scale != "auto":
+            raise OptionError(f"scale is {self.scale!r}; choices: True, False, 'auto'")
         number("l2", 0.0, strict=False)
         number("steps_per_row", 0.0, strict=True)
         if self.steps_per_batch is not None:
@@ -221,7 +235,7 @@ class LogisticRegression:
         )
         rows = samples.view(Segment(lo, new.hi))
         self._check_width(rows.X)
-        after = self._choose_step_size(after, rows)
+        after = self._renewed(after, rows)
         order = np.empty(steps, np.int64)
         table_length = len(self._table)
         touched: FloatArray | None = None
@@ -251,34 +265,44 @@ class LogisticRegression:
 
     def _run(self, rows: Batch, order: Any, fitted: _Fitted, table: FloatArray) -> int:
         X, y, weight, _ = rows
-        eta, mu, bias = fitted.step_size, float(self.l2), self._bias
+        eta, mu, gain = fitted.step_size, float(self.l2), np.square(fitted.factor)
         if self.optimizer == "strsaga":
             model = fitted.weights, fitted.gradient_sum, table
             if isinstance(X, CSR):
-                args = (X.data, X.indices, X.indptr, y, weight), order, model, fitted.drawn, eta, mu, bias
+                args = (X.data, X.indices, X.indptr, y, weight), order, model, fitted.drawn, eta, mu, gain
                 return int(_kernels.saga_csr(*args))
-            return int(_kernels.saga_dense((X, y, weight), order, model, fitted.drawn, eta, mu, bias))
+            return int(_kernels.saga_dense((X, y, weight), order, model, fitted.drawn, eta, mu, gain))
         if isinstance(X, CSR):
             sparse = X.data, X.indices, X.indptr, y, weight
-            _kernels.sgd_csr(sparse, order, fitted.weights, eta, mu, bias)
+            _kernels.sgd_csr(sparse, order, fitted.weights, eta, mu, gain)
         else:
-            _kernels.sgd_dense((X, y, weight), order, fitted.weights, eta, mu, bias)
+            _kernels.sgd_dense((X, y, weight), order, fitted.weights, eta, mu, gain)
         return 0
 
-    def _choose_step_size(self, fitted: _Fitted, rows: Batch) -> _Fitted:
-        """For "auto": 0.1 / L, L = mu + the 0.9 quantile over the rows of weight * |x|^2 / 4.
+    def _renewed(self, fitted: _Fitted, rows: Batch) -> _Fitted:
+        """Scale and step size worked out again, if the number of rows has doubled since the last time.
 
-        A quantile, so that one absurd row cannot freeze learning; renewed at each doubling, so that
-        a model born from one row is not bound to it and the work stays constant per row.
+        So a model born from one row is not bound to it, and the work stays constant per row.
         """
-        if self.step_size != "auto" or fitted.seen < fitted.step_size_rows:
+        automatic = self.step_size == "auto"
+        scaled = automatic if self.scale == "auto" else self.scale
+        if fitted.seen < fitted.renew_at or not (scaled or automatic):
             return fitted
-        norms = squared_norms(rows.X) + self._bias
+        if scaled:
+            fitted = _rescaled(fitted, rows)
+        if automatic:
+            fitted = replace(fitted, step_size=self._safe_step_size(fitted, rows))
+        return replace(fitted, renew_at=2 * fitted.seen)
+
+    def _safe_step_size(self, fitted: _Fitted, rows: Batch) -> float:
+        """0.1 / L, L = mu + the 0.9 quantile over the rows of weight * |x|^2 / 4.
+
+        A quantile, so that one absurd row cannot freeze learning.
+        """
         counted = rows.weight > 0.0
-        curvature = norms[counted] * rows.weight[counted] / 4.0
+        curvature = squared_norms(rows.X, fitted.factor)[counted] * rows.weight[counted] / 4.0
         usual = float(np.quantile(curvature, STEP_QUANTILE, method="lower")) if len(curvature) else math.nan
-        largest = float(self.l2) + (usual if math.isfinite(usual) and usual > 0.0 else 0.25)
-        return replace(fitted, step_size=AUTO_STEP / largest, step_size_rows=2 * fitted.seen)
+        return AUTO_STEP / (float(self.l2) + (usual if math.isfinite(usual) and usual > 0.0 else 0.25))
 
     def forget(self, samples: SampleStore, before_row: int) -> Undo:
         """Drop the oldest rows, admitted or waiting; the gradients of the admitted leave the average."""
@@ -292,10 +316,11 @@ class LogisticRegression:
         if self.optimizer == "strsaga":
             count = len(gone)
             X, table = samples.view(gone).X, self._table.live[:count]
+            gain = np.square(before.factor)
             if isinstance(X, CSR):
-                drawn -= int(_kernels.discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, self._bias))
+                drawn -= int(_kernels.discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, gain))
             else:
-                drawn -= int(_kernels.discharge_dense(X, table, gradient_sum, self._bias))
+                drawn -= int(_kernels.discharge_dense(X, table, gradient_sum, gain))
             self._table.trim(count)
         self._fitted = replace(before, gradient_sum=gradient_sum, drawn=drawn, lo=lo, admitted=max(lo, before.admitted))
 
@@ -312,9 +337,9 @@ class LogisticRegression:
         self._check_width(X)
         out = np.empty(n_rows(X))
         if isinstance(X, CSR):
-            _kernels.margins_csr(X.data, X.indices, X.indptr, self._fitted.weights, self._bias, out)
+            _kernels.margins_csr(X.data, X.indices, X.indptr, self._fitted.weights, out)
         else:
-            _kernels.margins_dense(X, self._fitted.weights, self._bias, out)
+            _kernels.margins_dense(X, self._fitted.weights, out)
         return out
 
     def losses(self, batch: Batch) -> FloatArray:
@@ -324,9 +349,11 @@ class LogisticRegression:
         return margins
 
     def penalty(self) -> float:
-        """mu/2 |w|^2."""
-        # Not w @ w: the last bits of BLAS depend on the number of threads, and decisions on the penalty.
-        return 0.5 * float(self.l2) * float(np.square(self._fitted.weights).sum())
+        """mu/2 |u|^2, u the weights of the scaled columns."""
+        fitted = self._fitted
+        scaled = np.divide(fitted.weights, fitted.factor, out=np.zeros_like(fitted.weights), where=fitted.factor > 0.0)
+        # Not u @ u: the last bits of BLAS depend on the number of threads, and decisions on the penalty.
+        return 0.5 * float(self.l2) * float(np.square(scaled).sum())
 
     def needs(self) -> int | None:
         """The first row of the sample set."""
@@ -360,7 +387,7 @@ class LogisticRegression:
     @property
     def nbytes(self) -> int:
         """Bytes held beside the rows."""
-        return self._fitted.weights.nbytes + self._fitted.gradient_sum.nbytes + self._table.nbytes
+        return 3 * self._fitted.weights.nbytes + self._table.nbytes
 
     # -------------------------------------------------------------------- state
 
@@ -391,7 +418,19 @@ class LogisticRegression:
 
     _fitted: _Fitted
     _table: Buffer
-    _bias: float
+
+
+def _rescaled(fitted: _Fitted, rows: Batch) -> _Fitted:
+    """The same model in columns divided by their usual size in these rows.
+
+    The table holds one scalar per row whatever the scale, and the sum of the gradients carries the gain
+    of each column as a factor, so the change of coordinates is exact and costs O(d).
+    """
+    sizes = usual_sizes(rows.X, rows.weight)
+    factor = fitted.factor.copy()
+    factor[:-1][sizes > 0.0] = 1.0 / np.clip(sizes[sizes > 0.0], SMALLEST_SIZE, 1.0 / SMALLEST_SIZE)
+    ratio = np.divide(factor, fitted.factor, out=np.ones_like(factor), where=fitted.factor > 0.0)
+    return replace(fitted, factor=factor, gradient_sum=fitted.gradient_sum * np.square(ratio))
 
 
 def _check_finite(fitted: _Fitted, step_size: Any) -> None:
@@ -406,12 +445,12 @@ def _check_finite(fitted: _Fitted, step_size: Any) -> None:
 
 def _check_state(fitted: _Fitted, table: Any, optimizer: str) -> None:
     # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
-    vectors = fitted.weights, fitted.gradient_sum, table
+    vectors = fitted.weights, fitted.gradient_sum, fitted.factor, table
     rows = fitted.lo, fitted.admitted, fitted.hi
-    counts = fitted.drawn, fitted.seen, fitted.step_size_rows, fitted.gradients, fitted.words, fitted.seed
+    counts = fitted.drawn, fitted.seen, fitted.renew_at, fitted.gradients, fitted.words, fitted.seed
     if not (
         all(isinstance(v, np.ndarray) and v.dtype == np.float64 and v.ndim == 1 for v in vectors)
-        and len(fitted.weights) == len(fitted.gradient_sum) >= 1
+        and len(fitted.weights) == len(fitted.gradient_sum) == len(fitted.factor) >= 1
         and all(type(number) is int for number in (*rows, *counts))
         and isinstance(fitted.step_size, float)
         and (rows == (-1, -1, -1) or 0 <= fitted.lo <= fitted.admitted <= fitted.hi < 2**62)

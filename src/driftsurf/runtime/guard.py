@@ -9,38 +9,44 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.base import FloatArray, Rows, State
+from driftsurf.base import CSR, FloatArray, Rows, State
 from driftsurf.errors import OptionError
-from driftsurf.samples import squared_norms
+from driftsurf.samples import CAP, add_magnitudes, squared_norms, usual_sizes
 
 __all__ = ["RangeGuard"]
 
 MEMORY = 1024
 QUANTILE = 0.9
+COLUMN_MEMORY = 10_000
 
 
 @dataclass(frozen=True)
 class RangeGuard:
     """Weights that bound what one absurd row can do to a linear model, a gradient average or a risk.
 
-    Rows up to ``factor`` times the usual norm (the 0.9 quantile over the last 1,024 rows that are
-    not zero) have weight 1. A row beyond that has weight (factor * usual / norm)^2: the curvature of
-    its loss is then that of a row at the limit, so a step size that suits ordinary rows suits it
-    too, and its loss and gradient fall off as 1 / norm. A value of 1e6 among ordinary ones counts for
-    almost nothing, one whose square overflows for nothing. A lasting change of scale is followed
-    after about a hundred rows. A guard is a value: ``weigh`` returns the next one.
+    Each column is measured by its usual size (a robust mean of its absolute non-zero values), so that
+    a value may be absurd in one column and ordinary in another. Rows whose norm in these units is up to
+    ``factor`` times the usual norm (the 0.9 quantile over the last 1,024 rows that are not zero) have
+    weight 1. A row beyond that has weight (factor * usual / norm)^2: the curvature of its loss is then
+    that of a row at the limit, so a step size that suits ordinary rows suits it too, and its loss and
+    gradient fall off as 1 / norm. A value of 1e6 among ordinary ones counts for almost nothing, one
+    whose square overflows for nothing. A lasting change of scale is followed after about a hundred
+    rows. A guard is a value: ``weigh`` returns the next one.
 
     Examples
     --------
     >>> X = np.ones((100, 1)); X[3] = 1e6
     >>> weights, guard = RangeGuard(factor=2.0).weigh(X)
-    >>> weights[:5]
-    array([1.e+00, 1.e+00, 1.e+00, 4.e-12, 1.e+00])
+    >>> weights[:5].round(9)
+    array([1., 1., 1., 0., 1.])
     """
 
     factor: float = 2.0
     recent: FloatArray = field(default_factory=lambda: np.zeros(0))
     """Squared norms of the last rows, oldest first."""
+    total: FloatArray | None = None
+    mass: FloatArray | None = None
+    """For each column: the weighted sum of its absolute values, and the weight of its non-zeros."""
 
     def __post_init__(self) -> None:
         if not (isinstance(self.factor, int | float) and self.factor >= 1.0):
@@ -48,23 +54,48 @@ class RangeGuard:
 
     def weigh(self, X: Rows) -> tuple[FloatArray, RangeGuard]:
         """The weights of these rows, and the guard that has seen them."""
-        norms = squared_norms(X)
+        n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
+        factor = np.append(np.ones(n_features), 0.0)
+        finite = np.isfinite(squared_norms(X, factor)).astype(np.float64)
+        total, mass = self._columns(n_features)
+        new = mass == 0.0
+        sizes = np.divide(total, mass, out=np.zeros(n_features), where=~new)
+        if new.any():
+            sizes[new] = usual_sizes(X, finite)[new]
+        add_magnitudes(X, finite, CAP * sizes, total, mass)
+        np.divide(1.0, sizes, out=factor[:-1], where=sizes > 0.0)
+        norms = squared_norms(X, factor)
         recent = np.concatenate([self.recent, norms[norms > 0.0]])
+        weights = self._weights(norms, recent)
+        return weights, replace(self, recent=recent[-MEMORY:], total=total, mass=mass)
+
+    def _columns(self, n_features: int) -> tuple[FloatArray, FloatArray]:
+        """What is known of the columns; what came more than 10,000 rows ago counts ever less."""
+        if self.total is None or self.mass is None:
+            return np.zeros(n_features), np.zeros(n_features)
+        fade = 0.5 if self.mass.max(initial=0.0) > COLUMN_MEMORY else 1.0
+        return fade * self.total, fade * self.mass
+
+    def _weights(self, norms: FloatArray, recent: FloatArray) -> FloatArray:
         weights = np.ones(len(norms))
-        if len(recent):
-            limit = self.factor**2 * float(np.quantile(recent, QUANTILE, method="lower"))
-            if math.isfinite(limit):
-                large = norms > limit
-                weights[large] = limit / norms[large]
-            else:
-                weights[~np.isfinite(norms)] = 0.0
-        return weights, replace(self, recent=recent[-MEMORY:])
+        if len(recent) == 0:
+            return weights
+        limit = self.factor**2 * float(np.quantile(recent, QUANTILE, method="lower"))
+        if math.isfinite(limit):
+            large = norms > limit
+            weights[large] = limit / norms[large]
+        else:
+            weights[~np.isfinite(norms)] = 0.0
+        return weights
 
     def state(self) -> State:
         """As flat entries."""
-        return {"factor": float(self.factor), "recent": self.recent}
+        state: State = {"factor": float(self.factor), "recent": self.recent}
+        if self.total is not None and self.mass is not None:
+            state |= {"total": self.total, "mass": self.mass}
+        return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> RangeGuard:
         """The guard that gave ``state``."""
-        return cls(float(state["factor"]), state["recent"])
+        return cls(float(state["factor"]), state["recent"], state.get("total"), state.get("mass"))
