@@ -50,6 +50,13 @@ def test_a_run_says_each_transition_and_ends_with_a_table(run_folder: tuple[Path
     assert "\x1b" not in output  # plain text where there is no terminal
 
 
+def test_a_terminal_gets_colours_and_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    output = invoke("run", "mixed", "--rows", "5000", "--out", str(tmp_path / "r")).output
+    assert "\x1b[" in output
+    assert "[10/100]" not in output
+
+
 def test_the_run_folder_is_complete(run_folder: tuple[Path, str]) -> None:
     folder, _ = run_folder
     assert sorted(path.name for path in folder.iterdir()) == [

@@ -21,7 +21,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import driftsurf
 from driftsurf import AwareClassifier, DriftSurfClassifier
+from driftsurf.base import Capabilities
 from driftsurf.errors import (
+    CapabilityError,
     InputError,
     LabelError,
     NonFiniteError,
@@ -105,6 +107,13 @@ def test_nothing_before_the_first_batch_but_test_then_train() -> None:
         with pytest.raises(NotFittedError):
             method(X)
     assert set(model.test_then_train(X, y)) <= {-1, 1}
+
+
+def test_flush_before_anything_and_names_after_a_refit() -> None:
+    model = DriftSurfClassifier(random_state=0).flush()
+    X, y = stream(1)[0]
+    assert model.fit(as_frame(X), y).feature_names_in_.tolist() == NAMES
+    assert not hasattr(model.fit(X, y), "feature_names_in_")
 
 
 def test_fit_forgets_and_takes_batches() -> None:
@@ -546,6 +555,26 @@ def test_a_learner_of_the_users_own_must_be_given_again() -> None:
     with pytest.raises(StateError, match=r"Mine.*learner="):
         DriftSurfClassifier.from_bytes(data)
     assert DriftSurfClassifier.from_bytes(data, learner=Mine()).to_bytes() == data
+
+
+def test_what_has_no_exact_state_is_not_saved() -> None:
+    class Loose(LogisticRegression):
+        capabilities = Capabilities(exact_state=False)
+
+    X, y = stream(1)[0]
+    with pytest.raises(CapabilityError, match="Loose has no exact state"):
+        DriftSurfClassifier(Loose(), random_state=0).partial_fit(X, y).to_bytes()
+
+
+def test_parameters_of_numpy_types_are_saved() -> None:
+    X, y = stream(1)[0]
+    model = DriftSurfClassifier(threshold=np.float64(0.2), classes=np.array([-1, 1]), random_state=np.int64(3))
+    again = DriftSurfClassifier.from_bytes(model.partial_fit(X, y).to_bytes())
+    assert (again.threshold, again.classes, again.random_state) == (0.2, [-1, 1], 3)
+    with pytest.raises(StateError, match="cannot be saved"):
+        model.set_params(threshold=object()).to_bytes()
+    told = AwareClassifier(drift_steps=range(3), random_state=0).partial_fit(X, y)
+    assert AwareClassifier.from_bytes(told.to_bytes()).drift_steps == [0, 1, 2]
 
 
 def test_pickle_and_deepcopy_continue_alike() -> None:

@@ -25,6 +25,7 @@ from driftsurf.base import CSR, DenseRows, FloatArray, IntArray
 
 # As Python, uint64 products wrap with a warning of numpy's, and so do floats that are meant to overflow.
 pytestmark = [
+    pytest.mark.python_kernels,
     pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
 ]

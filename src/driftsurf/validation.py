@@ -95,7 +95,10 @@ def _read_dense(X: Any, schema: Schema, dtype: np.dtype[Any]) -> DenseRows:
 
 
 def _as_array(X: Any) -> npt.NDArray[Any]:
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise ShapeError(f"X is no table ({error}): give rows of one length.") from error
     if np.iscomplexobj(array):
         raise ValueTypeError("Complex data not supported: give the real and imaginary parts as two columns.")
     if array.ndim != 2:
@@ -426,6 +429,8 @@ def _label_array(y: Any) -> npt.NDArray[Any]:
     if y is None:
         raise LabelError("learning requires y to be passed, but the target y is None: give one label for each row.")
     array = np.asarray(y)
+    if array.dtype.kind == "U" and isinstance(y, list | tuple):
+        array = np.asarray(y, object)  # numpy would write numbers among text as text
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
