@@ -25,6 +25,7 @@ import numpy as np
 from numba import types
 from numba.extending import register_jitable
 
+from driftsurf._cache import compile_cached
 from driftsurf._random import GAMMA, MIX_1, MIX_2
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -56,8 +57,10 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]]) -> Callable[[Function], 
             run = compiled.get(row_type)
             if run is None:
                 float_type = types.float32 if row_type == np.float32 else types.float64
-                options = {"cache": True, "nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
-                run = compiled[row_type] = numba.njit(signature(float_type), **options)(function)
+                run = compile_cached(
+                    function, signature(float_type), nogil=True, fastmath=FASTMATH, error_model="numpy"
+                )
+                compiled[row_type] = run
             return run(*arguments)
 
         call.__doc__ = function.__doc__
