@@ -90,7 +90,7 @@ def test_a_read_only_installation_and_no_home(tmp_path: Path) -> None:
         "import os, numpy as np, numba\n"
         "numba.njit(lambda x: np.abs(x).sum())(np.ones(3))\n"  # what another user may not read is loaded before
         "os.setgid(65534); os.setuid(65534); os.environ['HOME'] = '/nonexistent'\n"
-        "from driftsurf.samples import usual_sizes\n"
+        "from driftsurf.sizes import usual_sizes\n"
         "import driftsurf; print(driftsurf.__file__)\n"
         "print(usual_sizes(np.ones((3, 2)), np.ones(3)).tolist())\n"
     )

@@ -123,7 +123,8 @@ def test_fit_forgets_and_takes_batches() -> None:
     used = fed(stream(seed=9)).set_params(batch_size=500).fit(X, y)
     assert used.to_bytes() == fresh.to_bytes()
     assert len(fresh.journal_) == 5
-    assert len(DriftSurfClassifier(random_state=0).fit(X, y).journal_) == 3  # 1,000, 1,000, 500
+    steps = DriftSurfClassifier(random_state=0).fit(X, y).journal_
+    assert [step.rows for step in steps] == [1250, 1250]  # no small remainder to mistake for a drift
 
 
 # ---------------------------------------------------------------------------- input kinds
@@ -352,7 +353,7 @@ def test_a_failed_fit_leaves_the_former_model() -> None:
     assert model.to_bytes() == before
 
 
-@pytest.mark.parametrize("bad", [[-1.0, 1.0], [np.nan, 1.0], [1.0], [[1.0], [1.0]], ["a", "b"], [0.0, 0.0]])
+@pytest.mark.parametrize("bad", [[-1.0, 1.0], [np.nan, 1.0], [1.0], [[1.0], [1.0]], ["a", "b"]])
 def test_bad_weights_are_refused(bad: Any) -> None:
     model = fed(stream(3))
     before = model.to_bytes()
@@ -484,9 +485,9 @@ def test_labels_come_back_as_they_went_in(labels: list[Any], dtype: str) -> None
 @pytest.mark.parametrize("sizes", [[1], [7], [250], [1000], [3, 400, 1, 96]])
 def test_with_a_buffer_the_split_over_calls_does_not_matter(sizes: list[int]) -> None:
     X, y = (np.concatenate(part) for part in zip(*stream(20), strict=True))
-    whole = DriftSurfClassifier(random_state=0, batch_size=150)
+    whole = DriftSurfClassifier(random_state=0, batch_size=150, classes=[-1, 1])
     expected = whole.test_then_train(X, y)
-    split = DriftSurfClassifier(random_state=0, batch_size=150)
+    split = DriftSurfClassifier(random_state=0, batch_size=150, classes=[-1, 1])
     predicted, start, k = [], 0, 0
     while start < len(y):
         stop = start + sizes[k % len(sizes)]
@@ -571,8 +572,6 @@ def test_parameters_of_numpy_types_are_saved() -> None:
     model = DriftSurfClassifier(threshold=np.float64(0.2), classes=np.array([-1, 1]), random_state=np.int64(3))
     again = DriftSurfClassifier.from_bytes(model.partial_fit(X, y).to_bytes())
     assert (again.threshold, again.classes, again.random_state) == (0.2, [-1, 1], 3)
-    with pytest.raises(StateError, match="cannot be saved"):
-        model.set_params(threshold=object()).to_bytes()
     told = AwareClassifier(drift_steps=range(3), random_state=0).partial_fit(X, y)
     assert AwareClassifier.from_bytes(told.to_bytes()).drift_steps == [0, 1, 2]
 

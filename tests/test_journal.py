@@ -140,6 +140,14 @@ def test_gradients_and_rows_are_added_up() -> None:
             Transition("greedy", 27, left=0.4, right=0.3, old=2, new=1),
             "step 27: new model 0.40 >= old 0.30 on this batch: the old model predicts",
         ),
+        (
+            Transition("entered", 3, 1, left=0.484, right=0.381, margin=0.1),
+            "step 3: risk 0.484 > best 0.381 + 0.100: reactive",
+        ),
+        (
+            Transition("entered", 3, 2, left=0.485, right=0.48, margin=0.004),
+            "step 3: risk 0.485 > stable model 0.480 + 0.004: reactive",
+        ),
         (Transition("reset", 30), "step 30: told of a drift: fresh model"),
         (
             Transition("switched", 1, left=0.4101, right=0.4102, over=4),
@@ -147,7 +155,7 @@ def test_gradients_and_rows_are_added_up() -> None:
         ),
         (
             Transition("kept", 1, left=0.5, right=0.5, over=4),
-            "step 1: new model 0.5 >= old 0.5 over 4 steps: kept the old model",
+            "step 1: new model 0.50 >= old 0.50 over 4 steps: kept the old model",
         ),
         (
             Transition("kept", 1, left=math.nan, right=None, over=4),

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from driftsurf._buffer import Buffer
 from driftsurf.base import CSR, Batch, FloatArray, Rows, Segment, n_rows, take_rows
 from driftsurf.errors import StateError
-from driftsurf.samples import Samples, squared_norms
+from driftsurf.samples import Samples
+from driftsurf.sizes import squared_norms
 from driftsurf.state import from_bytes, to_bytes
 
 Operation = tuple[str, int]

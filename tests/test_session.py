@@ -105,7 +105,7 @@ def test_a_state_without_its_entries_is_refused() -> None:
 def test_bad_options_are_refused_at_once() -> None:
     with pytest.raises(OptionError, match="batch_size is 0"):
         session(batch_size=0)
-    with pytest.raises(OptionError, match="drift_steps holds -1"):
+    with pytest.raises(OptionError, match="drift_steps is -1"):
         Session(Aware(LogisticRegression(), [-1]))
 
 
@@ -200,6 +200,6 @@ def test_a_first_row_that_overflows_counts_for_nothing() -> None:
 
 def test_the_guard_saves_and_loads() -> None:
     _, guard = RangeGuard(3.0).weigh(np.ones((10, 2)))
-    again = RangeGuard.from_state(guard.state())
+    again = RangeGuard.from_state(guard.state(), 2)
     assert again.factor == 3.0
     assert np.array_equal(again.recent, guard.recent)

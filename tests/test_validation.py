@@ -11,7 +11,8 @@ from scipy import sparse
 
 from driftsurf.base import CSR
 from driftsurf.errors import InputError, LabelError, ShapeError, ValueTypeError
-from driftsurf.validation import Classes, Schema, read_rows, read_schema, read_weights
+from driftsurf.labels import Classes
+from driftsurf.validation import Schema, read_rows, read_schema, read_weights
 
 
 def read(X: Any, **options: Any) -> Any:

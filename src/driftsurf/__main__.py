@@ -2,4 +2,5 @@
 
 from driftsurf.cli import main
 
-main(prog_name="driftsurf")
+if __name__ == "__main__":
+    main(prog_name="driftsurf")

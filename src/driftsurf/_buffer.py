@@ -55,16 +55,44 @@ class Buffer:
 
     def append(self, values: npt.NDArray[Any]) -> int:
         """Add values at the end. Returns by how much the live ones moved down to make room."""
-        moved = self._reserve(len(values))
-        self._array[self._stop : self._stop + len(values)] = values
-        self._stop += len(values)
+        moved = self.adopt(self.plan(len(values)), len(values))
+        self.write(values)
         return moved
 
     def extend(self, count: int, value: float) -> None:
         """Add ``count`` copies of ``value`` at the end."""
-        self._reserve(count)
+        self.adopt(self.plan(count), count)
         self._array[self._stop : self._stop + count] = value
         self._stop += count
+
+    def plan(self, count: int) -> npt.NDArray[Any] | None:
+        """The room in which ``count`` more values fit: all that can fail in growing, without changing anything.
+
+        None if they fit as it is or after the live values have moved down, else a larger array.
+        """
+        live = len(self)
+        if self._stop + count <= len(self._array) or 2 * (live + count) <= len(self._array):
+            return None
+        array = np.empty((max(64, 2 * (live + count)), *self._array.shape[1:]), self._array.dtype)
+        array[:live] = self.live
+        return array
+
+    def adopt(self, plan: npt.NDArray[Any] | None, count: int = 0) -> int:
+        """Make the planned room. Returns by how much the live values moved down."""
+        live, moved = len(self), self._start
+        if plan is not None:
+            self._array = plan
+        elif self._stop + count > len(self._array):
+            self._array[:live] = self.live  # the two do not overlap: less than half of the room is live
+        else:
+            return 0
+        self._start, self._stop = 0, live
+        return moved
+
+    def write(self, values: npt.NDArray[Any]) -> None:
+        """Put values at the end of the room that is there."""
+        self._array[self._stop : self._stop + len(values)] = values
+        self._stop += len(values)
 
     def truncate(self, length: int) -> None:
         """Keep the first ``length`` values."""
@@ -77,17 +105,3 @@ class Buffer:
     def untrim(self, count: int) -> None:
         """Take back a ``trim`` that nothing was appended after."""
         self._start -= count
-
-    def _reserve(self, count: int) -> int:
-        if self._stop + count <= len(self._array):
-            return 0
-        live, moved = len(self), self._start
-        if 2 * (live + count) <= len(self._array):
-            self._array[:live] = self._array[self._start : self._stop]
-        else:
-            room = max(64, 2 * (live + count))
-            array = np.empty((room, *self._array.shape[1:]), self._array.dtype)
-            array[:live] = self._array[self._start : self._stop]
-            self._array = array
-        self._start, self._stop = 0, live
-        return moved

@@ -126,6 +126,10 @@ class Learner(Protocol):
         """Margins (n,), log-probabilities (n, K) or values (n,). Changes nothing."""
         ...
 
+    def scorer(self) -> Callable[[Rows], FloatArray]:
+        """``scores`` of the model as it is now: what is learnt later does not show in it."""
+        ...
+
     def losses(self, batch: Batch) -> FloatArray:
         """The loss of each row, without the penalty."""
         ...
@@ -138,9 +142,18 @@ class Learner(Protocol):
         """The oldest row number still needed, None before the first update."""
         ...
 
+    def grow(self, *, n_classes: int | None = None, n_features: int | None = None) -> None:
+        """Make room for more classes or columns, or raise CapabilityError."""
+        ...
+
     @property
     def gradients(self) -> int:
         """Gradients computed since the model was made."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the rows."""
         ...
 
     def state(self) -> State:
@@ -209,35 +222,35 @@ class Transition:
         >>> Transition("switched", 28, left=0.41, right=0.52, over=4).describe()
         'step 28: new model 0.41 < old 0.52 over 4 steps: switched'
         """
+        left, right, margin = self._shown()
         match self.kind:
             case "entered":
                 against = "best" if self.condition == 1 else "stable model"
-                text = f"risk {_show(self.left, self.right)} > {against} {_show(self.right, self.left)}"
-                text += f" + {self.margin:.2f}: reactive"
+                text = f"risk {left} > {against} {right} + {margin}: reactive"
             case "switched":
-                text = f"new model {_show(self.left, self.right)} < old {_show(self.right, self.left)}"
-                text += f" over {self.over} steps: switched"
+                text = f"new model {left} < old {right} over {_steps(self.over)}: switched"
             case "kept":
-                text = f"new model {_show(self.left, self.right)} >= old {_show(self.right, self.left)}"
-                text += f" over {self.over} steps: kept the old model"
+                text = f"new model {left} >= old {right} over {_steps(self.over)}: kept the old model"
             case "greedy":
-                sign = "<" if self.new > self.old else ">="
-                text = f"new model {_show(self.left, self.right)} {sign} old {_show(self.right, self.left)}"
-                text += f" on this batch: the {'new' if self.new > self.old else 'old'} model predicts"
+                sign, who = ("<", "new") if self.new > self.old else (">=", "old")
+                text = f"new model {left} {sign} old {right} on this batch: the {who} model predicts"
             case "reset":
                 text = "told of a drift: fresh model"
         return f"step {self.step}: {text}"
 
+    def _shown(self) -> list[str]:
+        """The three numbers with two decimals, or as many more as it takes for the sentence to read true."""
+        values = [self.left, self.right, self.margin]
+        known = [value for value in values if value is not None and value == value]
+        digits = 2
+        if len(known) == 3:
+            while digits < 9 and _order(*known) != _order(*(round(value, digits) for value in known)):
+                digits += 1
+        return [f"{value:.{digits}f}" if value in known else "unknown" for value in values]
 
-def _show(value: float | None, beside: float | None) -> str:
-    """Two decimals, more where ``beside`` would otherwise read the same."""
-    if value is None or value != value:
-        return "unknown"
-    for digits in (2, 3, 4):
-        shown = f"{value:.{digits}f}"
-        if beside is None or shown != f"{beside:.{digits}f}":
-            return shown
-    return f"{value:.6g}"
+
+def _order(left: float, right: float, margin: float) -> int:
+    return (left > right + margin) - (left < right + margin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +274,7 @@ class Decision:
     stable_threshold: float | None = None
     reactive_length: int | None = None
     greedy: bool | None = None
+    variant: str | None = None
     transitions: tuple[Transition, ...] = ()
 
     @property
@@ -294,6 +308,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'s' * (count != 1)}"
 
 
 class Strategy(Protocol):

@@ -8,25 +8,26 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from driftsurf import learners
 from driftsurf.base import FloatArray, Learner, Strategy
-from driftsurf.errors import CapabilityError, OptionError, StateError
+from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
 from driftsurf.journal import Journal
 from driftsurf.learners import LogisticRegression
 from driftsurf.runtime.session import Observation, Session
 from driftsurf.state import from_bytes, nest, pick, to_bytes
-from driftsurf.strategies import Aware, DriftSurf
-from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
-from driftsurf.strategies.driftsurf import Variant
+from driftsurf.strategies import DEFAULT_MAX_ROWS, Aware, BudgetRule, DriftSurf, Variant
 
 __all__ = ["AwareClassifier", "DriftSurfClassifier", "paper"]
 
 FIT_BATCH_ROWS = 1000
 """``fit`` cuts its rows into time steps of this many when there is no ``batch_size``."""
+
+
+_Made = tuple[Session, dict[str, Any]]
 
 
 class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -38,7 +39,8 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes: Collection[Any] | None
     random_state: Any
     _session: Session
-    _seed: int
+    _params: dict[str, Any]
+    """The parameters that the session was made with."""
 
     def _strategy(self, learner: Learner, seed: int) -> Strategy:
         raise NotImplementedError
@@ -46,10 +48,12 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -------------------------------------------------------------------- learning
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, then learn the rows in their order, in steps of ``batch_size`` (or 1,000) rows."""
-        session, seed = self._new_session()
+        """Forget everything, then learn the rows in their order, in equal steps of ``batch_size`` (or 1,000) rows."""
+        if sample_weight is not None and not np.any(np.asarray(sample_weight)):
+            raise ShapeError("sample_weight is zero for every row: there is nothing to learn.")
+        session, params = self._new_session()
         session.learn_in_steps(X, _column(y), self.batch_size or FIT_BATCH_ROWS, weight=sample_weight)
-        self._publish(session, seed)
+        self._publish(session, params)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -57,9 +61,9 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         ``classes`` in the first call makes the set of labels a closed one.
         """
-        session, seed = self._present_session()
+        session, params = self._present_session()
         session.learn(X, _column(y), classes=classes, weight=sample_weight)
-        self._publish(session, seed)
+        self._publish(session, params)
         return self
 
     def test_then_train(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> npt.NDArray[Any]:
@@ -72,9 +76,9 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def observe(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Observation:
         """``test_then_train`` with everything there is to know: scores, codes, decisions."""
-        session, seed = self._present_session()
+        session, params = self._present_session()
         observation = session.observe(X, _column(y), classes=classes, weight=sample_weight)
-        self._publish(session, seed)
+        self._publish(session, params)
         return observation
 
     def flush(self) -> Self:
@@ -83,31 +87,33 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._session.flush()
         return self
 
-    def _new_session(self) -> tuple[Session, int]:
-        learner = LogisticRegression() if self.learner is None else self.learner
+    def _new_session(self) -> _Made:
+        """A session with the parameters of this moment; they, too, stay what they are while it lives."""
+        params = self.get_params(deep=False)
+        learner = params.pop("learner")
+        learner = LogisticRegression() if learner is None else learner
         if isinstance(learner, type) or not all(hasattr(learner, name) for name in ("capabilities", "fresh", "budget")):
             raise OptionError(
                 f"learner is {learner!r}, which does not meet driftsurf.base.Learner; use a learner of "
                 "driftsurf.learners, or None for LogisticRegression()"
             )
-        seed = _seed(self.random_state)
-        strategy = self._strategy(learner, seed)
+        params["random_state"] = _seed(self.random_state)
         session = Session(
-            strategy,
+            self._strategy(clone(learner), params["random_state"]),
             classes=self.classes,
             batch_size=self.batch_size,
             guard=self.guard,
             owner=type(self).__name__,
         )
-        return session, seed
+        return session, params
 
-    def _present_session(self) -> tuple[Session, int]:
-        return (self._session, self._seed) if hasattr(self, "_session") else self._new_session()
+    def _present_session(self) -> _Made:
+        return (self._session, self._params) if hasattr(self, "_session") else self._new_session()
 
-    def _publish(self, session: Session, seed: int) -> None:
-        self._session, self._seed = session, seed
+    def _publish(self, session: Session, params: dict[str, Any]) -> None:
         schema = session.schema
         assert schema is not None
+        self._session, self._params = session, params
         self.n_features_in_ = schema.n_features
         if schema.names is not None:
             self.feature_names_in_ = np.array(schema.names, dtype=object)
@@ -131,16 +137,17 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Probabilities, one column for each of ``classes_``."""
         check_is_fitted(self)
         scores = self.decision_function(X)
-        if len(self._session.classes.labels) == 1:
-            return np.ones((len(scores), 1))
+        if self._session.steps and self._session.taught == 1:  # one class so far: it is certain
+            known = self._session.classes.array
+            return np.tile((np.sort(known) == known[0]).astype(np.float64), (len(scores), 1))
         positive = np.exp(-np.logaddexp(0.0, -scores))
-        return np.column_stack([1.0 - positive, positive])
+        return np.column_stack([1.0 - positive, positive])[:, : len(self._session.classes.labels)]
 
     @property
     def _reversed(self) -> bool:
         """Whether the codes, which go by appearance, run against the sorted ``classes_``."""
         labels = self._session.classes.array
-        return len(labels) == 2 and bool(labels[0] > labels[1])
+        return self._session.steps > 0 and len(labels) == 2 and bool(labels[0] > labels[1])
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -172,20 +179,20 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -------------------------------------------------------------------- state
 
     def to_bytes(self) -> bytes:
-        """The whole model, exactly: ``from_bytes`` continues as if there had been no break."""
+        """The whole model, exactly: ``from_bytes`` continues as if there had been no break.
+
+        The journal is a record beside the model and not saved; keep it with ``journal_.to_jsonl()``, or
+        give it a sink: ``model.journal_.sink = write_line``.
+        """
         check_is_fitted(self)
-        params = self.get_params(deep=False)
-        learner = params.pop("learner")
-        if learner is not None and not learner.capabilities.exact_state:
+        learner = self._session.strategy.learner
+        if not learner.capabilities.exact_state:
             raise CapabilityError(f"{type(learner).__name__} has no exact state to save")
-        params["random_state"] = self._seed
         head = {
             "estimator": type(self).__name__,
-            "params": json.dumps(params, sort_keys=True, default=_plain),
-            "learner": "" if learner is None else type(learner).__name__,
-            "learner_params": ""
-            if learner is None
-            else json.dumps(learner.get_params(), sort_keys=True, default=_plain),
+            "params": json.dumps(self._params, sort_keys=True, default=_plain),
+            "learner": type(learner).__name__,
+            "learner_params": json.dumps(learner.get_params(), sort_keys=True, default=_plain),
         }
         return to_bytes(head | nest("session", self._session.state()))
 
@@ -195,24 +202,29 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         state = from_bytes(data)
         if state.get("estimator") != cls.__name__:
             raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}")
-        name = str(state["learner"])
-        if name and learner is None:
-            if name not in learners.__all__:
-                raise StateError(f"the learner of these bytes is a {name}: give one as from_bytes(data, learner=...)")
-            learner = getattr(learners, name)(**json.loads(str(state["learner_params"])))
-        model = cls(learner, **json.loads(str(state["params"])))
-        session, seed = model._new_session()
+        try:
+            params, learner_params = (json.loads(str(state[key])) for key in ("params", "learner_params"))
+            model = cls(_same_learner(learner, str(state["learner"]), learner_params), **params)
+            session, params = model._new_session()
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, StateError):
+                raise
+            raise StateError(f"the parameters in these bytes cannot be read: {error}") from error
         session.restore(pick("session", state))
-        model._publish(session, seed)
+        if session.schema is None:
+            raise StateError("these bytes hold a model that has seen no batch")
+        model._publish(session, params)
         return model
 
 
 class DriftSurfClassifier(_AdaptiveClassifier):
-    """A classifier that stays right while the world changes: DriftSurf around any learner.
+    """A classifier for two classes that stays right while the world changes: DriftSurf around a learner.
 
     Each ``partial_fit`` or ``test_then_train`` is one time step. In its stable state the model
     watches for a rise of its risk; in its reactive state a fresh model competes with the old one
-    until the evidence decides. ``journal_`` says what was decided and why.
+    until the evidence decides. ``journal_`` says what was decided and why. Named columns may come in
+    any order. ``sample_weight`` scales the gradient and the loss of a row. ``predict`` uses the model as
+    the last whole time step left it: rows that wait in the buffer do not show yet.
 
     Parameters
     ----------
@@ -383,6 +395,19 @@ def paper(
         start="uniform",
     )
     return DriftSurfClassifier(learner, **({"max_rows": None, "guard": None, "classes": (-1, 1)} | options))
+
+
+def _same_learner(given: Learner | None, name: str, params: dict[str, Any]) -> Learner:
+    """The learner of saved bytes: one of ours by name, or the user's own if it is the same."""
+    if given is None:
+        if name not in learners.__all__:
+            raise StateError(f"the learner of these bytes is a {name}: give one as from_bytes(data, learner=...)")
+        made: Learner = getattr(learners, name)(**params)
+        return made
+    theirs = type(given).__name__, json.loads(json.dumps(given.get_params(), default=_plain))
+    if theirs != (name, params):
+        raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
+    return given
 
 
 def _seed(random_state: Any) -> int:

@@ -8,16 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf import _kernels
 from driftsurf._buffer import Buffer
 from driftsurf.base import CSR, Batch, FloatArray, Rows, Segment, State, n_rows
 from driftsurf.errors import StateError
 
-__all__ = ["Samples", "add_magnitudes", "squared_norms", "usual_sizes"]
-
-CAP = 3.0
-MOST_PASSES = 200
-"""Each pass brings a single huge value down by a third of the number of rows: enough for 1e150 among ten."""
+__all__ = ["Samples"]
 
 
 class Samples:
@@ -76,19 +71,27 @@ class Samples:
         return sum(buffer.nbytes for buffer in (*rows, self._y, self._weight))
 
     def append(self, X: Rows, y: FloatArray, weight: FloatArray | None = None) -> Segment:
-        """Add rows at the end; the caller has checked them."""
+        """Add rows at the end, all or nothing; the caller has checked them."""
         lo, count = self.next_row, n_rows(X)
+        parts: list[tuple[Buffer, npt.NDArray[Any]]] = [
+            (self._y, y),
+            (self._weight, np.ones(count) if weight is None else weight),
+        ]
+        ends = np.zeros(0, np.int64)
         if isinstance(X, CSR):
             a, b = int(X.indptr[0]), int(X.indptr[-1])
-            moved = self._data.append(X.data[a:b])
-            self._indices.append(X.indices[a:b])
-            if moved:  # both buffers have the same history, so both moved alike
-                self._indptr.live[:] -= moved
-            self._indptr.append(X.indptr[1:] + (self._data.stop - b))
+            ends = X.indptr[1:] - a
+            parts += [(self._data, X.data[a:b]), (self._indices, X.indices[a:b]), (self._indptr, ends)]
         else:
-            self._X.append(X)
-        self._y.append(y)
-        self._weight.append(np.ones(count) if weight is None else weight)
+            parts.append((self._X, X))
+        plans = [buffer.plan(len(values)) for buffer, values in parts]
+        # Nothing from here on can fail. Data and indices have the same history, so they move alike.
+        moved = [buffer.adopt(plan, len(values)) for (buffer, values), plan in zip(parts, plans, strict=True)]
+        if self.sparse:
+            self._indptr.live[:] -= moved[2]
+            ends += self._data.stop
+        for buffer, values in parts:
+            buffer.write(values)
         return Segment(lo, lo + count)
 
     def view(self, segment: Segment) -> Batch:
@@ -161,46 +164,6 @@ class Samples:
 
     def _csr(self, indptr: npt.NDArray[np.int64]) -> CSR:
         return CSR(self._data.physical, self._indices.physical, indptr, self.n_features)
-
-
-def squared_norms(X: Rows, factor: FloatArray) -> FloatArray:
-    """|factor * x|^2 of each row, the last factor being that of a constant 1; infinite where it overflows."""
-    out = np.empty(n_rows(X))
-    if isinstance(X, CSR):
-        _kernels.squared_norms_csr(X.data, X.indices, X.indptr, factor, out)
-    else:
-        _kernels.squared_norms_dense(X, factor, out)
-    return out
-
-
-def add_magnitudes(X: Rows, weight: FloatArray, cap: FloatArray, total: FloatArray, mass: FloatArray) -> None:
-    """Add each column's weighted sum of min(|x|, cap) to ``total``, and the weight of its non-zeros to ``mass``."""
-    if isinstance(X, CSR):
-        _kernels.add_magnitudes_csr(X.data, X.indices, X.indptr, weight, cap, total, mass)
-    else:
-        _kernels.add_magnitudes_dense(X, weight, cap, total, mass)
-
-
-def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:
-    """How large each column usually is when it is not zero; 0 for a column without a value.
-
-    The mean of |x|, each value counted with at most three times that mean. So a rare column is
-    measured like a common one, values near zero do not matter, and a value of 1e6 among ordinary
-    ones hardly does: every pass lowers its part, until the mean stands still.
-
-    >>> column = np.ones((100, 1)); column[7] = 1e6
-    >>> usual_sizes(column, np.ones(100)).round(2)
-    array([1.02])
-    """
-    width = X.n_features if isinstance(X, CSR) else X.shape[1]
-    sizes = np.full(width, np.inf)
-    for _ in range(MOST_PASSES):
-        total, mass = np.zeros((2, width))
-        add_magnitudes(X, weight, CAP * sizes, total, mass)
-        before, sizes = sizes, np.divide(total, mass, out=np.zeros(width), where=mass > 0.0)
-        if (before <= 1.01 * sizes).all():  # they only fall
-            break
-    return sizes
 
 
 def _check_state(state: Mapping[str, Any]) -> None:

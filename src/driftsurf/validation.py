@@ -1,23 +1,23 @@
-"""What may enter: arrays, frames and sparse matrices become rows; labels become codes; errors are named.
+"""What may enter: arrays, frames and sparse matrices become rows; errors are named.
 
 Nothing here changes what it is given or keeps anything of it that a caller could change later:
-a schema and a set of classes are values, replaced as a whole once a batch has been learnt.
+a schema is a value, fixed once the first batch has been learnt.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.base import CSR, DenseRows, FloatArray, Rows, State, n_rows
-from driftsurf.errors import LabelError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
+from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 
-__all__ = ["Classes", "Schema", "read_rows", "read_schema", "read_weights"]
+__all__ = ["Schema", "listed", "read_rows", "read_schema", "read_weights"]
 
 DENSE_LIMIT_BYTES = 2**28
 """Sparse batches are made dense for a dense model up to this size."""
@@ -50,6 +50,8 @@ class Schema:
 
 def read_schema(X: Any, owner: str = "this model") -> Schema:
     """The schema that a first batch would fix."""
+    if hasattr(X, "collect"):
+        raise ValueTypeError("X is a lazy frame: give X.collect().")
     if _is_sparse(X):
         return Schema(int(X.shape[-1]), sparse=True, owner=owner)
     names = _column_names(X)
@@ -96,7 +98,7 @@ def _read_dense(X: Any, schema: Schema, dtype: np.dtype[Any]) -> DenseRows:
 
 def _as_array(X: Any) -> npt.NDArray[Any]:
     try:
-        array = np.asarray(X)
+        array = np.ma.filled(X, np.nan) if np.ma.isMaskedArray(X) else np.asarray(X)
     except ValueError as error:
         raise ShapeError(f"X is no table ({error}): give rows of one length.") from error
     if np.iscomplexobj(array):
@@ -114,28 +116,34 @@ def _as_array(X: Any) -> npt.NDArray[Any]:
 
 
 def _as_numbers(array: npt.NDArray[Any], dtype: np.dtype[Any], names: tuple[str, ...] | None) -> DenseRows:
-    if array.dtype.kind in "fiub":
-        return _narrow(np.ascontiguousarray(array), dtype)
-    if array.dtype.kind == "O":
+    if array.dtype.kind not in "fiub":
+        columns = [_column_numbers(array[:, c], _column(c, names)) for c in range(array.shape[1])]
+        array = np.column_stack(columns)
+    return _narrow(np.ascontiguousarray(array), dtype)
+
+
+def _column_numbers(values: npt.NDArray[Any], column: str) -> npt.NDArray[Any]:
+    """A column of whatever kind as numbers: text, dates and complex values are none, a gap is NaN."""
+    if values.dtype.kind in "fiub":
+        return values
+    numbers = np.empty(len(values))
+    for row, value in enumerate(values):
+        cause: Exception | str = f"type {values.dtype}"
         try:
-            return _narrow(np.ascontiguousarray(array, dtype=np.float64), dtype)
-        except (ValueError, TypeError) as error:
-            cause: Exception = error
-    else:
-        cause = ValueError(f"type {array.dtype}")
-    for row, column in np.ndindex(array.shape):
-        value: Any = array[row, column]
-        try:
-            number = None if isinstance(value, str | bytes) else float(value)
-        except (ValueError, TypeError) as error:
-            number, cause = None, error
-        if number is None:
-            shown = str(value) if isinstance(value, str) else value
-            raise ValueTypeError(
-                f"{shown!r} in row {row}, column {_column(column, names)} is not a number ({cause}). "
-                "Encode text as numbers first, or drop the column."
-            ) from cause
-    raise ValueTypeError(f"X has type {array.dtype}, which is not numeric: convert it to float first.") from cause
+            if value is None or type(value).__name__ == "NAType":
+                numbers[row] = np.nan
+                continue
+            if values.dtype.kind == "O" and not isinstance(value, str | bytes | np.datetime64 | np.timedelta64):
+                numbers[row] = float(value)
+                continue
+        except (ValueError, TypeError, OverflowError) as error:
+            cause = error
+        shown = str(value) if isinstance(value, str) else value
+        raise ValueTypeError(
+            f"{shown!r} in row {row}, column {column} is not a number ({cause}). Encode the column as numbers first "
+            "(dates: as days or seconds since a day of your choice), or drop it."
+        )
+    return numbers
 
 
 def _narrow(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> DenseRows:
@@ -193,7 +201,7 @@ def _column_order(names: tuple[str, ...], wanted: tuple[str, ...]) -> list[int]:
     added = [name for name in names if name not in set(wanted)]
     removed = [name for name in wanted if name not in place]
     if added or removed:
-        parts = [f"added: {_listed(added)}"] * bool(added) + [f"missing: {_listed(removed)}"] * bool(removed)
+        parts = [f"added: {listed(added)}"] * bool(added) + [f"missing: {listed(removed)}"] * bool(removed)
         raise SchemaError(
             f"the columns differ from those of the first batch ({'; '.join(parts)}). "
             "Give the same columns (any order), or begin a new model."
@@ -206,17 +214,7 @@ def _read_frame(X: Any) -> npt.NDArray[Any]:
     columns = []
     for position, name in enumerate(X.columns):
         series = X.iloc[:, position] if hasattr(X, "iloc") else X.get_column(name)
-        values = _read_series(series)
-        if values.dtype.kind not in "fiub":
-            try:
-                values = np.asarray(values, np.float64)
-            except (ValueError, TypeError) as error:
-                row, value = next((i, v) for i, v in enumerate(values) if isinstance(v, str) or not _is_number(v))
-                raise ValueTypeError(
-                    f"{value!r} in row {row}, column {name!r} (type {series.dtype}) is not a number ({error}). "
-                    "Encode the column as numbers first, or drop it."
-                ) from error
-        columns.append(values)
+        columns.append(_column_numbers(_read_series(series), repr(name)))
     if not columns:
         raise ShapeError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     return np.column_stack(columns)
@@ -227,14 +225,6 @@ def _read_series(series: Any) -> npt.NDArray[Any]:
         # pandas' nullable columns: missing values become NaN, to be refused by name
         return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(series.to_numpy())
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (ValueError, TypeError):
-        return False
-    return True
 
 
 # ---------------------------------------------------------------------------- sparse
@@ -279,9 +269,17 @@ def _read_sparse(X: Any, schema: Schema, dtype: np.dtype[Any]) -> CSR:
 
 def _check_format(X: Any) -> None:
     """Refuse index arrays that point outside the matrix, before any compiled code follows them."""
+    if X.format == "coo":
+        for axis, (indices, limit) in enumerate(zip(X.coords, X.shape, strict=True)):
+            if len(indices) and (indices.min() < 0 or indices.max() >= limit):
+                raise ShapeError(
+                    f"the sparse matrix is malformed: an index of axis {axis} is outside 0 to {limit - 1}. "
+                    "Build it anew from its triplets."
+                )
+        return
     limits = {"csr": (X.shape[0], X.shape[1]), "csc": (X.shape[1], X.shape[0])}
     if X.format not in limits:
-        return
+        raise ValueTypeError(f"X is a sparse matrix in the format {X.format!r}; give X.tocsr(), or csc or coo.")
     major, minor = limits[X.format]
     indptr, indices = np.asarray(X.indptr), np.asarray(X.indices)
     fault = ""
@@ -335,139 +333,13 @@ def read_weights(weight: Any, count: int) -> FloatArray:
         raise ShapeError(f"Sample weights must be 1D array or scalar, not {array.ndim}D.")
     if len(array) != count:
         raise ShapeError(f"sample_weight has {len(array)} values for {count} rows: sample_weight.shape must match.")
-    if count and not array.any():
-        raise ShapeError("sample_weight is zero for every row: there is nothing to learn. Leave the batch out.")
     if not (np.isfinite(array).all() and (array >= 0).all()):
         bad = int(np.argmax(~(np.isfinite(array) & (array >= 0))))
         raise NonFiniteError(f"sample_weight[{bad}] is {array[bad]}: weights must be finite and not negative.")
     return array
 
 
-# ---------------------------------------------------------------------------- labels
-
-
-@dataclass(frozen=True, slots=True)
-class Classes:
-    """The known class labels in the order of their codes, which never change.
-
-    A closed set is given in advance and sorted; an open one grows in order of appearance.
-
-    >>> classes, codes = Classes().read(["b", "a", "b"], 3)
-    >>> classes.labels, codes
-    (('b', 'a'), array([0., 1., 0.]))
-    """
-
-    labels: tuple[bool | int | float | str, ...] = ()
-    closed: bool = False
-    limit: int | None = None
-    """The most classes that the learner can tell apart."""
-
-    @classmethod
-    def given(cls, labels: Iterable[Any], limit: int | None = None) -> Classes:
-        """A closed set."""
-        array = _label_array(list(labels))
-        distinct = tuple(np.unique(array).tolist())
-        if not distinct:
-            raise LabelError("classes is empty: name every class, or leave it out.")
-        _check_limit(distinct, limit)
-        return cls(distinct, closed=True, limit=limit)
-
-    @property
-    def array(self) -> npt.NDArray[Any]:
-        """The labels as an array, by code."""
-        return np.array(self.labels) if self.labels else np.zeros(0, np.int64)
-
-    def read(self, y: Any, count: int) -> tuple[Classes, FloatArray]:
-        """The codes of ``y``, and the set that includes the labels that are new in it."""
-        array = _label_array(y)
-        if len(array) != count:
-            raise ShapeError(f"X has {count} rows and y has {len(array)} labels: give one label for each row.")
-        if not self.labels:
-            return self._grown(array).read(array, count) if count else (self, np.zeros(0))
-        known = self.array
-        array = self._same_kind(array, known)
-        order = np.argsort(known)
-        place = np.searchsorted(known, array, sorter=order).clip(max=len(known) - 1)
-        codes = order[place]
-        strange = known[codes] != array
-        if not strange.any():
-            return self, codes.astype(np.float64)
-        return self._grown(array[strange]).read(array, count)
-
-    def _grown(self, strange: npt.NDArray[Any]) -> Classes:
-        distinct, first = np.unique(strange, return_index=True)
-        new = tuple(distinct[np.argsort(first)].tolist())
-        if self.closed:
-            raise LabelError(
-                f"y holds the unknown label {new[0]!r}; the classes of this model are {_listed(self.labels)}. "
-                "Correct the label, or begin a model with classes that include it."
-            )
-        _check_limit(self.labels + new, self.limit)
-        return replace(self, labels=self.labels + new)
-
-    def _same_kind(self, array: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if (array.dtype.kind == "U") != (known.dtype.kind == "U"):
-            raise LabelError(
-                f"y holds {'text' if array.dtype.kind == 'U' else 'numbers'} ({array[:1].tolist()[0]!r}), but the "
-                f"classes of this model are {_listed(self.labels)}. Give labels of one kind."
-            )
-        return array
-
-    def state(self) -> State:
-        """As flat entries."""
-        limit = -1 if self.limit is None else self.limit
-        return {"labels": json.dumps(self.labels), "closed": self.closed, "limit": limit}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Classes:
-        """The set that gave ``state``."""
-        limit = None if state["limit"] < 0 else int(state["limit"])
-        return cls(tuple(json.loads(state["labels"])), bool(state["closed"]), limit)
-
-
-def _label_array(y: Any) -> npt.NDArray[Any]:
-    if y is None:
-        raise LabelError("learning requires y to be passed, but the target y is None: give one label for each row.")
-    array = np.asarray(y)
-    if array.dtype.kind == "U" and isinstance(y, list | tuple):
-        array = np.asarray(y, object)  # numpy would write numbers among text as text
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ShapeError(f"y must be one label for each row, but has shape {array.shape}.")
-    if array.dtype.kind in "OT":
-        kinds = {type(value) for value in array.tolist()}
-        if all(issubclass(kind, str) for kind in kinds):
-            array = array.astype(str)
-        elif all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
-            array = np.array(array.tolist())
-        else:
-            names = _listed(sorted(kind.__name__ for kind in kinds))
-            raise LabelError(f"Unknown label type: y holds {names}; labels are whole numbers, booleans or text.")
-    if array.dtype.kind == "f":
-        if not np.isfinite(array).all():
-            bad = int(np.argmax(~np.isfinite(array)))
-            raise LabelError(f"Input y contains NaN or infinity: y[{bad}] is {array[bad]}. Drop unlabelled rows.")
-        if (array != np.floor(array)).any():
-            bad = int(np.argmax(array != np.floor(array)))
-            raise LabelError(
-                f"Unknown label type: continuous. y[{bad}] is {array[bad]}; class labels are whole numbers, "
-                "booleans or text. For values to predict, use a regressor."
-            )
-    elif array.dtype.kind not in "iubU":
-        raise LabelError(f"Unknown label type: {array.dtype}; class labels are whole numbers, booleans or text.")
-    return array
-
-
-def _check_limit(labels: tuple[Any, ...], limit: int | None) -> None:
-    if limit is not None and len(labels) > limit:
-        raise LabelError(
-            f"Only {'binary' if limit == 2 else f'{limit}-class'} classification is supported by this learner: "
-            f"{labels[limit]!r} would be class {limit + 1} beside {_listed(labels[:limit])}. "
-            "Merge classes, or use a learner for more."
-        )
-
-
-def _listed(values: Sequence[Any], most: int = 8) -> str:
+def listed(values: Sequence[Any], most: int = 8) -> str:
+    """The first few values, for a message."""
     shown = ", ".join(repr(value) for value in values[:most])
     return shown + (f" and {len(values) - most} more" if len(values) > most else "")

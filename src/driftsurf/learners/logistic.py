@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from driftsurf import _kernels
 from driftsurf._buffer import Buffer
+from driftsurf._options import choice, number, truth, whole
 from driftsurf.base import (
     CSR,
     Batch,
@@ -24,13 +26,15 @@ from driftsurf.base import (
     n_rows,
 )
 from driftsurf.errors import CapabilityError, DivergenceError, OptionError, ShapeError, StateError
-from driftsurf.samples import squared_norms, usual_sizes
+from driftsurf.sizes import squared_norms, usual_sizes
 
 __all__ = ["LogisticRegression"]
 
 PARAMETERS = "optimizer", "step_size", "scale", "l2", "steps_per_row", "steps_per_batch", "fit_intercept", "start"
 STEP_QUANTILE = 0.9
 SMALLEST_SIZE = 1e-30
+GROWN_ROWS = 1_000
+NEVER = 2**61
 AUTO_STEP = 0.1
 """Times 1 / L. SAGA converges up to 1 / (3 L); a tenth gave the lowest mean error on drifting streams."""
 
@@ -79,13 +83,13 @@ class LogisticRegression:
         "strsaga" or "sgd".
     step_size
         eta. "auto" takes 0.1 / L, where L is the curvature of the loss at all but the largest
-        tenth of the rows; it is worked out again each time the number of rows has doubled.
+        tenth of the rows; it is worked out from the first rows, and again at each doubling up to 1,000.
     scale
         Whether to learn as if each column were divided by its usual size (a robust mean of its absolute
         non-zero values), so that columns of any unit need no preparation. "auto" does so when the
         step size is "auto" too; a step size of your own is meant for the columns as they are. Worked
-        out again each time the number of rows has doubled; rows stay as they are, and so does the
-        model at that moment.
+        out when the step size is; rows stay as they are, and so does the model at that moment.
+        Columns are not centred: take a large offset (a year, degrees Kelvin) off yourself.
     l2
         mu. The intercept is the weight of a constant column and is regularised like the others.
     steps_per_row
@@ -176,7 +180,8 @@ class LogisticRegression:
         """Rho for these rows. Fractions of a step are carried over by counting from row 0."""
         if self.steps_per_batch is not None:
             return int(self.steps_per_batch)
-        return math.floor(self.steps_per_row * new.hi) - math.floor(self.steps_per_row * new.lo)
+        per_row = float(self.steps_per_row)
+        return math.floor(per_row * new.hi) - math.floor(per_row * new.lo)
 
     def _born(self, fitted: _Fitted) -> Self:
         model = type(self)(**self.get_params())
@@ -185,33 +190,20 @@ class LogisticRegression:
         return model
 
     def _check_params(self) -> None:
-        def number(name: str, low: float, *, strict: bool, otherwise: str = "") -> None:
-            value = getattr(self, name)
-            fine = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-            if not (fine and math.isfinite(value) and (value > low if strict else value >= low)):
-                raise OptionError(
-                    f"{name} is {value!r}; give a number {'above' if strict else 'of at least'} {low:g}{otherwise}"
-                )
-
-        if self.optimizer not in ("strsaga", "sgd"):
-            raise OptionError(f"optimizer is {self.optimizer!r}; choices: 'strsaga', 'sgd'")
-        if self.start not in ("zeros", "uniform"):
-            raise OptionError(f"start is {self.start!r}; choices: 'zeros', 'uniform'")
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise OptionError(f"fit_intercept is {self.fit_intercept!r}; choices: True, False")
-        if not isinstance(self.scale, bool | np.bool_) and self.scale != "auto":
-            raise OptionError(f"scale is {self.scale!r}; choices: True, False, 'auto'")
-        number("l2", 0.0, strict=False)
-        number("steps_per_row", 0.0, strict=True)
+        choice("optimizer", self.optimizer, ("strsaga", "sgd"))
+        choice("start", self.start, ("zeros", "uniform"))
+        truth("fit_intercept", self.fit_intercept)
+        number("l2", self.l2, at_least=0.0)
+        number("steps_per_row", self.steps_per_row, above=0.0)
         if self.steps_per_batch is not None:
-            number("steps_per_batch", 1, strict=False)
-            if int(self.steps_per_batch) != self.steps_per_batch:
-                raise OptionError(f"steps_per_batch is {self.steps_per_batch!r}; give a whole number")
+            whole("steps_per_batch", self.steps_per_batch, at_least=1, otherwise=", or None")
+        if self.scale != "auto":
+            truth("scale", self.scale)
         if self.step_size != "auto":
-            number("step_size", 0.0, strict=True, otherwise=", or 'auto'")
-            if self.step_size * self.l2 >= 1.0:
+            product = number("step_size", self.step_size, above=0.0, otherwise=", or 'auto'") * self.l2
+            if product >= 1.0:
                 raise OptionError(
-                    f"step_size * l2 is {self.step_size * self.l2:g}; it must be below 1 for the shrinking step "
+                    f"step_size * l2 is {product:g}; it must be below 1 for the shrinking step "
                     "(1 - step_size * l2) to stay positive. Lower step_size."
                 )
 
@@ -234,7 +226,7 @@ class LogisticRegression:
             gradients=before.gradients + steps,
         )
         rows = samples.view(Segment(lo, new.hi))
-        self._check_width(rows.X)
+        _check_width(rows.X, after.weights)
         after = self._renewed(after, rows)
         order = np.empty(steps, np.int64)
         table_length = len(self._table)
@@ -257,10 +249,10 @@ class LogisticRegression:
                 after = replace(after, admitted=new.hi, words=words)
             drawn = self._run(rows, order, after, self._table.live)
             _check_finite(after, self.step_size)
+            self._fitted = replace(after, drawn=drawn)
         except BaseException:
             undo()
             raise
-        self._fitted = replace(after, drawn=drawn)
         return undo
 
     def _run(self, rows: Batch, order: Any, fitted: _Fitted, table: FloatArray) -> int:
@@ -280,9 +272,11 @@ class LogisticRegression:
         return 0
 
     def _renewed(self, fitted: _Fitted, rows: Batch) -> _Fitted:
-        """Scale and step size worked out again, if the number of rows has doubled since the last time.
+        """Scale and step size worked out again, each time the number of rows has doubled, up to 1,000 rows.
 
-        So a model born from one row is not bound to it, and the work stays constant per row.
+        So a model born from one row is not bound to it; and one that is grown keeps its coordinates, in
+        which its penalty and thereby its risks are measured. If the world changes its units, that is a
+        drift, and a model born after it has the new ones.
         """
         automatic = self.step_size == "auto"
         scaled = automatic if self.scale == "auto" else self.scale
@@ -292,7 +286,7 @@ class LogisticRegression:
             fitted = _rescaled(fitted, rows)
         if automatic:
             fitted = replace(fitted, step_size=self._safe_step_size(fitted, rows))
-        return replace(fitted, renew_at=2 * fitted.seen)
+        return replace(fitted, renew_at=2 * fitted.seen if fitted.seen < GROWN_ROWS else NEVER)
 
     def _safe_step_size(self, fitted: _Fitted, rows: Batch) -> float:
         """0.1 / L, L = mu + the 0.9 quantile over the rows of weight * |x|^2 / 4.
@@ -309,38 +303,41 @@ class LogisticRegression:
         before = self._fitted
         if before.lo < 0 or before_row <= before.lo:
             return lambda: None
-        lo = min(before_row, before.hi)
-        gone = Segment(before.lo, min(lo, before.admitted))
-        gradient_sum, drawn = before.gradient_sum.copy(), before.drawn
+        after = replace(
+            before,
+            gradient_sum=before.gradient_sum.copy(),
+            lo=before_row,
+            admitted=max(before_row, before.admitted),
+            hi=max(before_row, before.hi),
+        )
         count = 0
         if self.optimizer == "strsaga":
+            gone = Segment(before.lo, min(before_row, before.admitted))
             count = len(gone)
-            X, table = samples.view(gone).X, self._table.live[:count]
-            gain = np.square(before.factor)
+            X, table, gain = samples.view(gone).X, self._table.live[:count], np.square(before.factor)
             if isinstance(X, CSR):
-                drawn -= int(_kernels.discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, gain))
+                drawn = _kernels.discharge_csr(X.data, X.indices, X.indptr, table, after.gradient_sum, gain)
             else:
-                drawn -= int(_kernels.discharge_dense(X, table, gradient_sum, gain))
-            self._table.trim(count)
-        self._fitted = replace(before, gradient_sum=gradient_sum, drawn=drawn, lo=lo, admitted=max(lo, before.admitted))
+                drawn = _kernels.discharge_dense(X, table, after.gradient_sum, gain)
+            after = replace(after, drawn=before.drawn - int(drawn))
 
         def undo() -> None:
             self._table.untrim(count)
             self._fitted = before
 
+        self._table.trim(count)
+        self._fitted = after
         return undo
 
     # -------------------------------------------------------------------- reading
 
     def scores(self, X: Rows) -> FloatArray:
         """Margins w.x + intercept: above 0 means class 1."""
-        self._check_width(X)
-        out = np.empty(n_rows(X))
-        if isinstance(X, CSR):
-            _kernels.margins_csr(X.data, X.indices, X.indptr, self._fitted.weights, out)
-        else:
-            _kernels.margins_dense(X, self._fitted.weights, out)
-        return out
+        return _margins(self._fitted.weights, X)
+
+    def scorer(self) -> Callable[[Rows], FloatArray]:
+        """``scores`` as it is now, whatever is learnt later: an update replaces the weights, never changes them."""
+        return functools.partial(_margins, self._fitted.weights)
 
     def losses(self, batch: Batch) -> FloatArray:
         """Logistic loss of each row."""
@@ -358,6 +355,13 @@ class LogisticRegression:
     def needs(self) -> int | None:
         """The first row of the sample set."""
         return None if self._fitted.lo < 0 else self._fitted.lo
+
+    def grow(self, *, n_classes: int | None = None, n_features: int | None = None) -> None:
+        """Refused: two classes and a fixed width are all it can do."""
+        raise CapabilityError(
+            f"LogisticRegression cannot grow to n_classes={n_classes}, n_features={n_features}: it tells two classes "
+            "apart and keeps the columns it began with."
+        )
 
     @property
     def coef(self) -> FloatArray:
@@ -409,15 +413,25 @@ class LogisticRegression:
         model._table.append(table)
         return model
 
-    def _check_width(self, X: Rows) -> None:
-        # Compiled code does not look at the bounds of its arrays.
-        width = X.n_features if isinstance(X, CSR) else X.shape[1]
-        known = len(self._fitted.weights) - 1
-        if width != known:
-            raise ShapeError(f"X has {width} features, but this LogisticRegression was made for {known}")
-
     _fitted: _Fitted
     _table: Buffer
+
+
+def _margins(weights: FloatArray, X: Rows) -> FloatArray:
+    _check_width(X, weights)
+    out = np.empty(n_rows(X))
+    if isinstance(X, CSR):
+        _kernels.margins_csr(X.data, X.indices, X.indptr, weights, out)
+    else:
+        _kernels.margins_dense(X, weights, out)
+    return out
+
+
+def _check_width(X: Rows, weights: FloatArray) -> None:
+    # Compiled code does not look at the bounds of its arrays.
+    width = X.n_features if isinstance(X, CSR) else X.shape[1]
+    if width != len(weights) - 1:
+        raise ShapeError(f"X has {width} features, but this LogisticRegression was made for {len(weights) - 1}")
 
 
 def _rescaled(fitted: _Fitted, rows: Batch) -> _Fitted:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf._options import number
 from driftsurf.base import CSR, FloatArray, Rows, State
-from driftsurf.errors import OptionError
-from driftsurf.samples import CAP, add_magnitudes, squared_norms, usual_sizes
+from driftsurf.errors import StateError
+from driftsurf.sizes import CAP, add_magnitudes, squared_norms, usual_sizes
 
 __all__ = ["RangeGuard"]
 
@@ -49,8 +50,7 @@ class RangeGuard:
     """For each column: the weighted sum of its absolute values, and the weight of its non-zeros."""
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.factor, int | float) and self.factor >= 1.0):
-            raise OptionError(f"guard is {self.factor!r}; give a number of at least 1, or None for no guard")
+        number("guard", self.factor, at_least=1.0, otherwise=", or None for no guard")
 
     def weigh(self, X: Rows) -> tuple[FloatArray, RangeGuard]:
         """The weights of these rows, and the guard that has seen them."""
@@ -96,6 +96,13 @@ class RangeGuard:
         return state
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> RangeGuard:
-        """The guard that gave ``state``."""
-        return cls(float(state["factor"]), state["recent"], state.get("total"), state.get("mass"))
+    def from_state(cls, state: Mapping[str, Any], n_features: int | None) -> RangeGuard:
+        """The guard that gave ``state``, for rows of ``n_features`` columns (None: no row yet)."""
+        guard = cls(float(state["factor"]), state["recent"], state.get("total"), state.get("mass"))
+        # Compiled code does not look at the bounds of its arrays, and bytes can be made up.
+        arrays = [guard.recent] if n_features is None else [guard.recent, guard.total, guard.mass]
+        if not all(isinstance(a, np.ndarray) and a.dtype == np.float64 and a.ndim == 1 for a in arrays) or not all(
+            len(a) == n_features for a in arrays[1:] if a is not None
+        ):
+            raise StateError("the entries of the saved guard do not fit together")
+        return guard

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf._options import whole
 from driftsurf.base import (
     Batch,
     Decision,
@@ -21,17 +23,21 @@ from driftsurf.base import (
     n_rows,
     take_rows,
 )
-from driftsurf.errors import LabelError, OptionError, SmallBatchWarning, StateError
+from driftsurf.errors import LabelError, SmallBatchWarning, StateError
 from driftsurf.journal import Journal
+from driftsurf.labels import Classes
 from driftsurf.runtime.guard import RangeGuard
+from driftsurf.runtime.interrupts import uninterrupted
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
-from driftsurf.validation import Classes, Schema, read_rows, read_schema, read_weights
+from driftsurf.validation import Schema, read_rows, read_schema, read_weights
 
 __all__ = ["Observation", "Session"]
 
 WARN_AFTER_STEPS = 20
 WARN_BELOW_ROWS = 10
+LEAST_WEIGHT = 0.01
+"""A batch to which the guard leaves less than this share of its weight is no evidence of anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,8 @@ class Session:
     """Feeds a strategy from raw batches and keeps what surrounds it: schema, classes, buffer, guard.
 
     Each call is checked whole before anything changes; what is wrong raises a named error and leaves
-    the state as it was, byte for byte.
+    the state as it was, byte for byte. A call that completes several time steps takes them one by one,
+    each whole or not at all, and an error in the middle says how many rows were taken.
 
     Parameters
     ----------
@@ -103,17 +110,19 @@ class Session:
         journal: Journal | None = None,
         owner: str = "this model",
     ) -> None:
-        if batch_size is not None and not (isinstance(batch_size, int) and batch_size >= 1):
-            raise OptionError(f"batch_size is {batch_size!r}; give a whole number of at least 1, or None")
+        if batch_size is not None:
+            whole("batch_size", batch_size, at_least=1, otherwise=", or None")
         strategy.check()
         self._limit = None if "multiclass" in strategy.learner.capabilities.tasks else 2
         self.strategy = strategy
         self.batch_size = batch_size
         self.journal = Journal() if journal is None else journal
-        self.classes = Classes(limit=self._limit) if classes is None else Classes.given(classes, self._limit)
-        self.schema: Schema | None = None
         self.owner = owner
+        self.schema: Schema | None = None
+        self.classes = Classes(limit=self._limit) if classes is None else Classes.given(classes, self._limit)
         self.steps = 0
+        self.taught = 0
+        """How many of the classes were known at the last time step: those that can be predicted."""
         self._guard = None if guard is None else RangeGuard(guard)
         self._pending: Samples | None = None
 
@@ -128,16 +137,17 @@ class Session:
         return self._take(X, y, classes, weight, predict=False).decisions
 
     def learn_in_steps(self, X: Any, y: Any, size: int, *, weight: Any = None) -> tuple[Decision, ...]:
-        """Learn rows that are all there, in time steps of ``size`` rows, the last one with what is left."""
-        decisions = self.flush()
-        return decisions + self._take(X, y, None, weight, predict=False, size=size).decisions
+        """Learn rows that are all there, in equal time steps of ``size`` rows or somewhat more, past the buffer."""
+        return self._take(X, y, None, weight, predict=False, size=size).decisions
 
     def flush(self) -> tuple[Decision, ...]:
         """Make a time step of the rows left in the buffer, if any."""
-        pending = self._pending
-        if pending is None or len(pending) == 0:
+        if self._pending is None or len(self._pending) == 0:
             return ()
-        return (self._cut(pending),)
+        with self._all_or_nothing():
+            decision = self._cut(self._pending)
+        self._report(decision)
+        return (decision,)
 
     @property
     def rows_pending(self) -> int:
@@ -147,43 +157,72 @@ class Session:
     def _take(
         self, X: Any, y: Any, classes: Any, weight: Any, *, predict: bool, size: int | None = None
     ) -> Observation:
-        """Check the whole call, then take it part by part: by ``size``, by the room in the buffer, or whole."""
+        """Check the whole call, then take it part by part: each is one time step, or waits in the buffer."""
         known = self._agreed_classes(classes)
         schema = read_schema(X, self.owner) if self.schema is None else self.schema
         rows = read_rows(X, schema, self._dtype)
         count = n_rows(rows)
         known, codes = known.read(y, count)
         weights = read_weights(weight, count)
-        before = self.schema, self.classes
-        if self.schema is None:
-            self.strategy.begin(schema.n_features, sparse=schema.sparse, n_classes=max(2, len(known.labels)))
-            if self.batch_size is not None:
-                self._pending = Samples(schema.n_features, sparse=schema.sparse, dtype=self._dtype)
-        self.schema, self.classes = schema, known
-        scores: list[FloatArray] = []
-        decisions: list[Decision] = []
+        scores, predicted, decisions = [np.zeros(0)], [np.zeros(0, np.int64)], list[Decision]()
         start = 0
         try:
-            while start < count:
-                stop = min(count, start + (size or self._room or count))
+            for stop in self._stops(count, size):
                 part = Batch(take_rows(rows, start, stop), codes[start:stop], weights[start:stop])
-                if predict:
-                    scores.append(self.strategy.scores(part.X))
-                decisions.extend(self._accept(part) if size is None else (self._step(part),))
+                with self._all_or_nothing():
+                    self._begin(schema, known)
+                    if predict:
+                        scores.append(self.strategy.scores(part.X))
+                        predicted.append(self._codes(scores[-1], known))
+                    self.classes = self._met(known, codes[:stop])
+                    done = self._accept(part) if size is None else (self._step(part),)
                 start = stop
+                for decision in done:
+                    decisions.append(decision)
+                    self._report(decision)
         except BaseException as error:
-            if start == 0:
-                self.schema, self.classes = before
             error.add_note(f"{start} of the {count} rows of this call were taken, the rest were not.")
             raise
-        joined = np.concatenate(scores) if scores else np.zeros(0)
-        predicted = self._predicted(joined)
-        return Observation(self._labels(predicted), predicted, codes.astype(np.int64), joined, tuple(decisions))
+        ahead = np.concatenate(predicted)
+        labels = known.array[ahead]
+        return Observation(labels, ahead, codes.astype(np.int64), np.concatenate(scores), tuple(decisions))
 
-    @property
-    def _room(self) -> int:
-        """Rows that the buffer still takes; 0 without a buffer."""
-        return 0 if self.batch_size is None else self.batch_size - self.rows_pending
+    def _stops(self, count: int, size: int | None) -> list[int]:
+        """Where the parts of a call end."""
+        if size is not None:
+            steps = max(1, count // size)
+            return [count * (k + 1) // steps for k in range(steps)]
+        if self.batch_size is None:
+            return [count]
+        return [*range(self.batch_size - self.rows_pending, count, self.batch_size), count]
+
+    def _begin(self, schema: Schema, known: Classes) -> None:
+        if self.schema is not None:
+            return
+        self.strategy.begin(schema.n_features, sparse=schema.sparse, n_classes=max(2, len(known.labels)))
+        if self.batch_size is not None:
+            self._pending = Samples(schema.n_features, sparse=schema.sparse, dtype=self._dtype)
+        self.schema = schema
+
+    def _met(self, known: Classes, codes: FloatArray) -> Classes:
+        """The classes as they are once the rows with these codes have been taken."""
+        if known.closed:
+            return known
+        return replace(known, labels=known.labels[: max(len(self.classes.labels), int(codes.max()) + 1)])
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """What is changed inside stays if all goes well, else everything is as it was."""
+        before = self.schema, self.classes, self.taught, self.steps, self._guard, self._pending
+        next_row = 0 if self._pending is None else self._pending.next_row
+        with uninterrupted():
+            try:
+                yield
+            except BaseException:
+                self.schema, self.classes, self.taught, self.steps, self._guard, self._pending = before
+                if self._pending is not None:
+                    self._pending.truncate(next_row)
+                raise
 
     @property
     def _dtype(self) -> str:
@@ -191,15 +230,10 @@ class Session:
 
     def _accept(self, part: Batch) -> tuple[Decision, ...]:
         """Learn a part, or put it into the buffer and learn the buffer once it is full."""
-        pending = self._pending
-        if pending is None:
+        if self._pending is None:
             return (self._step(part),)
-        segment = pending.append(part.X, part.y, part.weight)
-        try:
-            return (self._cut(pending),) if self._room == 0 else ()
-        except BaseException:
-            pending.truncate(segment.lo)
-            raise
+        self._pending.append(part.X, part.y, part.weight)
+        return (self._cut(self._pending),) if len(self._pending) == self.batch_size else ()
 
     def _cut(self, pending: Samples) -> Decision:
         decision = self._step(pending.view(Segment(pending.first_row, pending.next_row)))
@@ -207,22 +241,27 @@ class Session:
         return decision
 
     def _step(self, batch: Batch) -> Decision:
+        """One time step; the strategy comes last of all that can fail."""
         guard = self._guard
         if guard is not None:
             factors, guard = guard.weigh(batch.X)
-            batch = batch._replace(weight=batch.weight * factors)
+            weight = batch.weight * factors
+            # A risk is a mean: a batch of nothing but absurd rows would speak with full voice.
+            batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
         decision = self.strategy.step(batch)
-        self._guard = guard
-        self.steps += 1
+        self._guard, self.steps, self.taught = guard, self.steps + 1, len(self.classes.labels)
+        return decision
+
+    def _report(self, decision: Decision) -> None:
+        """Tell others, when all is done: what they do wrong changes nothing here."""
         self.journal.record(decision)
         if self.steps == WARN_AFTER_STEPS and decision.rows_seen < WARN_BELOW_ROWS * WARN_AFTER_STEPS:
             warnings.warn(
                 f"the first {self.steps} time steps had {decision.rows_seen / self.steps:.0f} rows each: the risk on "
                 "so few is mostly noise, which looks like drift. Set batch_size (100 or more) to gather rows.",
                 SmallBatchWarning,
-                stacklevel=6,
+                stacklevel=5,
             )
-        return decision
 
     def _agreed_classes(self, classes: Any) -> Classes:
         if classes is None:
@@ -251,21 +290,29 @@ class Session:
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels by the model that predicts now."""
-        return self._labels(self._predicted(self.scores(X)))
-
-    def _predicted(self, scores: FloatArray) -> npt.NDArray[np.int64]:
-        # Ties go to code 0; while only one class is known, every row is predicted to be of it.
-        return ((scores > 0.0) & (len(self.classes.labels) > 1)).astype(np.int64)
-
-    def _labels(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        labels: npt.NDArray[Any] = self.classes.array[codes]
+        known = self.classes
+        labels: npt.NDArray[Any] = known.array[self._codes(self.scores(X), known)]
         return labels
+
+    def _codes(self, scores: FloatArray, known: Classes) -> npt.NDArray[np.int64]:
+        """The codes that these scores mean. Ties go to the first class.
+
+        A class that no time step has brought yet is not predicted. Before the first step nothing but
+        the names is known, and the codes, which go by appearance, would give a label away: there a
+        positive score means the larger name.
+        """
+        positive = scores > 0.0
+        if self.steps == 0:
+            by_name: npt.NDArray[np.int64] = np.argsort(known.array)
+            codes: npt.NDArray[np.int64] = by_name[positive * (len(by_name) - 1)]
+            return codes
+        return (positive & (self.taught > 1)).astype(np.int64)
 
     # -------------------------------------------------------------------- state
 
     def state(self) -> State:
         """Everything that decides what comes next; the journal is a record beside it."""
-        state: State = {"steps": self.steps, "begun": self.schema is not None}
+        state: State = {"steps": self.steps, "taught": self.taught, "begun": self.schema is not None}
         state |= nest("classes", self.classes.state())
         if self._guard is not None:
             state |= nest("guard", self._guard.state())
@@ -278,13 +325,25 @@ class Session:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
         try:
-            self.steps = int(state["steps"])
-            self.classes = Classes.from_state(pick("classes", state))
-            guard, pending = pick("guard", state), pick("pending", state)
-            self._guard = RangeGuard.from_state(guard) if guard else None
-            self._pending = Samples.from_state(pending) if pending else None
-            if state["begun"]:
-                self.schema = Schema.from_state(pick("schema", state), self.owner)
-                self.strategy.restore(pick("strategy", state))
-        except KeyError as error:
-            raise StateError(f"the saved state has no entry {error}: it is another object's, or incomplete") from error
+            self._restore(state)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            if isinstance(error, StateError):
+                raise
+            what = f"has no entry {error}" if isinstance(error, KeyError) else f"does not fit together ({error})"
+            raise StateError(f"the saved state {what}: it is another object's, or incomplete") from error
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.steps, self.taught = int(state["steps"]), int(state["taught"])
+        self.classes = Classes.from_state(pick("classes", state))
+        width = None
+        if state["begun"]:
+            self.schema = Schema.from_state(pick("schema", state), self.owner)
+            width = self.schema.n_features
+            if int(state["strategy.pool.samples.n_features"]) != width:
+                raise StateError(f"the saved rows do not have the {width} columns of the saved schema")
+            self.strategy.restore(pick("strategy", state))
+        guard, pending = pick("guard", state), pick("pending", state)
+        self._guard = RangeGuard.from_state(guard, width if self.steps else None) if guard else None
+        self._pending = Samples.from_state(pending) if pending else None
+        if self._pending is not None and self._pending.n_features != width:
+            raise StateError(f"the rows in the saved buffer do not have the {width} columns of the saved schema")

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from driftsurf import _kernels
+from driftsurf._options import choice, whole
 from driftsurf._random import derive
 from driftsurf.base import Batch, Learner, ModelRecord, Role, Segment, State
-from driftsurf.errors import OptionError
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
 
@@ -66,10 +66,9 @@ class Pool:
 
     def check(self) -> None:
         """Raise OptionError if an option cannot be used, those of the learner included."""
-        if self.max_rows is not None and not (isinstance(self.max_rows, int) and self.max_rows >= 1):
-            raise OptionError(f"max_rows is {self.max_rows!r}; give a whole number of at least 1, or None for no cap")
-        if self.dtype not in ("float64", "float32"):
-            raise OptionError(f"dtype is {self.dtype!r}; choices: 'float64', 'float32'")
+        if self.max_rows is not None:
+            whole("max_rows", self.max_rows, at_least=1, otherwise=", or None for no cap")
+        choice("dtype", self.dtype, ("float64", "float32"))
         self.template.fresh(seed=0, n_features=1, n_classes=2)
 
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
@@ -78,18 +77,16 @@ class Pool:
         self.samples = Samples(n_features, sparse=sparse, dtype=self.dtype)
 
     def make(self, step: int, first_row: int) -> Member:
-        """A fresh model. Its number is not used up until ``made`` is raised by the strategy."""
+        """A fresh model, the next in number; ``admit`` has seen to it that an undone step gives the number back."""
         learner = self.template.fresh(derive(self.seed, self.made), self.samples.n_features, self.n_classes)
         self.made += 1
         return Member(self.made - 1, learner, step, first_row)
 
     def admit(self, batch: Batch, undo: contextlib.ExitStack) -> Segment:
         """Append a batch to the store."""
-        made = self.made
-        undo.callback(setattr, self, "made", made)
-        segment = self.samples.append(batch.X, batch.y, batch.weight)
-        undo.callback(self.samples.truncate, segment.lo)
-        return segment
+        undo.callback(setattr, self, "made", self.made)
+        undo.callback(self.samples.truncate, self.samples.next_row)
+        return self.samples.append(batch.X, batch.y, batch.weight)
 
     def train(self, member: Member, segment: Segment, steps: int, undo: contextlib.ExitStack) -> int:
         """Update one model; returns the gradients it spent."""
@@ -129,7 +126,7 @@ class Pool:
 
     def nbytes(self, *members: Member) -> int:
         """Bytes of the rows and of the models."""
-        return self.samples.nbytes + sum(int(getattr(member.learner, "nbytes", 0)) for member in members)
+        return self.samples.nbytes + sum(member.learner.nbytes for member in members)
 
     def state(self) -> State:
         """The store and the count of models."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import numpy as np
-
+from driftsurf._options import whole
 from driftsurf.base import Batch, Decision, FloatArray, Learner, Rows, State, Transition
-from driftsurf.errors import OptionError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
 
@@ -34,6 +32,7 @@ class Aware:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.learners import LogisticRegression
     >>> strategy = Aware(LogisticRegression(), drift_steps=[2])
     >>> strategy.begin(n_features=1, sparse=False, n_classes=2)
@@ -60,29 +59,31 @@ class Aware:
     def check(self) -> None:
         """Raise OptionError if an option cannot be used."""
         for step in self.drift_steps:
-            if not isinstance(step, int | np.integer) or step < 0:
-                raise OptionError(f"drift_steps holds {step!r}; give whole numbers of at least 0")
+            whole("drift_steps", step, at_least=0)
         self._new_pool().check()
 
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Make the store and the first model."""
         self._pool = self._new_pool()
         self._pool.begin(n_features, sparse=sparse, n_classes=n_classes)
-        self._model = self._pool.make(step=0, first_row=0)
-        self._step = 0
+        self._publish(self._pool.make(step=0, first_row=0), 0)
 
     def _new_pool(self) -> Pool:
         return Pool(self.learner, seed=self.seed, max_rows=self.max_rows, dtype=self.dtype)
 
     def scores(self, X: Rows) -> FloatArray:
-        """The scores of the current model."""
-        return self._model.learner.scores(X)
+        """The scores of the current model, as the last whole step left it."""
+        return self._scorer(X)
+
+    def _publish(self, model: Member, step: int) -> None:
+        self._model, self._step, self._scorer = model, step, model.learner.scorer()
 
     def step(self, batch: Batch) -> Decision:
         """Learn one batch; make a fresh model if the next step is told to be a drift."""
         step, model = self._step, self._model
         transitions: tuple[Transition, ...] = ()
         with contextlib.ExitStack() as undo:
+            undo.callback(self._publish, model, step)
             segment = self._pool.admit(batch, undo)
             before = self._pool.risk(model, segment)
             met = model.met(before)
@@ -104,8 +105,8 @@ class Aware:
                 models=(record,),
                 transitions=transitions,
             )
+            self._publish(after, step + 1)
             undo.pop_all()
-        self._model, self._step = after, step + 1
         self._pool.release(after)
         return decision
 
@@ -116,17 +117,16 @@ class Aware:
 
     def state(self) -> State:
         """Everything that learning changes."""
-        steps = np.array(sorted(self.drift_steps), np.int64)
-        own: State = {"step": self._step, "drift_steps": steps}
+        own: State = {"step": self._step}
         return own | nest("pool", self._pool.state()) | nest("model", self._model.state())
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
         self._pool = self._new_pool()
         self._pool.restore(pick("pool", state))
-        self._model = self._pool.restore_member(pick("model", state))
-        self._step = int(state["step"])
+        self._publish(self._pool.restore_member(pick("model", state)), int(state["step"]))
 
     _pool: Pool
     _model: Member
     _step: int
+    _scorer: Callable[[Rows], FloatArray]

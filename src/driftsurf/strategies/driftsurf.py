@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from driftsurf._options import choice, number, truth, whole
 from driftsurf.base import (
     Batch,
     Decision,
@@ -22,7 +23,6 @@ from driftsurf.base import (
     Transition,
     TransitionKind,
 )
-from driftsurf.errors import OptionError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool
 
@@ -212,27 +212,20 @@ class DriftSurf:
 
     def check(self) -> None:
         """Raise OptionError if an option cannot be used."""
-        if self.variant not in ("algorithm-1", "authors"):
-            raise OptionError(f"variant is {self.variant!r}; choices: 'algorithm-1', 'authors'")
-        if self.budget not in ("each", "divided"):
-            raise OptionError(f"budget is {self.budget!r}; choices: 'each', 'divided'")
-        if isinstance(self.reactive_length, bool) or not (
-            isinstance(self.reactive_length, int) and self.reactive_length >= 1
-        ):
-            raise OptionError(f"reactive_length is {self.reactive_length!r}; give a whole number of at least 1")
-        for name in ("threshold", "stable_threshold"):
-            value = getattr(self, name)
-            if value is None and name == "stable_threshold":
-                continue
-            if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0.0:
-                raise OptionError(f"{name} is {value!r}; give a number of at least 0")
+        choice("variant", self.variant, ("algorithm-1", "authors"))
+        choice("budget", self.budget, ("each", "divided"))
+        truth("greedy", self.greedy)
+        whole("reactive_length", self.reactive_length, at_least=1)
+        number("threshold", self.threshold, at_least=0.0, infinite=True)
+        if self.stable_threshold is not None:
+            number("stable_threshold", self.stable_threshold, at_least=0.0, infinite=True, otherwise=", or None")
         self._new_pool().check()
 
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Make the store and the first predictive model."""
         self._pool = self._new_pool()
         self._pool.begin(n_features, sparse=sparse, n_classes=n_classes)
-        self._live = _Live(self._pool.make(step=0, first_row=0))
+        self._publish(_Live(self._pool.make(step=0, first_row=0)))
 
     def _new_pool(self) -> Pool:
         return Pool(self.learner, seed=self.seed, max_rows=self.max_rows, dtype=self.dtype)
@@ -242,20 +235,24 @@ class DriftSurf:
         return self.threshold / 2 if self.stable_threshold is None else self.stable_threshold
 
     def scores(self, X: Rows) -> FloatArray:
-        """The scores of the model that predicts now."""
-        return self._live.predictor.learner.scores(X)
+        """The scores of the model that predicts now, as the last whole step left it."""
+        return self._scorer(X)
+
+    def _publish(self, live: _Live) -> None:
+        self._live, self._scorer = live, live.predictor.learner.scorer()
 
     def step(self, batch: Batch) -> Decision:
         """Learn one batch: watch, train, judge. An error leaves everything as it was."""
         with contextlib.ExitStack() as undo:
+            undo.callback(self._publish, self._live)  # runs last, when the models are as they were
             now = _Step(self._pool.admit(batch, undo), self._live)
             self._watch(now)
             self._train(now, undo)
             after = self._bounded(self._judge(now), now.segment.hi)
             self._pool.cap(*after.members, undo=undo)
             decision = self._decision(now, after)
+            self._publish(after)
             undo.pop_all()
-        self._live = after
         self._pool.release(*after.members, keep=min((part.lo for part in after.trial), default=None))
         return decision
 
@@ -270,7 +267,7 @@ class DriftSurf:
             now.live = replace(live, predictive=predictive, reactive=reactive)
             return
         if live.stable is not None:
-            now.measure(self._pool, "before", "stable", live.stable)
+            live = replace(live, stable=now.measure(self._pool, "before", "stable", live.stable))
         risk, stable_risk = now.before["predictive"], now.before.get("stable", math.nan)
         best = predictive.best_risk
         now.live = replace(live, predictive=predictive)
@@ -303,8 +300,11 @@ class DriftSurf:
         rival: Role = "stable" if live.reactive is None else "reactive"
         trainees: list[Role] = ["predictive", rival] if getattr(live, rival) is not None else ["predictive"]
         rho = self.learner.budget(now.segment)
-        halved = len(trainees) == 2 or (self.variant == "authors" and live.reacted)
-        shares = [rho - rho // 2, rho // 2] if self.budget == "divided" and halved else [rho, rho]
+        shares = [rho, rho]
+        if self.budget == "divided" and self.variant == "authors" and live.reacted:
+            shares = [rho // 2, rho // 2]
+        elif self.budget == "divided" and len(trainees) == 2:
+            shares = [rho - rho // 2, rho // 2]
         for role, share in zip(trainees, shares, strict=False):
             now.spent[role] = self._pool.train(getattr(live, role), now.segment, share, undo)
 
@@ -321,7 +321,7 @@ class DriftSurf:
         if live.reactive_step == self.reactive_length:
             return self._leave(now, live)
         judged = now.before if self.variant == "authors" else now.after
-        challenged = challenger_predicts(judged["predictive"], judged["reactive"], self.greedy)
+        challenged = challenger_predicts(judged["predictive"], judged["reactive"], bool(self.greedy))
         if challenged != live.challenged:
             ids = {"old": old.id, "new": new.id} if challenged else {"old": new.id, "new": old.id}
             now.say("greedy", judged["reactive"], judged["predictive"], **ids)
@@ -373,10 +373,11 @@ class DriftSurf:
             models=records,
             reactive_step=now.reactive_step,
             condition=now.condition,
-            threshold=self.threshold,
-            stable_threshold=self._stable_threshold,
-            reactive_length=self.reactive_length,
-            greedy=self.greedy,
+            threshold=float(self.threshold),
+            stable_threshold=float(self._stable_threshold),
+            reactive_length=int(self.reactive_length),
+            greedy=bool(self.greedy),
+            variant=self.variant,
             transitions=tuple(now.transitions),
         )
 
@@ -410,7 +411,7 @@ class DriftSurf:
         self._pool.restore(pick("pool", state))
         members = {role: pick(role, state) for role in ("predictive", "reactive", "stable")}
         restored = {role: self._pool.restore_member(entry) for role, entry in members.items() if entry}
-        self._live = _Live(
+        live = _Live(
             **restored,
             step=int(state["step"]),
             reactive_step=int(state["reactive_step"]),
@@ -418,6 +419,8 @@ class DriftSurf:
             challenged=bool(state["challenged"]),
             reacted=bool(state["reacted"]),
         )
+        self._publish(live)
 
     _pool: Pool
     _live: _Live
+    _scorer: Callable[[Rows], FloatArray]

@@ -8,8 +8,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from driftsurf._options import whole
 from driftsurf.base import FloatArray, IntArray
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction, whole
+from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction
 
 WORDS = 2**18
 """Random words drawn at a time."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from driftsurf._options import is_number, whole
 from driftsurf.base import FloatArray, IntArray
 from driftsurf.errors import OptionError
 
@@ -187,13 +187,6 @@ def block_sizes(n_rows: int) -> Iterator[int]:
         yield min(BLOCK_ROWS, n_rows - first)
 
 
-def whole(name: str, value: Any, *, at_least: int) -> int:
-    """``value`` as an int, or OptionError."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < at_least:
-        raise OptionError(f"{name} is {value!r}; give a whole number of at least {at_least}")
-    return int(value)
-
-
 def fraction(name: str, value: Any) -> float:
     """``value`` as a float between 0 and 1, or OptionError."""
     if not (is_number(value) and 0 <= value <= 1):
@@ -211,11 +204,6 @@ def percent(name: str, value: Any) -> int:
     if abs(exact - round(exact)) > 1e-9:
         raise OptionError(f"{name} is {value!r}; MOA draws whole per cents: give a multiple of 0.01 from 0 to 1")
     return round(exact)
-
-
-def is_number(value: Any) -> bool:
-    """Whether ``value`` is a real number; True and False are not."""
-    return not isinstance(value, bool) and isinstance(value, numbers.Real)
 
 
 def _poisson_sizes(rate: float, seed: int) -> Iterator[int]:

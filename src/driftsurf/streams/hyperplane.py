@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from driftsurf._options import is_number, whole
 from driftsurf.errors import OptionError
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, is_number, percent, whole
+from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent
 
 
 class Hyperplane(Stream):

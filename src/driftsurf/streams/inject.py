@@ -15,10 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf._options import whole
 from driftsurf.base import FloatArray, IntArray
 from driftsurf.errors import OptionError
 from driftsurf.streams.arrays import ArrayStream
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction, whole
+from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction
 
 Source: TypeAlias = Stream | tuple[npt.ArrayLike, npt.ArrayLike]
 Change: TypeAlias = Callable[[FloatArray, IntArray], None]

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent, whole
+from driftsurf._options import whole
+from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent
 
 
 class SEA(Stream):
