@@ -134,7 +134,7 @@ class PlainDriftSurf:
                     self.T = []
             else:
                 both = self.stable is not None
-                self.predictive.update(X_t, self.share(both))
+                self.predictive.update(X_t, self.share(both, first=True))
                 if self.stable is not None:
                     self.stable.update(self.stable_missed + X_t, self.share(both))
                     self.stable_missed = []
@@ -142,7 +142,7 @@ class PlainDriftSurf:
             assert self.reactive is not None
             self.stable_missed += X_t if self.stable is not None else []
             self.T.append(X_t)
-            self.predictive.update(X_t, self.share(True))
+            self.predictive.update(X_t, self.share(True, first=True))
             self.reactive.update(X_t, self.share(True))
             self.i += 1
             before = self.reactive_predicts
@@ -165,9 +165,11 @@ class PlainDriftSurf:
                     note["events"].append("greedy")
         self.log.append(note)
 
-    def share(self, two_models: bool) -> int:
-        if self.divided and (two_models or (self.authors and self.ever_reacted)):
+    def share(self, two_models: bool, first: bool = False) -> int:
+        if self.divided and self.authors and self.ever_reacted:
             return self.rho // 2
+        if self.divided and two_models:
+            return self.rho - self.rho // 2 if first else self.rho // 2
         return self.rho
 
 

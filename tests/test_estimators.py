@@ -116,6 +116,18 @@ def test_flush_before_anything_and_names_after_a_refit() -> None:
     assert not hasattr(model.fit(X, y), "feature_names_in_")
 
 
+@pytest.mark.parametrize("n", [10_001, 10_003, 10_999])
+def test_fit_leaves_no_small_remainder(n: int) -> None:
+    """A last step of a few rows would be all noise, and could hand the predictions to an untrained model."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = X[:, 0] > 0
+    for seed in range(5):
+        model = DriftSurfClassifier(random_state=seed).fit(X, y)
+        assert min(step.rows for step in model.journal_) >= 1000
+        assert model.score(X, y) > 0.97
+
+
 def test_fit_forgets_and_takes_batches() -> None:
     batches = stream(5, m=500)
     X, y = (np.concatenate(part) for part in zip(*batches, strict=True))
@@ -249,6 +261,12 @@ def csr_with_bad_pointer() -> Any:
     return matrix
 
 
+def coo_out_of_range() -> Any:
+    matrix = sparse.coo_array((np.ones(1), (np.array([0]), np.array([1]))), shape=(1, 3))
+    matrix.coords[1][0] = 9
+    return matrix
+
+
 GOOD = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
 
 
@@ -303,6 +321,32 @@ BAD_INPUT: dict[str, tuple[Any, Any, type[InputError], str]] = {
     "sparse column out of range": (csr_with_bad_column(), [1, 1, 1], ShapeError, "index 7 is outside 0 to 2"),
     "sparse pointer out of range": (csr_with_bad_pointer(), [1, 1, 1], ShapeError, "malformed"),
     "sparse NaN": (sparse.csr_array([[0.0, np.nan, 1.0]]), [1], NonFiniteError, "row 0, column 1"),
+    "sparse triplets out of range": (coo_out_of_range(), [1], ShapeError, "axis 1 is outside 0 to 2"),
+    "sparse blocks": (sparse.bsr_array(np.eye(3)), [1, 1, 1], ValueTypeError, "'bsr'; give X.tocsr"),
+    "date column": (
+        as_frame(GOOD).assign(b=pd.to_datetime(["2020-01-01", "2020-01-02"])),
+        [-1, 1],
+        ValueTypeError,
+        "column 'b' is not a number",
+    ),
+    "duration column": (
+        as_frame(GOOD).assign(b=pd.to_timedelta([1, 2], unit="s")),
+        [-1, 1],
+        ValueTypeError,
+        "column 'b'",
+    ),
+    "polars dates": (
+        pl.DataFrame(GOOD, schema=NAMES).with_columns(b=pl.date_range(pl.date(2020, 1, 1), pl.date(2020, 1, 2))),
+        [-1, 1],
+        ValueTypeError,
+        "column 'b'",
+    ),
+    "complex column": (as_frame(GOOD).assign(b=[1j, 2j]), [-1, 1], ValueTypeError, "column 'b'"),
+    "numbers as text": (as_frame(GOOD).assign(b=["1.5", "2.5"]), [-1, 1], ValueTypeError, "'1.5' in row 0"),
+    "numbers as text in an array": (spoilt("2.5"), [-1, 1], ValueTypeError, "'2.5' in row 1"),
+    "a number beyond floats": (spoilt(10**400), [-1, 1], ValueTypeError, "row 1, column 'c'"),
+    "masked": (np.ma.masked_array(GOOD, GOOD == 0.6), [-1, 1], NonFiniteError, "NaN in row 1"),
+    "ragged": ([[1.0, 2.0, 3.0], [1.0]], [-1, 1], ShapeError, "rows of one length"),
     "sparse too wide": (sparse.csr_array(np.eye(4)), [1, 1, 1, 1], ShapeError, "X has 4 features"),
 }
 
@@ -574,6 +618,42 @@ def test_parameters_of_numpy_types_are_saved() -> None:
     assert (again.threshold, again.classes, again.random_state) == (0.2, [-1, 1], 3)
     told = AwareClassifier(drift_steps=range(3), random_state=0).partial_fit(X, y)
     assert AwareClassifier.from_bytes(told.to_bytes()).drift_steps == [0, 1, 2]
+
+
+def test_parameters_changed_on_a_live_model_wait_for_the_next_fit() -> None:
+    """What runs keeps what it was made with, in memory and in bytes; the user's learner is not shared."""
+    batches = stream()
+    learner = LogisticRegression()
+    model, untouched = fed(batches[:10], learner=learner), fed(batches[:10], learner=LogisticRegression())
+    learner.set_params(steps_per_row=10.0)
+    model.set_params(threshold=9.0)
+    again = DriftSurfClassifier.from_bytes(model.to_bytes())
+    assert again.threshold == 0.1
+    for X, y in batches[10:]:
+        for one in (model, untouched, again):
+            one.partial_fit(X, y)
+    assert model.to_bytes() == untouched.to_bytes() == again.to_bytes()
+
+
+def test_another_learner_than_the_saved_one_is_refused() -> None:
+    data = fed(stream(2)).to_bytes()
+    with pytest.raises(StateError, match="not LogisticRegression"):
+        DriftSurfClassifier.from_bytes(data, learner=LogisticRegression(l2=7.0))
+
+
+def test_numbers_of_numpy_are_options_and_truth_values_are_no_numbers() -> None:
+    X, y = stream(1)[0]
+    options: dict[str, Any] = {"reactive_length": np.int64(3), "max_rows": np.int32(500), "batch_size": np.int64(50)}
+    options |= {"threshold": np.float32(0.25), "guard": np.int64(3), "greedy": np.False_}
+    model = DriftSurfClassifier(**options)
+    again = DriftSurfClassifier.from_bytes(model.partial_fit(X, y).to_bytes())
+    assert again.to_bytes() == model.to_bytes()
+    assert model.journal_.to_jsonl()
+    for name in ("reactive_length", "max_rows", "batch_size", "threshold", "guard"):
+        with pytest.raises(OptionError, match=f"{name} is True"):
+            DriftSurfClassifier().set_params(**{name: True}).partial_fit(X, y)
+    with pytest.raises(OptionError, match="greedy is 'no'"):
+        DriftSurfClassifier(greedy="no").partial_fit(X, y)  # type: ignore[arg-type]
 
 
 def test_pickle_and_deepcopy_continue_alike() -> None:

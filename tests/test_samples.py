@@ -371,3 +371,39 @@ def test_a_made_up_state_is_refused_before_a_kernel_can_read_beyond_its_arrays(
     assert len(Samples.from_state(state)) == 5
     with pytest.raises(StateError, match="do not fit together"):
         Samples.from_state(state | {name: value})
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_running_out_of_memory_while_growing_changes_nothing(sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At whichever allocation it happens, rows, labels and pointers still belong together."""
+    X = np.arange(400.0).reshape(100, 4) * (np.arange(400).reshape(100, 4) % 3 > 0)
+
+    def rows(a: int, b: int) -> Any:
+        return as_rows(X[a:b], sparse)
+
+    plan = Buffer.plan
+    for failing in range(1, 7):
+        samples = Samples(4, sparse=sparse)
+        samples.append(rows(0, 30), np.arange(30.0))
+        samples.release(20)
+        before = to_bytes(samples.state())
+        calls = 0
+
+        def out_of_memory(self: Buffer, count: int, failing: int = failing) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == failing:
+                raise MemoryError
+            return plan(self, count)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Buffer, "plan", out_of_memory)
+            if failing > (5 if sparse else 3):
+                break
+            with pytest.raises(MemoryError):
+                samples.append(rows(30, 100), np.arange(30.0, 100.0))
+        assert to_bytes(samples.state()) == before
+        samples.append(rows(30, 100), np.arange(30.0, 100.0))
+        view = samples.view(Segment(20, 100))
+        assert np.array_equal(as_dense(view.X), X[20:])
+        assert view.y.tolist() == list(range(20, 100))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import signal
+import sys
 import threading
 from typing import Any
 
@@ -118,26 +120,131 @@ def test_a_sink_gets_every_decision() -> None:
 
 
 def test_predicting_in_one_thread_while_another_learns() -> None:
-    """Each prediction comes from one published model: probabilities are finite and labels known."""
-    one = session()
-    one.learn(X[:100], Y[:100])
-    bad: list[Any] = []
+    """Each prediction is exactly that of the model after some whole step, never of one under way."""
+    one, twin = session(), session()
+    parts = [(X[:100], Y[:100] ^ (k // 20 % 2)) for k in range(100)]
+    snapshots = set()
+    for rows, labels in parts:
+        twin.learn(rows, labels)
+        snapshots.add(twin.scores(X[:50]).tobytes())
+    one.learn(*parts[0])
+    seen = set()
     done = threading.Event()
 
     def predict() -> None:
         while not done.is_set():
-            labels = one.predict(X[:50])
-            if not set(labels) <= {0, 1}:
-                bad.append(labels)
+            seen.add(one.scores(X[:50]).tobytes())
 
     reader = threading.Thread(target=predict)
     reader.start()
-    for k in range(200):
-        flip = k // 40 % 2
-        one.learn(X[:100], Y[:100] ^ flip)
+    for rows, labels in parts[1:]:
+        one.learn(rows, labels)
     done.set()
     reader.join()
-    assert not bad
+    assert seen <= snapshots
+    assert len(seen) > 1
+
+
+def test_a_sink_that_fails_leaves_a_whole_step_behind() -> None:
+    def full_disk(decision: Decision) -> None:
+        raise OSError("no space left")
+
+    one, other = session(batch_size=100), session(batch_size=100)
+    one.learn(X[:50], Y[:50])
+    one.journal.sink = full_disk
+    with pytest.raises(OSError, match="no space left") as error:
+        one.learn(X[50:350], Y[50:350])
+    assert "50 of the 300 rows" in error.value.__notes__[0]
+    other.learn(X[:100], Y[:100])
+    assert to_bytes(one.state()) == to_bytes(other.state())
+
+
+def test_labels_of_a_batch_do_not_show_in_its_predictions() -> None:
+    one = session()
+    for _ in range(5):
+        one.learn(X[:50], ["a"] * 50)
+    assert set(one.observe(X[:50], ["b"] * 50).labels) == {"a"}
+    first = session().observe(X, np.where(Y == 1, "no", "yes"))
+    swapped = session().observe(X[::-1], np.where(Y == 1, "no", "yes")[::-1])
+    assert set(first.labels) == set(swapped.labels) == {"no"}, "before the first step only the names are known"
+
+
+def test_an_absurd_row_alone_in_its_batch_is_no_evidence() -> None:
+    one = session()
+    for k in range(20):
+        one.learn(X[k * 50 : k * 50 + 50], Y[k * 50 : k * 50 + 50])
+    right = np.mean(one.predict(X) == Y)
+    one.learn([[1e6, 1e6]], [0])
+    assert np.mean(one.predict(X) == Y) == pytest.approx(right, abs=0.02)
+    assert math.isnan(one.journal[-1].models[0].risk_before or 0.0)
+
+
+@pytest.mark.parametrize("where", ["guard.total", "guard.recent", "pending.n_features", "schema.n_features"])
+def test_made_up_states_are_refused(where: str) -> None:
+    one = session(batch_size=100)
+    one.learn(X[:250], Y[:250])
+    state = one.state()
+    state[where] = np.zeros(1, np.float32) if where.startswith("guard") else 3
+    with pytest.raises(StateError):
+        session(batch_size=100).restore(state)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"), [("classes.labels", "["), ("begun", "maybe"), ("steps", "many"), ("schema.names", "{")]
+)
+def test_odd_entries_are_state_errors(entry: str, value: Any) -> None:
+    one = session()
+    one.learn(X, Y)
+    with pytest.raises(StateError):
+        session().restore(one.state() | {entry: value})
+
+
+def interrupt_at(moment: int, call: Any) -> bool:
+    """Make the call, with SIGINT raised for real before its ``moment``-th line; False if it has fewer lines."""
+    lines = 0
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal lines
+        if event == "line" and "driftsurf" in frame.f_code.co_filename:
+            lines += 1
+            if lines == moment:
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return lines >= moment
+
+
+def test_an_interrupt_at_any_line_leaves_a_whole_number_of_steps() -> None:
+    """The state is that of before or of after, whatever line the interrupt comes at."""
+    begun = session(batch_size=60)
+    begun.learn(X[:90], Y[:90])
+    saved = begun.state()
+
+    def fresh() -> Session:
+        one = session(batch_size=60)
+        one.restore(saved)
+        return one
+
+    half, done = fresh(), fresh()
+    half.learn(X[90:120], 1 - Y[90:120])  # completes a time step
+    done.learn(X[90:130], 1 - Y[90:130])
+    allowed = {to_bytes(saved), to_bytes(half.state()), to_bytes(done.state())}
+    moment, interrupted = 1, 0
+    while True:
+        one = fresh()
+        try:
+            if not interrupt_at(moment, lambda one=one: one.learn(X[90:130], 1 - Y[90:130])):
+                break
+        except KeyboardInterrupt:
+            interrupted += 1
+        assert to_bytes(one.state()) in allowed, f"at line {moment}"
+        moment += 7
+    assert interrupted > 20
 
 
 # ---------------------------------------------------------------------------- guard

@@ -39,11 +39,12 @@ def inline(function: Function) -> Function:
     return cast("Function", register_jitable(function))
 
 
-def kernel(signature: Callable[[Any], tuple[Any, ...]]) -> Callable[[Function], Function]:
+def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) -> Callable[[Function], Function]:
     """Compile for exactly one signature per type of row, on first use, cached on disk.
 
     Input arrays are declared read-only, which accepts writable ones too; left to itself numba would
-    compile each kernel again for every mixture of the two.
+    compile each kernel again for every mixture of the two. ``exact`` keeps the order of arithmetic, for
+    what has to agree with others to the bit.
     """
 
     def decorate(function: Function) -> Function:
@@ -58,7 +59,7 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]]) -> Callable[[Function], 
             if run is None:
                 float_type = types.float32 if row_type == np.float32 else types.float64
                 run = compile_cached(
-                    function, signature(float_type), nogil=True, fastmath=FASTMATH, error_model="numpy"
+                    function, signature(float_type), nogil=True, fastmath=not exact and FASTMATH, error_model="numpy"
                 )
                 compiled[row_type] = run
             return run(*arguments)
@@ -465,14 +466,14 @@ def _java_percent(states: Any, k: Any) -> Any:
             return 1 + value
 
 
-@kernel(lambda f: (_out(f), _out(I8)))
+@kernel(lambda f: (_out(f), _out(I8)), exact=True)
 def java_doubles(out: Any, state: Any) -> None:
     """Fill ``out`` with nextDouble(); ``state`` holds one generator."""
     for i in range(out.shape[0]):
         out[i] = _java_double(state, 0)
 
 
-@kernel(lambda f: (_out(f, 2), _out(I8), types.UniTuple(_out(I8), 4), _in(F8), F8, F8, I8))
+@kernel(lambda f: (_out(f, 2), _out(I8), types.UniTuple(_out(I8), 4), _in(F8), F8, F8, I8), exact=True)
 def sea(X: Any, y: Any, state: Any, theta: Any, p: Any, w: Any, noise: Any) -> None:
     """Fill X and y with the next rows of SEA concepts joined in a chain, as MOA does.
 
@@ -507,7 +508,7 @@ def sea(X: Any, y: Any, state: Any, theta: Any, p: Any, w: Any, noise: Any) -> N
         y[i] = 1 - 2 * group
 
 
-@kernel(lambda f: (_out(f, 2), _out(I8), _out(I8), _out(F8), _out(F8), F8, I8, I8))
+@kernel(lambda f: (_out(f, 2), _out(I8), _out(I8), _out(F8), _out(F8), F8, I8, I8), exact=True)
 def hyperplane(X: Any, y: Any, state: Any, w: Any, signs: Any, magnitude: Any, noise: Any, reversal: Any) -> None:
     """Fill X and y with the next rows of MOA's rotating hyperplane.
 
@@ -551,7 +552,9 @@ def _coin(words: Any, p: Any) -> Any:
     return words[p] >> 30, p + 1
 
 
-@kernel(lambda f: (_out(F8, 2), _out(types.boolean), types.Tuple((_in(I8), _in(I8), _in(F8))), _in(I8), I8, I8))
+@kernel(
+    lambda f: (_out(F8, 2), _out(types.boolean), types.Tuple((_in(I8), _in(I8), _in(F8))), _in(I8), I8, I8), exact=True
+)
 def balanced(X: Any, positive: Any, plan: Any, words: Any, start: Any, kind: Any) -> Any:
     """Rows of SINE1, Mixed or Circles from ``start`` on, as far as the random words reach.
 

@@ -18,20 +18,21 @@ class _Group(click.Group):
     """Shows our own errors as one line, not as a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except DriftsurfError as error:
-            raise click.ClickException(str(error)) from error
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            ctx.exit(130)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {message}", err=True)
+            try:
+                return super().invoke(ctx)
+            except (DriftsurfError, OSError) as error:
+                raise click.ClickException(str(error)) from error
+            except KeyboardInterrupt:
+                click.echo("interrupted", err=True)
+                ctx.exit(130)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="driftsurf")
 def main() -> None:
     """Learning that stays right while the world changes."""
-    warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {message}", err=True)
 
 
 @main.command()
@@ -116,12 +117,13 @@ def run(
 ) -> None:
     """Run DriftSurf over a STREAM, beside an oracle that is told of the drifts.
 
-    Shows each transition as it happens, ends with a table, and writes a run folder with trace.csv,
-    journal.jsonl, timings.json and report.html.
+    Shows each transition as it happens, ends with a table, and writes a run folder: run.json (what was
+    run), trace.csv, journal.jsonl, timings.json and report.html. Until it is whole the folder is called
+    NAME.partial.
     """
     from driftsurf.evaluation import prequential
     from driftsurf.experiments import paper
-    from driftsurf.learners import LogisticRegression
+    from driftsurf.learners import paper_learner
     from driftsurf.report import page, terminal
     from driftsurf.runtime import files
     from driftsurf.streams import catalogue
@@ -131,28 +133,32 @@ def run(
     source = entry.make(**{name: value for name, value in asked.items() if value is not None})
     size = max(1, source.n_rows // paper.BATCHES) if batch_size is None else batch_size
     setting = paper.SETTINGS[stream]
-    learner = LogisticRegression(
-        step_size=setting.step_size if step_size is None else step_size,
-        l2=setting.l2 if l2 is None else l2,
+    learner = paper_learner(
+        setting.step_size if step_size is None else step_size,
+        setting.l2 if l2 is None else l2,
+        scale="auto",
         steps_per_row=steps_per_row,
-        start="uniform",
     )
     models = {
         terminal.MODEL: paper.driftsurf_session(learner, seed=seed, **options),
         terminal.ORACLE: paper.aware_session(learner, source.drift_steps(size), seed=seed),
     }
     paper.warm_up(learner, source.n_features)
-    folder = files.make_run_folder(
-        files.next_run_folder(Path("runs"), stream) if out is None else out, overwrite=overwrite
-    )
-    with (
-        files.JournalWriter(folder / "journal.jsonl") as sink,
-        terminal.Progress(source, size, quiet=quiet) as progress,
-    ):
-        models[terminal.MODEL].journal.sink = sink
-        trace = prequential(source, models, batch_size=size, on_step=progress)
+    folder = files.RunFolder(files.next_run_folder(Path("runs"), stream) if out is None else out, overwrite=overwrite)
+    files.write_text(folder / "run.json", paper.record(source, size, learner, seed, options))
+    try:
+        with (
+            files.JournalWriter(folder / "journal.jsonl") as sink,
+            terminal.Progress(source, size, quiet=quiet) as progress,
+        ):
+            models[terminal.MODEL].journal.sink = sink
+            trace = prequential(source, models, batch_size=size, on_step=progress)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted at step {len(progress.decisions)}; its journal is in {folder.partial}", err=True)
+        raise SystemExit(130) from None
     trace.save(folder / "trace.csv")
     files.write_text(folder / "timings.json", terminal.timings(trace))
     report = page.render(trace, progress.decisions, model=terminal.MODEL, oracle=terminal.ORACLE)
     files.write_text(folder / "report.html", report)
-    terminal.print_result(trace, folder)
+    folder.finish()
+    terminal.print_result(trace, folder.path)

@@ -16,7 +16,7 @@ from driftsurf import learners
 from driftsurf.base import FloatArray, Learner, Strategy
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
 from driftsurf.journal import Journal
-from driftsurf.learners import LogisticRegression
+from driftsurf.learners import LogisticRegression, paper_learner
 from driftsurf.runtime.session import Observation, Session
 from driftsurf.state import from_bytes, nest, pick, to_bytes
 from driftsurf.strategies import DEFAULT_MAX_ROWS, Aware, BudgetRule, DriftSurf, Variant
@@ -385,22 +385,15 @@ def paper(
     >>> model.max_rows, model.guard, model.learner.start
     (None, None, 'uniform')
     """
-    learner = LogisticRegression(
-        optimizer=optimizer,
-        step_size=step_size,
-        scale=False,
-        l2=l2,
-        steps_per_row=steps_per_row,
-        steps_per_batch=steps_per_batch,
-        start="uniform",
-    )
+    budget = {"steps_per_row": steps_per_row, "steps_per_batch": steps_per_batch}
+    learner = paper_learner(step_size, l2, optimizer=optimizer, **budget)
     return DriftSurfClassifier(learner, **({"max_rows": None, "guard": None, "classes": (-1, 1)} | options))
 
 
 def _same_learner(given: Learner | None, name: str, params: dict[str, Any]) -> Learner:
     """The learner of saved bytes: one of ours by name, or the user's own if it is the same."""
     if given is None:
-        if name not in learners.__all__:
+        if not isinstance(getattr(learners, name, None), type):
             raise StateError(f"the learner of these bytes is a {name}: give one as from_bytes(data, learner=...)")
         made: Learner = getattr(learners, name)(**params)
         return made

@@ -84,27 +84,31 @@ def recovery_by_error(
 ) -> list[int | None]:
     """For each drift: steps from its start until the error is within ``tolerance`` (10 %) of the oracle's.
 
-    The first such step counts; None if there is none before the next drift begins.
+    The oracle's error is taken as its median until the next drift: at the drift itself its model is
+    untrained, and to be no worse than that would be no recovery. None if it does not happen in time.
 
-    >>> steps = np.arange(4)
-    >>> recovery_by_error(10 * steps, np.array([0.1, 0.5, 0.3, 0.2]), np.full(4, 0.2), [Drift(10, 10)])
+    >>> steps = np.arange(5)
+    >>> error, oracle = np.array([0.1, 0.5, 0.3, 0.2, 0.2]), np.array([0.1, 0.5, 0.2, 0.2, 0.2])
+    >>> recovery_by_error(10 * steps, error, oracle, [Drift(10, 10)])
     [2]
     """
     times: list[int | None] = []
     for drift, until in _spans(drifts):
         within = np.flatnonzero((first_row >= drift.start) & (first_row < until))
-        good = within[error[within] <= (1.0 + tolerance) * oracle_error[within] + 1e-12]
+        level = np.median(oracle_error[within]) if len(within) else np.nan
+        good = within[error[within] <= (1.0 + tolerance) * level + 1e-12]
         times.append(int(good[0] - within[0]) if len(good) else None)
     return times
 
 
 def reactions(transition: Numbers) -> npt.NDArray[np.int64]:
-    """The steps at which a reactive state was entered.
+    """The steps at which a reactive state was entered; a step stands once for each time.
 
     >>> reactions(np.array(["", "entered+greedy", "switched"])).tolist()
     [1]
     """
-    return np.array([i for i, kinds in enumerate(transition) if "entered" in kinds.split("+")], np.int64)
+    entered = [kinds.split("+").count("entered") for kinds in transition]
+    return np.repeat(np.arange(len(transition)), entered).astype(np.int64)
 
 
 def false_reactions(

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf._options import whole
 from driftsurf.base import Decision
 from driftsurf.errors import OptionError
 from driftsurf.evaluation.trace import Trace, TraceBuilder
@@ -50,8 +51,8 @@ def prequential(
         Where the batches come from.
     models
         One model, or a dictionary of names to models. A model has ``observe`` (all of this package
-        do), or ``predict`` and ``partial_fit`` as in scikit-learn; such a one is not asked for
-        predictions before its first batch, where all of its predictions count as wrong.
+        do), or ``predict`` and ``partial_fit`` as in scikit-learn. Such a one cannot predict before its
+        first batch; there it is given the first class for every row, a guess like that of a fresh model.
     batch_size
         Rows in a time step; by default a hundredth of the stream, and at least one.
     on_step
@@ -70,10 +71,13 @@ def prequential(
     named: Mapping[str, Any] = models if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise OptionError("models is empty: give at least one model to evaluate")
-    size = max(1, stream.n_rows // 100) if batch_size is None else batch_size
+    if len({id(model) for model in named.values()}) < len(named):
+        raise OptionError("the same model stands under two names: it would learn every batch twice. Give copies.")
+    size = max(1, stream.n_rows // 100) if batch_size is None else whole("batch_size", batch_size, at_least=1)
     labels = tuple(stream.classes)
     builder = TraceBuilder(labels)
     seconds = dict.fromkeys(named, 0.0)
+    latest: dict[str, Decision | None] = dict.fromkeys(named)
     first_row, previous = 0, None
     for step, (X, y) in enumerate(stream.batches(size)):
         persistence = np.empty(len(y), bool)
@@ -85,7 +89,7 @@ def prequential(
             predicted, losses, decisions = _test_then_train(model, X, y, labels)
             seconds[name] += clock() - begin
             wrong = int(np.count_nonzero(predicted != y))
-            decision = decisions[-1] if decisions else None
+            decision = latest[name] = decisions[-1] if decisions else latest[name]
             row = {
                 "step": step,
                 "model": name,
@@ -120,7 +124,7 @@ def _test_then_train(
         raise OptionError(f"{model!r} has neither observe nor partial_fit: it cannot learn from a stream")
     begun = hasattr(model, "classes_")
     losses = None
-    predicted: npt.NDArray[Any] = np.full(len(y), np.nan)
+    predicted: npt.NDArray[Any] = np.full(len(y), labels[0])
     if begun:
         predicted = model.predict(X)
         if hasattr(model, "predict_proba"):

@@ -22,7 +22,8 @@ class Summary:
     log_loss: float
     kappa: float
     kappa_temporal: float
-    drift_steps: tuple[int, ...]
+    drift_steps: tuple[tuple[int, int], ...]
+    """The first step of each drift and, if it is gradual, the last one; else the same twice."""
     recovery_by_training: tuple[int | None, ...]
     recovery_by_error: tuple[int | None, ...] | None
     """Against the oracle of the trace, if it has one."""
@@ -59,7 +60,7 @@ def summarise(trace: Trace, model: str, oracle: str | None = None) -> Summary:
         log_loss=float(np.nanmean(run["log_loss"])) if not np.isnan(run["log_loss"]).all() else float("nan"),
         kappa=metrics.kappa(int(true.sum()) - errors, true, predicted),
         kappa_temporal=metrics.kappa_temporal(errors, int(run["persistence_errors"].sum())),
-        drift_steps=tuple(drift.start // trace.batch_size for drift in bounded),
+        drift_steps=tuple((drift.start // trace.batch_size, drift.end // trace.batch_size) for drift in bounded),
         recovery_by_training=tuple(metrics.recovery_by_training(first_row, run["trained_from"], bounded)),
         recovery_by_error=by_error,
         reactions=len(metrics.reactions(run["transition"])),

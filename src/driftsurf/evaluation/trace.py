@@ -40,7 +40,7 @@ COLUMNS: dict[str, type] = {
 """Then ``true:LABEL`` and ``predicted:LABEL``, the counts of each class."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """What each model did at each step. Measured times are kept apart, in ``seconds``.
 
@@ -65,7 +65,11 @@ class Trace:
     drifts: tuple[Drift, ...]
     labels: tuple[Any, ...]
     columns: dict[str, npt.NDArray[Any]]
-    seconds: dict[str, float] = field(default_factory=dict, compare=False)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        steps = len(np.unique(self.columns["step"]))
+        return f"<Trace of {', '.join(self.models)} on {self.stream}: {steps} steps of {self.batch_size} rows>"
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from driftsurf import __version__
 from driftsurf.learners import LogisticRegression
 from driftsurf.runtime.session import Session
 from driftsurf.strategies import Aware, DriftSurf
+from driftsurf.streams.base import Stream
 
-__all__ = ["BATCHES", "SETTINGS", "Setting", "aware_session", "driftsurf_session", "warm_up"]
+__all__ = ["BATCHES", "SETTINGS", "Setting", "aware_session", "driftsurf_session", "record", "warm_up"]
 
 BATCHES = 100
 """b: the number of time steps that a stream is divided into."""
@@ -52,6 +56,19 @@ def driftsurf_session(learner: LogisticRegression, *, seed: int = 0, **options: 
 def aware_session(learner: LogisticRegression, drift_steps: tuple[int, ...], *, seed: int = 0) -> Session:
     """The oracle, likewise."""
     return Session(Aware(learner, drift_steps, max_rows=None, seed=seed), **_AS_IN_THE_PAPER)
+
+
+def record(stream: Stream, batch_size: int, learner: LogisticRegression, seed: int, options: Mapping[str, Any]) -> str:
+    """What a run needs to be done again, as JSON."""
+    what = {
+        "driftsurf": __version__,
+        "stream": repr(stream),
+        "batch_size": batch_size,
+        "seed": seed,
+        "learner": learner.get_params(),
+        "strategy": dict(options),
+    }
+    return json.dumps(what, indent=2, default=str) + "\n"
 
 
 def warm_up(learner: LogisticRegression, n_features: int) -> None:

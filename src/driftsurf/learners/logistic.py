@@ -28,7 +28,7 @@ from driftsurf.base import (
 from driftsurf.errors import CapabilityError, DivergenceError, OptionError, ShapeError, StateError
 from driftsurf.sizes import squared_norms, usual_sizes
 
-__all__ = ["LogisticRegression"]
+__all__ = ["LogisticRegression", "paper_learner"]
 
 PARAMETERS = "optimizer", "step_size", "scale", "l2", "steps_per_row", "steps_per_batch", "fit_intercept", "start"
 STEP_QUANTILE = 0.9
@@ -415,6 +415,15 @@ class LogisticRegression:
 
     _fitted: _Fitted
     _table: Buffer
+
+
+def paper_learner(step_size: float | Literal["auto"], l2: float, **options: Any) -> LogisticRegression:
+    """The paper's base learner: columns as they are, weights that start uniform in (0, 1).
+
+    >>> paper_learner(1e-3, 1e-2).start
+    'uniform'
+    """
+    return LogisticRegression(**({"step_size": step_size, "l2": l2, "scale": False, "start": "uniform"} | options))
 
 
 def _margins(weights: FloatArray, X: Rows) -> FloatArray:

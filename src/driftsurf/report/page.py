@@ -14,6 +14,10 @@ from driftsurf.report.svg import Chart
 
 __all__ = ["render"]
 
+MOST_MARKED_STEPS = 2_000
+"""In longer runs marks would hide the curve."""
+MOST_LISTED = 400
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --paper: #ffffff;
   --model: #0072b2; --oracle: #6b6b6b; --drift: #d55e00; --band: #e69f0033; --switch: #009e73; --keep: #cc79a7; }
@@ -27,8 +31,8 @@ p { margin: 6px 0; } .soft { color: var(--soft); }
 .lead { font-size: 18px; margin: 12px 0 20px; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
-.card b { display: block; font-size: 24px; font-variant-numeric: tabular-nums; }
-svg { width: 100%; height: auto; display: block; }
+.card b { display: block; font-size: 22px; font-variant-numeric: tabular-nums; }
+.chart { overflow-x: auto; } .chart > svg { width: 100%; min-width: 640px; height: auto; display: block; }
 .grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
 .tick, .name, .rule-label { fill: var(--soft); font-size: 12px; }
 .rule-label { fill: var(--drift); text-anchor: middle; }
@@ -37,7 +41,7 @@ svg { width: 100%; height: auto; display: block; }
 .limit { fill: none; stroke: var(--drift); stroke-width: 1.2; stroke-dasharray: 2 3; }
 .rival { fill: none; stroke: var(--switch); stroke-width: 1.5; }
 .drift { stroke: var(--drift); stroke-width: 2; stroke-dasharray: 7 4; }
-.drifting { fill: var(--drift); opacity: .13; } .reactive { fill: var(--band); }
+.drifting { fill: var(--drift); opacity: .18; } .reactive { fill: var(--band); }
 .switched { fill: var(--switch); } .kept { fill: var(--keep); }
 circle:focus { outline: 2px solid var(--ink); }
 .legend { display: flex; flex-wrap: wrap; gap: 6px 20px; font-size: 13px; color: var(--soft); margin: 4px 0 0 56px; }
@@ -60,7 +64,13 @@ def render(trace: Trace, decisions: Sequence[Decision], *, model: str, oracle: s
         _cards(summary, trace, oracle),
         "<h2>Error over time</h2>",
         '<p class="soft">The share of each batch that was predicted wrongly, before learning it. '
-        "Rest the pointer on a mark for what happened there.</p>",
+        "Rest the pointer on a mark for what happened there."
+        + (
+            f" {escape(oracle)} is an oracle: it is told of each drift, and begins anew with an untrained model then, "
+            "which a weak drift may not be worth.</p>"
+            if oracle and trace.drifts
+            else "</p>"
+        ),
         _error_chart(trace, decisions, model, oracle),
         "<h2>What the model watched</h2>",
         '<p class="soft">The risk (regularised log loss) on each batch before learning it. Above the dotted line it is '
@@ -70,7 +80,7 @@ def render(trace: Trace, decisions: Sequence[Decision], *, model: str, oracle: s
         _transition_table(transitions),
     ]
     if summary.drift_steps:
-        body += ["<h2>Recovery from the true drifts</h2>", _recovery_table(summary, trace)]
+        body += ["<h2>Recovery from the true drifts</h2>", _recovery_table(summary)]
     title = f"{model} on {trace.stream}"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -82,9 +92,10 @@ def render(trace: Trace, decisions: Sequence[Decision], *, model: str, oracle: s
 def _extent(trace: Trace, model: str) -> str:
     run = trace.of(model)
     steps, rows = len(run["step"]), int(run["rows"].sum())
-    drifts = len(trace.drifts)
-    known = f"{drifts} true drift{'s' * (drifts != 1)}" if drifts else "no known drift"
-    return f"{rows:,} rows in {steps:,} steps of {trace.batch_size:,}; {known}."
+    endless = any(drift.start == 0 and drift.end >= rows for drift in trace.drifts)
+    known = "drifting all the time" if endless else _count(len(trace.drifts), "known drift") if trace.drifts else ""
+    text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {trace.batch_size:,}"
+    return f"{text}; {known or 'no known drift'}."
 
 
 def _lead(summary: Summary) -> str:
@@ -96,23 +107,24 @@ def _lead(summary: Summary) -> str:
     drifts = len(summary.drift_steps)
     if drifts and len(late) == drifts:
         text += f"After each of the {drifts} drifts it came to predict from new rows alone, "
-        text += f"at the latest {_steps(max(late))} after the drift."
+        text += f"at the latest {_count(max(late), 'step')} after the drift."
     elif drifts:
-        text += f"After {len(late)} of the {drifts} drifts it came to predict from new rows alone; "
-        text += "otherwise it kept the old model, which was no worse."
+        text += f"It came to predict from new rows alone after {len(late)} of the {drifts} drifts; "
+        text += "after the others its model went on learning with rows from before."
     return text
 
 
 def _cards(summary: Summary, trace: Trace, oracle: str | None) -> str:
     values = [("mean error", f"{summary.mean_error:.3f}")]
     if oracle is not None:
-        values.append((f"{oracle} (told of drifts)", f"{summarise(trace, oracle).mean_error:.3f}"))
+        values.append((f"{oracle} (oracle)", f"{summarise(trace, oracle).mean_error:.3f}"))
+    gradients = summary.gradients / int(trace.of(summary.model)["rows"].sum())
     values += [
         ("kappa", f"{summary.kappa:.3f}"),
         ("reactions", str(summary.reactions)),
         ("of which false", str(summary.false_reactions)),
         ("time reactive", f"{summary.share_reactive:.0%}"),
-        ("gradients", f"{summary.gradients:,}"),
+        ("gradients a row", f"{gradients:.2f}"),
     ]
     cards = "".join(f'<div class="card"><b>{escape(v)}</b>{escape(k)}</div>' for k, v in values)
     return f'<div class="cards">{cards}</div>'
@@ -125,21 +137,21 @@ def _error_chart(trace: Trace, decisions: Sequence[Decision], model: str, oracle
     chart = Chart(len(error), 1.05 * max(0.1, float(np.max(shown))), "error")
     _drifts_and_states(chart, trace, decisions)
     if oracle is not None:
-        chart.line(trace.of(oracle)["error"].tolist(), css="oracle", title=f"{oracle}, told of the drifts")
+        chart.line(trace.of(oracle)["error"].tolist(), css="oracle", title=f"{oracle}, the oracle")
     chart.line(error.tolist(), css="curve", title=model)
     for decision in decisions:
         for transition in decision.transitions:
-            if transition.kind in ("switched", "kept"):
+            if transition.kind in ("switched", "kept") and len(decisions) <= MOST_MARKED_STEPS:
                 at = transition.step
                 chart.dot(at, float(error[at]), css=transition.kind, title=transition.describe())
     legend = [("curve", "line", model)]
-    legend += [("oracle", "line", f"{oracle}, told of the drifts")] * (oracle is not None)
+    legend += [("oracle", "line", f"{oracle}, the oracle")] * (oracle is not None)
     legend += _drift_legend(trace)
     words = {"switched": "switched to the new model", "kept": "kept the old model"}
     seen = {transition.kind for decision in decisions for transition in decision.transitions}
     legend += [("reactive", "box", "reactive state")] * ("entered" in seen)
     legend += [(kind, "dot", text) for kind, text in words.items() if kind in seen]
-    return chart.render(f"error of {model} over time") + _legend(legend)
+    return f'<div class="chart">{chart.render(f"error of {model} over time")}</div>' + _legend(legend)
 
 
 def _risk_chart(trace: Trace, decisions: Sequence[Decision]) -> str:
@@ -156,24 +168,24 @@ def _risk_chart(trace: Trace, decisions: Sequence[Decision]) -> str:
     chart.line(limit, css="limit", title="best risk + threshold")
     chart.line(rival, css="rival", title="stable or reactive model")
     chart.line(risk, css="curve", title="predictive model")
-    legend = [
-        ("curve", "line", "predictive model"),
-        ("rival", "line", "stable or reactive model"),
-        ("limit", "line", "its best risk + threshold"),
-        *_drift_legend(trace),
-        ("reactive", "box", "reactive state"),
-    ]
-    return chart.render("risk over time") + _legend(legend)
+    legend = [("curve", "line", "predictive model"), ("limit", "line", "its best risk + threshold")]
+    legend += [("rival", "line", "stable or reactive model beside it")] * bool(np.isfinite(rival).any())
+    legend += _drift_legend(trace)
+    legend += [("reactive", "box", "reactive state")] * any(d.state == "reactive" for d in decisions)
+    return f'<div class="chart">{chart.render("risk over time")}</div>' + _legend(legend)
 
 
 def _drifts_and_states(chart: Chart, trace: Trace, decisions: Sequence[Decision]) -> None:
     size = trace.batch_size
     for start, end in _reactive_spans(decisions):
-        chart.band(start - 0.5, end + 0.5, css="reactive", title=f"reactive state, steps {start} to {end}")
+        edges = max(start - 0.5, 0), min(end + 0.5, chart.steps - 1)
+        chart.band(*edges, css="reactive", title=f"reactive state, steps {start} to {end}")
     for drift in trace.drifts:
         if drift.end > drift.start:
             title = f"drift from step {drift.start / size:g} to {drift.end / size:g}"
             chart.band(drift.start / size, min(drift.end / size, chart.steps - 1), css="drifting", title=title)
+            if drift.start:
+                chart.label((drift.start + drift.end) / 2 / size, "drift")
         else:
             chart.rule(drift.start / size, css="drift", title=f"drift at step {drift.start / size:g}", label="drift")
 
@@ -221,28 +233,36 @@ def _transition_table(transitions: Sequence[Transition]) -> str:
     rows = "".join(
         f'<tr><td class="number">{t.step}</td><td>{words[t.kind]}</td>'
         f"<td>{escape(t.describe().partition(': ')[2])}</td><td>{t.old} &rarr; {t.new}</td></tr>"
-        for t in transitions
+        for t in transitions[:MOST_LISTED]
     )
     head = '<tr><th class="number">step</th><th>what</th><th>why</th><th>models</th></tr>'
-    return f"<table>{head}{rows}</table>"
+    more = len(transitions) - MOST_LISTED
+    note = f'<p class="soft">The first {MOST_LISTED}; {more:,} more are in the journal.</p>' if more > 0 else ""
+    return f"<table>{head}{rows}</table>{note}"
 
 
-def _recovery_table(summary: Summary, trace: Trace) -> str:
+def _recovery_table(summary: Summary) -> str:
     head = (
         '<tr><th class="number">drift at step</th><th class="number">steps until it predicts from new rows alone</th>'
     )
     by_error = summary.recovery_by_error or (None,) * len(summary.drift_steps)
     head += '<th class="number">steps until its error is within 10&thinsp;% of the oracle&rsquo;s</th></tr>'
     rows = "".join(
-        f'<tr><td class="number">{step}</td><td class="number">{_or_not(trained)}</td>'
-        f'<td class="number">{_or_not(close)}</td></tr>'
-        for step, trained, close in zip(summary.drift_steps, summary.recovery_by_training, by_error, strict=True)
+        f'<tr><td class="number">{first if first == last else f"{first} to {last}"}</td>'
+        f'<td class="number">{_or_not(trained)}</td><td class="number">{_or_not(close)}</td></tr>'
+        for (first, last), trained, close in zip(
+            summary.drift_steps, summary.recovery_by_training, by_error, strict=True
+        )
     )
-    return f"<table>{head}{rows}</table>"
+    note = (
+        '<p class="soft">The first count begins with the end of the drift, the second with its start and compares with '
+        "the oracle&rsquo;s median error until the next drift.</p>"
+    )
+    return f"<table>{head}{rows}</table>{note}"
 
 
 def _or_not(value: int | None) -> str:
-    return "not before the next drift" if value is None else str(value)
+    return "not in time" if value is None else str(value)
 
 
 def _number(value: float | None) -> float:
@@ -258,5 +278,5 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _steps(count: int) -> str:
-    return f"{count} step{'s' * (count != 1)}"
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -52,7 +52,11 @@ class Chart:
             f"<title>{escape(title)}</title></line>"
         )
         if label:
-            self._parts.append(f'<text class="rule-label" x="{a:.1f}" y="{TOP - 7}">{escape(label)}</text>')
+            self.label(step, label)
+
+    def label(self, step: float, text: str) -> None:
+        """A word above the plot."""
+        self._parts.append(f'<text class="rule-label" x="{self.x(step):.1f}" y="{TOP - 7}">{escape(text)}</text>')
 
     def line(self, values: Sequence[float], *, css: str, title: str) -> None:
         """A curve through the values; gaps where a value is not finite."""

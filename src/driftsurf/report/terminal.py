@@ -40,7 +40,7 @@ class Progress:
     """
 
     def __init__(self, stream: Stream, batch_size: int, *, quiet: bool = False) -> None:
-        self.decisions: list[Decision] = []
+        self.decisions: list[Decision] = []  # for the report, which draws every one
         self._steps = -(-stream.n_rows // batch_size)
         self._quiet = quiet
         self._console = console()
@@ -115,8 +115,8 @@ def print_result(trace: Trace, folder: Path) -> None:
             drifts.add_column(column, justify="right")
         assert mine.recovery_by_error is not None
         recoveries = zip(mine.drift_steps, mine.recovery_by_training, mine.recovery_by_error, strict=True)
-        for step, trained, close in recoveries:
-            drifts.add_row(str(step), _steps(trained), _steps(close))
+        for (first, last), trained, close in recoveries:
+            drifts.add_row(str(first) if first == last else f"{first} to {last}", _steps(trained), _steps(close))
         screen.print(drifts)
     screen.print(f"report: {folder / 'report.html'}")
 
@@ -131,4 +131,4 @@ def timings(trace: Trace) -> str:
 
 
 def _steps(value: int | None) -> str:
-    return "not before the next" if value is None else f"{value} step{'s' * (value != 1)}"
+    return "not in time" if value is None else f"{value} step{'s' * (value != 1)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +12,10 @@ from driftsurf.base import Decision
 from driftsurf.errors import RunFolderError
 from driftsurf.journal import json_lines
 
-__all__ = ["JournalWriter", "make_run_folder", "next_run_folder", "read_text", "write_text"]
+__all__ = ["JournalWriter", "RunFolder", "next_run_folder", "read_text", "write_text"]
+
+RUN_FILES = "run.json", "trace.csv", "journal.jsonl", "timings.json", "report.html"
+PARTIAL = ".partial"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -37,28 +39,71 @@ def read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def make_run_folder(path: Path, *, overwrite: bool = False) -> Path:
-    """A new, empty folder for a run; an existing one is refused, or emptied if ``overwrite``."""
-    if path.exists():
-        if not overwrite:
-            raise RunFolderError(
-                f"the run folder {str(path)!r} exists already; choose another with --out, or replace it with "
-                "--overwrite"
-            )
-        if not path.is_dir() or (any(path.iterdir()) and not (path / "trace.csv").exists()):
-            raise RunFolderError(f"{str(path)!r} is not a run folder, so it is not replaced; choose another with --out")
-        shutil.rmtree(path)
-    path.mkdir(parents=True)
-    return path
+class RunFolder:
+    """A run folder in the making: written beside its place, and put there when it is whole.
+
+    So what is under its name is always complete, and an old run is replaced only when the new one is
+    there. Files that are not a run's own are never touched: a folder that has any is refused.
+
+    Parameters
+    ----------
+    path
+        Where the run will be.
+    overwrite
+        Replace a run that is there, and what an interrupted run left.
+    """
+
+    def __init__(self, path: Path, *, overwrite: bool = False) -> None:
+        self.path = path
+        self.partial = path.with_name(path.name + PARTIAL) if path.name else path
+        if not path.name or path.name in (".", ".."):
+            raise RunFolderError(f"--out is {str(path)!r}; give the name of a folder for this run alone")
+        for folder, what in ((path, "the run folder"), (self.partial, "an unfinished run (running, or interrupted)")):
+            if not folder.exists() and not folder.is_symlink():
+                continue
+            if not overwrite:
+                raise RunFolderError(
+                    f"{what} {str(folder)!r} exists already; choose another with --out, or replace it with --overwrite"
+                )
+            _check_own(folder)
+        _remove_own(self.partial)
+        self.partial.mkdir(parents=True)
+
+    def __truediv__(self, name: str) -> Path:
+        if name not in RUN_FILES:
+            raise ValueError(f"{name!r} is not one of the files of a run: {', '.join(RUN_FILES)}")
+        return self.partial / name
+
+    def finish(self) -> None:
+        """Put the whole run in its place."""
+        if self.path.exists():
+            _check_own(self.path)
+            _remove_own(self.path)
+        os.replace(self.partial, self.path)
 
 
 def next_run_folder(parent: Path, name: str) -> Path:
-    """The first of ``name``, ``name-2``, ``name-3``, ... that does not exist below ``parent``."""
+    """The first of ``name``, ``name-2``, ``name-3``, ... that does not exist below ``parent``, whole or partial."""
     path, number = parent / name, 1
-    while path.exists():
+    while path.exists() or path.with_name(path.name + PARTIAL).exists():
         number += 1
         path = parent / f"{name}-{number}"
     return path
+
+
+def _check_own(folder: Path) -> None:
+    strange = folder.is_symlink() or not folder.is_dir()
+    names = [] if strange else sorted(entry.name for entry in folder.iterdir() if entry.name not in RUN_FILES)
+    if strange or names:
+        what = f"it holds {names[0]!r}, which is no file of a run" if names else "it is no folder"
+        raise RunFolderError(f"{str(folder)!r} is not replaced: {what}. Choose another with --out.")
+
+
+def _remove_own(folder: Path) -> None:
+    if folder.exists():
+        for name in RUN_FILES:
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def _umask() -> int:

@@ -336,6 +336,8 @@ class Session:
         self.steps, self.taught = int(state["steps"]), int(state["taught"])
         self.classes = Classes.from_state(pick("classes", state))
         width = None
+        if not isinstance(state["begun"], bool):
+            raise StateError(f"the entry 'begun' of the saved state is {state['begun']!r}, neither true nor false")
         if state["begun"]:
             self.schema = Schema.from_state(pick("schema", state), self.owner)
             width = self.schema.n_features
