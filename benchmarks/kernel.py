@@ -43,9 +43,9 @@ class Problem:
         return Problem((self.rows[0].astype(np.float32), *self.rows[1:]), self.order, self.width, self.eta)
 
     @property
-    def gain(self) -> npt.NDArray[np.float64]:
-        """Of each column: none alike."""
-        return np.linspace(0.5, 1.5, self.width)
+    def frame(self) -> tuple[npt.NDArray[Any], ...]:
+        """A gain for each column, none alike, and no centre: the C loops know of none."""
+        return np.linspace(0.5, 1.5, self.width), np.zeros(self.width), np.zeros(0, np.int64)
 
     def model(self, *, drawn: bool) -> tuple[npt.NDArray[np.float64], ...]:
         """Weights 0, and a table of rows that were all drawn before (with gradient 0), or never."""
@@ -77,10 +77,10 @@ def sparse(n_rows: int, steps: int) -> Problem:
 def saga(name: str, problem: Problem, loop: Loop) -> Contender:
     """A SAGA loop over rows that all have been drawn before, as most steps of a long run."""
 
-    gain = problem.gain
+    frame = problem.frame
 
     def run(model: Any) -> int:
-        return loop(problem.rows, problem.order, model, problem.n_rows, problem.eta, MU, gain)
+        return loop(problem.rows, problem.order, model, problem.n_rows, problem.eta, MU, frame)
 
     return Contender(name, len(problem.order), lambda: problem.model(drawn=True), run)
 
@@ -88,10 +88,10 @@ def saga(name: str, problem: Problem, loop: Loop) -> Contender:
 def sgd(name: str, problem: Problem, loop: Callable[..., Any]) -> Contender:
     """An SGD loop."""
 
-    gain = problem.gain
+    frame = problem.frame
 
     def run(w: Any) -> None:
-        loop(problem.rows, problem.order, w, problem.eta, MU, gain)
+        loop(problem.rows, problem.order, w, problem.eta, MU, frame)
 
     return Contender(name, len(problem.order), lambda: np.zeros(problem.width), run)
 
@@ -101,7 +101,7 @@ def agree(problem: Problem, loop: Loop, reference: Problem, reference_loop: Loop
     for steps in CHECKED_STEPS:
         mine, theirs = problem.model(drawn=False), reference.model(drawn=False)
         ends = [
-            run(task.rows, task.order[:steps], model, 0, task.eta, CHECKED_MU, task.gain)
+            run(task.rows, task.order[:steps], model, 0, task.eta, CHECKED_MU, task.frame)
             for run, task, model in ((loop, problem, mine), (reference_loop, reference, theirs))
         ]
         _close(mine, theirs)
@@ -114,7 +114,7 @@ def agree_sgd(problem: Problem, loop: Callable[..., Any], reference: Callable[..
     for steps in CHECKED_STEPS:
         mine, theirs = np.zeros(problem.width), np.zeros(problem.width)
         for run, w in ((loop, mine), (reference, theirs)):
-            run(problem.rows, problem.order[:steps], w, problem.eta, CHECKED_MU, problem.gain)
+            run(problem.rows, problem.order[:steps], w, problem.eta, CHECKED_MU, problem.frame)
         _close((mine,), (theirs,))
 
 

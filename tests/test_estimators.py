@@ -203,9 +203,12 @@ def sparse_stream(steps: int = 20, m: int = 120, d: int = 30) -> Batches:
 
 
 @pytest.mark.parametrize("convert", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
-def test_sparse_rows_give_the_same_labels_and_decisions(convert: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+def test_sparse_rows_give_the_same_labels_and_decisions(convert: Callable[[Any], Any], offset: float) -> None:
+    """Also where one column lies far from zero and is therefore centred."""
     dense, csr = DriftSurfClassifier(random_state=0), DriftSurfClassifier(random_state=0)
     for X, y in sparse_stream():
+        X[:, 3] += offset
         assert np.array_equal(dense.test_then_train(X, y), csr.test_then_train(convert(X), y))
         assert np.allclose(dense.predict_proba(X), csr.predict_proba(convert(X)), rtol=0, atol=1e-9)
     happened = [[(t.kind, t.step) for t in model.journal_.transitions] for model in (dense, csr)]

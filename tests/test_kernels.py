@@ -68,11 +68,13 @@ class Problem:
     mu: float
     factor: FloatArray
     """Of each column, the constant one last: the gains are its squares."""
+    centre: FloatArray | None = None
 
     @property
     def rows(self) -> reference.LabelledRows:
-        """As the twins take them, who know of no gain: multiplied by the factors, with the constant column."""
-        return np.column_stack([self.X, np.ones(len(self.X))]).astype(float) * self.factor, self.y, self.weight
+        """As the twins take them, who know of no frame: centred, multiplied, with the constant column."""
+        X = np.column_stack([self.X, np.ones(len(self.X))]).astype(float)
+        return (X - self.frame[1]) * self.factor, self.y, self.weight
 
     @property
     def start(self) -> FloatArray:
@@ -80,8 +82,9 @@ class Problem:
         return np.divide(self.w, self.factor, out=np.zeros_like(self.w), where=self.factor > 0)
 
     @property
-    def gain(self) -> FloatArray:
-        return np.square(self.factor)
+    def frame(self) -> tuple[FloatArray, FloatArray, IntArray]:
+        centre = np.zeros_like(self.factor) if self.centre is None else self.centre
+        return frozen(np.square(self.factor)), frozen(centre), frozen(np.flatnonzero(centre))
 
     @property
     def kernel_rows(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -112,11 +115,13 @@ def problems(draw: st.DrawFn, max_steps: int = 40) -> Problem:
     factor = draw(arrays(np.float64, d + 1, elements=st.sampled_from([1.0, 1.0, 0.5, 3.0])))
     factor[-1] = draw(st.sampled_from([1.0, 0.0]))
     w[-1] *= factor[-1]
+    centre = draw(arrays(np.float64, d + 1, elements=st.sampled_from([0.0, 0.0, 3.0, -1.5]))) * factor[-1]
+    centre[-1] = 0.0
     # Beyond 1 / L the steps are chaotic and any rounding error grows; mu has the whole of its range.
-    curvature = 0.25 + float((np.square(X.astype(float) * factor[:-1]).sum(axis=1) * weight).max()) / 4
+    curvature = 0.25 + float((np.square((X.astype(float) - centre[:-1]) * factor[:-1]).sum(axis=1) * weight).max()) / 4
     eta = draw(st.floats(1e-3, 0.3)) / curvature
     mu = draw(st.sampled_from([0.0, 1e-4, 0.5, 0.99, 1 - 1e-9])) / eta
-    return Problem(X, y, weight, np.array(order, np.int64), w, table, eta, mu, factor)
+    return Problem(X, y, weight, np.array(order, np.int64), w, table, eta, mu, factor, centre)
 
 
 def close(left: FloatArray, right: FloatArray) -> None:
@@ -186,12 +191,12 @@ def test_uniform_numbers_fill_the_unit_interval() -> None:
 @given(problem=problems(max_steps=0))
 @check
 def test_margins_equal_the_twin_dense_and_sparse(problem: Problem) -> None:
-    expected = [x @ problem.start for x in problem.rows[0]]
+    expected = np.column_stack([problem.X, np.ones(len(problem.X))]).astype(float) @ problem.w
     (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
-    dense, csr = np.empty((2, len(expected)))
+    dense, csr = np.empty((2, len(problem.X)))
     _kernels.margins_dense(X, frozen(problem.w), dense)
     _kernels.margins_csr(data, indices, indptr, frozen(problem.w), csr)
-    close(dense, np.array(expected))
+    close(dense, expected)
     close(csr, dense)
 
 
@@ -200,8 +205,8 @@ def test_margins_equal_the_twin_dense_and_sparse(problem: Problem) -> None:
 def test_squared_norms_equal_numpy_dense_and_sparse(problem: Problem) -> None:
     (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
     dense, csr = np.empty((2, len(X)))
-    _kernels.squared_norms_dense(X, frozen(problem.factor), dense)
-    _kernels.squared_norms_csr(data, indices, indptr, frozen(problem.factor), csr)
+    _kernels.squared_norms_dense(X, frozen(problem.factor), problem.frame[1], dense)
+    _kernels.squared_norms_csr(data, indices, indptr, frozen(problem.factor), problem.frame[1], csr)
     close(dense, np.square(problem.rows[0]).sum(axis=1))
     close(csr, dense)
 
@@ -223,8 +228,8 @@ def test_squared_norms_beyond_the_range_are_infinite() -> None:
     X = np.array([[1e200, 0.0], [3.0, 4.0]])
     csr, (dense, out) = sparse(X), np.empty((2, 2))
     factor = np.array([1.0, 1.0, 0.0])
-    _kernels.squared_norms_dense(X, factor, dense)
-    _kernels.squared_norms_csr(csr.data, csr.indices, csr.indptr, factor, out)
+    _kernels.squared_norms_dense(X, factor, np.zeros(3), dense)
+    _kernels.squared_norms_csr(csr.data, csr.indices, csr.indptr, factor, np.zeros(3), out)
     assert dense.tolist() == out.tolist() == [math.inf, 25.0]
 
 
@@ -270,7 +275,7 @@ def test_saga_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
     kernels = zip((_kernels.saga_dense, _kernels.saga_csr), problem.kernel_rows, strict=True)
     for saga, rows in kernels:
         model = problem.model
-        result = saga(rows, frozen(problem.order), model, drawn, problem.eta, problem.mu, frozen(problem.gain))
+        result = saga(rows, frozen(problem.order), model, drawn, problem.eta, problem.mu, problem.frame)
         assert result == len(table)
         close(model[0], problem.factor * u)
         close(model[1], problem.factor * reference.gradient_sum(problem.rows[0], table))
@@ -285,7 +290,7 @@ def test_sgd_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
     expected = reference.sgd(problem.rows, problem.order.tolist(), problem.start, problem.eta, problem.mu)
     for sgd, rows in zip((_kernels.sgd_dense, _kernels.sgd_csr), problem.kernel_rows, strict=True):
         w = problem.w.copy()
-        sgd(rows, frozen(problem.order), w, problem.eta, problem.mu, frozen(problem.gain))
+        sgd(rows, frozen(problem.order), w, problem.eta, problem.mu, problem.frame)
         close(w, problem.factor * expected)
 
 
@@ -296,9 +301,9 @@ def test_discharged_rows_leave_the_gradient_sum(problem: Problem, gone: int) -> 
     (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
     staying = {i: alpha for i, alpha in problem.table.items() if i >= gone}
     (_, dense, table), (_, csr, _) = problem.model, problem.model
-    drawn = _kernels.discharge_dense(X[:gone], frozen(table[:gone]), dense, frozen(problem.gain))
+    drawn = _kernels.discharge_dense(X[:gone], frozen(table[:gone]), dense, problem.frame)
     assert drawn == len(problem.table) - len(staying)
-    arguments = data, indices, indptr[: gone + 1], frozen(table[:gone]), csr, frozen(problem.gain)
+    arguments = data, indices, indptr[: gone + 1], frozen(table[:gone]), csr, problem.frame
     assert _kernels.discharge_csr(*arguments) == drawn
     close(dense, problem.factor * reference.gradient_sum(problem.rows[0], staying))
     close(csr, dense)
@@ -314,10 +319,10 @@ def test_sparse_steps_stay_exact_when_the_scale_is_renewed_many_times(ratio: flo
     dense_rows, csr_rows = problem.kernel_rows
     dense, csr = problem.model, problem.model
     for saga, rows, model in ((_kernels.saga_dense, dense_rows, dense), (_kernels.saga_csr, csr_rows, csr)):
-        saga(rows, order, model, 0, problem.eta, problem.mu, problem.gain)
+        saga(rows, order, model, 0, problem.eta, problem.mu, problem.frame)
         close(model[0], reference.saga(problem.rows, order.tolist(), problem.w, {}, problem.eta, problem.mu))
     w = problem.w.copy()
-    _kernels.sgd_csr(csr_rows, order, w, problem.eta, problem.mu, problem.gain)
+    _kernels.sgd_csr(csr_rows, order, w, problem.eta, problem.mu, problem.frame)
     close(w, reference.sgd(problem.rows, order.tolist(), problem.w, problem.eta, problem.mu))
 
 
@@ -330,8 +335,8 @@ def test_a_huge_row_without_weight_changes_nothing(layout: int) -> None:
     for X in (ordinary, huge):
         problem = Problem(X, np.array([0.0, 1.0]), np.array([0.0, 1.0]), order, w, {}, 0.1, 0.01, np.ones(3))
         rows, model, weights = problem.kernel_rows[layout], problem.model, problem.w.copy()
-        (_kernels.saga_dense, _kernels.saga_csr)[layout](rows, order, model, 0, 0.1, 0.01, np.ones(3))
-        (_kernels.sgd_dense, _kernels.sgd_csr)[layout](rows, order, weights, 0.1, 0.01, np.ones(3))
+        (_kernels.saga_dense, _kernels.saga_csr)[layout](rows, order, model, 0, 0.1, 0.01, problem.frame)
+        (_kernels.sgd_dense, _kernels.sgd_csr)[layout](rows, order, weights, 0.1, 0.01, problem.frame)
         results.append([values.tolist() for values in (*model, weights)])
     assert results[0] == results[1]
 
@@ -353,7 +358,7 @@ def test_gradients_are_bounded_at_any_margin(layout: int, margin: float, y: floa
     )
     _, G, table = model = problem.model
     (_kernels.saga_dense, _kernels.saga_csr)[layout](
-        problem.kernel_rows[layout], problem.order, model, 0, 0.1, 0.0, problem.gain
+        problem.kernel_rows[layout], problem.order, model, 0, 0.1, 0.0, problem.frame
     )
     expected = float(margin > 0) - y
     assert table[0] == pytest.approx(expected, abs=1e-300)
@@ -366,14 +371,14 @@ def test_no_steps_change_nothing() -> None:
     )
     for saga, rows in zip((_kernels.saga_dense, _kernels.saga_csr), problem.kernel_rows, strict=True):
         model = problem.model
-        assert saga(rows, problem.order, model, 0, 0.1, 0.5, problem.gain) == 0
+        assert saga(rows, problem.order, model, 0, 0.1, 0.5, problem.frame) == 0
         assert model[0].tolist() == [1.0, 1.0]
 
 
 def test_float32_rows_are_computed_with_in_double_precision() -> None:
     X = np.array([[1e30, 1e-30]], np.float32)  # squares that float32 does not hold
     out = np.empty(1)
-    _kernels.squared_norms_dense(X, np.array([1.0, 1.0, 0.0]), out)
+    _kernels.squared_norms_dense(X, np.array([1.0, 1.0, 0.0]), np.zeros(3), out)
     assert out[0] == float(X[0, 0]) ** 2
     _kernels.margins_dense(X, np.array([1e20, 0.0, 0.0]), out)
     assert out[0] == 1e20 * float(X[0, 0])

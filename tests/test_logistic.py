@@ -461,7 +461,7 @@ def test_a_window_bounds_what_a_model_holds(optimizer: Optimizer) -> None:
         model.forget(samples, samples.next_row - 50)
         samples.release(model.needs() or 0)
     assert model.rows_admitted == len(samples) == 50
-    assert model.nbytes <= 3 * 4 * 8 + 4 * 60 * 8
+    assert model.nbytes <= 4 * 4 * 8 + 4 * 60 * 8
 
 
 def test_forgetting_before_the_first_update_does_nothing() -> None:
@@ -532,7 +532,7 @@ def auto(
 
 
 def test_the_automatic_step_is_a_tenth_of_one_over_the_curvature_of_usual_rows() -> None:
-    X = np.full((100, 1), 3.0)
+    X = np.where(np.arange(100) % 2, 3.0, -3.0).reshape(-1, 1)
     for scale, curvature in ((False, 10.0 / 4), (True, 2.0 / 4)):
         once, twice = auto(X, np.ones(100), scale=scale), auto(X, np.ones(100), np.full(100, 2.0), scale=scale)
         assert step_size(once) == pytest.approx(0.1 / (curvature + 1e-4))
@@ -609,21 +609,55 @@ def test_the_step_size_is_renewed_each_time_the_rows_have_doubled() -> None:
 
 
 @layouts
-def test_a_change_of_scale_keeps_the_model_and_its_gradients(sparse: bool) -> None:
+def test_a_change_of_frame_keeps_the_model_and_its_gradients(sparse: bool) -> None:
     """Nothing but the coordinates changes: same scores, same table, the sum as if added up anew."""
     data = Data.make(64)
+    data.X[:, 2] += 50.0
     samples, new = data.samples(sparse, 32)
     model = LogisticRegression(scale=True, step_size=0.05).fresh(0, 3, 2)
     model.update(samples, new, 64)
     before, scores = model.state(), model.scores(data.X)
-    data.X[32:] *= [7.0, 0.1, 1.0]
-    model.update(samples, data.append(samples, 32), 0)  # no step: only the scale is renewed
+    data.X[32:] = data.X[32:] * [7.0, 0.1, 1.0] + [0.0, 0.0, 5.0]
+    model.update(samples, data.append(samples, 32), 0)  # no step: only the frame is renewed
     after = model.state()
     assert not np.allclose(before["factor"], after["factor"])
-    assert np.array_equal(model.scores(data.X[:32]), scores[:32])
+    assert not np.allclose(before["centre"], after["centre"])
+    assert np.asarray(after["centre"])[:2].tolist() == [0.0, 0.0]
+    close(model.scores(data.X[:32]), scores[:32])
     table = {i: float(alpha) for i, alpha in enumerate(np.asarray(after["table"])) if not math.isnan(alpha)}
-    total = reference.gradient_sum(data.rows(1.0)[0], table)
+    total = reference.gradient_sum(data.rows(1.0)[0] - np.asarray(after["centre"]), table)
     close(np.asarray(after["gradient_sum"]), np.square(np.asarray(after["factor"])) * total)
+
+
+@layouts
+@pytest.mark.parametrize("optimizer", ["strsaga", "sgd"])
+def test_columns_far_from_zero_are_learnt_as_if_they_were_centred(sparse: bool, optimizer: Optimizer) -> None:
+    """Pressure, temperature, year: the model is the one of the centred columns."""
+    random = np.random.default_rng(0)
+    Z = random.normal(size=(2000, 3))
+    y = (Z @ [1.0, 1.0, -1.0] + 0.4 * random.normal(size=2000) > 0).astype(float)
+    X = 8.0 * Z + [1013.0, 290.0, 2007.0]
+    accuracy = []
+    for rows in (X, Z):
+        samples = Samples(3, sparse=sparse)
+        new = samples.append(as_rows(rows, sparse), y)
+        model = LogisticRegression(optimizer=optimizer).fresh(0, 3, 2)
+        model.update(samples, new, 4000)
+        accuracy.append(np.mean((model.scores(rows) > 0) == y))
+        forgetful = model.forget(samples, 500)
+        forgetful()
+    assert accuracy[0] == pytest.approx(accuracy[1], abs=0.01)
+    assert accuracy[0] > 0.9
+
+
+def test_without_an_intercept_nothing_is_centred() -> None:
+    X = np.random.default_rng(0).normal(size=(100, 2)) + 100.0
+    samples = Samples(2)
+    new = samples.append(X, np.ones(100))
+    model = LogisticRegression(fit_intercept=False).fresh(0, 2, 2)
+    model.update(samples, new, 200)
+    assert not np.any(model.state()["centre"])
+    assert model.intercept == 0.0
 
 
 def test_usual_sizes_are_robust_and_blind_to_zeros() -> None:
@@ -776,12 +810,12 @@ def test_rows_of_another_width_are_an_error_and_not_a_read_beyond_the_weights(sp
 def test_bytes_are_those_of_the_weights_and_the_table() -> None:
     samples, new = Data.make(1000).samples()
     model = template().fresh(0, 3, 2)
-    assert model.nbytes == 3 * 4 * 8
+    assert model.nbytes == 4 * 4 * 8
     model.update(samples, new, 2000)
-    assert 1000 * 8 <= model.nbytes - 3 * 4 * 8 <= 4 * 1000 * 8
+    assert 1000 * 8 <= model.nbytes - 4 * 4 * 8 <= 4 * 1000 * 8
     stateless = template(optimizer="sgd").fresh(0, 3, 2)
     stateless.update(samples, new, 2000)
-    assert stateless.nbytes == 3 * 4 * 8
+    assert stateless.nbytes == 4 * 4 * 8
 
 
 # ---------------------------------------------------------------------------- state

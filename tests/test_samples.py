@@ -283,7 +283,9 @@ def test_squared_norms_of_any_view(sparse: bool, dtype: str) -> None:
     run(samples, PlainStore(dtype), [("append", 30), ("release", 20)])
     X = samples.view(Segment(8, 25)).X
     factor = np.append(np.ones(as_dense(X).shape[1]), 0.0)
-    np.testing.assert_allclose(squared_norms(X, factor), np.square(as_dense(X), dtype=float).sum(axis=1))
+    np.testing.assert_allclose(
+        squared_norms(X, factor, np.zeros_like(factor)), np.square(as_dense(X), dtype=float).sum(axis=1)
+    )
 
 
 # ---------------------------------------------------------------------------- state

@@ -5,10 +5,11 @@ Rows arrive as ``(X, y, weight)`` (dense) or ``(data, indices, indptr, y, weight
 last, the sum of the gradients in the table, and the table itself, one scalar per row (the gradient
 of a linear model is that scalar times the row), NaN for a row that was never drawn.
 
-``gain`` multiplies the gradient of each column. With the gain 1 / scale^2 a model learns as if its
-columns had been divided by ``scale`` (u = w * scale takes the steps that it would take on x / scale),
-while rows and weights stay as they are. The last gain is that of the constant column behind the
-intercept: 1, or 0 for a model without one, whose intercept stays 0.
+A model learns in a ``frame`` of its own, ``(gain, centre, centred)``, while rows stay as they are:
+``centre`` is taken off each column, and ``gain`` multiplies its gradient. With the gain 1 / scale^2 it
+learns as if columns had been divided by ``scale`` (u = w * scale takes the steps that it would take on
+x / scale). The last gain is that of the constant column behind the intercept: 1, or 0 for a model
+without one, whose intercept stays 0. ``centred`` lists the columns whose centre is not 0, for sparse rows.
 
 Letters as in the paper: eta the step size, mu the L2 factor, g the new gradient, alpha the old one,
 A = G / (number of rows drawn) the average.
@@ -92,6 +93,7 @@ def _csr(f: Any) -> Any:
 
 
 MODEL = types.UniTuple(_out(F8), 3)
+FRAME = types.Tuple((_in(F8), _in(F8), _in(I8)))
 
 
 # ---------------------------------------------------------------------------- random draws
@@ -174,6 +176,14 @@ def _margin_dense(X: Any, i: Any, w: Any) -> Any:
 
 
 @inline
+def _margin_centred(X: Any, i: Any, w: Any, centre: Any) -> Any:
+    total = 0.0
+    for c in range(X.shape[1]):
+        total += w[c] * (X[i, c] - centre[c])
+    return total + w[X.shape[1]]
+
+
+@inline
 def _margin_csr(data: Any, indices: Any, a: Any, b: Any, w: Any) -> Any:
     total = 0.0
     for p in range(a, b):
@@ -214,27 +224,31 @@ def weighted_sum(values: Any, weight: Any) -> Any:
     return total, mass
 
 
-@kernel(lambda f: (_in(f, 2), _in(F8), _out(F8)))
-def squared_norms_dense(X: Any, factor: Any, out: Any) -> None:
-    """out[i] = sum of (factor * x_i)^2, the constant column included."""
+@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8)))
+def squared_norms_dense(X: Any, factor: Any, centre: Any, out: Any) -> None:
+    """out[i] = sum of (factor * (x_i - centre))^2, the constant column included."""
     d = X.shape[1]
     for i in range(X.shape[0]):
         total = factor[d] * factor[d]
         for c in range(d):
-            value = factor[c] * X[i, c]
+            value = factor[c] * (X[i, c] - centre[c])
             total += value * value
         out[i] = total
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8)))
-def squared_norms_csr(data: Any, indices: Any, indptr: Any, factor: Any, out: Any) -> None:
-    """``squared_norms_dense`` on sparse rows."""
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8)))
+def squared_norms_csr(data: Any, indices: Any, indptr: Any, factor: Any, centre: Any, out: Any) -> None:
+    """``squared_norms_dense`` on sparse rows: (x - m)^2 = m^2 + x (x - 2 m), and x is mostly 0."""
     last = factor[factor.shape[0] - 1]
+    empty = last * last
+    for k in range(centre.shape[0]):
+        empty += (factor[k] * centre[k]) ** 2
     for i in range(out.shape[0]):
-        total = last * last
+        total = empty
         for p in range(indptr[i], indptr[i + 1]):
-            value = factor[np.uintp(indices[p])] * data[p]
-            total += value * value
+            c = np.uintp(indices[p])
+            value = factor[c] * data[p]
+            total += value * (value - 2.0 * factor[c] * centre[c])
         out[i] = total
 
 
@@ -266,23 +280,24 @@ def add_magnitudes_csr(data: Any, indices: Any, indptr: Any, weight: Any, cap: A
 # ---------------------------------------------------------------------------- optimisers
 
 
-@kernel(lambda f: (_dense(f), _in(I8), MODEL, I8, F8, F8, _in(F8)))
-def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, gain: Any) -> Any:
+@kernel(lambda f: (_dense(f), _in(I8), MODEL, I8, F8, F8, FRAME))
+def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, frame: Any) -> Any:
     """One SAGA step for each row of ``order``; returns how many rows were drawn at least once.
 
         w <- (1 - eta mu) w - eta (gain (g - alpha) x + A),   alpha <- g
 
-    A is the average over the rows drawn so far, the current one included with its old alpha (G holds
-    the gains already). L2 is applied exactly at every step and never enters the table. A new row has
-    alpha = NaN, counts from now on, and starts from 0.
+    x is the row less the centre. A is the average over the rows drawn so far, the current one included
+    with its old alpha (G holds the gains already). L2 is applied exactly at every step and never enters
+    the table. A new row has alpha = NaN, counts from now on, and starts from 0.
     """
     X, y, weight = rows
     w, G, table = model
+    gain, centre, _ = frame
     d = X.shape[1]
     shrink = 1.0 - eta * mu
     for j in range(order.shape[0]):
         i = order[j]
-        g = _gradient(_margin_dense(X, i, w), y[i], weight[i])
+        g = _gradient(_margin_centred(X, i, w, centre), y[i], weight[i])
         alpha = table[i]
         if math.isnan(alpha):
             alpha = 0.0
@@ -291,7 +306,7 @@ def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any,
         delta = g - alpha
         average = eta / drawn
         for c in range(d):
-            change = gain[c] * delta * X[i, c]
+            change = gain[c] * delta * (X[i, c] - centre[c])
             w[c] = shrink * w[c] - average * G[c] - eta * change
             G[c] += change
         change = gain[d] * delta
@@ -300,8 +315,8 @@ def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any,
     return drawn
 
 
-@kernel(lambda f: (_csr(f), _in(I8), MODEL, I8, F8, F8, _in(F8)))
-def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, gain: Any) -> Any:
+@kernel(lambda f: (_csr(f), _in(I8), MODEL, I8, F8, F8, FRAME))
+def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, frame: Any) -> Any:
     """``saga_dense`` on sparse rows, touching only the non-zeros of the row at hand.
 
     The trick: keep w = s v + t G. The step shrinks w and subtracts a multiple of G, which changes
@@ -311,10 +326,12 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, g
 
     and what remains, -eta delta x, together with G <- G + delta x, is a sparse change of v:
     v <- v - (t + eta) / s * delta x (x with the gains). Exact, no time stamps. ``w`` holds v meanwhile;
-    it is put together again when s has become small, and at the end.
+    it is put together again when s has become small, and at the end. The few columns that have a
+    centre have it taken off in every row, whether their value is there or not.
     """
     data, indices, indptr, y, weight = rows
     w, G, table = model
+    gain, centre, centred = frame
     last = w.shape[0] - 1
     shrink = 1.0 - eta * mu
     s = 1.0
@@ -327,6 +344,9 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, g
         for p in range(a, b):
             c = np.uintp(indices[p])
             margin += (s * w[c] + t * G[c]) * data[p]
+        for k in range(centred.shape[0]):
+            e = centred[k]
+            margin -= (s * w[e] + t * G[e]) * centre[e]
         g = _gradient(margin, y[i], weight[i])
         alpha = table[i]
         if math.isnan(alpha):
@@ -342,6 +362,11 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, g
             change = gain[c] * delta * data[p]
             w[c] -= v_step * change
             G[c] += change
+        for k in range(centred.shape[0]):
+            e = centred[k]
+            change = gain[e] * delta * centre[e]
+            w[e] += v_step * change
+            G[e] -= change
         change = gain[last] * delta
         w[last] -= v_step * change
         G[last] += change
@@ -355,24 +380,26 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, g
     return drawn
 
 
-@kernel(lambda f: (_dense(f), _in(I8), _out(F8), F8, F8, _in(F8)))
-def sgd_dense(rows: Any, order: Any, w: Any, eta: Any, mu: Any, gain: Any) -> None:
-    """One SGD step for each row of ``order``: w <- (1 - eta mu) w - eta gain g x."""
+@kernel(lambda f: (_dense(f), _in(I8), _out(F8), F8, F8, FRAME))
+def sgd_dense(rows: Any, order: Any, w: Any, eta: Any, mu: Any, frame: Any) -> None:
+    """One SGD step for each row of ``order``: w <- (1 - eta mu) w - eta gain g x, x less the centre."""
     X, y, weight = rows
+    gain, centre, _ = frame
     d = X.shape[1]
     shrink = 1.0 - eta * mu
     for j in range(order.shape[0]):
         i = order[j]
-        step = eta * _gradient(_margin_dense(X, i, w), y[i], weight[i])
+        step = eta * _gradient(_margin_centred(X, i, w, centre), y[i], weight[i])
         for c in range(d):
-            w[c] = shrink * w[c] - step * gain[c] * X[i, c]
+            w[c] = shrink * w[c] - step * gain[c] * (X[i, c] - centre[c])
         w[d] = shrink * w[d] - step * gain[d]
 
 
-@kernel(lambda f: (_csr(f), _in(I8), _out(F8), F8, F8, _in(F8)))
-def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, gain: Any) -> None:
+@kernel(lambda f: (_csr(f), _in(I8), _out(F8), F8, F8, FRAME))
+def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, frame: Any) -> None:
     """``sgd_dense`` on sparse rows: w = s v, so that L2 is one multiplication."""
     data, indices, indptr, y, weight = rows
+    gain, centre, centred = frame
     last = w.shape[0] - 1
     shrink = 1.0 - eta * mu
     s = 1.0
@@ -380,12 +407,18 @@ def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, gain: Any) -> None
         i = order[j]
         a = indptr[i]
         b = indptr[i + 1]
-        margin = s * _margin_csr(data, indices, a, b, w)
+        margin = _margin_csr(data, indices, a, b, w)
+        for k in range(centred.shape[0]):
+            margin -= w[centred[k]] * centre[centred[k]]
+        margin *= s
         s *= shrink
         step = eta / s * _gradient(margin, y[i], weight[i])
         for p in range(a, b):
             c = np.uintp(indices[p])
             w[c] -= step * gain[c] * data[p]
+        for k in range(centred.shape[0]):
+            e = centred[k]
+            w[e] += step * gain[e] * centre[e]
         w[last] -= step * gain[last]
         if s < 1e-6:
             for k in range(last + 1):
@@ -395,9 +428,10 @@ def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, gain: Any) -> None
         w[k] *= s
 
 
-@kernel(lambda f: (_in(f, 2), _in(F8), _out(F8), _in(F8)))
-def discharge_dense(X: Any, table: Any, G: Any, gain: Any) -> Any:
+@kernel(lambda f: (_in(f, 2), _in(F8), _out(F8), FRAME))
+def discharge_dense(X: Any, table: Any, G: Any, frame: Any) -> Any:
     """Take the gradients of these rows out of the sum G; returns how many of them were drawn."""
+    gain, centre, _ = frame
     d = X.shape[1]
     drawn = 0
     for i in range(X.shape[0]):
@@ -405,24 +439,30 @@ def discharge_dense(X: Any, table: Any, G: Any, gain: Any) -> Any:
         if not math.isnan(alpha):
             drawn += 1
             for c in range(d):
-                G[c] -= gain[c] * alpha * X[i, c]
+                G[c] -= gain[c] * alpha * (X[i, c] - centre[c])
             G[d] -= gain[d] * alpha
     return drawn
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8), _in(F8)))
-def discharge_csr(data: Any, indices: Any, indptr: Any, table: Any, G: Any, gain: Any) -> Any:
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8), FRAME))
+def discharge_csr(data: Any, indices: Any, indptr: Any, table: Any, G: Any, frame: Any) -> Any:
     """``discharge_dense`` on sparse rows."""
+    gain, centre, centred = frame
     last = G.shape[0] - 1
     drawn = 0
+    total = 0.0
     for i in range(table.shape[0]):
         alpha = table[i]
         if not math.isnan(alpha):
             drawn += 1
+            total += alpha
             for p in range(indptr[i], indptr[i + 1]):
                 c = np.uintp(indices[p])
                 G[c] -= gain[c] * alpha * data[p]
-            G[last] -= gain[last] * alpha
+    for k in range(centred.shape[0]):
+        e = centred[k]
+        G[e] += gain[e] * total * centre[e]
+    G[last] -= gain[last] * total
     return drawn
 
 

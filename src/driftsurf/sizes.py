@@ -7,7 +7,7 @@ import numpy as np
 from driftsurf import _kernels
 from driftsurf.base import CSR, FloatArray, Rows, n_rows
 
-__all__ = ["CAP", "add_magnitudes", "squared_norms", "usual_sizes"]
+__all__ = ["CAP", "add_magnitudes", "squared_norms", "usual_frame", "usual_sizes"]
 
 CAP = 3.0
 """A value counts with at most this many times the usual size of its column."""
@@ -15,13 +15,16 @@ MOST_PASSES = 200
 """Each pass brings a single huge value down by a third of the number of rows: enough for 1e150 among ten."""
 
 
-def squared_norms(X: Rows, factor: FloatArray) -> FloatArray:
-    """|factor * x|^2 of each row, the last factor being that of a constant 1; infinite where it overflows."""
+def squared_norms(X: Rows, factor: FloatArray, centre: FloatArray) -> FloatArray:
+    """|factor * (x - centre)|^2 of each row; infinite where it overflows.
+
+    Both have an entry more than there are columns, for a constant 1 (whose centre is 0).
+    """
     out = np.empty(n_rows(X))
     if isinstance(X, CSR):
-        _kernels.squared_norms_csr(X.data, X.indices, X.indptr, factor, out)
+        _kernels.squared_norms_csr(X.data, X.indices, X.indptr, factor, centre, out)
     else:
-        _kernels.squared_norms_dense(X, factor, out)
+        _kernels.squared_norms_dense(X, factor, centre, out)
     return out
 
 
@@ -53,3 +56,46 @@ def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:
         if (before <= 1.01 * sizes).all():  # they only fall
             break
     return sizes
+
+
+def usual_frame(X: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Where each column usually is, and how far from there: its centre and size, the latter 0 if unknown.
+
+    Most columns are measured from 0. One that is never 0 in these rows and lies far from it (its median
+    is at least three times its usual distance from the median: a year, a pressure, degrees Kelvin) is
+    measured from its median.
+
+    >>> X = np.column_stack([np.linspace(-1, 1, 101), 1000 + np.linspace(-1, 1, 101)])
+    >>> usual_frame(X, np.ones(101))
+    (array([   0., 1000.]), array([0.5..., 0.5...]))
+    """
+    sizes = usual_sizes(X, weight)
+    centre = np.zeros(len(sizes))
+    whole = np.flatnonzero(_never_zero(X, weight))
+    if len(whole):
+        block = _columns(X, weight, whole)
+        middle = np.median(block, axis=0)
+        spread = usual_sizes(np.ascontiguousarray(block - middle), weight[weight > 0.0])
+        far = np.abs(middle) >= CAP * spread
+        centre[whole[far]], sizes[whole[far]] = middle[far], spread[far]
+    return centre, sizes
+
+
+def _never_zero(X: Rows, weight: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """The columns that have a value in every row that counts."""
+    counted = (weight > 0.0).astype(np.float64)
+    width = X.n_features if isinstance(X, CSR) else X.shape[1]
+    total, mass = np.zeros((2, width))
+    add_magnitudes(X, counted, np.ones(width), total, mass)
+    never: np.ndarray[tuple[int], np.dtype[np.bool_]] = (mass == counted.sum()) & (mass > 0.0)
+    return never
+
+
+def _columns(X: Rows, weight: FloatArray, whole: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FloatArray:
+    """These columns, which have a value everywhere, as dense rows; of the rows that count."""
+    counted = weight > 0.0
+    if not isinstance(X, CSR):
+        return X[counted][:, whole].astype(np.float64)
+    a, b = X.indptr[0], X.indptr[-1]
+    kept = np.isin(X.indices[a:b], whole) & np.repeat(counted, np.diff(X.indptr))
+    return X.data[a:b][kept].astype(np.float64).reshape(-1, len(whole))

@@ -18,6 +18,7 @@ from driftsurf.base import (
     Batch,
     Capabilities,
     FloatArray,
+    IntArray,
     Rows,
     SampleStore,
     Segment,
@@ -26,7 +27,7 @@ from driftsurf.base import (
     n_rows,
 )
 from driftsurf.errors import CapabilityError, DivergenceError, OptionError, ShapeError, StateError
-from driftsurf.sizes import squared_norms, usual_sizes
+from driftsurf.sizes import squared_norms, usual_frame
 
 __all__ = ["LogisticRegression", "paper_learner"]
 
@@ -48,6 +49,8 @@ class _Fitted:
     gradient_sum: FloatArray
     factor: FloatArray
     """1 / scale of each column: the model learns as if columns were multiplied by it. Last, 1 or 0: the intercept."""
+    centre: FloatArray
+    """Taken off each column first; the intercept is that of the centred columns."""
     drawn: int = 0
     """Rows with an entry in the gradient table."""
     lo: int = -1
@@ -63,6 +66,17 @@ class _Fitted:
     words: int = 0
     """Random words used: with the seed, the whole random state."""
     gradients: int = 0
+
+    @property
+    def frame(self) -> tuple[FloatArray, FloatArray, IntArray]:
+        """The coordinates, as the kernels take them."""
+        return np.square(self.factor), self.centre, np.flatnonzero(self.centre)
+
+    @property
+    def raw_weights(self) -> FloatArray:
+        """The weights for columns as they are."""
+        offset = (self.weights * self.centre).sum()
+        return self.weights if offset == 0.0 else np.append(self.weights[:-1], self.weights[-1] - offset)
 
 
 class LogisticRegression:
@@ -86,10 +100,10 @@ class LogisticRegression:
         tenth of the rows; it is worked out from the first rows, and again at each doubling up to 1,000.
     scale
         Whether to learn as if each column were divided by its usual size (a robust mean of its absolute
-        non-zero values), so that columns of any unit need no preparation. "auto" does so when the
-        step size is "auto" too; a step size of your own is meant for the columns as they are. Worked
-        out when the step size is; rows stay as they are, and so does the model at that moment.
-        Columns are not centred: take a large offset (a year, degrees Kelvin) off yourself.
+        non-zero values), and a column far from zero (a year, degrees Kelvin) were first centred, so that
+        columns of any unit need no preparation. "auto" does so when the step size is "auto" too; a step
+        size of your own is meant for the columns as they are. Worked out when the step size is; rows
+        stay as they are, and so does the model at that moment.
     l2
         mu. The intercept is the weight of a constant column and is regularised like the others.
     steps_per_row
@@ -174,7 +188,8 @@ class LogisticRegression:
         factor = np.ones(n_features + 1)
         factor[-1] = float(self.fit_intercept)
         gradient_sum = np.zeros(n_features + 1)
-        return self._born(_Fitted(weights, gradient_sum, factor, step_size=step_size, seed=seed, words=words))
+        centre = np.zeros(n_features + 1)
+        return self._born(_Fitted(weights, gradient_sum, factor, centre, step_size=step_size, seed=seed, words=words))
 
     def budget(self, new: Segment) -> int:
         """Rho for these rows. Fractions of a step are carried over by counting from row 0."""
@@ -257,18 +272,18 @@ class LogisticRegression:
 
     def _run(self, rows: Batch, order: Any, fitted: _Fitted, table: FloatArray) -> int:
         X, y, weight, _ = rows
-        eta, mu, gain = fitted.step_size, float(self.l2), np.square(fitted.factor)
+        eta, mu, frame = fitted.step_size, float(self.l2), fitted.frame
         if self.optimizer == "strsaga":
             model = fitted.weights, fitted.gradient_sum, table
             if isinstance(X, CSR):
-                args = (X.data, X.indices, X.indptr, y, weight), order, model, fitted.drawn, eta, mu, gain
+                args = (X.data, X.indices, X.indptr, y, weight), order, model, fitted.drawn, eta, mu, frame
                 return int(_kernels.saga_csr(*args))
-            return int(_kernels.saga_dense((X, y, weight), order, model, fitted.drawn, eta, mu, gain))
+            return int(_kernels.saga_dense((X, y, weight), order, model, fitted.drawn, eta, mu, frame))
         if isinstance(X, CSR):
             sparse = X.data, X.indices, X.indptr, y, weight
-            _kernels.sgd_csr(sparse, order, fitted.weights, eta, mu, gain)
+            _kernels.sgd_csr(sparse, order, fitted.weights, eta, mu, frame)
         else:
-            _kernels.sgd_dense((X, y, weight), order, fitted.weights, eta, mu, gain)
+            _kernels.sgd_dense((X, y, weight), order, fitted.weights, eta, mu, frame)
         return 0
 
     def _renewed(self, fitted: _Fitted, rows: Batch) -> _Fitted:
@@ -294,7 +309,7 @@ class LogisticRegression:
         A quantile, so that one absurd row cannot freeze learning.
         """
         counted = rows.weight > 0.0
-        curvature = squared_norms(rows.X, fitted.factor)[counted] * rows.weight[counted] / 4.0
+        curvature = squared_norms(rows.X, fitted.factor, fitted.centre)[counted] * rows.weight[counted] / 4.0
         usual = float(np.quantile(curvature, STEP_QUANTILE, method="lower")) if len(curvature) else math.nan
         return AUTO_STEP / (float(self.l2) + (usual if math.isfinite(usual) and usual > 0.0 else 0.25))
 
@@ -314,11 +329,11 @@ class LogisticRegression:
         if self.optimizer == "strsaga":
             gone = Segment(before.lo, min(before_row, before.admitted))
             count = len(gone)
-            X, table, gain = samples.view(gone).X, self._table.live[:count], np.square(before.factor)
+            X, table, frame = samples.view(gone).X, self._table.live[:count], before.frame
             if isinstance(X, CSR):
-                drawn = _kernels.discharge_csr(X.data, X.indices, X.indptr, table, after.gradient_sum, gain)
+                drawn = _kernels.discharge_csr(X.data, X.indices, X.indptr, table, after.gradient_sum, frame)
             else:
-                drawn = _kernels.discharge_dense(X, table, after.gradient_sum, gain)
+                drawn = _kernels.discharge_dense(X, table, after.gradient_sum, frame)
             after = replace(after, drawn=before.drawn - int(drawn))
 
         def undo() -> None:
@@ -333,11 +348,11 @@ class LogisticRegression:
 
     def scores(self, X: Rows) -> FloatArray:
         """Margins w.x + intercept: above 0 means class 1."""
-        return _margins(self._fitted.weights, X)
+        return _margins(self._fitted.raw_weights, X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """``scores`` as it is now, whatever is learnt later: an update replaces the weights, never changes them."""
-        return functools.partial(_margins, self._fitted.weights)
+        return functools.partial(_margins, self._fitted.raw_weights)
 
     def losses(self, batch: Batch) -> FloatArray:
         """Logistic loss of each row."""
@@ -371,7 +386,7 @@ class LogisticRegression:
     @property
     def intercept(self) -> float:
         """The weight of the constant column."""
-        return float(self._fitted.weights[-1])
+        return float(self._fitted.raw_weights[-1])
 
     @property
     def gradients(self) -> int:
@@ -391,7 +406,7 @@ class LogisticRegression:
     @property
     def nbytes(self) -> int:
         """Bytes held beside the rows."""
-        return 3 * self._fitted.weights.nbytes + self._table.nbytes
+        return 4 * self._fitted.weights.nbytes + self._table.nbytes
 
     # -------------------------------------------------------------------- state
 
@@ -444,16 +459,22 @@ def _check_width(X: Rows, weights: FloatArray) -> None:
 
 
 def _rescaled(fitted: _Fitted, rows: Batch) -> _Fitted:
-    """The same model in columns divided by their usual size in these rows.
+    """The same model in columns less their usual place and divided by their usual size in these rows.
 
-    The table holds one scalar per row whatever the scale, and the sum of the gradients carries the gain
-    of each column as a factor, so the change of coordinates is exact and costs O(d).
+    The table holds one scalar per row whatever the coordinates. The sum of the gradients carries the
+    gain of each column as a factor, and the sum of the scalars themselves is that of the intercept. So
+    the change is exact and costs O(d).
     """
-    sizes = usual_sizes(rows.X, rows.weight)
+    centre, sizes = usual_frame(rows.X, rows.weight)
     factor = fitted.factor.copy()
     factor[:-1][sizes > 0.0] = 1.0 / np.clip(sizes[sizes > 0.0], SMALLEST_SIZE, 1.0 / SMALLEST_SIZE)
-    ratio = np.divide(factor, fitted.factor, out=np.ones_like(factor), where=fitted.factor > 0.0)
-    return replace(fitted, factor=factor, gradient_sum=fitted.gradient_sum * np.square(ratio))
+    centre = np.append(centre, 0.0) * factor[-1]  # without an intercept there is nothing to make up for it
+    shift = centre - fitted.centre
+    weights = fitted.weights.copy()
+    weights[-1] += (weights * shift).sum()
+    plain = np.divide(fitted.gradient_sum, np.square(fitted.factor), out=np.zeros_like(factor), where=factor > 0.0)
+    gradient_sum = np.square(factor) * (plain - shift * plain[-1])
+    return replace(fitted, weights=weights, gradient_sum=gradient_sum, factor=factor, centre=centre)
 
 
 def _check_finite(fitted: _Fitted, step_size: Any) -> None:
@@ -468,12 +489,13 @@ def _check_finite(fitted: _Fitted, step_size: Any) -> None:
 
 def _check_state(fitted: _Fitted, table: Any, optimizer: str) -> None:
     # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
-    vectors = fitted.weights, fitted.gradient_sum, fitted.factor, table
+    vectors = fitted.weights, fitted.gradient_sum, fitted.factor, fitted.centre, table
     rows = fitted.lo, fitted.admitted, fitted.hi
     counts = fitted.drawn, fitted.seen, fitted.renew_at, fitted.gradients, fitted.words, fitted.seed
     if not (
         all(isinstance(v, np.ndarray) and v.dtype == np.float64 and v.ndim == 1 for v in vectors)
-        and len(fitted.weights) == len(fitted.gradient_sum) == len(fitted.factor) >= 1
+        and len({len(vector) for vector in vectors[:-1]}) == 1
+        and len(fitted.weights) >= 1
         and all(type(number) is int for number in (*rows, *counts))
         and isinstance(fitted.step_size, float)
         and (rows == (-1, -1, -1) or 0 <= fitted.lo <= fitted.admitted <= fitted.hi < 2**62)

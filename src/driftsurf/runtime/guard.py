@@ -56,7 +56,8 @@ class RangeGuard:
         """The weights of these rows, and the guard that has seen them."""
         n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
         factor = np.append(np.ones(n_features), 0.0)
-        finite = np.isfinite(squared_norms(X, factor)).astype(np.float64)
+        origin = np.zeros(n_features + 1)
+        finite = np.isfinite(squared_norms(X, factor, origin)).astype(np.float64)
         total, mass = self._columns(n_features)
         new = mass == 0.0
         sizes = np.divide(total, mass, out=np.zeros(n_features), where=~new)
@@ -64,7 +65,7 @@ class RangeGuard:
             sizes[new] = usual_sizes(X, finite)[new]
         add_magnitudes(X, finite, CAP * sizes, total, mass)
         np.divide(1.0, sizes, out=factor[:-1], where=sizes > 0.0)
-        norms = squared_norms(X, factor)
+        norms = squared_norms(X, factor, origin)
         recent = np.concatenate([self.recent, norms[norms > 0.0]])
         weights = self._weights(norms, recent)
         return weights, replace(self, recent=recent[-MEMORY:], total=total, mass=mass)
