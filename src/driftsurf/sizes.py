@@ -11,6 +11,12 @@ __all__ = ["CAP", "add_magnitudes", "squared_norms", "usual_frame", "usual_sizes
 
 CAP = 3.0
 """A value counts with at most this many times the usual size of its column."""
+FAR = 3.0
+"""A column is far from zero if its median is this many times its usual distance from the median."""
+FARTHEST = 10.0
+ENOUGH_ROWS = 200
+"""A column that creeps (a clock, a counter) varies little at first and goes far later: its size is at least a tenth of
+its distance from zero, and it is not centred by a few rows."""
 MOST_PASSES = 200
 """Each pass brings a single huge value down by a third of the number of rows: enough for 1e150 among ten."""
 
@@ -62,21 +68,23 @@ def usual_frame(X: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Where each column usually is, and how far from there: its centre and size, the latter 0 if unknown.
 
     Most columns are measured from 0. One that is never 0 in these rows and lies far from it (its median
-    is at least three times its usual distance from the median: a year, a pressure, degrees Kelvin) is
-    measured from its median.
+    is at least three times its usual distance from the median: a pressure, degrees Kelvin, a year) is
+    measured from its median, in units of at least a tenth of it.
 
-    >>> X = np.column_stack([np.linspace(-1, 1, 101), 1000 + np.linspace(-1, 1, 101)])
-    >>> usual_frame(X, np.ones(101))
-    (array([   0., 1000.]), array([0.5..., 0.5...]))
+    >>> X = np.column_stack([np.linspace(-1, 1, 201), 20 + np.linspace(-8, 8, 201)])
+    >>> centre, sizes = usual_frame(X, np.ones(201))
+    >>> centre, sizes.round(1)
+    (array([ 0., 20.]), array([0.5, 4. ]))
     """
     sizes = usual_sizes(X, weight)
     centre = np.zeros(len(sizes))
     whole = np.flatnonzero(_never_zero(X, weight))
-    if len(whole):
+    if len(whole) and np.count_nonzero(weight) >= ENOUGH_ROWS:
         block = _columns(X, weight, whole)
         middle = np.median(block, axis=0)
         spread = usual_sizes(np.ascontiguousarray(block - middle), weight[weight > 0.0])
-        far = np.abs(middle) >= CAP * spread
+        far = np.abs(middle) >= FAR * spread
+        spread = np.maximum(spread, np.abs(middle) / FARTHEST)
         centre[whole[far]], sizes[whole[far]] = middle[far], spread[far]
     return centre, sizes
 
