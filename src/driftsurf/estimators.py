@@ -271,7 +271,7 @@ class DriftSurfClassifier(_AdaptiveClassifier):
     >>> print(f"{np.mean(errors):.2f}")
     0.20
     >>> print(model.journal_.transitions[0].describe())
-    step 20: risk 1.73 > best 0.41 + 0.10: reactive
+    step 20: risk 1.80 > best 0.41 + 0.10: reactive
     """
 
     def __init__(

@@ -11,8 +11,8 @@ __all__ = ["CAP", "add_magnitudes", "squared_norms", "usual_frame", "usual_sizes
 
 CAP = 3.0
 """A value counts with at most this many times the usual size of its column."""
-FAR = 3.0
-"""A column is far from zero if its median is this many times its usual distance from the median."""
+FAR = 1.0
+"""A column is off zero if its median is this many times its usual distance from the median."""
 FARTHEST = 10.0
 ENOUGH_ROWS = 200
 """A column that creeps (a clock, a counter) varies little at first and goes far later: its size is at least a tenth of
@@ -67,9 +67,9 @@ def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:
 def usual_frame(X: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Where each column usually is, and how far from there: its centre and size, the latter 0 if unknown.
 
-    Most columns are measured from 0. One that is never 0 in these rows and lies far from it (its median
-    is at least three times its usual distance from the median: a pressure, degrees Kelvin, a year) is
-    measured from its median, in units of at least a tenth of it.
+    A column that has zeros, or lies around zero, is measured from 0. One that is never 0 in these rows
+    and lies off it (its median is at least its usual distance from the median: a price, a pressure,
+    degrees Kelvin) is measured from its median, in units of at least a tenth of it.
 
     >>> X = np.column_stack([np.linspace(-1, 1, 201), 20 + np.linspace(-8, 8, 201)])
     >>> centre, sizes = usual_frame(X, np.ones(201))

@@ -100,7 +100,7 @@ class LogisticRegression:
         tenth of the rows; it is worked out from the first rows, and again at each doubling up to 1,000.
     scale
         Whether to learn as if each column were divided by its usual size (a robust mean of its absolute
-        non-zero values), and a column far from zero (a year, degrees Kelvin) were first centred, so that
+        non-zero values), and a column off zero (a price, degrees Kelvin) were first centred, so that
         columns of any unit need no preparation. "auto" does so when the step size is "auto" too; a step
         size of your own is meant for the columns as they are. Worked out when the step size is; rows
         stay as they are, and so does the model at that moment.
