@@ -74,8 +74,8 @@ def render(trace: Trace, decisions: Sequence[Decision], *, model: str, oracle: s
         _error_chart(trace, decisions, model, oracle),
         "<h2>What the model watched</h2>",
         '<p class="soft">The risk (regularised log loss) on each batch before learning it. Above the dotted line it is '
-        "a sign of drift, and a fresh model begins to compete. The green line is the model beside it, which starts high "
-        "because a fresh model has learnt nothing yet.</p>",
+        "a sign of drift, and a fresh model begins to compete. The green line is the model beside it, which starts "
+        "high because a fresh model has learnt nothing yet.</p>",
         _risk_chart(trace, decisions),
         "<h2>Every change, and why</h2>",
         _transition_table(transitions),
