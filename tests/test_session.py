@@ -211,11 +211,12 @@ def interrupt_at(moment: int, call: Any) -> bool:
                 signal.raise_signal(signal.SIGINT)
         return trace
 
+    before = sys.gettrace()
     sys.settrace(trace)
     try:
         call()
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     return lines >= moment
 
 
