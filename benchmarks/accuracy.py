@@ -11,6 +11,7 @@ import gzip
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -68,24 +69,16 @@ def table(title: str, streams: list[tuple[str, Stream]], columns: dict[str, Call
         print(f"| {name} | {' | '.join(f'{value:.3f}' for value in row)} |", flush=True)
 
 
-def with_step(factor: float) -> Callable[[Stream], float]:
+def with_constant(module: ModuleType, name: str, value: float) -> Callable[[Stream], float]:
+    """The mean error with another value for a constant of the package."""
+
     def run(stream: Stream) -> float:
-        usual, logistic.AUTO_STEP = logistic.AUTO_STEP, factor
+        usual = getattr(module, name)
+        setattr(module, name, value)
         try:
             return mean_error(stream)
         finally:
-            logistic.AUTO_STEP = usual
-
-    return run
-
-
-def with_smallest_unit(farthest: float) -> Callable[[Stream], float]:
-    def run(stream: Stream) -> float:
-        usual, sizes.FARTHEST = sizes.FARTHEST, farthest
-        try:
-            return mean_error(stream)
-        finally:
-            sizes.FARTHEST = usual
+            setattr(module, name, usual)
 
     return run
 
@@ -93,12 +86,12 @@ def with_smallest_unit(farthest: float) -> Callable[[Stream], float]:
 def main() -> None:
     folder = os.environ.get("DRIFTSURF_DATA")
     streams = [*built_in(), *(real(Path(folder)) if folder else ())]
-    steps = {f"{factor:g} / L": with_step(factor) for factor in (0.33, 0.1, 0.03, 0.01)}
+    steps = {f"{x:g} / L": with_constant(logistic, "AUTO_STEP", x) for x in (0.33, 0.1, 0.03, 0.01)}
     table("The automatic step size", streams, steps)
     scales = {
         "as they are": lambda stream: mean_error(stream, scale=False),
         "scaled and centred": mean_error,
-        "in units of 1/100 of the distance": with_smallest_unit(100.0),
+        "in units of 1/100 of the distance": with_constant(sizes, "FARTHEST", 100.0),
     }
     table("Columns", streams, scales)
 

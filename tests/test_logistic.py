@@ -385,7 +385,7 @@ def test_divergence_leaves_every_byte_as_it_was(
 
     with monkeypatch.context() as patch:
         patch.setattr(_kernels, name, diverging)
-        with pytest.raises(DivergenceError, match=r"step_size='auto' \(.*Lower step_size"):
+        with pytest.raises(DivergenceError, match=r"step size .*Lower step_size"):
             model.update(samples, new, 80)
     assert snapshot(model) == before
     model.update(samples, new, 80)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -18,65 +18,24 @@ from driftsurf.base import (
     Batch,
     Capabilities,
     FloatArray,
-    IntArray,
     Rows,
     SampleStore,
     Segment,
     State,
     Undo,
-    n_rows,
 )
-from driftsurf.errors import CapabilityError, DivergenceError, OptionError, ShapeError, StateError
-from driftsurf.sizes import squared_norms, usual_frame
+from driftsurf.errors import CapabilityError, OptionError, StateError
+from driftsurf.learners._linear import Linear, check_width, margins
+from driftsurf.sizes import squared_norms
 
 __all__ = ["LogisticRegression", "paper_learner"]
 
 PARAMETERS = "optimizer", "step_size", "scale", "l2", "steps_per_row", "steps_per_batch", "fit_intercept", "start"
 STEP_QUANTILE = 0.9
-SMALLEST_SIZE = 1e-30
 GROWN_ROWS = 1_000
 NEVER = 2**61
 AUTO_STEP = 0.1
 """Times 1 / L. SAGA converges up to 1 / (3 L); a tenth gave the lowest mean error on drifting streams."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitted:
-    """All that an update changes, except the gradient table, which is changed in place and put back."""
-
-    weights: FloatArray
-    """One for each feature, the intercept last."""
-    gradient_sum: FloatArray
-    factor: FloatArray
-    """1 / scale of each column: the model learns as if columns were multiplied by it. Last, 1 or 0: the intercept."""
-    centre: FloatArray
-    """Taken off each column first; the intercept is that of the centred columns."""
-    drawn: int = 0
-    """Rows with an entry in the gradient table."""
-    lo: int = -1
-    """The sample set S is the rows lo to admitted; those from admitted to hi wait. -1: no row yet."""
-    admitted: int = -1
-    hi: int = -1
-    seen: int = 0
-    """Rows ever given."""
-    step_size: float = math.nan
-    renew_at: int = 0
-    """``seen`` at which scale and step size are worked out again."""
-    seed: int = 0
-    words: int = 0
-    """Random words used: with the seed, the whole random state."""
-    gradients: int = 0
-
-    @property
-    def frame(self) -> tuple[FloatArray, FloatArray, IntArray]:
-        """The coordinates, as the kernels take them."""
-        return np.square(self.factor), self.centre, np.flatnonzero(self.centre)
-
-    @property
-    def raw_weights(self) -> FloatArray:
-        """The weights for columns as they are."""
-        offset = (self.weights * self.centre).sum()
-        return self.weights if offset == 0.0 else np.append(self.weights[:-1], self.weights[-1] - offset)
 
 
 class LogisticRegression:
@@ -189,7 +148,7 @@ class LogisticRegression:
         factor[-1] = float(self.fit_intercept)
         gradient_sum = np.zeros(n_features + 1)
         centre = np.zeros(n_features + 1)
-        return self._born(_Fitted(weights, gradient_sum, factor, centre, step_size=step_size, seed=seed, words=words))
+        return self._born(Linear(weights, gradient_sum, factor, centre, step_size=step_size, seed=seed, words=words))
 
     def budget(self, new: Segment) -> int:
         """Rho for these rows. Fractions of a step are carried over by counting from row 0."""
@@ -198,7 +157,7 @@ class LogisticRegression:
         per_row = float(self.steps_per_row)
         return math.floor(per_row * new.hi) - math.floor(per_row * new.lo)
 
-    def _born(self, fitted: _Fitted) -> Self:
+    def _born(self, fitted: Linear) -> Self:
         model = type(self)(**self.get_params())
         model._fitted = fitted
         model._table = Buffer(np.float64)
@@ -241,7 +200,7 @@ class LogisticRegression:
             gradients=before.gradients + steps,
         )
         rows = samples.view(Segment(lo, new.hi))
-        _check_width(rows.X, after.weights)
+        check_width(rows.X, after.weights)
         after = self._renewed(after, rows)
         order = np.empty(steps, np.int64)
         table_length = len(self._table)
@@ -263,14 +222,14 @@ class LogisticRegression:
                 words = _kernels.draw_uniformly(order, new.hi - lo, after.seed, after.words)
                 after = replace(after, admitted=new.hi, words=words)
             drawn = self._run(rows, order, after, self._table.live)
-            _check_finite(after, self.step_size)
+            after.check_finite()
             self._fitted = replace(after, drawn=drawn)
         except BaseException:
             undo()
             raise
         return undo
 
-    def _run(self, rows: Batch, order: Any, fitted: _Fitted, table: FloatArray) -> int:
+    def _run(self, rows: Batch, order: Any, fitted: Linear, table: FloatArray) -> int:
         X, y, weight, _ = rows
         eta, mu, frame = fitted.step_size, float(self.l2), fitted.frame
         if self.optimizer == "strsaga":
@@ -286,7 +245,7 @@ class LogisticRegression:
             _kernels.sgd_dense((X, y, weight), order, fitted.weights, eta, mu, frame)
         return 0
 
-    def _renewed(self, fitted: _Fitted, rows: Batch) -> _Fitted:
+    def _renewed(self, fitted: Linear, rows: Batch) -> Linear:
         """Scale and step size worked out again, each time the number of rows has doubled, up to 1,000 rows.
 
         So a model born from one row is not bound to it; and one that is grown keeps its coordinates, in
@@ -298,12 +257,12 @@ class LogisticRegression:
         if fitted.seen < fitted.renew_at or not (scaled or automatic):
             return fitted
         if scaled:
-            fitted = _rescaled(fitted, rows)
+            fitted = fitted.reframed(rows)
         if automatic:
             fitted = replace(fitted, step_size=self._safe_step_size(fitted, rows))
         return replace(fitted, renew_at=2 * fitted.seen if fitted.seen < GROWN_ROWS else NEVER)
 
-    def _safe_step_size(self, fitted: _Fitted, rows: Batch) -> float:
+    def _safe_step_size(self, fitted: Linear, rows: Batch) -> float:
         """0.1 / L, L = mu + the 0.9 quantile over the rows of weight * |x|^2 / 4.
 
         A quantile, so that one absurd row cannot freeze learning.
@@ -348,24 +307,21 @@ class LogisticRegression:
 
     def scores(self, X: Rows) -> FloatArray:
         """Margins w.x + intercept: above 0 means class 1."""
-        return _margins(self._fitted.raw_weights, X)
+        return margins(self._fitted.raw_weights, X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """``scores`` as it is now, whatever is learnt later: an update replaces the weights, never changes them."""
-        return functools.partial(_margins, self._fitted.raw_weights)
+        return functools.partial(margins, self._fitted.raw_weights)
 
     def losses(self, batch: Batch) -> FloatArray:
         """Logistic loss of each row."""
-        margins = self.scores(batch.X)
-        _kernels.logistic_losses(margins, batch.y, margins)
-        return margins
+        values = self.scores(batch.X)
+        _kernels.logistic_losses(values, batch.y, values)
+        return values
 
     def penalty(self) -> float:
         """mu/2 |u|^2, u the weights of the scaled columns."""
-        fitted = self._fitted
-        scaled = np.divide(fitted.weights, fitted.factor, out=np.zeros_like(fitted.weights), where=fitted.factor > 0.0)
-        # Not u @ u: the last bits of BLAS depend on the number of threads, and decisions on the penalty.
-        return 0.5 * float(self.l2) * float(np.square(scaled).sum())
+        return self._fitted.penalty(float(self.l2))
 
     def needs(self) -> int | None:
         """The first row of the sample set."""
@@ -412,23 +368,23 @@ class LogisticRegression:
 
     def state(self) -> State:
         """Everything that learning changes."""
-        state: State = {name: getattr(self._fitted, name) for name in _Fitted.__slots__}
+        state: State = {name: getattr(self._fitted, name) for name in Linear.__slots__}
         return state | {"table": self._table.live.copy()}
 
     @classmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
         """The model that gave ``state``; ``template`` has its parameters."""
         try:
-            fitted = _Fitted(**{name: state[name] for name in _Fitted.__slots__})
+            fitted = Linear(**{name: state[name] for name in Linear.__slots__})
             table = state["table"]
         except KeyError as error:
             raise StateError(f"the saved model has no entry {error}: it is not a LogisticRegression") from error
-        _check_state(fitted, table, template.optimizer)
+        fitted.check(table, tabled=template.optimizer == "strsaga")
         model = template._born(fitted)
         model._table.append(table)
         return model
 
-    _fitted: _Fitted
+    _fitted: Linear
     _table: Buffer
 
 
@@ -439,69 +395,3 @@ def paper_learner(step_size: float | Literal["auto"], l2: float, **options: Any)
     'uniform'
     """
     return LogisticRegression(**({"step_size": step_size, "l2": l2, "scale": False, "start": "uniform"} | options))
-
-
-def _margins(weights: FloatArray, X: Rows) -> FloatArray:
-    _check_width(X, weights)
-    out = np.empty(n_rows(X))
-    if isinstance(X, CSR):
-        _kernels.margins_csr(X.data, X.indices, X.indptr, weights, out)
-    else:
-        _kernels.margins_dense(X, weights, out)
-    return out
-
-
-def _check_width(X: Rows, weights: FloatArray) -> None:
-    # Compiled code does not look at the bounds of its arrays.
-    width = X.n_features if isinstance(X, CSR) else X.shape[1]
-    if width != len(weights) - 1:
-        raise ShapeError(f"X has {width} features, but this LogisticRegression was made for {len(weights) - 1}")
-
-
-def _rescaled(fitted: _Fitted, rows: Batch) -> _Fitted:
-    """The same model in columns less their usual place and divided by their usual size in these rows.
-
-    The table holds one scalar per row whatever the coordinates. The sum of the gradients carries the
-    gain of each column as a factor, and the sum of the scalars themselves is that of the intercept. So
-    the change is exact and costs O(d).
-    """
-    centre, sizes = usual_frame(rows.X, rows.weight)
-    factor = fitted.factor.copy()
-    factor[:-1][sizes > 0.0] = 1.0 / np.clip(sizes[sizes > 0.0], SMALLEST_SIZE, 1.0 / SMALLEST_SIZE)
-    centre = np.append(centre, 0.0) * factor[-1]  # without an intercept there is nothing to make up for it
-    shift = centre - fitted.centre
-    weights = fitted.weights.copy()
-    weights[-1] += (weights * shift).sum()
-    plain = np.divide(fitted.gradient_sum, np.square(fitted.factor), out=np.zeros_like(factor), where=factor > 0.0)
-    gradient_sum = np.square(factor) * (plain - shift * plain[-1])
-    return replace(fitted, weights=weights, gradient_sum=gradient_sum, factor=factor, centre=centre)
-
-
-def _check_finite(fitted: _Fitted, step_size: Any) -> None:
-    # Far below overflow, so that margins and penalties of a published model are finite too.
-    largest = max(np.abs(fitted.weights).max(), np.abs(fitted.gradient_sum).max())
-    if not largest < 1e100:
-        raise DivergenceError(
-            f"training diverged: the weights reached {largest:g} with step_size={step_size!r} "
-            f"({fitted.step_size:g}). Lower step_size or scale the columns; the update was taken back."
-        )
-
-
-def _check_state(fitted: _Fitted, table: Any, optimizer: str) -> None:
-    # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
-    vectors = fitted.weights, fitted.gradient_sum, fitted.factor, fitted.centre, table
-    rows = fitted.lo, fitted.admitted, fitted.hi
-    counts = fitted.drawn, fitted.seen, fitted.renew_at, fitted.gradients, fitted.words, fitted.seed
-    if not (
-        all(isinstance(v, np.ndarray) and v.dtype == np.float64 and v.ndim == 1 for v in vectors)
-        and len({len(vector) for vector in vectors[:-1]}) == 1
-        and len(fitted.weights) >= 1
-        and all(type(number) is int for number in (*rows, *counts))
-        and isinstance(fitted.step_size, float)
-        and (rows == (-1, -1, -1) or 0 <= fitted.lo <= fitted.admitted <= fitted.hi < 2**62)
-        and all(0 <= count < 2**62 for count in counts[:-1])
-        and 0 <= fitted.seed < 2**64
-        and len(table) == (fitted.admitted - fitted.lo if optimizer == "strsaga" else 0)
-        and fitted.drawn == np.count_nonzero(~np.isnan(table))
-    ):
-        raise StateError("the entries of the saved model do not fit together: they are not a LogisticRegression's")

@@ -1,0 +1,134 @@
+"""What linear learners share: the model in training, its coordinates, its margins."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from driftsurf import _kernels
+from driftsurf.base import CSR, Batch, FloatArray, IntArray, Rows, n_rows
+from driftsurf.errors import DivergenceError, ShapeError, StateError
+from driftsurf.sizes import usual_frame, usual_sizes
+
+SMALLEST_SIZE = 1e-30
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linear model in training: all that an update changes, except the gradient table.
+
+    The table is changed in place and put back; this is replaced as a whole.
+    """
+
+    weights: FloatArray
+    """One for each feature, the intercept last."""
+    gradient_sum: FloatArray
+    factor: FloatArray
+    """1 / scale of each column: the model learns as if columns were multiplied by it. Last, 1 or 0: the intercept."""
+    centre: FloatArray
+    """Taken off each column first; the intercept is that of the centred columns."""
+    drawn: int = 0
+    """Rows with an entry in the gradient table."""
+    lo: int = -1
+    """The sample set S is the rows lo to admitted; those from admitted to hi wait. -1: no row yet."""
+    admitted: int = -1
+    hi: int = -1
+    seen: int = 0
+    """Rows ever given."""
+    step_size: float = math.nan
+    renew_at: int = 0
+    """``seen`` at which scale and step size are worked out again."""
+    seed: int = 0
+    words: int = 0
+    """Random words used: with the seed, the whole random state."""
+    gradients: int = 0
+
+    @property
+    def frame(self) -> tuple[FloatArray, FloatArray, IntArray]:
+        """The coordinates, as the kernels take them."""
+        return np.square(self.factor), self.centre, np.flatnonzero(self.centre)
+
+    @property
+    def raw_weights(self) -> FloatArray:
+        """The weights for columns as they are."""
+        offset = (self.weights * self.centre).sum()
+        return self.weights if offset == 0.0 else np.append(self.weights[:-1], self.weights[-1] - offset)
+
+    def penalty(self, l2: float) -> float:
+        """l2 / 2 |u|^2, u the weights in its own coordinates."""
+        scaled = np.divide(self.weights, self.factor, out=np.zeros_like(self.weights), where=self.factor > 0.0)
+        # Not u @ u: the last bits of BLAS depend on the number of threads, and decisions on the penalty.
+        return 0.5 * l2 * float(np.square(scaled).sum())
+
+    def reframed(self, rows: Batch) -> Linear:
+        """The same model in columns less their usual place and divided by their usual size in these rows.
+
+        The table holds one scalar per row whatever the coordinates. The sum of the gradients carries the
+        gain of each column as a factor, and the sum of the scalars themselves is that of the intercept. So
+        the change is exact and costs O(d).
+        """
+        factor = self.factor.copy()
+        if factor[-1] > 0.0:
+            centre, sizes = usual_frame(rows.X, rows.weight)
+        else:  # no intercept that could make up for a centre
+            centre, sizes = np.zeros(len(factor) - 1), usual_sizes(rows.X, rows.weight)
+        factor[:-1][sizes > 0.0] = 1.0 / np.clip(sizes[sizes > 0.0], SMALLEST_SIZE, 1.0 / SMALLEST_SIZE)
+        centre = np.append(centre, 0.0)
+        shift = centre - self.centre
+        weights = self.weights.copy()
+        weights[-1] += (weights * shift).sum()
+        plain = np.divide(self.gradient_sum, np.square(self.factor), out=np.zeros_like(factor), where=factor > 0.0)
+        gradient_sum = np.square(factor) * (plain - shift * plain[-1])
+        return replace(self, weights=weights, gradient_sum=gradient_sum, factor=factor, centre=centre)
+
+    def check_finite(self) -> None:
+        """DivergenceError if training went astray."""
+        # Far below overflow, so that margins and penalties of a published model are finite too.
+        largest = max(np.abs(self.weights).max(), np.abs(self.gradient_sum).max())
+        if not largest < 1e100:
+            raise DivergenceError(
+                f"training diverged: the weights reached {largest:g} with step size {self.step_size:g}. "
+                "Lower step_size or scale the columns; the update was taken back."
+            )
+
+    def check(self, table: Any, *, tabled: bool) -> None:
+        """StateError unless the entries fit together; ``tabled``: admitted rows have an entry in the table."""
+        # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
+        vectors = self.weights, self.gradient_sum, self.factor, self.centre, table
+        rows = self.lo, self.admitted, self.hi
+        counts = self.drawn, self.seen, self.renew_at, self.gradients, self.words, self.seed
+        if not (
+            all(isinstance(v, np.ndarray) and v.dtype == np.float64 and v.ndim == 1 for v in vectors)
+            and len({len(vector) for vector in vectors[:-1]}) == 1
+            and len(self.weights) >= 1
+            and all(type(number) is int for number in (*rows, *counts))
+            and isinstance(self.step_size, float)
+            and (rows == (-1, -1, -1) or 0 <= self.lo <= self.admitted <= self.hi < 2**62)
+            and all(0 <= count < 2**62 for count in counts[:-1])
+            and 0 <= self.seed < 2**64
+            and len(table) == (self.admitted - self.lo if tabled else 0)
+            and self.drawn == np.count_nonzero(~np.isnan(table))
+        ):
+            raise StateError("the entries of the saved model do not fit together: they are no linear model's")
+
+
+def margins(weights: FloatArray, X: Rows) -> FloatArray:
+    """w.x + intercept of each row."""
+    check_width(X, weights)
+    out = np.empty(n_rows(X))
+    if isinstance(X, CSR):
+        _kernels.margins_csr(X.data, X.indices, X.indptr, weights, out)
+    else:
+        _kernels.margins_dense(X, weights, out)
+    return out
+
+
+def check_width(X: Rows, weights: FloatArray) -> None:
+    """ShapeError unless the rows are as wide as the weights say."""
+    # Compiled code does not look at the bounds of its arrays.
+    width = X.n_features if isinstance(X, CSR) else X.shape[1]
+    if width != len(weights) - 1:
+        raise ShapeError(f"X has {width} features, but this model was made for {len(weights) - 1}")
