@@ -12,8 +12,10 @@ from click.testing import CliRunner, Result
 
 from driftsurf import Trace, __version__
 from driftsurf.cli import main
+from driftsurf.errors import RunFolderError
 from driftsurf.report import terminal
 from driftsurf.report.svg import Chart
+from driftsurf.runtime.files import RunFolder, write_text
 
 
 def invoke(*arguments: str) -> Result:
@@ -174,6 +176,48 @@ def test_mistakes_are_answered_in_one_line(
     assert message in " ".join(result.output.split())
     assert "Traceback" not in result.output
     assert not (tmp_path / "runs").exists()
+
+
+def test_runs_into_one_place_never_mix(tmp_path: Path) -> None:
+    first = RunFolder(tmp_path / "c")
+    write_text(first / "run.json", "first")
+    second = RunFolder(tmp_path / "c", overwrite=True)  # while the first is still running
+    write_text(second / "run.json", "second")
+    with pytest.raises(RunFolderError, match="taken away"):
+        write_text(first / "trace.csv", "first")
+    with pytest.raises(RunFolderError, match="taken away"):
+        first.finish()
+    second.finish()
+    assert (tmp_path / "c" / "run.json").read_text() == "second"
+
+
+def test_what_came_meanwhile_is_not_replaced_unasked(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "late")
+    write_text(run / "run.json", "mine")
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "run.json").write_text("theirs")
+    with pytest.raises(RunFolderError, match="has come to exist"):
+        run.finish()
+    assert (tmp_path / "late" / "run.json").read_text() == "theirs"
+
+
+def test_a_folder_in_the_place_of_a_file_is_not_a_runs_own(tmp_path: Path) -> None:
+    (tmp_path / "t" / "trace.csv").mkdir(parents=True)
+    (tmp_path / "t" / "run.json").write_text("mine")
+    with pytest.raises(RunFolderError, match=r"'trace\.csv'"):
+        RunFolder(tmp_path / "t", overwrite=True)
+    assert (tmp_path / "t" / "run.json").read_text() == "mine"
+
+
+def test_what_a_killed_run_left_half_written_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / "k.partial").mkdir()
+    (tmp_path / "k.partial" / ".trace.csv.abcd").write_text("half")
+    with pytest.raises(RunFolderError, match="unfinished run"):
+        RunFolder(tmp_path / "k")
+    run = RunFolder(tmp_path / "k", overwrite=True)
+    write_text(run / "run.json", "whole")
+    run.finish()
+    assert [path.name for path in (tmp_path / "k").iterdir()] == ["run.json"]
 
 
 # ---------------------------------------------------------------------------- the page

@@ -35,6 +35,7 @@ from driftsurf.errors import (
     ValueTypeError,
 )
 from driftsurf.learners import LogisticRegression
+from driftsurf.strategies import DriftSurf
 
 Batches = list[tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]]
 NAMES = ["a", "b", "c"]
@@ -526,6 +527,38 @@ def test_labels_come_back_as_they_went_in(labels: list[Any], dtype: str) -> None
     assert again.classes_.dtype.kind == dtype
 
 
+def test_predictions_margins_and_probabilities_agree_at_every_stage() -> None:
+    """Before the first step, with one class, with two that appeared against their order; ties as well."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    stages: list[tuple[dict[str, Any], list[list[str]]]] = [
+        ({}, [["b"] * 20, ["a", "b"] * 10]),
+        ({"batch_size": 30}, [["b"] * 10, ["b"] * 10, ["a", "b"] * 10, ["a"] * 20]),
+        ({"learner": LogisticRegression(start="uniform", step_size=1e-6), "batch_size": 10}, [["b"] * 10, ["a"] * 5]),
+        ({"learner": LogisticRegression(start="uniform")}, [["b", "a"] * 10]),
+    ]
+    for options, calls in stages:
+        model = DriftSurfClassifier(random_state=0, **options)
+        for labels in calls:
+            model.partial_fit(X[: len(labels)], labels)
+            share, margin, predicted = model.predict_proba(X), model.decision_function(X), model.predict(X)
+            assert np.allclose(share.sum(axis=1), 1.0)
+            assert share.shape == (40, len(model.classes_))
+            assert predicted.tolist() == model.classes_[share.argmax(axis=1)].tolist()
+            if len(model.classes_) == 2:
+                assert predicted.tolist() == model.classes_[(margin > 0).astype(int)].tolist()
+
+
+def test_losses_before_the_first_step_are_those_of_the_predictions() -> None:
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    for first, second in (("a", "b"), ("b", "a")):
+        labels = np.array([first, second] * 25)
+        seen = DriftSurfClassifier(LogisticRegression(start="uniform"), random_state=0).observe(X, labels)
+        right = seen.labels == labels
+        assert (seen.log_losses()[right] <= np.log(2)).all()
+        assert (seen.log_losses()[~right] >= np.log(2)).all()
+
+
 # ---------------------------------------------------------------------------- buffer
 
 
@@ -543,6 +576,30 @@ def test_with_a_buffer_the_split_over_calls_does_not_matter(sizes: list[int]) ->
     assert np.array_equal(np.concatenate(predicted), expected)
     assert split.to_bytes() == whole.to_bytes()
     assert len(split.journal_) == 2000 // 150
+
+
+def test_whole_steps_before_an_error_stay_and_fit_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = (np.concatenate(part) for part in zip(*stream(3), strict=True))
+    step = DriftSurf.step
+
+    def failing(self: DriftSurf, batch: Any) -> Any:
+        if self._live.step == 1:
+            raise RuntimeError("on purpose")
+        return step(self, batch)
+
+    model = DriftSurfClassifier(random_state=0, batch_size=100)
+    with monkeypatch.context() as patch:
+        patch.setattr(DriftSurf, "step", failing)
+        with pytest.raises(RuntimeError) as error:
+            model.partial_fit(X, y)
+        assert error.value.__notes__ == ["100 of the 300 rows of this call were taken, the rest were not."]
+        before = model.to_bytes()
+        with pytest.raises(RuntimeError) as error:
+            model.fit(X, y)
+        assert not hasattr(error.value, "__notes__")
+        assert model.to_bytes() == before
+    whole = DriftSurfClassifier(random_state=0, batch_size=100).partial_fit(X, y)
+    assert model.partial_fit(X[100:], y[100:]).to_bytes() == whole.to_bytes()
 
 
 def test_flush_learns_what_waits() -> None:
@@ -649,9 +706,13 @@ def test_numbers_of_numpy_are_options_and_truth_values_are_no_numbers() -> None:
     options: dict[str, Any] = {"reactive_length": np.int64(3), "max_rows": np.int32(500), "batch_size": np.int64(50)}
     options |= {"threshold": np.float32(0.25), "guard": np.int64(3), "greedy": np.False_}
     model = DriftSurfClassifier(**options)
-    again = DriftSurfClassifier.from_bytes(model.partial_fit(X, y).to_bytes())
-    assert again.to_bytes() == model.to_bytes()
-    assert model.journal_.to_jsonl()
+    for kind in (np.int64, np.uint8, np.int16):
+        model.set_params(max_rows=kind(120), batch_size=kind(50)).fit(X, y)
+        for rows, labels in stream(8):
+            model.partial_fit(rows, labels)
+        again = DriftSurfClassifier.from_bytes(model.to_bytes())
+        assert again.to_bytes() == model.to_bytes()
+        assert model.journal_.to_jsonl()
     for name in ("reactive_length", "max_rows", "batch_size", "threshold", "guard"):
         with pytest.raises(OptionError, match=f"{name} is True"):
             DriftSurfClassifier().set_params(**{name: True}).partial_fit(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from sklearn.metrics import cohen_kappa_score, log_loss
 
 import driftsurf
 from driftsurf import AwareClassifier, DriftSurfClassifier, Trace, prequential
+from driftsurf.base import Decision
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation import metrics, summarise
+from driftsurf.report import page
 from driftsurf.streams import SEA, ArrayStream, Drift, Mixed
 
 
@@ -109,7 +112,28 @@ def test_a_model_with_a_buffer_of_its_own_is_followed(stream: Mixed) -> None:
     assert (mine.reactions, mine.switches) == (theirs.reactions, theirs.switches)
     assert mine.share_reactive == pytest.approx(theirs.share_reactive, abs=0.05)
     many = prequential(stream, {"m": DriftSurfClassifier(random_state=0, batch_size=400)}, batch_size=8000)
-    assert summarise(many, "m").reactions == theirs.reactions
+    assert (summarise(many, "m").reactions, summarise(many, "m").switches) == (theirs.reactions, theirs.switches)
+    assert summarise(many, "m").recovery_by_training[0] != 0  # its rows came while the old model predicted
+
+
+@pytest.mark.parametrize("sizes", [(50, 170), (170, 50)])
+def test_a_report_places_a_models_own_steps_among_those_of_the_trace(sizes: tuple[int, int]) -> None:
+    made: list[Decision] = []
+    model = DriftSurfClassifier(random_state=0, batch_size=sizes[0])
+
+    def on_step(step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        made.extend(decisions)
+
+    trace = prequential(Mixed(n_rows=4000), model, batch_size=sizes[1], on_step=on_step)
+    text = page.render(trace, made, model="model")
+    places = [
+        float(x)
+        for x in re.findall(r'<circle class="(?:switched|kept)" cx="([0-9.]+)" cy="[0-9.]+" r="5" tabindex', text)
+    ]
+    ends = [d.first_row / 4000 for d in made if {"switched", "kept"} & {t.kind for t in d.transitions}]
+    assert len(places) == len(ends) > 0
+    for x, share in zip(places, ends, strict=True):
+        assert (x - 56) / (960 - 56 - 16) == pytest.approx(share, abs=0.06)
 
 
 def test_one_model_under_two_names_is_refused() -> None:

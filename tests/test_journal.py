@@ -148,6 +148,14 @@ def test_gradients_and_rows_are_added_up() -> None:
             Transition("entered", 3, 2, left=0.485, right=0.48, margin=0.004),
             "step 3: risk 0.485 > stable model 0.480 + 0.004: reactive",
         ),
+        (
+            Transition("switched", 3, left=1e-12, right=2e-12, over=1),
+            "step 3: new model 9.9999999999999998e-13 < old 2e-12 over 1 step: switched",
+        ),
+        (
+            Transition("entered", 3, 1, left=1e300, right=0.5, margin=0.1),
+            "step 3: risk 1.0000000000000001e+300 > best 0.5 + 0.10000000000000001: reactive",
+        ),
         (Transition("reset", 30), "step 30: told of a drift: fresh model"),
         (
             Transition("switched", 1, left=0.4101, right=0.4102, over=4),
@@ -159,7 +167,7 @@ def test_gradients_and_rows_are_added_up() -> None:
         ),
         (
             Transition("kept", 1, left=math.nan, right=None, over=4),
-            "step 1: new model unknown >= old unknown over 4 steps: kept the old model",
+            "step 1: new model without evidence >= old without evidence over 4 steps: kept the old model",
         ),
     ],
     ids=lambda value: value.kind if isinstance(value, Transition) else "",

@@ -199,6 +199,21 @@ def test_odd_entries_are_state_errors(entry: str, value: Any) -> None:
         session().restore(one.state() | {entry: value})
 
 
+def test_an_interrupt_during_a_step_comes_after_it_and_the_note_is_true() -> None:
+    class Interrupted(DriftSurf):
+        def step(self, batch: Any) -> Decision:
+            if self._live.step == 1:
+                signal.raise_signal(signal.SIGINT)
+            return super().step(batch)
+
+    one = Session(Interrupted(LogisticRegression(), seed=0))
+    one.learn(X[:100], Y[:100])
+    with pytest.raises(KeyboardInterrupt) as error:
+        one.learn(X[100:200], Y[100:200])
+    assert error.value.__notes__ == ["100 of the 100 rows of this call were taken, the rest were not."]
+    assert one.steps == one.journal.steps_recorded == 2
+
+
 def interrupt_at(moment: int, call: Any) -> bool:
     """Make the call, with SIGINT raised for real before its ``moment``-th line; False if it has fewer lines."""
     lines = 0

@@ -246,7 +246,8 @@ class Transition:
         if len(known) == 3:
             while digits < 9 and _order(*known) != _order(*(round(value, digits) for value in known)):
                 digits += 1
-        return [f"{value:.{digits}f}" if value in known else "unknown" for value in values]
+        form = f".{digits}f" if digits < 9 and max(map(abs, known)) < 1e6 else ".17g"
+        return [f"{value:{form}}" if value in known else "without evidence" for value in values]
 
 
 def _order(left: float, right: float, margin: float) -> int:

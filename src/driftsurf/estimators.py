@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -52,7 +53,8 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if sample_weight is not None and not np.any(np.asarray(sample_weight)):
             raise ShapeError("sample_weight is zero for every row: there is nothing to learn.")
         session, params = self._new_session()
-        session.learn_in_steps(X, _column(y), self.batch_size or FIT_BATCH_ROWS, weight=sample_weight)
+        size = FIT_BATCH_ROWS if session.batch_size is None else session.batch_size
+        session.learn_in_steps(X, _column(y), size, weight=sample_weight)
         self._publish(session, params)
         return self
 
@@ -61,9 +63,8 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         ``classes`` in the first call makes the set of labels a closed one.
         """
-        session, params = self._present_session()
-        session.learn(X, _column(y), classes=classes, weight=sample_weight)
-        self._publish(session, params)
+        with self._taking() as session:
+            session.learn(X, _column(y), classes=classes, weight=sample_weight)
         return self
 
     def test_then_train(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> npt.NDArray[Any]:
@@ -76,10 +77,8 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def observe(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Observation:
         """``test_then_train`` with everything there is to know: scores, codes, decisions."""
-        session, params = self._present_session()
-        observation = session.observe(X, _column(y), classes=classes, weight=sample_weight)
-        self._publish(session, params)
-        return observation
+        with self._taking() as session:
+            return session.observe(X, _column(y), classes=classes, weight=sample_weight)
 
     def flush(self) -> Self:
         """Make a time step of the rows that wait in the buffer (``batch_size``), if any."""
@@ -107,8 +106,15 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         return session, params
 
-    def _present_session(self) -> _Made:
-        return (self._session, self._params) if hasattr(self, "_session") else self._new_session()
+    @contextlib.contextmanager
+    def _taking(self) -> Iterator[Session]:
+        """The session to learn with. Whole time steps that it took before an error stay."""
+        session, params = (self._session, self._params) if hasattr(self, "_session") else self._new_session()
+        try:
+            yield session
+        finally:
+            if session.schema is not None:
+                self._publish(session, params)
 
     def _publish(self, session: Session, params: dict[str, Any]) -> None:
         schema = session.schema
@@ -137,17 +143,17 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Probabilities, one column for each of ``classes_``."""
         check_is_fitted(self)
         scores = self.decision_function(X)
-        if self._session.steps and self._session.taught == 1:  # one class so far: it is certain
-            known = self._session.classes.array
+        known = self._session.classes.array
+        if len(known) == 1 or (self._session.steps and self._session.taught == 1):  # one class so far: it is certain
             return np.tile((np.sort(known) == known[0]).astype(np.float64), (len(scores), 1))
         positive = np.exp(-np.logaddexp(0.0, -scores))
-        return np.column_stack([1.0 - positive, positive])[:, : len(self._session.classes.labels)]
+        return np.column_stack([1.0 - positive, positive])
 
     @property
     def _reversed(self) -> bool:
         """Whether the codes, which go by appearance, run against the sorted ``classes_``."""
         labels = self._session.classes.array
-        return self._session.steps > 0 and len(labels) == 2 and bool(labels[0] > labels[1])
+        return len(labels) == 2 and bool(labels[0] > labels[1])
 
     @property
     def classes_(self) -> npt.NDArray[Any]:

@@ -89,6 +89,7 @@ def prequential(
             predicted, losses, decisions = _test_then_train(model, X, y, labels)
             seconds[name] += clock() - begin
             wrong = int(np.count_nonzero(predicted != y))
+            first = decisions[0] if decisions else latest[name]  # the model that predicted when the rows came
             decision = latest[name] = decisions[-1] if decisions else latest[name]
             row = {
                 "step": step,
@@ -101,8 +102,8 @@ def prequential(
                 "persistence_errors": int(persistence.sum()),
                 "state": decision.state if decision else "",
                 "transition": "+".join(t.kind for d in decisions for t in d.transitions),
-                "predicted_by": decision.predicted_by if decision else -1,
-                "trained_from": decision.trained_from if decision else -1,
+                "predicted_by": first.predicted_by if first else -1,
+                "trained_from": first.trained_from if first else -1,
                 "gradients": sum(d.gradients for d in decisions),
             }
             row |= {f"true:{label}": int(np.count_nonzero(y == label)) for label in labels}

@@ -67,7 +67,7 @@ def summarise(trace: Trace, model: str, oracle: str | None = None) -> Summary:
         false_reactions=metrics.false_reactions(
             first_row, run["rows"], run["trained_from"], run["transition"], trace.drifts
         ),
-        switches=sum("switched" in kinds.split("+") for kinds in run["transition"]),
+        switches=sum(kinds.split("+").count("switched") for kinds in run["transition"]),
         share_reactive=metrics.share_reactive(run["state"]),
         gradients=int(run["gradients"].sum()),
     )

@@ -143,7 +143,7 @@ def _error_chart(trace: Trace, decisions: Sequence[Decision], model: str, oracle
     for decision in decisions:
         for transition in decision.transitions:
             if transition.kind in ("switched", "kept") and len(decisions) <= MOST_MARKED_STEPS:
-                at = transition.step
+                at = int(_place(trace, decision))
                 chart.dot(at, float(error[at]), css=transition.kind, title=transition.describe())
     legend = [("curve", "line", model)]
     legend += [("oracle", "line", f"{oracle}, the oracle")] * (oracle is not None)
@@ -164,11 +164,12 @@ def _risk_chart(trace: Trace, decisions: Sequence[Decision]) -> str:
         limit.append(_number(predictive.best_risk) + (decision.threshold or 0.0))
         rival.append(_number(challenger.risk_before if challenger else None))
     finite = np.array([value for value in risk + limit if np.isfinite(value)] or [1.0])
-    chart = Chart(len(risk), _top(finite), "risk")
+    chart = Chart(len(trace.of(trace.models[0])["step"]), _top(finite), "risk")
     _drifts_and_states(chart, trace, decisions)
-    chart.line(limit, css="limit", title="best risk + threshold")
-    chart.line(rival, css="rival", title="stable or reactive model")
-    chart.line(risk, css="curve", title="predictive model")
+    at = [_place(trace, decision) for decision in decisions]
+    chart.line(limit, css="limit", title="best risk + threshold", at=at)
+    chart.line(rival, css="rival", title="stable or reactive model", at=at)
+    chart.line(risk, css="curve", title="predictive model", at=at)
     legend = [("curve", "line", "predictive model"), ("limit", "line", "its best risk + threshold")]
     legend += [("rival", "line", "stable or reactive model beside it")] * bool(np.isfinite(rival).any())
     legend += _drift_legend(trace)
@@ -176,11 +177,17 @@ def _risk_chart(trace: Trace, decisions: Sequence[Decision]) -> str:
     return f'<div class="chart">{chart.render("risk over time")}</div>' + _legend(legend)
 
 
+def _place(trace: Trace, decision: Decision) -> float:
+    """Where a decision stands among the steps of the trace: a model may gather rows into steps of its own."""
+    return decision.first_row / trace.batch_size
+
+
 def _drifts_and_states(chart: Chart, trace: Trace, decisions: Sequence[Decision]) -> None:
     size = trace.batch_size
-    for start, end in _reactive_spans(decisions):
-        edges = max(start - 0.5, 0), min(end + 0.5, chart.steps - 1)
-        chart.band(*edges, css="reactive", title=f"reactive state, steps {start} to {end}")
+    for first, last in _reactive_spans(decisions):
+        half = 0.5 * first.rows / size
+        edges = max(_place(trace, first) - half, 0), min(_place(trace, last) + half, chart.steps - 1)
+        chart.band(*edges, css="reactive", title=f"reactive state, steps {first.step} to {last.step}")
     for drift in trace.drifts:
         if drift.end > drift.start:
             title = f"drift from step {drift.start / size:g} to {drift.end / size:g}"
@@ -191,15 +198,15 @@ def _drifts_and_states(chart: Chart, trace: Trace, decisions: Sequence[Decision]
             chart.rule(drift.start / size, css="drift", title=f"drift at step {drift.start / size:g}", label="drift")
 
 
-def _reactive_spans(decisions: Sequence[Decision]) -> Iterable[tuple[int, int]]:
-    start = None
+def _reactive_spans(decisions: Sequence[Decision]) -> Iterable[tuple[Decision, Decision]]:
+    first = None
     for decision in decisions:
         if decision.reactive_step == 1:
-            start = decision.step
+            first = decision
         ends = decision.reactive_step == decision.reactive_length or decision is decisions[-1]
-        if start is not None and decision.state == "reactive" and ends:
-            yield start, decision.step
-            start = None
+        if first is not None and decision.state == "reactive" and ends:
+            yield first, decision
+            first = None
 
 
 def _drift_legend(trace: Trace) -> list[tuple[str, str, str]]:

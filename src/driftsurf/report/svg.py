@@ -58,10 +58,10 @@ class Chart:
         """A word above the plot."""
         self._parts.append(f'<text class="rule-label" x="{self.x(step):.1f}" y="{TOP - 7}">{escape(text)}</text>')
 
-    def line(self, values: Sequence[float], *, css: str, title: str) -> None:
-        """A curve through the values; gaps where a value is not finite."""
+    def line(self, values: Sequence[float], *, css: str, title: str, at: Sequence[float] | None = None) -> None:
+        """A curve through the values, one a step or each ``at`` its place; gaps where a value is not finite."""
         path, pen_up = [], True
-        for step, value in enumerate(values):
+        for step, value in zip(range(len(values)) if at is None else at, values, strict=True):
             if not math.isfinite(value):
                 pen_up = True
                 continue

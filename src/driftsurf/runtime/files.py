@@ -20,7 +20,6 @@ PARTIAL = ".partial"
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all: to a temporary one, flushed, then renamed over ``path``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
@@ -66,20 +65,29 @@ class RunFolder:
                     f"{what} {str(folder)!r} exists already; choose another with --out, or replace it with --overwrite"
                 )
             _check_own(folder)
+        self._overwrite = overwrite
         _remove_own(self.partial)
         self.partial.mkdir(parents=True)
+        # Held open, so that no folder that somebody else makes under this name can be taken for it.
+        self._handle = os.open(self.partial, os.O_RDONLY)
 
     def __truediv__(self, name: str) -> Path:
         if name not in RUN_FILES:
             raise ValueError(f"{name!r} is not one of the files of a run: {', '.join(RUN_FILES)}")
+        if not (self.partial.exists() and os.path.samestat(os.fstat(self._handle), self.partial.stat())):
+            raise RunFolderError(f"{str(self.partial)!r} was taken away, perhaps by another run with --overwrite")
         return self.partial / name
 
     def finish(self) -> None:
         """Put the whole run in its place."""
+        self / "run.json"  # still ours
         if self.path.exists():
+            if not self._overwrite:
+                raise RunFolderError(f"{str(self.path)!r} has come to exist meanwhile; this run is in {self.partial}")
             _check_own(self.path)
             _remove_own(self.path)
         os.replace(self.partial, self.path)
+        os.close(self._handle)
 
 
 def next_run_folder(parent: Path, name: str) -> Path:
@@ -93,16 +101,23 @@ def next_run_folder(parent: Path, name: str) -> Path:
 
 def _check_own(folder: Path) -> None:
     strange = folder.is_symlink() or not folder.is_dir()
-    names = [] if strange else sorted(entry.name for entry in folder.iterdir() if entry.name not in RUN_FILES)
+    names = [] if strange else sorted(entry.name for entry in folder.iterdir() if not _is_own(entry))
     if strange or names:
         what = f"it holds {names[0]!r}, which is no file of a run" if names else "it is no folder"
         raise RunFolderError(f"{str(folder)!r} is not replaced: {what}. Choose another with --out.")
 
 
+def _is_own(entry: Path) -> bool:
+    """Whether it is a file of a run, or what a killed one left half-written."""
+    whole = entry.name in RUN_FILES
+    half = any(entry.name.startswith(f".{name}.") for name in RUN_FILES)
+    return (whole or half) and entry.is_file() and not entry.is_symlink()
+
+
 def _remove_own(folder: Path) -> None:
     if folder.exists():
-        for name in RUN_FILES:
-            (folder / name).unlink(missing_ok=True)
+        for entry in [entry for entry in folder.iterdir() if _is_own(entry)]:
+            entry.unlink()
         folder.rmdir()
 
 

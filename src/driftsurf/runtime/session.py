@@ -110,12 +110,12 @@ class Session:
         journal: Journal | None = None,
         owner: str = "this model",
     ) -> None:
-        if batch_size is not None:
-            whole("batch_size", batch_size, at_least=1, otherwise=", or None")
         strategy.check()
         self._limit = None if "multiclass" in strategy.learner.capabilities.tasks else 2
         self.strategy = strategy
-        self.batch_size = batch_size
+        self.batch_size = (
+            None if batch_size is None else whole("batch_size", batch_size, at_least=1, otherwise=", or None")
+        )
         self.journal = Journal() if journal is None else journal
         self.owner = owner
         self.schema: Schema | None = None
@@ -144,9 +144,10 @@ class Session:
         """Make a time step of the rows left in the buffer, if any."""
         if self._pending is None or len(self._pending) == 0:
             return ()
-        with self._all_or_nothing():
-            decision = self._cut(self._pending)
-        self._report(decision)
+        with uninterrupted():
+            with self._all_or_nothing():
+                decision = self._cut(self._pending)
+            self._report(decision)
         return (decision,)
 
     @property
@@ -169,19 +170,21 @@ class Session:
         try:
             for stop in self._stops(count, size):
                 part = Batch(take_rows(rows, start, stop), codes[start:stop], weights[start:stop])
-                with self._all_or_nothing():
-                    self._begin(schema, known)
-                    if predict:
-                        scores.append(self.strategy.scores(part.X))
-                        predicted.append(self._codes(scores[-1], known))
-                    self.classes = self._met(known, codes[:stop])
-                    done = self._accept(part) if size is None else (self._step(part),)
-                start = stop
-                for decision in done:
-                    decisions.append(decision)
-                    self._report(decision)
+                with uninterrupted():
+                    with self._all_or_nothing():
+                        self._begin(schema, known)
+                        if predict:
+                            scores.append(self._towards_code_1(self.strategy.scores(part.X), known))
+                            predicted.append(_codes(scores[-1], known))
+                        self.classes = self._met(known, codes[:stop])
+                        done = self._accept(part) if size is None else (self._step(part),)
+                    start = stop
+                    for decision in done:
+                        decisions.append(decision)
+                        self._report(decision)
         except BaseException as error:
-            error.add_note(f"{start} of the {count} rows of this call were taken, the rest were not.")
+            if size is None:
+                error.add_note(f"{start} of the {count} rows of this call were taken, the rest were not.")
             raise
         ahead = np.concatenate(predicted)
         labels = known.array[ahead]
@@ -215,14 +218,13 @@ class Session:
         """What is changed inside stays if all goes well, else everything is as it was."""
         before = self.schema, self.classes, self.taught, self.steps, self._guard, self._pending
         next_row = 0 if self._pending is None else self._pending.next_row
-        with uninterrupted():
-            try:
-                yield
-            except BaseException:
-                self.schema, self.classes, self.taught, self.steps, self._guard, self._pending = before
-                if self._pending is not None:
-                    self._pending.truncate(next_row)
-                raise
+        try:
+            yield
+        except BaseException:
+            self.schema, self.classes, self.taught, self.steps, self._guard, self._pending = before
+            if self._pending is not None:
+                self._pending.truncate(next_row)
+            raise
 
     @property
     def _dtype(self) -> str:
@@ -285,28 +287,27 @@ class Session:
         return read_rows(X, self.schema, self._dtype)
 
     def scores(self, X: Any) -> FloatArray:
-        """The scores of the model that predicts now."""
-        return self.strategy.scores(self.read(X))
+        """The scores of the model that predicts now: above 0 speaks for the class with code 1."""
+        return self._towards_code_1(self.strategy.scores(self.read(X)), self.classes)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Labels by the model that predicts now."""
+        """Labels by the model that predicts now. Ties go to the smaller name."""
         known = self.classes
-        labels: npt.NDArray[Any] = known.array[self._codes(self.scores(X), known)]
+        labels: npt.NDArray[Any] = known.array[_codes(self.scores(X), known)]
         return labels
 
-    def _codes(self, scores: FloatArray, known: Classes) -> npt.NDArray[np.int64]:
-        """The codes that these scores mean. Ties go to the first class.
+    def _towards_code_1(self, scores: FloatArray, known: Classes) -> FloatArray:
+        """What the scores of a model mean, given what it has been taught.
 
         A class that no time step has brought yet is not predicted. Before the first step nothing but
         the names is known, and the codes, which go by appearance, would give a label away: there a
-        positive score means the larger name.
+        positive score speaks for the larger name.
         """
-        positive = scores > 0.0
         if self.steps == 0:
-            by_name: npt.NDArray[np.int64] = np.argsort(known.array)
-            codes: npt.NDArray[np.int64] = by_name[positive * (len(by_name) - 1)]
-            return codes
-        return (positive & (self.taught > 1)).astype(np.int64)
+            return -scores if _against_names(known) else scores
+        if self.taught == 1:
+            return -np.abs(scores) - np.finfo(np.float64).tiny
+        return scores
 
     # -------------------------------------------------------------------- state
 
@@ -349,3 +350,16 @@ class Session:
         self._pending = Samples.from_state(pending) if pending else None
         if self._pending is not None and self._pending.n_features != width:
             raise StateError(f"the rows in the saved buffer do not have the {width} columns of the saved schema")
+
+
+def _codes(scores: FloatArray, known: Classes) -> npt.NDArray[np.int64]:
+    """The codes that scores towards code 1 mean, ties going to the smaller name."""
+    if len(known.labels) < 2:
+        return np.zeros(len(scores), np.int64)
+    return (scores >= 0.0 if _against_names(known) else scores > 0.0).astype(np.int64)
+
+
+def _against_names(known: Classes) -> bool:
+    """Whether the codes, which go by appearance, run against the order of the names."""
+    labels = known.array
+    return len(labels) == 2 and bool(labels[0] > labels[1])

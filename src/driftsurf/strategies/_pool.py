@@ -58,7 +58,7 @@ class Pool:
     def __init__(self, learner: Learner, *, seed: int, max_rows: int | None, dtype: str) -> None:
         self.template = learner
         self.seed = seed
-        self.max_rows = max_rows
+        self.max_rows = None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
         self.dtype = dtype
         self.made = 0
         self.n_classes = 2
@@ -66,8 +66,6 @@ class Pool:
 
     def check(self) -> None:
         """Raise OptionError if an option cannot be used, those of the learner included."""
-        if self.max_rows is not None:
-            whole("max_rows", self.max_rows, at_least=1, otherwise=", or None for no cap")
         choice("dtype", self.dtype, ("float64", "float32"))
         self.template.fresh(seed=0, n_features=1, n_classes=2)
 

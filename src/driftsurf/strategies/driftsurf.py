@@ -343,10 +343,11 @@ class DriftSurf:
 
     def _bounded(self, live: _Live, end: int) -> _Live:
         """Where T outlives a reactive state (authors), the cap holds for the batches of former ones."""
-        if self.variant != "authors" or self.max_rows is None:
+        cap = self._pool.max_rows
+        if self.variant != "authors" or cap is None:
             return live
         former = len(live.trial) - live.reactive_step
-        kept = [part for part in live.trial[:former] if part.lo >= end - self.max_rows]
+        kept = [part for part in live.trial[:former] if part.lo >= end - cap]
         return replace(live, trial=(*kept, *live.trial[former:]))
 
     def _decision(self, now: _Step, after: _Live) -> Decision:
