@@ -56,10 +56,6 @@ def test_whole_numbers_and_truth_values_become_floats() -> None:
     assert read(frame).tolist() == [[1.0, 1.0, 3.0], [2.0, 0.0, 4.0]]
 
 
-def test_empty_rows_are_allowed_where_asked() -> None:
-    assert read_rows(np.ones((0, 2)), Schema(2), allow_empty=True).shape == (0, 2)  # type: ignore[union-attr]
-
-
 def test_nothing_given_is_changed_and_contiguous_floats_are_not_copied() -> None:
     X = np.arange(6.0).reshape(2, 3)
     assert read(X) is X or np.shares_memory(read(X), X)

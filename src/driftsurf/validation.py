@@ -59,7 +59,7 @@ def read_schema(X: Any, owner: str = "this model") -> Schema:
     return Schema(int(width), sparse=False, names=names, owner=owner)
 
 
-def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64, *, allow_empty: bool = False) -> Rows:
+def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64) -> Rows:
     """Checked rows in the layout of ``schema``: C-contiguous and finite, or canonical CSR.
 
     Columns with names may come in any order; they are put into the order of the schema.
@@ -77,7 +77,7 @@ def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64, *, allo
     else:
         dense = _read_dense(X, schema, dtype)
         rows = _sparsify(dense) if schema.sparse else dense
-    if n_rows(rows) == 0 and not allow_empty:
+    if n_rows(rows) == 0:
         raise ShapeError(
             "Found array with 0 sample(s) while a minimum of 1 is required: an empty batch has nothing to "
             "learn or predict; leave the call out."

@@ -1,4 +1,4 @@
-"""Every file call of the package."""
+"""Every file that the package writes."""
 
 from __future__ import annotations
 
@@ -74,13 +74,12 @@ class RunFolder:
     def __truediv__(self, name: str) -> Path:
         if name not in RUN_FILES:
             raise ValueError(f"{name!r} is not one of the files of a run: {', '.join(RUN_FILES)}")
-        if not (self.partial.exists() and os.path.samestat(os.fstat(self._handle), self.partial.stat())):
-            raise RunFolderError(f"{str(self.partial)!r} was taken away, perhaps by another run with --overwrite")
+        self._check_ours()
         return self.partial / name
 
     def finish(self) -> None:
         """Put the whole run in its place."""
-        self / "run.json"  # still ours
+        self._check_ours()
         if self.path.exists():
             if not self._overwrite:
                 raise RunFolderError(f"{str(self.path)!r} has come to exist meanwhile; this run is in {self.partial}")
@@ -88,6 +87,10 @@ class RunFolder:
             _remove_own(self.path)
         os.replace(self.partial, self.path)
         os.close(self._handle)
+
+    def _check_ours(self) -> None:
+        if not (self.partial.exists() and os.path.samestat(os.fstat(self._handle), self.partial.stat())):
+            raise RunFolderError(f"{str(self.partial)!r} was taken away, perhaps by another run with --overwrite")
 
 
 def next_run_folder(parent: Path, name: str) -> Path:

@@ -113,9 +113,9 @@ class Session:
         strategy.check()
         self._limit = None if "multiclass" in strategy.learner.capabilities.tasks else 2
         self.strategy = strategy
-        self.batch_size = (
-            None if batch_size is None else whole("batch_size", batch_size, at_least=1, otherwise=", or None")
-        )
+        if batch_size is not None:
+            batch_size = whole("batch_size", batch_size, at_least=1, otherwise=", or None")
+        self.batch_size = batch_size
         self.journal = Journal() if journal is None else journal
         self.owner = owner
         self.schema: Schema | None = None
@@ -176,7 +176,7 @@ class Session:
                         if predict:
                             scores.append(self._towards_code_1(self.strategy.scores(part.X), known))
                             predicted.append(_codes(scores[-1], known))
-                        self.classes = self._met(known, codes[:stop])
+                        self.classes = self._met(known, part.y)
                         done = self._accept(part) if size is None else (self._step(part),)
                     start = stop
                     for decision in done:
@@ -208,7 +208,7 @@ class Session:
         self.schema = schema
 
     def _met(self, known: Classes, codes: FloatArray) -> Classes:
-        """The classes as they are once the rows with these codes have been taken."""
+        """The classes as they are once the next rows, which have these codes, have been taken."""
         if known.closed:
             return known
         return replace(known, labels=known.labels[: max(len(self.classes.labels), int(codes.max()) + 1)])
