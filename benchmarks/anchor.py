@@ -30,7 +30,7 @@ class Anchor:
         """``_kernels.saga_dense``."""
         function = self._function("saga_dense", prefetch, "pi" + "pppi" + "ppp" + "iffp")
 
-        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any) -> int:
+        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:
             X, y, weight = rows
             w, G, table = model
             return function(X, X.shape[1], y, weight, order, len(order), w, G, table, drawn, eta, mu, frame[0])
@@ -41,7 +41,7 @@ class Anchor:
         """``_kernels.sgd_dense``."""
         function = self._function("sgd_dense", True, "pi" + "pppi" + "p" + "ffp")
 
-        def call(rows: Any, order: Any, w: Any, eta: float, mu: float, frame: Any) -> int:
+        def call(rows: Any, order: Any, w: Any, eta: float, mu: float, frame: Any, _: None) -> int:
             X, y, weight = rows
             return function(X, X.shape[1], y, weight, order, len(order), w, eta, mu, frame[0])
 
@@ -51,7 +51,7 @@ class Anchor:
         """``_kernels.saga_csr``."""
         function = self._function("saga_csr", prefetch, "ppp" + "pppi" + "ppip" + "iffp")
 
-        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any) -> int:
+        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:
             w, G, table = model
             return function(*rows, order, len(order), w, G, len(w), table, drawn, eta, mu, frame[0])
 

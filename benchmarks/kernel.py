@@ -80,7 +80,7 @@ def saga(name: str, problem: Problem, loop: Loop) -> Contender:
     frame = problem.frame
 
     def run(model: Any) -> int:
-        return loop(problem.rows, problem.order, model, problem.n_rows, problem.eta, MU, frame)
+        return loop(problem.rows, problem.order, model, problem.n_rows, problem.eta, MU, frame, None)
 
     return Contender(name, len(problem.order), lambda: problem.model(drawn=True), run)
 
@@ -91,7 +91,7 @@ def sgd(name: str, problem: Problem, loop: Callable[..., Any]) -> Contender:
     frame = problem.frame
 
     def run(w: Any) -> None:
-        loop(problem.rows, problem.order, w, problem.eta, MU, frame)
+        loop(problem.rows, problem.order, w, problem.eta, MU, frame, None)
 
     return Contender(name, len(problem.order), lambda: np.zeros(problem.width), run)
 
@@ -101,7 +101,7 @@ def agree(problem: Problem, loop: Loop, reference: Problem, reference_loop: Loop
     for steps in CHECKED_STEPS:
         mine, theirs = problem.model(drawn=False), reference.model(drawn=False)
         ends = [
-            run(task.rows, task.order[:steps], model, 0, task.eta, CHECKED_MU, task.frame)
+            run(task.rows, task.order[:steps], model, 0, task.eta, CHECKED_MU, task.frame, None)
             for run, task, model in ((loop, problem, mine), (reference_loop, reference, theirs))
         ]
         _close(mine, theirs)
@@ -114,7 +114,7 @@ def agree_sgd(problem: Problem, loop: Callable[..., Any], reference: Callable[..
     for steps in CHECKED_STEPS:
         mine, theirs = np.zeros(problem.width), np.zeros(problem.width)
         for run, w in ((loop, mine), (reference, theirs)):
-            run(problem.rows, problem.order[:steps], w, problem.eta, CHECKED_MU, problem.frame)
+            run(problem.rows, problem.order[:steps], w, problem.eta, CHECKED_MU, problem.frame, None)
         _close((mine,), (theirs,))
 
 

@@ -144,7 +144,13 @@ def gradient_sum(X: FloatArray, table: dict[int, float]) -> FloatArray:
 
 
 def saga(
-    rows: LabelledRows, order: Iterable[int], w: FloatArray, table: dict[int, float], eta: float, mu: float
+    rows: LabelledRows,
+    order: Iterable[int],
+    w: FloatArray,
+    table: dict[int, float],
+    eta: float,
+    mu: float,
+    anchor: FloatArray | float = 0.0,
 ) -> FloatArray:
     """The weights after one SAGA step for each row of ``order``; the table has the rows drawn so far."""
     X, y, weight = rows
@@ -152,16 +158,18 @@ def saga(
         g = gradient(float(X[i] @ w), y[i], weight[i])
         alpha = table.setdefault(i, 0.0)
         average = gradient_sum(X, table) / len(table)
-        w = w - eta * mu * w - eta * ((g - alpha) * X[i] + average)
+        w = w - eta * mu * (w - anchor) - eta * ((g - alpha) * X[i] + average)
         table[i] = g
     return w
 
 
-def sgd(rows: LabelledRows, order: Iterable[int], w: FloatArray, eta: float, mu: float) -> FloatArray:
+def sgd(
+    rows: LabelledRows, order: Iterable[int], w: FloatArray, eta: float, mu: float, anchor: FloatArray | float = 0.0
+) -> FloatArray:
     """The weights after one SGD step for each row of ``order``."""
     X, y, weight = rows
     for i in order:
-        w = w - eta * mu * w - eta * gradient(float(X[i] @ w), y[i], weight[i]) * X[i]
+        w = w - eta * mu * (w - anchor) - eta * gradient(float(X[i] @ w), y[i], weight[i]) * X[i]
     return w
 
 

@@ -156,7 +156,11 @@ def test_gradients_and_rows_are_added_up() -> None:
             Transition("entered", 3, 1, left=1e300, right=0.5, margin=0.1),
             "step 3: risk 1.0000000000000001e+300 > best 0.5 + 0.10000000000000001: reactive",
         ),
-        (Transition("reset", 30), "step 30: told of a drift: fresh model"),
+        (Transition("reset", 30, why="told of a drift"), "step 30: told of a drift: fresh model"),
+        (
+            Transition("replaced", 30, why="it was right more often"),
+            "step 30: it was right more often: the newer model takes over",
+        ),
         (
             Transition("switched", 1, left=0.4101, right=0.4102, over=4),
             "step 1: new model 0.4101 < old 0.4102 over 4 steps: switched",

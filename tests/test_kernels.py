@@ -275,7 +275,7 @@ def test_saga_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
     kernels = zip((_kernels.saga_dense, _kernels.saga_csr), problem.kernel_rows, strict=True)
     for saga, rows in kernels:
         model = problem.model
-        result = saga(rows, frozen(problem.order), model, drawn, problem.eta, problem.mu, problem.frame)
+        result = saga(rows, frozen(problem.order), model, drawn, problem.eta, problem.mu, problem.frame, None)
         assert result == len(table)
         close(model[0], problem.factor * u)
         close(model[1], problem.factor * reference.gradient_sum(problem.rows[0], table))
@@ -290,8 +290,32 @@ def test_sgd_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
     expected = reference.sgd(problem.rows, problem.order.tolist(), problem.start, problem.eta, problem.mu)
     for sgd, rows in zip((_kernels.sgd_dense, _kernels.sgd_csr), problem.kernel_rows, strict=True):
         w = problem.w.copy()
-        sgd(rows, frozen(problem.order), w, problem.eta, problem.mu, problem.frame)
+        sgd(rows, frozen(problem.order), w, problem.eta, problem.mu, problem.frame, None)
         close(w, problem.factor * expected)
+
+
+@given(problem=problems(), scale=st.floats(-2.0, 2.0))
+@check
+def test_an_offset_holds_a_model_to_an_anchor(problem: Problem, scale: float) -> None:
+    # The kernels learn u = w - p with the offset p.x; the twins learn w with the penalty's pull towards p.
+    anchor = scale * np.cos(np.arange(len(problem.start)))
+    offset = frozen(problem.rows[0] @ anchor)
+    table, drawn = dict(problem.table), len(problem.table)
+    order = problem.order.tolist()
+    by_saga = reference.saga(problem.rows, order, problem.start + anchor, table, problem.eta, problem.mu, anchor)
+    by_sgd = reference.sgd(problem.rows, order, problem.start + anchor, problem.eta, problem.mu, anchor)
+    how = problem.eta, problem.mu, problem.frame, offset
+    for saga, sgd, rows in zip(
+        (_kernels.saga_dense, _kernels.saga_csr),
+        (_kernels.sgd_dense, _kernels.sgd_csr),
+        problem.kernel_rows,
+        strict=True,
+    ):
+        model, w = problem.model, problem.w.copy()
+        saga(rows, frozen(problem.order), model, drawn, *how)
+        close(model[0], problem.factor * (by_saga - anchor))
+        sgd(rows, frozen(problem.order), w, *how)
+        close(w, problem.factor * (by_sgd - anchor))
 
 
 @given(problem=problems(max_steps=0), gone=st.integers(0, 6))
@@ -319,10 +343,10 @@ def test_sparse_steps_stay_exact_when_the_scale_is_renewed_many_times(ratio: flo
     dense_rows, csr_rows = problem.kernel_rows
     dense, csr = problem.model, problem.model
     for saga, rows, model in ((_kernels.saga_dense, dense_rows, dense), (_kernels.saga_csr, csr_rows, csr)):
-        saga(rows, order, model, 0, problem.eta, problem.mu, problem.frame)
+        saga(rows, order, model, 0, problem.eta, problem.mu, problem.frame, None)
         close(model[0], reference.saga(problem.rows, order.tolist(), problem.w, {}, problem.eta, problem.mu))
     w = problem.w.copy()
-    _kernels.sgd_csr(csr_rows, order, w, problem.eta, problem.mu, problem.frame)
+    _kernels.sgd_csr(csr_rows, order, w, problem.eta, problem.mu, problem.frame, None)
     close(w, reference.sgd(problem.rows, order.tolist(), problem.w, problem.eta, problem.mu))
 
 
@@ -335,8 +359,8 @@ def test_a_huge_row_without_weight_changes_nothing(layout: int) -> None:
     for X in (ordinary, huge):
         problem = Problem(X, np.array([0.0, 1.0]), np.array([0.0, 1.0]), order, w, {}, 0.1, 0.01, np.ones(3))
         rows, model, weights = problem.kernel_rows[layout], problem.model, problem.w.copy()
-        (_kernels.saga_dense, _kernels.saga_csr)[layout](rows, order, model, 0, 0.1, 0.01, problem.frame)
-        (_kernels.sgd_dense, _kernels.sgd_csr)[layout](rows, order, weights, 0.1, 0.01, problem.frame)
+        (_kernels.saga_dense, _kernels.saga_csr)[layout](rows, order, model, 0, 0.1, 0.01, problem.frame, None)
+        (_kernels.sgd_dense, _kernels.sgd_csr)[layout](rows, order, weights, 0.1, 0.01, problem.frame, None)
         results.append([values.tolist() for values in (*model, weights)])
     assert results[0] == results[1]
 
@@ -358,7 +382,7 @@ def test_gradients_are_bounded_at_any_margin(layout: int, margin: float, y: floa
     )
     _, G, table = model = problem.model
     (_kernels.saga_dense, _kernels.saga_csr)[layout](
-        problem.kernel_rows[layout], problem.order, model, 0, 0.1, 0.0, problem.frame
+        problem.kernel_rows[layout], problem.order, model, 0, 0.1, 0.0, problem.frame, None
     )
     expected = float(margin > 0) - y
     assert table[0] == pytest.approx(expected, abs=1e-300)
@@ -371,7 +395,7 @@ def test_no_steps_change_nothing() -> None:
     )
     for saga, rows in zip((_kernels.saga_dense, _kernels.saga_csr), problem.kernel_rows, strict=True):
         model = problem.model
-        assert saga(rows, problem.order, model, 0, 0.1, 0.5, problem.frame) == 0
+        assert saga(rows, problem.order, model, 0, 0.1, 0.5, problem.frame, None) == 0
         assert model[0].tolist() == [1.0, 1.0]
 
 

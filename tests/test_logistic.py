@@ -677,8 +677,8 @@ def test_usual_sizes_are_robust_and_blind_to_zeros() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("optimizer", "adam", "'strsaga', 'sgd'"),
-        ("optimizer", None, "'strsaga', 'sgd'"),
+        ("optimizer", "adam", "'strsaga', 'saga', 'sgd'"),
+        ("optimizer", None, "'strsaga', 'saga', 'sgd'"),
         ("start", "random", "'zeros', 'uniform'"),
         ("start", 0, "'zeros', 'uniform'"),
         ("fit_intercept", "no", "True, False"),

@@ -11,6 +11,9 @@ learns as if columns had been divided by ``scale`` (u = w * scale takes the step
 x / scale). The last gain is that of the constant column behind the intercept: 1, or 0 for a model
 without one, whose intercept stays 0. ``centred`` lists the columns whose centre is not 0, for sparse rows.
 
+``offset``, where it is not None, is added to the margin of each row: a model that is held towards an
+anchor p instead of the origin learns the difference u = w - p, and its rows have the offset p.x.
+
 Letters as in the paper: eta the step size, mu the L2 factor, g the new gradient, alpha the old one,
 A = G / (number of rows drawn) the average.
 """
@@ -44,8 +47,9 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
     """Compile for exactly one signature per type of row, on first use, cached on disk.
 
     Input arrays are declared read-only, which accepts writable ones too; left to itself numba would
-    compile each kernel again for every mixture of the two. ``exact`` keeps the order of arithmetic, for
-    what has to agree with others to the bit.
+    compile each kernel again for every mixture of the two. The last argument may be None, which compiles a
+    kernel of its own without what it is for. ``exact`` keeps the order of arithmetic, for what has to agree
+    with others to the bit.
     """
 
     def decorate(function: Function) -> Function:
@@ -56,13 +60,16 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
         def call(*arguments: Any) -> Any:
             first = arguments[0]
             row_type = (first[0] if isinstance(first, tuple) else first).dtype
-            run = compiled.get(row_type)
+            key = row_type, arguments[-1] is None
+            run = compiled.get(key)
             if run is None:
-                float_type = types.float32 if row_type == np.float32 else types.float64
+                declared = signature(types.float32 if row_type == np.float32 else types.float64)
+                if arguments[-1] is None:
+                    declared = (*declared[:-1], types.none)
                 run = compile_cached(
-                    function, signature(float_type), nogil=True, fastmath=not exact and FASTMATH, error_model="numpy"
+                    function, declared, nogil=True, fastmath=not exact and FASTMATH, error_model="numpy"
                 )
-                compiled[row_type] = run
+                compiled[key] = run
             return run(*arguments)
 
         call.__doc__ = function.__doc__
@@ -139,6 +146,18 @@ def alternate(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) -> Any
             order[j] = np.int64(_below(_word(seed, k), admitted))
             k += 1
     return admitted - start, k
+
+
+@kernel(lambda f: (_out(I8), I8, I8, types.uint64, I8))
+def grow_and_draw(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) -> Any:
+    """``alternate`` for plain SAGA: the set grows by the same schedule, but every step draws from it."""
+    start = admitted
+    for j in range(order.shape[0]):
+        if waiting > 0 and j % 2 == 0:
+            admitted += 1
+            waiting -= 1
+        order[j] = np.int64(_below(_word(seed, k + j), admitted))
+    return admitted - start, k + order.shape[0]
 
 
 @kernel(lambda f: (_out(I8), I8, types.uint64, I8))
@@ -224,6 +243,32 @@ def weighted_sum(values: Any, weight: Any) -> Any:
     return total, mass
 
 
+@kernel(lambda f: (_in(F8, 2), _in(F8, 2), _in(F8), _out(F8), _out(F8), F8))
+def follow_losses(margins: Any, losses: Any, weight: Any, logs: Any, balance: Any, decay: Any) -> None:
+    """Votes whose weights follow the losses row by row (Candor).
+
+    Row i of ``margins`` and ``losses`` belongs to voter i. ``logs`` holds the logarithms of the weights and
+    ends as they are after the last row; ``balance[j]`` is the vote on row j by the weights before it, from
+    -1 to 1. Only the ratios of the weights matter, so the largest logarithm is kept at 0.
+    """
+    voters = margins.shape[0]
+    for j in range(margins.shape[1]):
+        total = 0.0
+        mass = 0.0
+        for k in range(voters):
+            share = math.exp(logs[k])
+            mass += share
+            total += share if margins[k, j] > 0.0 else -share
+        balance[j] = total / mass
+        if weight[j] != 0.0:
+            largest = -math.inf
+            for k in range(voters):
+                logs[k] -= decay * weight[j] * losses[k, j]
+                largest = max(largest, logs[k])
+            for k in range(voters):
+                logs[k] -= largest
+
+
 @kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8)))
 def squared_norms_dense(X: Any, factor: Any, centre: Any, out: Any) -> None:
     """out[i] = sum of (factor * (x_i - centre))^2, the constant column included."""
@@ -280,8 +325,8 @@ def add_magnitudes_csr(data: Any, indices: Any, indptr: Any, weight: Any, cap: A
 # ---------------------------------------------------------------------------- optimisers
 
 
-@kernel(lambda f: (_dense(f), _in(I8), MODEL, I8, F8, F8, FRAME))
-def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, frame: Any) -> Any:
+@kernel(lambda f: (_dense(f), _in(I8), MODEL, I8, F8, F8, FRAME, _in(F8)))
+def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, frame: Any, offset: Any) -> Any:
     """One SAGA step for each row of ``order``; returns how many rows were drawn at least once.
 
         w <- (1 - eta mu) w - eta (gain (g - alpha) x + A),   alpha <- g
@@ -297,7 +342,10 @@ def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any,
     shrink = 1.0 - eta * mu
     for j in range(order.shape[0]):
         i = order[j]
-        g = _gradient(_margin_centred(X, i, w, centre), y[i], weight[i])
+        margin = _margin_centred(X, i, w, centre)
+        if offset is not None:
+            margin += offset[i]
+        g = _gradient(margin, y[i], weight[i])
         alpha = table[i]
         if math.isnan(alpha):
             alpha = 0.0
@@ -315,8 +363,8 @@ def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any,
     return drawn
 
 
-@kernel(lambda f: (_csr(f), _in(I8), MODEL, I8, F8, F8, FRAME))
-def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, frame: Any) -> Any:
+@kernel(lambda f: (_csr(f), _in(I8), MODEL, I8, F8, F8, FRAME, _in(F8)))
+def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, frame: Any, offset: Any) -> Any:
     """``saga_dense`` on sparse rows, touching only the non-zeros of the row at hand.
 
     The trick: keep w = s v + t G. The step shrinks w and subtracts a multiple of G, which changes
@@ -347,6 +395,8 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, f
         for k in range(centred.shape[0]):
             e = centred[k]
             margin -= (s * w[e] + t * G[e]) * centre[e]
+        if offset is not None:
+            margin += offset[i]
         g = _gradient(margin, y[i], weight[i])
         alpha = table[i]
         if math.isnan(alpha):
@@ -380,8 +430,8 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, f
     return drawn
 
 
-@kernel(lambda f: (_dense(f), _in(I8), _out(F8), F8, F8, FRAME))
-def sgd_dense(rows: Any, order: Any, w: Any, eta: Any, mu: Any, frame: Any) -> None:
+@kernel(lambda f: (_dense(f), _in(I8), _out(F8), F8, F8, FRAME, _in(F8)))
+def sgd_dense(rows: Any, order: Any, w: Any, eta: Any, mu: Any, frame: Any, offset: Any) -> None:
     """One SGD step for each row of ``order``: w <- (1 - eta mu) w - eta gain g x, x less the centre."""
     X, y, weight = rows
     gain, centre, _ = frame
@@ -389,14 +439,17 @@ def sgd_dense(rows: Any, order: Any, w: Any, eta: Any, mu: Any, frame: Any) -> N
     shrink = 1.0 - eta * mu
     for j in range(order.shape[0]):
         i = order[j]
-        step = eta * _gradient(_margin_centred(X, i, w, centre), y[i], weight[i])
+        margin = _margin_centred(X, i, w, centre)
+        if offset is not None:
+            margin += offset[i]
+        step = eta * _gradient(margin, y[i], weight[i])
         for c in range(d):
             w[c] = shrink * w[c] - step * gain[c] * (X[i, c] - centre[c])
         w[d] = shrink * w[d] - step * gain[d]
 
 
-@kernel(lambda f: (_csr(f), _in(I8), _out(F8), F8, F8, FRAME))
-def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, frame: Any) -> None:
+@kernel(lambda f: (_csr(f), _in(I8), _out(F8), F8, F8, FRAME, _in(F8)))
+def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, frame: Any, offset: Any) -> None:
     """``sgd_dense`` on sparse rows: w = s v, so that L2 is one multiplication."""
     data, indices, indptr, y, weight = rows
     gain, centre, centred = frame
@@ -411,6 +464,8 @@ def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, frame: Any) -> Non
         for k in range(centred.shape[0]):
             margin -= w[centred[k]] * centre[centred[k]]
         margin *= s
+        if offset is not None:
+            margin += offset[i]
         s *= shrink
         step = eta / s * _gradient(margin, y[i], weight[i])
         for p in range(a, b):

@@ -166,9 +166,59 @@ class Learner(Protocol):
         ...
 
 
+class Detector(Protocol):
+    """Watches values row by row for a change. An unused one is a template that a strategy never changes.
+
+    One polarity for all: the values are errors, 1 for a wrong prediction and 0 for a right one.
+    """
+
+    @property
+    def drift(self) -> bool:
+        """Whether the last update ended with a signal."""
+        ...
+
+    @property
+    def warning(self) -> bool:
+        """Whether a change is near, for detectors that have such a zone."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments."""
+        ...
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used."""
+        ...
+
+    def fresh(self) -> Self:
+        """A new detector with the same parameters."""
+        ...
+
+    def update(self, values: npt.ArrayLike) -> int:
+        """Take values up to the first signal; returns how many, the signalling one included."""
+        ...
+
+    def reset(self) -> None:
+        """Forget all values."""
+        ...
+
+    def state(self) -> State:
+        """Everything that values change."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        ...
+
+    @classmethod
+    def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
+        """The detector that gave ``state``."""
+        ...
+
+
 StateName: TypeAlias = Literal["stable", "reactive"]
-Role: TypeAlias = Literal["predictive", "reactive", "stable"]
-TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset"]
+Role: TypeAlias = Literal["predictive", "reactive", "stable", "expert"]
+TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset", "replaced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +241,8 @@ class ModelRecord:
     """R_b: the smallest ``risk_before`` of this model so far."""
     gradients: int = 0
     """Gradients spent on this batch."""
+    weight: float | None = None
+    """Of an expert: its share of the vote on the next batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +265,8 @@ class Transition:
     """Identity of the model that predicted so far."""
     new: int = 0
     """Identity of the model that predicts from now on, or of the challenger."""
+    why: str = ""
+    """What made a "reset" or a "replaced", in words."""
 
     def describe(self) -> str:
         """One line for a person.
@@ -235,7 +289,9 @@ class Transition:
                 sign, who = ("<", "new") if self.new > self.old else (">=", "old")
                 text = f"new model {left} {sign} old {right} on this batch: the {who} model predicts"
             case "reset":
-                text = "told of a drift: fresh model"
+                text = f"{self.why}: fresh model"
+            case "replaced":
+                text = f"{self.why}: the newer model takes over"
         return f"step {self.step}: {text}"
 
     def _shown(self) -> list[str]:
@@ -331,6 +387,10 @@ class Strategy(Protocol):
 
     def scores(self, X: Rows) -> FloatArray:
         """The scores of the model that predicts now. Changes nothing."""
+        ...
+
+    def test_scores(self, batch: Batch) -> FloatArray:
+        """The scores by which a batch is judged before it is learnt: those of ``scores``, save for Candor."""
         ...
 
     def step(self, batch: Batch) -> Decision:

@@ -30,6 +30,8 @@ class Linear:
     """1 / scale of each column: the model learns as if columns were multiplied by it. Last, 1 or 0: the intercept."""
     centre: FloatArray
     """Taken off each column first; the intercept is that of the centred columns."""
+    anchor: FloatArray
+    """The point that the penalty holds it to, in raw coordinates; ``weights`` are then the difference. Empty: none."""
     drawn: int = 0
     """Rows with an entry in the gradient table."""
     lo: int = -1
@@ -55,7 +57,12 @@ class Linear:
     def raw_weights(self) -> FloatArray:
         """The weights for columns as they are."""
         offset = (self.weights * self.centre).sum()
-        return self.weights if offset == 0.0 else np.append(self.weights[:-1], self.weights[-1] - offset)
+        own = self.weights if offset == 0.0 else np.append(self.weights[:-1], self.weights[-1] - offset)
+        return own + self.anchor if len(self.anchor) else own
+
+    def offsets(self, X: Rows) -> FloatArray | None:
+        """What the anchor adds to the margin of each row; None without one."""
+        return margins(self.anchor, X) if len(self.anchor) else None
 
     def penalty(self, l2: float) -> float:
         """l2 / 2 |u|^2, u the weights in its own coordinates."""
@@ -97,12 +104,13 @@ class Linear:
     def check(self, table: Any, *, tabled: bool) -> None:
         """StateError unless the entries fit together; ``tabled``: admitted rows have an entry in the table."""
         # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
-        vectors = self.weights, self.gradient_sum, self.factor, self.centre, table
+        vectors = self.weights, self.gradient_sum, self.factor, self.centre, self.anchor, table
         rows = self.lo, self.admitted, self.hi
         counts = self.drawn, self.seen, self.renew_at, self.gradients, self.words, self.seed
         if not (
             all(isinstance(v, np.ndarray) and v.dtype == np.float64 and v.ndim == 1 for v in vectors)
-            and len({len(vector) for vector in vectors[:-1]}) == 1
+            and len({len(vector) for vector in vectors[:4]}) == 1
+            and len(self.anchor) in (0, len(self.weights))
             and len(self.weights) >= 1
             and all(type(number) is int for number in (*rows, *counts))
             and isinstance(self.step_size, float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -34,6 +34,7 @@ PARAMETERS = "optimizer", "step_size", "scale", "l2", "steps_per_row", "steps_pe
 STEP_QUANTILE = 0.9
 GROWN_ROWS = 1_000
 NEVER = 2**61
+OPTIMIZERS = "strsaga", "saga", "sgd", "one-pass"
 AUTO_STEP = 0.1
 """Times 1 / L. SAGA converges up to 1 / (3 L); a tenth gave the lowest mean error on drifting streams."""
 
@@ -48,12 +49,14 @@ class LogisticRegression:
 
     where g is the gradient of the loss at row p, alpha_p the one from its last visit (0 at first)
     and A their average over S. A budget below two steps a row leaves rows waiting; they are admitted
-    later, when there is time. With ``optimizer="sgd"`` all rho steps draw uniformly from all rows.
+    later, when there is time.
 
     Parameters
     ----------
     optimizer
-        "strsaga" or "sgd".
+        "strsaga"; "saga", whose set grows likewise while every step draws uniformly from it; "sgd", which
+        draws uniformly from all rows and keeps no gradients; or "one-pass", which takes one SGD step at each
+        new row in order of arrival, whatever the budget, and keeps no row.
     step_size
         eta. "auto" takes 0.1 / L, where L is the curvature of the loss at all but the largest
         tenth of the rows; it is worked out from the first rows, and again at each doubling up to 1,000.
@@ -91,12 +94,12 @@ class LogisticRegression:
     gradient descent on streaming data. NeurIPS 2018.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities()
+    capabilities: ClassVar[Capabilities] = Capabilities(anchor=True)
 
     def __init__(
         self,
         *,
-        optimizer: Literal["strsaga", "sgd"] = "strsaga",
+        optimizer: Literal["strsaga", "saga", "sgd", "one-pass"] = "strsaga",
         step_size: float | Literal["auto"] = "auto",
         scale: bool | Literal["auto"] = "auto",
         l2: float = 1e-4,
@@ -146,12 +149,26 @@ class LogisticRegression:
         step_size = math.nan if self.step_size == "auto" else float(self.step_size)
         factor = np.ones(n_features + 1)
         factor[-1] = float(self.fit_intercept)
-        gradient_sum = np.zeros(n_features + 1)
-        centre = np.zeros(n_features + 1)
-        return self._born(Linear(weights, gradient_sum, factor, centre, step_size=step_size, seed=seed, words=words))
+        gradient_sum, centre, anchor = np.zeros(n_features + 1), np.zeros(n_features + 1), np.zeros(0)
+        return self._born(
+            Linear(weights, gradient_sum, factor, centre, anchor, step_size=step_size, seed=seed, words=words)
+        )
+
+    def anchored(self, models: Sequence[Self], shares: FloatArray) -> Self:
+        """This fresh model, held by the penalty to the weighted sum of ``models`` instead of the origin."""
+        anchor = np.zeros_like(self._fitted.weights)
+        for model, share in zip(models, shares, strict=True):
+            anchor += share * model._fitted.raw_weights
+        return self._born(replace(self._fitted, weights=self._fitted.weights - anchor, anchor=anchor))
+
+    def one_pass(self) -> Self:
+        """A template like this one that learns each row once and keeps none."""
+        return type(self)(**(self.get_params() | {"optimizer": "one-pass"}))
 
     def budget(self, new: Segment) -> int:
         """Rho for these rows. Fractions of a step are carried over by counting from row 0."""
+        if self.optimizer == "one-pass":
+            return len(new)
         if self.steps_per_batch is not None:
             return int(self.steps_per_batch)
         per_row = float(self.steps_per_row)
@@ -164,7 +181,7 @@ class LogisticRegression:
         return model
 
     def _check_params(self) -> None:
-        choice("optimizer", self.optimizer, ("strsaga", "sgd"))
+        choice("optimizer", self.optimizer, OPTIMIZERS)
         choice("start", self.start, ("zeros", "uniform"))
         truth("fit_intercept", self.fit_intercept)
         number("l2", self.l2, at_least=0.0)
@@ -188,6 +205,8 @@ class LogisticRegression:
         before = self._fitted
         lo = new.lo if before.lo < 0 else before.lo
         admitted = lo if before.lo < 0 else before.admitted
+        if self.optimizer == "one-pass":
+            steps = new.hi - lo
         if new.hi == lo:
             steps = 0  # there is no row to draw
         after = replace(
@@ -213,11 +232,15 @@ class LogisticRegression:
             self._fitted = before
 
         try:
-            if self.optimizer == "strsaga":
-                count, words = _kernels.alternate(order, admitted - lo, new.hi - admitted, after.seed, after.words)
+            if self._tabled:
+                schedule = _kernels.alternate if self.optimizer == "strsaga" else _kernels.grow_and_draw
+                count, words = schedule(order, admitted - lo, new.hi - admitted, after.seed, after.words)
                 after = replace(after, admitted=admitted + count, words=words)
                 self._table.extend(count, math.nan)
                 touched = self._table.live[order]
+            elif self.optimizer == "one-pass":
+                order[:] = np.arange(steps)
+                after = replace(after, lo=new.hi, admitted=new.hi)
             else:
                 words = _kernels.draw_uniformly(order, new.hi - lo, after.seed, after.words)
                 after = replace(after, admitted=new.hi, words=words)
@@ -229,20 +252,24 @@ class LogisticRegression:
             raise
         return undo
 
+    @property
+    def _tabled(self) -> bool:
+        """Whether gradients are kept, one for each row of the sample set."""
+        return self.optimizer in ("strsaga", "saga")
+
     def _run(self, rows: Batch, order: Any, fitted: Linear, table: FloatArray) -> int:
         X, y, weight, _ = rows
-        eta, mu, frame = fitted.step_size, float(self.l2), fitted.frame
-        if self.optimizer == "strsaga":
+        how = fitted.step_size, float(self.l2), fitted.frame, fitted.offsets(X)
+        if self._tabled:
             model = fitted.weights, fitted.gradient_sum, table
             if isinstance(X, CSR):
-                args = (X.data, X.indices, X.indptr, y, weight), order, model, fitted.drawn, eta, mu, frame
-                return int(_kernels.saga_csr(*args))
-            return int(_kernels.saga_dense((X, y, weight), order, model, fitted.drawn, eta, mu, frame))
+                sparse = X.data, X.indices, X.indptr, y, weight
+                return int(_kernels.saga_csr(sparse, order, model, fitted.drawn, *how))
+            return int(_kernels.saga_dense((X, y, weight), order, model, fitted.drawn, *how))
         if isinstance(X, CSR):
-            sparse = X.data, X.indices, X.indptr, y, weight
-            _kernels.sgd_csr(sparse, order, fitted.weights, eta, mu, frame)
+            _kernels.sgd_csr((X.data, X.indices, X.indptr, y, weight), order, fitted.weights, *how)
         else:
-            _kernels.sgd_dense((X, y, weight), order, fitted.weights, eta, mu, frame)
+            _kernels.sgd_dense((X, y, weight), order, fitted.weights, *how)
         return 0
 
     def _renewed(self, fitted: Linear, rows: Batch) -> Linear:
@@ -285,7 +312,7 @@ class LogisticRegression:
             hi=max(before_row, before.hi),
         )
         count = 0
-        if self.optimizer == "strsaga":
+        if self._tabled:
             gone = Segment(before.lo, min(before_row, before.admitted))
             count = len(gone)
             X, table, frame = samples.view(gone).X, self._table.live[:count], before.frame
@@ -337,7 +364,7 @@ class LogisticRegression:
     @property
     def coef(self) -> FloatArray:
         """The weights of the features."""
-        return self._fitted.weights[:-1].copy()
+        return self._fitted.raw_weights[:-1].copy()
 
     @property
     def intercept(self) -> float:
@@ -379,7 +406,7 @@ class LogisticRegression:
             table = state["table"]
         except KeyError as error:
             raise StateError(f"the saved model has no entry {error}: it is not a LogisticRegression") from error
-        fitted.check(table, tabled=template.optimizer == "strsaga")
+        fitted.check(table, tabled=template._tabled)
         model = template._born(fitted)
         model._table.append(table)
         return model

@@ -174,7 +174,7 @@ class Session:
                     with self._all_or_nothing():
                         self._begin(schema, known)
                         if predict:
-                            scores.append(self._towards_code_1(self.strategy.scores(part.X), known))
+                            scores.append(self._towards_code_1(self._judged(part), known))
                             predicted.append(_codes(scores[-1], known))
                         self.classes = self._met(known, part.y)
                         done = self._accept(part) if size is None else (self._step(part),)
@@ -189,6 +189,10 @@ class Session:
         ahead = np.concatenate(predicted)
         labels = known.array[ahead]
         return Observation(labels, ahead, codes.astype(np.int64), np.concatenate(scores), tuple(decisions))
+
+    def _judged(self, part: Batch) -> FloatArray:
+        """The scores of rows before they are learnt. A part of a time step is not for the strategy to read ahead in."""
+        return self.strategy.test_scores(part) if self._pending is None else self.strategy.scores(part.X)
 
     def _stops(self, count: int, size: int | None) -> list[int]:
         """Where the parts of a call end."""

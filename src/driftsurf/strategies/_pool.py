@@ -106,6 +106,10 @@ class Pool:
             total, mass = total + part[0], mass + part[1]
         return total / mass + member.learner.penalty() if mass > 0.0 else math.nan
 
+    def retire(self, member: Member, undo: contextlib.ExitStack) -> None:
+        """Let go of a model's rows: it votes on, but learns no more."""
+        undo.callback(member.learner.forget(self.samples, self.samples.next_row))
+
     def cap(self, *members: Member, undo: contextlib.ExitStack) -> None:
         """First in, first out: rows beyond ``max_rows`` leave every model's sample set."""
         if self.max_rows is None or len(self.samples) <= self.max_rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,18 +12,16 @@ import numpy as np
 
 from driftsurf._options import choice, number, truth, whole
 from driftsurf.base import (
-    Batch,
     Decision,
-    FloatArray,
     Learner,
     Role,
-    Rows,
     Segment,
     State,
     Transition,
     TransitionKind,
 )
 from driftsurf.state import nest, pick
+from driftsurf.strategies._base import PooledStrategy, Scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool
 
 __all__ = ["DriftSurf", "challenger_predicts", "entering", "switching"]
@@ -85,6 +83,9 @@ class _Live:
     def members(self) -> tuple[Member, ...]:
         return tuple(m for m in (self.predictive, self.reactive, self.stable) if m is not None)
 
+    def scorer(self) -> Scorer:
+        return self.predictor.learner.scorer()
+
 
 @dataclass(slots=True)
 class _Step:
@@ -119,7 +120,7 @@ class _Step:
         self.transitions.append(Transition(kind, self.live.step, left=left, right=right, **(ids | more)))
 
 
-class DriftSurf:
+class DriftSurf(PooledStrategy[_Live]):
     r"""Algorithm 1 of the paper, generic in its base learner.
 
     In the **stable state** the predictive model w, trained on S, and (after the first reactive
@@ -165,6 +166,7 @@ class DriftSurf:
     Examples
     --------
     >>> import numpy as np
+    >>> from driftsurf.base import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> strategy = DriftSurf(LogisticRegression(), seed=1)
@@ -210,8 +212,7 @@ class DriftSurf:
         self.dtype = dtype
         self.seed = seed
 
-    def check(self) -> None:
-        """Raise OptionError if an option cannot be used."""
+    def _check(self) -> None:
         choice("variant", self.variant, ("algorithm-1", "authors"))
         choice("budget", self.budget, ("each", "divided"))
         truth("greedy", self.greedy)
@@ -219,42 +220,24 @@ class DriftSurf:
         number("threshold", self.threshold, at_least=0.0, infinite=True)
         if self.stable_threshold is not None:
             number("stable_threshold", self.stable_threshold, at_least=0.0, infinite=True, otherwise=", or None")
-        self._new_pool().check()
 
-    def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
-        """Make the store and the first predictive model."""
-        self._pool = self._new_pool()
-        self._pool.begin(n_features, sparse=sparse, n_classes=n_classes)
-        self._publish(_Live(self._pool.make(step=0, first_row=0)))
-
-    def _new_pool(self) -> Pool:
-        return Pool(self.learner, seed=self.seed, max_rows=self.max_rows, dtype=self.dtype)
+    def _first(self) -> _Live:
+        return _Live(self._pool.make(step=0, first_row=0))
 
     @property
     def _stable_threshold(self) -> float:
         return self.threshold / 2 if self.stable_threshold is None else self.stable_threshold
 
-    def scores(self, X: Rows) -> FloatArray:
-        """The scores of the model that predicts now, as the last whole step left it."""
-        return self._scorer(X)
+    def _advance(self, live: _Live, segment: Segment, undo: contextlib.ExitStack) -> tuple[_Live, Decision]:
+        """Watch, train, judge."""
+        now = _Step(segment, live)
+        self._watch(now)
+        self._train(now, undo)
+        after = self._bounded(self._judge(now), segment.hi)
+        return after, self._decision(now, live.predictor, after)
 
-    def _publish(self, live: _Live) -> None:
-        self._live, self._scorer = live, live.predictor.learner.scorer()
-
-    def step(self, batch: Batch) -> Decision:
-        """Learn one batch: watch, train, judge. An error leaves everything as it was."""
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._publish, self._live)  # runs last, when the models are as they were
-            now = _Step(self._pool.admit(batch, undo), self._live)
-            self._watch(now)
-            self._train(now, undo)
-            after = self._bounded(self._judge(now), now.segment.hi)
-            self._pool.cap(*after.members, undo=undo)
-            decision = self._decision(now, after)
-            self._publish(after)
-            undo.pop_all()
-        self._pool.release(*after.members, keep=min((part.lo for part in after.trial), default=None))
-        return decision
+    def _keep(self, live: _Live) -> int | None:
+        return min((part.lo for part in live.trial), default=None)
 
     # -------------------------------------------------------------------- the three parts of a step
 
@@ -350,8 +333,7 @@ class DriftSurf:
         kept = [part for part in live.trial[:former] if part.lo >= end - cap]
         return replace(live, trial=(*kept, *live.trial[former:]))
 
-    def _decision(self, now: _Step, after: _Live) -> Decision:
-        predictor = self._live.predictor
+    def _decision(self, now: _Step, predictor: Member, after: _Live) -> Decision:
         records = tuple(
             member.record(
                 role,
@@ -384,14 +366,7 @@ class DriftSurf:
 
     # -------------------------------------------------------------------- state
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held for rows and models."""
-        return self._pool.nbytes(*self._live.members)
-
-    def state(self) -> State:
-        """Everything that learning changes."""
-        live = self._live
+    def _saved(self, live: _Live) -> State:
         state: State = {
             "step": live.step,
             "reactive_step": live.reactive_step,
@@ -399,20 +374,16 @@ class DriftSurf:
             "challenged": live.challenged,
             "reacted": live.reacted,
         }
-        state |= nest("pool", self._pool.state())
         for role in ("predictive", "reactive", "stable"):
             member = getattr(live, role)
             if member is not None:
                 state |= nest(role, member.state())
         return state
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state()`` gave."""
-        self._pool = self._new_pool()
-        self._pool.restore(pick("pool", state))
+    def _loaded(self, state: Mapping[str, Any]) -> _Live:
         members = {role: pick(role, state) for role in ("predictive", "reactive", "stable")}
         restored = {role: self._pool.restore_member(entry) for role, entry in members.items() if entry}
-        live = _Live(
+        return _Live(
             **restored,
             step=int(state["step"]),
             reactive_step=int(state["reactive_step"]),
@@ -420,8 +391,3 @@ class DriftSurf:
             challenged=bool(state["challenged"]),
             reacted=bool(state["reacted"]),
         )
-        self._publish(live)
-
-    _pool: Pool
-    _live: _Live
-    _scorer: Callable[[Rows], FloatArray]

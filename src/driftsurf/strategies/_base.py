@@ -1,0 +1,137 @@
+"""What strategies share: the options, the step that is whole or not at all, the saved state."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from driftsurf.base import Batch, Decision, FloatArray, Learner, Rows, Segment, State
+from driftsurf.state import nest, pick
+from driftsurf.strategies._pool import Member, Pool
+
+Scorer = Callable[[Rows], FloatArray]
+
+
+class LiveState(Protocol):
+    """Everything that a step replaces, as one frozen value."""
+
+    @property
+    def step(self) -> int:
+        """The time step to come."""
+        ...
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All models."""
+        ...
+
+    def scorer(self) -> Scorer:
+        """How the next batch is predicted, as the models are now."""
+        ...
+
+
+L = TypeVar("L", bound=LiveState)
+
+
+class PooledStrategy(ABC, Generic[L]):
+    """A strategy over a pool of models. A subclass says how it begins, advances and is saved.
+
+    ``_advance`` may change models (each change goes on the undo stack) but not ``self``; what it
+    returns is published at the end, when nothing can fail any more.
+    """
+
+    learner: Learner
+    max_rows: int | None
+    dtype: str
+    seed: int
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Raise OptionError if an option of its own cannot be used."""
+
+    @abstractmethod
+    def _first(self) -> L:
+        """What is there before the first batch."""
+
+    @abstractmethod
+    def _advance(self, live: L, segment: Segment, undo: contextlib.ExitStack) -> tuple[L, Decision]:
+        """Learn the rows of ``segment``."""
+
+    @abstractmethod
+    def _saved(self, live: L) -> State:
+        """``live`` as a flat dictionary."""
+
+    @abstractmethod
+    def _loaded(self, state: Mapping[str, Any]) -> L:
+        """The value that ``_saved`` gave."""
+
+    def _keep(self, live: L) -> int | None:
+        """The oldest row that the strategy itself needs, beside its models."""
+        return None
+
+    def _learning(self, live: L) -> tuple[Member, ...]:
+        """The models that will learn on; others are retired and need no rows."""
+        return live.members
+
+    # -------------------------------------------------------------------- the contract of a strategy
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used."""
+        self._check()
+        self._new_pool().check()
+
+    def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
+        """Make the store and the first models."""
+        self._pool = self._new_pool()
+        self._pool.begin(n_features, sparse=sparse, n_classes=n_classes)
+        self._publish(self._first())
+
+    def scores(self, X: Rows) -> FloatArray:
+        """The scores for rows to come, as the last whole step left the models."""
+        return self._scorer(X)
+
+    def test_scores(self, batch: Batch) -> FloatArray:
+        """The scores by which a batch is judged before it is learnt."""
+        return self._scorer(batch.X)
+
+    def step(self, batch: Batch) -> Decision:
+        """Learn one batch. An error leaves everything as it was."""
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._publish, self._live)  # runs last, when the models are as they were
+            after, decision = self._advance(self._live, self._pool.admit(batch, undo), undo)
+            self._pool.cap(*self._learning(after), undo=undo)
+            self._publish(after)
+            undo.pop_all()
+        self._pool.release(*self._learning(after), keep=self._keep(after))
+        return decision
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for rows and models."""
+        return self._pool.nbytes(*self._live.members)
+
+    def state(self) -> State:
+        """Everything that learning changes."""
+        return self._saved(self._live) | nest("pool", self._pool.state())
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        self._pool = self._new_pool()
+        self._pool.restore(pick("pool", state))
+        self._publish(self._loaded(state))
+
+    def _new_pool(self) -> Pool:
+        return Pool(self._template(), seed=self.seed, max_rows=self.max_rows, dtype=self.dtype)
+
+    def _template(self) -> Learner:
+        """What models are made after: the learner, or the learner turned to the strategy's purpose."""
+        return self.learner
+
+    def _publish(self, live: L) -> None:
+        self._live, self._scorer = live, live.scorer()
+
+    _pool: Pool
+    _live: L
+    _scorer: Scorer

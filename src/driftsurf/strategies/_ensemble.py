@@ -1,0 +1,95 @@
+"""Strategies with many models that vote."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from driftsurf.base import Decision, FloatArray, ModelRecord, Rows, Segment, State, Transition, n_rows
+from driftsurf.state import nest, pick
+from driftsurf.strategies._base import PooledStrategy, Scorer
+from driftsurf.strategies._pool import Member
+from driftsurf.strategies._votes import weighted_vote
+
+
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """Experts with the weights of their votes, oldest first. Without experts class 0 is predicted."""
+
+    experts: tuple[Member, ...] = ()
+    weights: tuple[float, ...] = ()
+    step: int = 0
+    memory: Any = None
+    """What else the strategy remembers, never changed in place."""
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The experts."""
+        return self.experts
+
+    def scorer(self) -> Scorer:
+        """The weighted vote of the experts as they are now."""
+        return functools.partial(vote, [expert.learner.scorer() for expert in self.experts], np.array(self.weights))
+
+    @property
+    def heaviest(self) -> Member | None:
+        """The expert with the largest weight; the older one of two."""
+        return self.experts[int(np.argmax(self.weights))] if self.experts else None
+
+
+def vote(scorers: list[Scorer], weights: FloatArray, X: Rows) -> FloatArray:
+    """The weighted vote of the labels; class 0 for all rows without experts."""
+    if not scorers or not weights.any():
+        return np.zeros(n_rows(X))
+    return weighted_vote([scorer(X) for scorer in scorers], weights)
+
+
+class VotingStrategy(PooledStrategy[Ensemble]):
+    """Many models that vote: the state, and the decision as the journal has it."""
+
+    def _first(self) -> Ensemble:
+        return Ensemble()
+
+    def _decision(
+        self,
+        live: Ensemble,
+        after: Ensemble,
+        segment: Segment,
+        records: list[ModelRecord],
+        transitions: tuple[Transition, ...] = (),
+    ) -> Decision:
+        """``predicted_by`` names the expert with the largest weight, -1 before there is one."""
+        old, new = live.heaviest, after.heaviest
+        return Decision(
+            step=live.step,
+            first_row=segment.lo,
+            rows=len(segment),
+            state="stable",
+            predicted_by=-1 if old is None else old.id,
+            trained_from=segment.lo if old is None else old.first_row,
+            predicts_next=-1 if new is None else new.id,
+            models=tuple(records),
+            transitions=transitions,
+        )
+
+    def _saved(self, live: Ensemble) -> State:
+        state: State = {"step": live.step, "weights": np.array(live.weights), "experts": len(live.experts)}
+        for place, expert in enumerate(live.experts):
+            state |= nest(f"expert{place}", expert.state())
+        return state | nest("memory", self._memory_state(live.memory))
+
+    def _loaded(self, state: Mapping[str, Any]) -> Ensemble:
+        places = range(int(state["experts"]))
+        experts = tuple(self._pool.restore_member(pick(f"expert{place}", state)) for place in places)
+        weights = tuple(float(weight) for weight in state["weights"])
+        return Ensemble(experts, weights, int(state["step"]), self._memory_from(pick("memory", state)))
+
+    def _memory_state(self, memory: Any) -> State:
+        return {}
+
+    def _memory_from(self, state: Mapping[str, Any]) -> Any:
+        return None

@@ -1,0 +1,127 @@
+"""Candor: one new expert a batch, held to the ensemble it joins, and votes that follow the losses row by row."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from driftsurf import _kernels
+from driftsurf._options import number, whole
+from driftsurf.base import Batch, Decision, FloatArray, Learner, Segment
+from driftsurf.errors import CapabilityError
+from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
+from driftsurf.strategies._votes import log_odds
+
+__all__ = ["Candor"]
+
+
+class Candor(VotingStrategy):
+    r"""Each batch trains one expert; its penalty holds it to the weighted sum of the others.
+
+    The newcomer starts from fresh weights and minimises the mean loss over its batch plus
+    :math:`\frac{\mu}{2} \|w - w_p\|^2`, in place of the L2 term, where w_p is the sum of the experts'
+    weight vectors under the weights of their votes at the end of this batch (0 for the first expert).
+    Of K experts the oldest makes room.
+
+    Within a batch the weights of the votes start equal and follow the losses row by row,
+
+    .. math:: \beta_k \leftarrow \beta_k \exp(-\eta\, \ell_k(x, y)),
+
+    so **row i is judged by votes that know the labels of the rows before it in the same batch**, which
+    no other algorithm here does. ``test_scores`` is that; ``scores``, for rows without labels, is the
+    vote with equal weights.
+
+    Parameters
+    ----------
+    learner
+        The template of all experts. It needs the capability ``anchor``.
+    experts
+        K, the largest number of experts.
+    decay
+        eta, the rate at which a loss lowers the weight of a vote.
+    max_rows, dtype, seed
+        As for :class:`driftsurf.strategies.DriftSurf`.
+
+    Examples
+    --------
+    >>> from driftsurf.learners import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> strategy = Candor(LogisticRegression(), seed=1)
+    >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
+    >>> for step in range(6):  # the labels turn around at step 3
+    ...     X = rng.normal(size=(100, 2))
+    ...     batch = Batch(X, ((X[:, 0] > 0) == (step < 3)).astype(float), np.ones(100))
+    ...     wrong = np.mean((strategy.test_scores(batch) > 0) != batch.y)
+    ...     decision = strategy.step(batch)
+    >>> bool(wrong < 0.1), len(decision.models)
+    (True, 6)
+
+    References
+    ----------
+    P. Zhao, L.-W. Cai, Z.-H. Zhou. Handling concept drift via model reuse. Machine Learning, 2020.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        experts: int = 25,
+        decay: float = 0.75,
+        max_rows: int | None = DEFAULT_MAX_ROWS,
+        dtype: str = "float64",
+        seed: int = 0,
+    ) -> None:
+        self.learner = learner
+        self.experts = experts
+        self.decay = decay
+        self.max_rows = max_rows
+        self.dtype = dtype
+        self.seed = seed
+
+    def _check(self) -> None:
+        whole("experts", self.experts, at_least=1)
+        number("decay", self.decay, at_least=0.0)
+        if not self.learner.capabilities.anchor:
+            raise CapabilityError(
+                f"{type(self.learner).__name__} cannot be held to a point of our choice (it has not the capability "
+                "'anchor'), which Candor needs; use a linear learner, such as LogisticRegression"
+            )
+
+    def test_scores(self, batch: Batch) -> FloatArray:
+        """The scores of rows that are judged one by one, each by votes that know the labels before it."""
+        return self._follow(self._live.experts, batch)[0]
+
+    def _learning(self, live: Ensemble) -> tuple[Member, ...]:
+        return ()
+
+    def _follow(self, experts: tuple[Member, ...], batch: Batch) -> tuple[FloatArray, FloatArray]:
+        """Scores of the rows of a batch, and the weights of the votes after its last row."""
+        scores, logs = np.zeros(len(batch.y)), np.zeros(len(experts))
+        if experts:
+            margins = np.array([expert.learner.scores(batch.X) for expert in experts])
+            losses = np.array([expert.learner.losses(batch) for expert in experts])
+            _kernels.follow_losses(margins, losses, batch.weight, logs, scores, float(self.decay))
+            scores = log_odds(scores)
+        shares = np.exp(logs - logs.max(initial=0.0))
+        return scores, shares / max(shares.sum(), 1.0)
+
+    def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
+        batch = self._pool.samples.view(segment)
+        shares = self._follow(live.experts, batch)[1]
+        newcomer = self._pool.make(live.step, segment.lo)
+        if live.experts:
+            anchored: Any = newcomer.learner
+            models = [expert.learner for expert in live.experts]
+            newcomer = replace(newcomer, learner=anchored.anchored(models, shares))
+        spent = self._pool.train(newcomer, segment, self.learner.budget(segment), undo)
+        self._pool.retire(newcomer, undo)
+        experts = (*live.experts, newcomer)
+        kept = experts[-int(self.experts) :]
+        after = Ensemble(kept, (1.0 / len(kept),) * len(kept), live.step + 1)
+        records = [e.record("expert", live.step, weight=w) for e, w in zip(live.experts, shares.tolist(), strict=True)]
+        records.append(newcomer.record("expert", live.step, gradients=spent))
+        return after, self._decision(live, after, segment, records)
