@@ -28,14 +28,16 @@ def number(
     *,
     at_least: float | None = None,
     above: float | None = None,
+    below: float = math.inf,
     infinite: bool = False,
     otherwise: str = "",
 ) -> float:
     """``value`` as a float within its bound, or OptionError."""
     low = -math.inf if at_least is None else at_least
-    good = is_number(value) and value >= low and (above is None or above < value) and (infinite or value < math.inf)
+    good = is_number(value) and value >= low and (above is None or above < value) and (infinite or value < below)
     if not good:
         bound = f"of at least {at_least:g}" if at_least is not None else f"above {above:g}"
+        bound += f" and below {below:g}" * (below < math.inf)
         raise OptionError(f"{name} is {value!r}; give a number {bound}{otherwise}")
     return float(value)
 

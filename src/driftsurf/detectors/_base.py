@@ -1,0 +1,212 @@
+"""What detectors share: reading values, stopping at a signal, state, copies of a template."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf._options import number, whole
+from driftsurf.base import FloatArray, State
+from driftsurf.detectors._loops import DRIFT, STEADY, WARNING, sliding_mean
+from driftsurf.errors import OptionError, ShapeError, StateError, ValueTypeError
+
+Numbers = tuple[float, ...]
+
+
+class BaseDetector:
+    """Plumbing around one compiled loop. What a detector remembers is a few numbers, and a window if it has one."""
+
+    NUMBERS: ClassVar[dict[str, float]]
+    """The numbers that its loop takes and returns, with their values before the first row; the level is first."""
+    _numbers: Numbers = ()
+    """Empty until the options have been checked."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def fresh(self) -> Self:
+        """A new detector with the same parameters."""
+        return type(self)(**self.get_params())
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used."""
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------- values
+
+    @property
+    def drift(self) -> bool:
+        """Whether the last update ended with a signal."""
+        return self._level == DRIFT
+
+    @property
+    def warning(self) -> bool:
+        """Whether the last update ended in the warning zone, for detectors that have one."""
+        return self._level == WARNING
+
+    @property
+    def _level(self) -> float:
+        return float(self._numbers[0]) if self._numbers else STEADY
+
+    def update(self, values: npt.ArrayLike) -> int:
+        """Take errors (1 = wrong, 0 = right) one by one, up to the first signal.
+
+        Returns how many were taken, the signalling one included; give the rest to the next update, which
+        begins anew after a signal. NaN says nothing and is passed over.
+        """
+        array = read_values(values)
+        self._make_ready()
+        if self.drift:
+            self._go_on()
+        return self._run(array)
+
+    def reset(self) -> None:
+        """Forget all values."""
+        self._numbers = ()
+
+    def _make_ready(self) -> None:
+        if not self._numbers:
+            self.check()
+            self._begin()
+
+    def _begin(self) -> None:
+        self._numbers = tuple(self.NUMBERS.values())
+
+    def _go_on(self) -> None:
+        """After a signal."""
+        self._begin()
+
+    def _run(self, values: FloatArray) -> int:
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """Everything that values change."""
+        self._make_ready()
+        return dict(zip(self.NUMBERS, map(float, self._numbers), strict=True))
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` of a detector with the same parameters gave."""
+        self.check()
+        self._numbers = self._read_numbers(state)
+
+    @classmethod
+    def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
+        """The detector that gave ``state``; ``template`` has its parameters."""
+        made = template.fresh()
+        made.restore(state)
+        return made
+
+    def _read_numbers(self, state: Mapping[str, Any]) -> Numbers:
+        numbers = tuple(self._entry(state, name) for name in self.NUMBERS)
+        finite = all(type(value) is float and math.isfinite(value) for value in numbers)
+        if not (finite and numbers[0] in (STEADY, WARNING, DRIFT)):
+            raise self._misfit()
+        return numbers
+
+    def _entry(self, state: Mapping[str, Any], name: str) -> Any:
+        if name not in state:
+            raise StateError(f"the saved detector has no entry {name!r}: it is no {type(self).__name__}")
+        return state[name]
+
+    def _array(self, state: Mapping[str, Any], name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        array = self._entry(state, name)
+        if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == 1):
+            raise self._misfit()
+        return array
+
+    def _misfit(self) -> StateError:
+        return StateError(
+            f"the entries of the saved detector do not fit together: it is no {type(self).__name__}, or one with "
+            "other parameters"
+        )
+
+
+class WindowDetector(BaseDetector):
+    """The weighted mean of the last correct predictions, compared with its best so far."""
+
+    NUMBERS: ClassVar[dict[str, float]] = {"level": STEADY, "filled": 0.0, "best": 0.0}
+    window: int
+    delta: float
+    _buffer: FloatArray
+    _rule: tuple[FloatArray, float]
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used."""
+        whole("window", self.window, at_least=1)
+        number("delta", self.delta, above=0.0, below=1.0)
+        if self.threshold >= 1.0:
+            raise OptionError(
+                f"window is {self.window!r} and delta is {self.delta!r}; a mean between 0 and 1 would have to fall by "
+                f"more than {self.threshold:.3g}. Give a longer window or a larger delta"
+            )
+
+    @property
+    def threshold(self) -> float:
+        """epsilon: by how much the mean has to fall below its best."""
+        return math.sqrt(0.5 * float(np.square(self._weights()).sum()) * math.log(1.0 / self.delta))
+
+    def _weights(self) -> FloatArray:
+        """One for each row of a full window, oldest first, never falling, with the sum 1."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._buffer = np.zeros(2 * self.window)
+        self._rule = self._weights(), self.threshold
+
+    def _run(self, values: FloatArray) -> int:
+        consumed, self._numbers = sliding_mean(values, self._numbers, self._buffer, *self._rule)
+        return int(consumed)
+
+    def state(self) -> State:
+        """Everything that values change: the window holds 1 for a right prediction, oldest first."""
+        state = super().state()
+        filled = int(self._numbers[1])
+        del state["filled"]
+        return state | {"window": self._buffer[max(0, filled - self.window) : filled].copy()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` of a detector with the same parameters gave."""
+        self.check()
+        window = self._array(state, "window", np.float64)
+        numbers = self._read_numbers({**state, "filled": float(len(window))})
+        if len(window) > self.window or not np.all((window >= 0.0) & (window <= 1.0)):
+            raise self._misfit()
+        self._begin()
+        self._buffer[: len(window)] = window
+        self._numbers = numbers
+
+
+def read_values(values: npt.ArrayLike) -> FloatArray:
+    """Values as an array of float64; missing ones are NaN.
+
+    >>> read_values([True, False, None])
+    array([ 1.,  0., nan])
+    """
+    try:
+        if isinstance(values, np.ma.MaskedArray):
+            values = np.ma.filled(values.astype(np.float64), np.nan)
+        array = np.atleast_1d(values)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"type {array.dtype}")
+        if array.dtype != np.float64:
+            with np.errstate(over="ignore"):  # too large for float64 is infinite, and clipped later
+                array = array.astype(np.float64)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueTypeError(
+            f"the values of an update must be numbers ({error}); give an array or list of errors: 1 = wrong, 0 = right"
+        ) from error
+    if array.ndim != 1:
+        raise ShapeError(f"the values of an update have shape {array.shape}; give one after the other: values.ravel()")
+    return np.ascontiguousarray(array)

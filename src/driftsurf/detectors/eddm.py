@@ -1,0 +1,79 @@
+"""EDDM: early drift detection method."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from driftsurf._options import number, whole
+from driftsurf.base import FloatArray
+from driftsurf.detectors import _loops
+from driftsurf.detectors._base import BaseDetector
+from driftsurf.errors import OptionError
+
+__all__ = ["EDDM"]
+
+
+class EDDM(BaseDetector):
+    r"""Signals when errors follow each other at clearly smaller distances than at their rarest.
+
+    At each error p' is the mean number of rows from one error to the next and s' its standard deviation,
+    since the start (which stands for an error before the first). With :math:`p'_{max}, s'_{max}` those
+    where p' + 2 s' was largest, there is
+
+    .. math:: \text{a warning when } \frac{p' + 2 s'}{p'_{max} + 2 s'_{max}} < 0.95, \quad
+              \text{a drift when it is} < 0.90.
+
+    Fed with errors: above 0.5 is an error, anything else is right. The 30 errors that the paper waits for
+    are to give an estimate of the distances; the maximum is therefore taken from the 30th on, not over the
+    scattered estimates before it.
+
+    Parameters
+    ----------
+    min_errors
+        Nothing is compared, and no maximum taken, before so many errors.
+    warning_level, drift_level
+        Shares of the maximum, alpha and beta in the paper.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> errors = np.random.default_rng(0).random(2000) < np.repeat([0.1, 0.5], 1000)
+    >>> detector = EDDM()
+    >>> detector.update(errors), detector.drift
+    (1018, True)
+
+    References
+    ----------
+    M. Baena-Garcia, J. del Campo-Avila, R. Fidalgo, A. Bifet, R. Gavalda, R. Morales-Bueno. Early drift
+    detection method. ECML PKDD workshop on knowledge discovery from data streams, 2006.
+    """
+
+    NUMBERS: ClassVar[dict[str, float]] = {
+        "level": 0.0,
+        "rows_since_error": 0.0,
+        "errors": 0.0,
+        "mean": 0.0,
+        "squared_deviations": 0.0,
+        "largest": 0.0,
+    }
+
+    def __init__(self, *, min_errors: int = 30, warning_level: float = 0.95, drift_level: float = 0.90) -> None:
+        self.min_errors = min_errors
+        self.warning_level = warning_level
+        self.drift_level = drift_level
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used."""
+        whole("min_errors", self.min_errors, at_least=1)
+        number("warning_level", self.warning_level, above=0.0, below=1.0)
+        number("drift_level", self.drift_level, above=0.0, below=1.0)
+        if self.warning_level < self.drift_level:
+            raise OptionError(
+                f"warning_level is {self.warning_level!r}, below drift_level {self.drift_level!r}; let it come first"
+            )
+
+    def _run(self, values: FloatArray) -> int:
+        consumed, self._numbers = _loops.eddm(
+            values, self._numbers, self.min_errors, self.warning_level, self.drift_level
+        )
+        return int(consumed)

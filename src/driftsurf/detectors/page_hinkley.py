@@ -1,0 +1,76 @@
+"""The Page-Hinkley test."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from driftsurf._options import number, whole
+from driftsurf.base import FloatArray
+from driftsurf.detectors import _loops
+from driftsurf.detectors._base import BaseDetector
+from driftsurf.errors import OptionError
+
+__all__ = ["PageHinkley"]
+
+
+class PageHinkley(BaseDetector):
+    r"""Signals when values have stayed above their mean for too long.
+
+    With :math:`\bar x` the mean since the start, this value included, a drift is
+
+    .. math:: m \leftarrow \max(0, \alpha m + x - \bar x - \delta) > \lambda.
+
+    Fed with errors, 1 = wrong, or any numbers whose rise is bad, clipped to +-1e100; to watch for a fall,
+    give the negative values. When the mean is a million times as large as the newest values, and as 1, an
+    absurd value at the start would hide every rise: the test then begins anew without a signal.
+
+    Parameters
+    ----------
+    min_rows
+        There is no signal before so many rows.
+    delta
+        How much above the mean is still tolerated.
+    threshold
+        lambda: how large the sum may become.
+    alpha
+        How much of the sum is left a row later; 1 for all of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> errors = np.random.default_rng(0).random(2000) < np.repeat([0.1, 0.5], 1000)
+    >>> detector = PageHinkley()
+    >>> detector.update(errors), detector.drift
+    (1107, True)
+
+    References
+    ----------
+    E. S. Page. Continuous inspection schemes. Biometrika 41, 1954.
+
+    J. Gama, I. Zliobaite, A. Bifet, M. Pechenizkiy, A. Bouchachia. A survey on concept drift adaptation.
+    ACM Computing Surveys 46, 2014.
+    """
+
+    NUMBERS: ClassVar[dict[str, float]] = {"level": 0.0, "rows": 0.0, "mean": 0.0, "sum": 0.0, "size": 0.0}
+
+    def __init__(
+        self, *, min_rows: int = 30, delta: float = 0.005, threshold: float = 50.0, alpha: float = 0.9999
+    ) -> None:
+        self.min_rows = min_rows
+        self.delta = delta
+        self.threshold = threshold
+        self.alpha = alpha
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used."""
+        whole("min_rows", self.min_rows, at_least=1)
+        number("delta", self.delta, at_least=0.0)
+        number("threshold", self.threshold, above=0.0)
+        if number("alpha", self.alpha, above=0.0) > 1.0:
+            raise OptionError(f"alpha is {self.alpha!r}; give a number above 0, up to 1")
+
+    def _run(self, values: FloatArray) -> int:
+        consumed, self._numbers = _loops.page_hinkley(
+            values, self._numbers, self.min_rows, self.delta, self.threshold, self.alpha
+        )
+        return int(consumed)
