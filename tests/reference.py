@@ -125,6 +125,18 @@ def alternating(steps: int, admitted: int, waiting: int, seed: int, k: int) -> t
     return visited, len(sample_set), k
 
 
+def growing(steps: int, admitted: int, waiting: int, seed: int, k: int) -> tuple[list[int], int, int]:
+    """Plain SAGA's schedule: the set grows as STRSAGA's does, and every step draws from it."""
+    sample_set, waiting_room = list(range(admitted)), list(range(admitted, admitted + waiting))
+    visited = []
+    for j in range(1, steps + 1):
+        if waiting_room and j % 2 == 1:
+            sample_set.append(waiting_room.pop(0))
+        visited.append(sample_set[draw(seed, k, len(sample_set))])
+        k += 1
+    return visited, len(sample_set), k
+
+
 def logistic_loss(margin: float, y: float) -> float:
     """log(1 + exp(-s margin)), s = -1 for class 0 and +1 for class 1."""
     return float(np.logaddexp(0.0, -margin if y == 1 else margin))
@@ -154,11 +166,12 @@ def saga(
 ) -> FloatArray:
     """The weights after one SAGA step for each row of ``order``; the table has the rows drawn so far."""
     X, y, weight = rows
+    total = gradient_sum(X, table)
     for i in order:
         g = gradient(float(X[i] @ w), y[i], weight[i])
         alpha = table.setdefault(i, 0.0)
-        average = gradient_sum(X, table) / len(table)
-        w = w - eta * mu * (w - anchor) - eta * ((g - alpha) * X[i] + average)
+        w = w - eta * mu * (w - anchor) - eta * ((g - alpha) * X[i] + total / len(table))
+        total = total + (g - alpha) * X[i]
         table[i] = g
     return w
 
@@ -188,24 +201,44 @@ class LogisticTwin:
     """Numbers of the rows in the sample set, then of those that wait."""
     admitted: int = 0
     table: dict[int, float] = field(default_factory=dict)
+    anchor: FloatArray | float = 0.0
 
     def update(self, new: Iterable[int], steps: int) -> None:
         self.known.extend(new)
-        if self.optimizer == "sgd":
+        how = self.eta, self.mu, self.anchor
+        if self.optimizer == "one-pass":
+            self.w = sgd(self.rows, self.known, self.w, *how)
+            self.known = []
+        elif self.optimizer == "sgd":
             draws = [draw(self.seed, self.words + j, len(self.known)) for j in range(steps)]
             self.admitted, self.words = len(self.known), self.words + steps
-            self.w = sgd(self.rows, [self.known[i] for i in draws], self.w, self.eta, self.mu)
+            self.w = sgd(self.rows, [self.known[i] for i in draws], self.w, *how)
         else:
+            schedule = alternating if self.optimizer == "strsaga" else growing
             waiting = len(self.known) - self.admitted
-            visited, self.admitted, self.words = alternating(steps, self.admitted, waiting, self.seed, self.words)
-            order = [self.known[i] for i in visited]
-            self.w = saga(self.rows, order, self.w, self.table, self.eta, self.mu)
+            visited, self.admitted, self.words = schedule(steps, self.admitted, waiting, self.seed, self.words)
+            self.w = saga(self.rows, [self.known[i] for i in visited], self.w, self.table, *how)
 
     def forget(self, before_row: int) -> None:
         gone = sum(row < before_row for row in self.known)
         for row in self.known[:gone]:
             self.table.pop(row, None)
         self.known, self.admitted = self.known[gone:], max(0, self.admitted - gone)
+
+
+def following(
+    margins: FloatArray, losses: FloatArray, weight: FloatArray, logs: FloatArray, decay: float
+) -> tuple[FloatArray, FloatArray]:
+    """Candor's votes: the balance of each row by the weights before it, and the logarithms after the last.
+
+    Row k of ``margins`` and ``losses`` belongs to voter k. The largest logarithm is 0.
+    """
+    balance = []
+    for j in range(margins.shape[1]):
+        beta = np.exp(logs - logs.max())
+        balance.append(float((beta * np.where(margins[:, j] > 0, 1.0, -1.0)).sum() / beta.sum()))
+        logs = logs - decay * weight[j] * losses[:, j]
+    return np.array(balance), logs - logs.max()
 
 
 # ---------------------------------------------------------------------------- the Tornado framework

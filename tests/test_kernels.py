@@ -170,6 +170,21 @@ def test_every_other_step_admits_the_oldest_waiting_row() -> None:
     assert order[3] < 4
 
 
+@given(steps=st.integers(0, 50), admitted=st.integers(0, 20), waiting=st.integers(0, 20), seed=SEEDS, k=COUNTERS)
+@check
+def test_plain_saga_grows_its_set_alike_and_draws_at_every_step(
+    steps: int, admitted: int, waiting: int, seed: int, k: int
+) -> None:
+    if admitted + waiting == 0:
+        waiting = 1
+    order = np.empty(steps, np.int64)
+    count, next_k = _kernels.grow_and_draw(order, admitted, waiting, seed, k)
+    visited, size, expected_k = reference.growing(steps, admitted, waiting, seed, k)
+    assert order.tolist() == visited
+    assert (admitted + count, next_k) == (size, expected_k)
+    assert count == _kernels.alternate(np.empty(steps, np.int64), admitted, waiting, seed, k)[0]
+
+
 @pytest.mark.parametrize("n", [2, 10, 37])
 def test_draws_are_uniform(n: int) -> None:
     order = np.empty(20_000, np.int64)
@@ -262,6 +277,32 @@ def test_weighted_sum_equals_numpy(values: list[tuple[float, float]]) -> None:
 def test_weighted_sum_passes_over_what_has_no_weight() -> None:
     values, weight = np.array([math.nan, 2.0, math.inf]), np.array([0.0, 3.0, 0.0])
     assert _kernels.weighted_sum(values, weight) == (6.0, 3.0)
+
+
+@given(
+    voters=st.integers(1, 5),
+    weight=arrays(np.float64, st.integers(0, 12), elements=st.sampled_from([1.0, 1.0, 0.0, 0.5, 3.0])),
+    decay=st.sampled_from([0.0, 0.75, 20.0]),
+    seed=st.integers(0, 1000),
+)
+@check
+def test_votes_follow_the_losses_as_the_twin_has_it(voters: int, weight: FloatArray, decay: float, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    margins, losses = random.normal(size=(voters, len(weight))), random.exponential(size=(voters, len(weight)))
+    logs, balance = -random.exponential(size=voters), np.empty(len(weight))
+    logs -= logs.max()
+    expected = reference.following(margins, losses, weight, logs, decay)
+    _kernels.follow_losses(frozen(margins), frozen(losses), frozen(weight), logs, balance, decay)
+    close(balance, expected[0])
+    close(logs, expected[1])
+
+
+def test_losses_of_rows_without_weight_and_of_any_size_leave_votes_finite() -> None:
+    margins, logs, balance = np.array([[1.0] * 3, [-1.0] * 3]), np.zeros(2), np.empty(3)
+    losses = np.array([[math.nan, 1e300, 0.0], [1e308, 0.0, 0.0]])
+    _kernels.follow_losses(margins, losses, np.array([0.0, 1.0, 1.0]), logs, balance, 0.75)
+    assert balance.tolist() == [0.0, 0.0, -1.0]
+    assert logs.tolist() == [-0.75e300, 0.0]
 
 
 # ---------------------------------------------------------------------------- optimisers

@@ -23,10 +23,11 @@ from driftsurf.samples import Samples
 from driftsurf.sizes import usual_sizes
 from driftsurf.state import from_bytes, to_bytes
 
-Optimizer = Literal["strsaga", "sgd"]
+Optimizer = Literal["strsaga", "saga", "sgd", "one-pass"]
 Move = tuple[str, int, int]
 
-optimizers = pytest.mark.parametrize("optimizer", ["strsaga", "sgd"])
+optimizers = pytest.mark.parametrize("optimizer", ["strsaga", "saga", "sgd", "one-pass"])
+keeping_rows = pytest.mark.parametrize("optimizer", ["strsaga", "saga", "sgd"])
 layouts = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 
 
@@ -140,7 +141,7 @@ def test_it_does_what_its_twin_does_whatever_arrives_and_whatever_the_budget(
     for name, amount, steps in [("update", first, 5), *moves]:
         if name == "update":
             new = data.append(samples, amount)
-            steps = steps if twin.known or amount else 0
+            steps = amount if optimizer == "one-pass" else steps if twin.known or amount else 0
             model.update(samples, new, steps)
             twin.update(range(new.lo, new.hi), steps)
             spent += steps
@@ -178,6 +179,28 @@ def test_rows_missed_in_between_are_its_own_too() -> None:
     twin.update(range(10, 30), 20)
     same_as_twin(model, twin)
     assert model.rows_waiting == 10
+
+
+@layouts
+def test_one_pass_takes_one_step_at_each_row_and_keeps_none(sparse: bool) -> None:
+    data, samples = Data.make(60), Samples(3, sparse=sparse)
+    model = template(steps_per_row=7.0, step_size=0.2).one_pass().fresh(0, 3, 2)
+    w = np.zeros(4)
+    for size in (1, 20, 0, 39):
+        new = data.append(samples, size)
+        assert model.budget(new) == size
+        model.update(samples, new, 1000)
+        w = reference.sgd(data.rows(1.0), range(new.lo, new.hi), w, 0.2, 0.01)
+        close(weights(model), w)
+        assert (model.needs(), model.rows_admitted, model.rows_waiting) == (new.hi, 0, 0)
+        samples.release(new.hi)
+    assert model.gradients == 60
+
+
+def test_a_template_for_one_pass_differs_in_nothing_else() -> None:
+    parent = LogisticRegression(l2=0.5, start="uniform", step_size=0.25)
+    assert parent.one_pass().get_params() == parent.get_params() | {"optimizer": "one-pass"}
+    assert parent.optimizer == "strsaga"
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8))
@@ -375,7 +398,7 @@ def test_divergence_leaves_every_byte_as_it_was(
     model, samples, data = trained(optimizer, sparse)
     before = snapshot(model)
     new = data.append(samples, 40)
-    name = ("saga" if optimizer == "strsaga" else "sgd") + ("_csr" if sparse else "_dense")
+    name = ("saga" if "saga" in optimizer else "sgd") + ("_csr" if sparse else "_dense")
     kernel = getattr(_kernels, name)
 
     def diverging(rows: Any, order: Any, target: Any, *arguments: Any) -> Any:
@@ -436,7 +459,7 @@ def test_forgotten_rows_leave_first_in_first_out_and_their_gradients_with_them(s
     assert model.needs() == 30
 
 
-@optimizers
+@keeping_rows
 def test_a_model_goes_on_after_it_has_forgotten_everything(optimizer: Optimizer) -> None:
     data = Data.make(40)
     samples, new = data.samples(count=30)
@@ -452,7 +475,7 @@ def test_a_model_goes_on_after_it_has_forgotten_everything(optimizer: Optimizer)
     same_as_twin(model, twin)
 
 
-@optimizers
+@keeping_rows
 def test_a_window_bounds_what_a_model_holds(optimizer: Optimizer) -> None:
     data, samples = Data.make(5000), Samples(3)
     model = template(optimizer=optimizer).fresh(0, 3, 2)
@@ -471,10 +494,83 @@ def test_forgetting_before_the_first_update_does_nothing() -> None:
     assert snapshot(model) == before
 
 
-# ---------------------------------------------------------------------------- seeds and starts
+# ---------------------------------------------------------------------------- anchors
+
+ANCHOR = np.array([0.5, -2.0, 1.0, 0.25])
+
+
+def at(point: FloatArray, data: Data, scale: bool = False) -> LogisticRegression:
+    """A model whose weights for the columns as they are come close to a point: it saw rows labelled by that point."""
+    samples = Samples(3)
+    new = samples.append(data.X, (data.rows(1.0)[0] @ point > 0).astype(float))
+    model = template(l2=1e-3, scale=scale).fresh(1, 3, 2)
+    model.update(samples, new, 3000)
+    return model
 
 
 @optimizers
+@layouts
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_an_anchored_model_does_what_its_twin_does(optimizer: Optimizer, sparse: bool, fit_intercept: bool) -> None:
+    data = Data.make(80)
+    others = [at(ANCHOR, data), at(-ANCHOR, data, scale=True)]
+    model, twin = pair(data, optimizer, fit_intercept=fit_intercept, start="uniform")
+    if not fit_intercept:
+        others = [pair(data, optimizer, fit_intercept=False, start="uniform", seed=seed)[0] for seed in (1, 2)]
+    before, fresh = snapshot(model), weights(model)
+    held, shares = model.anchored(others, np.array([0.7, 0.3])), [0.7, 0.3]
+    assert snapshot(model) == before, "the fresh model is as it was"
+    twin.anchor = sum((share * weights(other) for share, other in zip(shares, others, strict=True)), np.zeros(4))
+    close(weights(held), fresh)
+    samples = Samples(3, sparse=sparse)
+    for size in (10, 30, 0, 25):
+        new = data.append(samples, size)
+        steps = size if optimizer == "one-pass" else 45
+        held.update(samples, new, steps)
+        twin.update(range(new.lo, new.hi), steps)
+        same_as_twin(held, twin)
+    assert held.penalty() == pytest.approx(0.005 * float(np.square(twin.w - twin.anchor).sum()), rel=1e-6)
+    held.forget(samples, 20)
+    twin.forget(20)
+    same_as_twin(held, twin)
+    again = LogisticRegression.from_state(model, from_bytes(snapshot(held)))
+    assert snapshot(again) == snapshot(held)
+    assert np.array_equal(weights(again), weights(held))
+
+
+@layouts
+@pytest.mark.parametrize("scale", [True, False])
+def test_an_anchored_model_reaches_the_optimum_of_its_own_penalty(sparse: bool, scale: bool) -> None:
+    data = Data.make(300, noise=3.0)
+    others = [at(ANCHOR, data)]
+    samples, new = data.samples(sparse)
+    fresh = LogisticRegression(l2=0.1, scale=scale).fresh(0, 3, 2)
+    model = fresh.anchored(others, np.ones(1))
+    model.update(samples, new, 200_000)
+    factor = np.append(1 / usual_sizes(data.X, data.weight) if scale else np.ones(3), 1.0)
+    anchor = weights(others[0])
+
+    def objective(w: FloatArray) -> float:
+        difference = (w - anchor) / factor
+        return regularised_loss(w, data.rows(1.0), 0.0) + 0.05 * float(difference @ difference)
+
+    optimum = minimize(objective, anchor, method="BFGS", options={"gtol": 1e-9})
+    np.testing.assert_allclose(weights(model), optimum.x, atol=1e-4)
+
+
+def test_an_anchor_of_another_length_is_refused_in_a_state() -> None:
+    data = Data.make(20)
+    model = template().fresh(0, 3, 2).anchored([at(ANCHOR, data)], np.ones(1))
+    state = from_bytes(snapshot(model))
+    for anchor in (np.zeros(3), np.zeros((4, 1)), np.zeros(4, np.float32), 0.0):
+        with pytest.raises(StateError, match="do not fit together"):
+            LogisticRegression.from_state(template(), state | {"anchor": anchor})
+
+
+# ---------------------------------------------------------------------------- seeds and starts
+
+
+@keeping_rows
 @layouts
 def test_the_seed_decides_every_draw(optimizer: Optimizer, sparse: bool) -> None:
     data = Data.make(50)
@@ -827,7 +923,7 @@ def test_bytes_are_those_of_the_weights_and_the_table() -> None:
 @check
 def test_a_restored_model_goes_on_bit_for_bit(optimizer: Optimizer, sparse: bool, moves: list[Move]) -> None:
     model, samples, data = trained(optimizer, sparse)
-    assert optimizer == "sgd" or model.rows_waiting > 0
+    assert "saga" not in optimizer or model.rows_waiting > 0
     again = LogisticRegression.from_state(template(optimizer=optimizer, step_size="auto"), from_bytes(snapshot(model)))
     for name, amount, steps in moves:
         if name == "update":

@@ -11,11 +11,13 @@ from typing import Any, Literal
 from driftsurf import _kernels
 from driftsurf._options import choice, whole
 from driftsurf._random import derive
-from driftsurf.base import Batch, Learner, ModelRecord, Role, Segment, State
+from driftsurf.base import Batch, Learner, ModelRecord, Role, SampleStore, Segment, State
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
+from driftsurf.strategies._votes import errors
 
 BudgetRule = Literal["each", "divided"]
+RiskName = Literal["loss", "zero-one"]
 DEFAULT_MAX_ROWS = 100_000
 
 
@@ -55,8 +57,11 @@ class Member:
 class Pool:
     """The rows and the models made from one template; model i draws from the i-th child of ``seed``."""
 
-    def __init__(self, learner: Learner, *, seed: int, max_rows: int | None, dtype: str) -> None:
+    def __init__(
+        self, learner: Learner, *, seed: int, max_rows: int | None, dtype: str, risk: RiskName = "loss"
+    ) -> None:
         self.template = learner
+        self._risk = risk
         self.seed = seed
         self.max_rows = None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
         self.dtype = dtype
@@ -86,25 +91,31 @@ class Pool:
         undo.callback(self.samples.truncate, self.samples.next_row)
         return self.samples.append(batch.X, batch.y, batch.weight)
 
-    def train(self, member: Member, segment: Segment, steps: int, undo: contextlib.ExitStack) -> int:
-        """Update one model; returns the gradients it spent."""
+    def train(
+        self,
+        member: Member,
+        segment: Segment,
+        steps: int,
+        undo: contextlib.ExitStack,
+        *,
+        seen_as: SampleStore | None = None,
+    ) -> int:
+        """Update one model; returns the gradients it spent. ``seen_as`` shows it the rows with other weights."""
         spent = member.learner.gradients
         if member.learner.needs() is None:  # rows may have come since it was made
             segment = Segment(max(member.first_row, self.samples.first_row), segment.hi)
-        undo.callback(member.learner.update(self.samples, segment, steps))
+        undo.callback(member.learner.update(self.samples if seen_as is None else seen_as, segment, steps))
         return member.learner.gradients - spent
 
     def risk(self, member: Member, *segments: Segment) -> float:
-        """Weighted mean loss over the segments plus the penalty: the one place where risk is computed.
+        """The risk of a model over stored rows."""
+        return risk(member.learner, *map(self.samples.view, segments), name=self._risk)
 
-        NaN when no row has weight: no evidence either way.
-        """
-        total = mass = 0.0
-        for segment in segments:
-            batch = self.samples.view(segment)
-            part = _kernels.weighted_sum(member.learner.losses(batch), batch.weight)
-            total, mass = total + part[0], mass + part[1]
-        return total / mass + member.learner.penalty() if mass > 0.0 else math.nan
+    def copy(self, member: Member, step: int) -> Member:
+        """A model that is as ``member`` is now, with a number of its own."""
+        learner = type(self.template).from_state(self.template, member.learner.state())
+        self.made += 1
+        return Member(self.made - 1, learner, step, member.first_row)
 
     def retire(self, member: Member, undo: contextlib.ExitStack) -> None:
         """Let go of a model's rows: it votes on, but learns no more."""
@@ -145,3 +156,17 @@ class Pool:
         learner = type(self.template).from_state(self.template, pick("learner", state))
         best = float(state["best_risk"])
         return Member(int(state["id"]), learner, int(state["born"]), int(state["first_row"]), best)
+
+
+def risk(learner: Learner, *batches: Batch, name: RiskName = "loss") -> float:
+    """Weighted mean loss over the batches plus the penalty, or share of errors: the one place where risk is computed.
+
+    NaN when no row has weight: no evidence either way.
+    """
+    total = mass = 0.0
+    for batch in batches:
+        values = learner.losses(batch) if name == "loss" else errors(learner.scores(batch.X), batch.y)
+        part = _kernels.weighted_sum(values, batch.weight)
+        total, mass = total + part[0], mass + part[1]
+    penalty = learner.penalty() if name == "loss" else 0.0
+    return total / mass + penalty if mass > 0.0 else math.nan

@@ -48,6 +48,11 @@ class SingleModel(PooledStrategy[Single]):
         self.dtype = dtype
         self.seed = seed
 
+    @property
+    def predicting(self) -> Learner:
+        """The model that predicts now."""
+        return self._live.model.learner
+
     # -------------------------------------------------------------------- what a subclass may add
 
     def _check(self) -> None:

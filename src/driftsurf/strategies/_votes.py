@@ -16,7 +16,7 @@ def labels(scores: FloatArray) -> npt.NDArray[np.int64]:
 
 def errors(scores: FloatArray, y: FloatArray) -> FloatArray:
     """1 where the prediction is wrong, else 0."""
-    return (labels(scores) != y).astype(np.float64)
+    return np.not_equal(labels(scores), y).astype(np.float64)
 
 
 def true_class_share(scores: FloatArray, y: FloatArray) -> FloatArray:
@@ -30,21 +30,23 @@ def weighted_vote(ballots: list[FloatArray], weights: FloatArray) -> FloatArray:
     """The weighted vote of the models' labels, as scores.
 
     With two classes, the log-odds of the shares of the vote: above 0 iff class 1 has more than half of
-    the weight, and a tie is 0. With more, the logarithms of the shares.
+    the weight, and a tie is 0. With more, the logarithms of the shares. Shares are rounded, so that the
+    last bits of a sum do not break a tie.
     """
     weights = weights / weights.sum()
     if ballots[0].ndim == 1:
         balance = np.zeros(len(ballots[0]))
         for scores, weight in zip(ballots, weights, strict=True):
             balance += np.where(scores > 0.0, weight, -weight)
-        return log_odds(balance)
+        return log_odds(np.round(balance, DIGITS))
     shares = np.zeros_like(ballots[0])
     rows = np.arange(len(shares))
     for scores, weight in zip(ballots, weights, strict=True):
         shares[rows, scores.argmax(axis=1)] += weight
-    return np.log(np.clip(shares, LEAST_SHARE, 1.0))
+    return np.log(np.clip(np.round(shares, DIGITS), LEAST_SHARE, 1.0))
 
 
+DIGITS = 12
 LEAST_SHARE = 1e-9
 """No vote is so unanimous that the other side is impossible: logarithms stay finite."""
 

@@ -22,7 +22,7 @@ from driftsurf.base import (
 )
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy, Scorer
-from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
 
 __all__ = ["DriftSurf", "challenger_predicts", "entering", "switching"]
 
@@ -153,6 +153,9 @@ class DriftSurf(PooledStrategy[_Live]):
         uses the risks before the update; a stable model is made only at a switch, rests during
         reactive states and later catches up on the rows it missed; T keeps the batches of all
         reactive states since the last switch; a divided budget stays halved after the first reaction.
+    risk
+        What the models are compared by: "loss", the learner's own loss with its penalty (the paper's), or
+        "zero-one", the share of errors.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -196,6 +199,7 @@ class DriftSurf(PooledStrategy[_Live]):
         reactive_length: int = 4,
         greedy: bool = True,
         variant: Variant = "algorithm-1",
+        risk: RiskName = "loss",
         budget: BudgetRule = "each",
         max_rows: int | None = DEFAULT_MAX_ROWS,
         dtype: str = "float64",
@@ -207,6 +211,7 @@ class DriftSurf(PooledStrategy[_Live]):
         self.reactive_length = reactive_length
         self.greedy = greedy
         self.variant = variant
+        self.risk = risk
         self.budget = budget
         self.max_rows = max_rows
         self.dtype = dtype
@@ -214,6 +219,7 @@ class DriftSurf(PooledStrategy[_Live]):
 
     def _check(self) -> None:
         choice("variant", self.variant, ("algorithm-1", "authors"))
+        choice("risk", self.risk, ("loss", "zero-one"))
         choice("budget", self.budget, ("each", "divided"))
         truth("greedy", self.greedy)
         whole("reactive_length", self.reactive_length, at_least=1)
@@ -221,8 +227,16 @@ class DriftSurf(PooledStrategy[_Live]):
         if self.stable_threshold is not None:
             number("stable_threshold", self.stable_threshold, at_least=0.0, infinite=True, otherwise=", or None")
 
+    def _new_pool(self) -> Pool:
+        return Pool(self.learner, seed=self.seed, max_rows=self.max_rows, dtype=self.dtype, risk=self.risk)
+
     def _first(self) -> _Live:
         return _Live(self._pool.make(step=0, first_row=0))
+
+    @property
+    def predicting(self) -> Learner:
+        """The model that predicts now."""
+        return self._live.predictor.learner
 
     @property
     def _stable_threshold(self) -> float:

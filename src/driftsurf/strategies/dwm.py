@@ -1,0 +1,132 @@
+"""DWM: experts lose weight with their mistakes; a mistake of the whole ensemble brings a new one."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from driftsurf._options import choice, number, whole
+from driftsurf.base import Decision, Learner, Segment
+from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
+from driftsurf.strategies._votes import labels
+
+__all__ = ["DWM"]
+
+
+class DWM(VotingStrategy):
+    r"""Dynamic Weighted Majority. At every p-th row of the stream each expert that is wrong on it loses weight,
+
+    .. math:: w_j \leftarrow \beta w_j,
+
+    the weights so changed vote, all are divided by the largest, and experts below theta are removed. If the
+    vote was wrong, a new expert enters with weight 1. Every expert learns every row.
+
+    Published row by row. Here the experts stand still while a batch is judged; a batch brings at most one new
+    expert, which begins with this batch and has no vote in it; and the first batch, which an untrained expert
+    predicts, judges nobody. Rows without weight judge nobody either.
+
+    Parameters
+    ----------
+    learner
+        The template of all experts.
+    beta
+        What a mistake leaves of a weight.
+    period
+        p, in rows.
+    removal
+        theta, the weight below which an expert is removed.
+    experts
+        The largest number of experts; when a new one enters, the one with the lowest weight makes room.
+    budget
+        "each" gives rho gradients to every expert, "divided" shares rho equally.
+    max_rows, dtype, seed
+        As for :class:`driftsurf.strategies.DriftSurf`.
+
+    Examples
+    --------
+    >>> from driftsurf.base import Batch
+    >>> from driftsurf.learners import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> strategy = DWM(LogisticRegression(), period=10, seed=1)
+    >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
+    >>> for step in range(12):  # the labels turn around at step 6
+    ...     X = rng.normal(size=(100, 2))
+    ...     decision = strategy.step(Batch(X, ((X[:, 0] > 0) == (step < 6)).astype(float), np.ones(100)))
+    >>> [(model.id, model.first_row) for model in decision.models if model.weight > 0.5]
+    [(1, 600)]
+
+    References
+    ----------
+    J. Z. Kolter, M. A. Maloof. Dynamic weighted majority: an ensemble method for drifting concepts. Journal of
+    Machine Learning Research, 2007.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        beta: float = 0.5,
+        period: int = 50,
+        removal: float = 0.01,
+        experts: int = 10,
+        budget: BudgetRule = "each",
+        max_rows: int | None = DEFAULT_MAX_ROWS,
+        dtype: str = "float64",
+        seed: int = 0,
+    ) -> None:
+        self.learner = learner
+        self.beta = beta
+        self.period = period
+        self.removal = removal
+        self.experts = experts
+        self.budget = budget
+        self.max_rows = max_rows
+        self.dtype = dtype
+        self.seed = seed
+
+    def _check(self) -> None:
+        number("beta", self.beta, above=0.0, below=1.0)
+        whole("period", self.period, at_least=1)
+        number("removal", self.removal, at_least=0.0, below=1.0)
+        whole("experts", self.experts, at_least=1)
+        choice("budget", self.budget, ("each", "divided"))
+
+    def _first(self) -> Ensemble:
+        return Ensemble((self._pool.make(step=0, first_row=0),), (1.0,))
+
+    def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
+        weights, mistaken = self._judge(live, segment)
+        staying = [place for place, weight in enumerate(weights) if weight > 0.0]
+        if mistaken and len(staying) == self.experts:
+            staying.remove(min(staying, key=weights.__getitem__))
+        gone = [e.record("expert", live.step) for place, e in enumerate(live.experts) if place not in staying]
+        experts, weights = [live.experts[place] for place in staying], [weights[place] for place in staying]
+        if mistaken:
+            experts.append(self._pool.make(live.step, segment.lo))
+            weights.append(1.0)
+        rho = self.learner.budget(segment)
+        steps = rho if self.budget == "each" else rho // len(experts)
+        records = []
+        for expert, weight in zip(experts, weights, strict=True):
+            spent = self._pool.train(expert, segment, steps, undo)
+            records.append(expert.record("expert", live.step, weight=weight / sum(weights), gradients=spent))
+        after = Ensemble(tuple(experts), tuple(weights), live.step + 1)
+        return after, self._decision(live, after, segment, gone + records)
+
+    def _judge(self, live: Ensemble, segment: Segment) -> tuple[list[float], bool]:
+        """The weights after the rows of a batch, 0 for an expert that is to go, and whether the vote was ever wrong."""
+        weights, mistaken = np.array(live.weights), False
+        batch = self._pool.samples.view(segment)
+        places = [i for i in range(-(segment.lo + 1) % self.period, len(segment), self.period) if batch.weight[i] > 0.0]
+        if live.step == 0 or not places:
+            return weights.tolist(), False
+        chosen = np.array([labels(expert.learner.scores(batch.X)) for expert in live.experts])
+        for i in places:
+            truth = int(batch.y[i])
+            weights[chosen[:, i] != truth] *= self.beta
+            mistaken |= int(np.argmax(np.bincount(chosen[:, i], weights))) != truth
+            weights /= weights.max()
+            weights[weights < self.removal] = 0.0
+        return weights.tolist(), mistaken

@@ -1,0 +1,149 @@
+"""Learn++.NSE: one new expert a batch, trained on what the ensemble got wrong; votes by errors over time."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from driftsurf._options import number, whole
+from driftsurf.base import Batch, Decision, FloatArray, Learner, Segment, State
+from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
+from driftsurf.strategies._reweighted import Reweighted, check_weights
+from driftsurf.strategies._votes import errors
+
+__all__ = ["LearnNSE"]
+
+LEAST_BETA = 1e-10
+"""An expert without a mistake has a large vote, not an infinite one."""
+
+
+class LearnNSE(VotingStrategy):
+    r"""Each batch trains one expert, with its rows weighted by the mistakes of the ensemble before it.
+
+    E being the error of the ensemble on batch t, a row has the weight 1 if the ensemble was wrong on it and E if
+    it was right (times its own; made to sum to what they did before). By these weights D a new expert is
+    trained, and the error of every expert k on the batch is
+
+    .. math:: \varepsilon_k^t = \sum_i D(i)\, [h_k(x_i) \ne y_i], \qquad
+        \beta_k^t = \varepsilon_k^t / (1 - \varepsilon_k^t), \qquad \varepsilon_k^t \le 1/2.
+
+    Its vote is :math:`\log 1 / \bar\beta_k^t`, where the mean over its life is weighted by a sigmoid of its age
+    at the time, :math:`1 / (1 + e^{-a (s - k - b)})` at step s, so that recent steps count most.
+
+    Errors above 1/2 are cut there, so that such an expert has no vote; the published algorithm would train a
+    newcomer with such an error again. Experts never learn again, and no row is kept.
+
+    Parameters
+    ----------
+    learner
+        The template of all experts. It needs the capability ``weights``.
+    experts
+        The largest number of experts, of which the oldest makes room; None keeps all.
+    slope
+        a, of the sigmoid.
+    crossing
+        b, the age in steps at which the sigmoid is 1/2.
+    max_rows, dtype, seed
+        As for :class:`driftsurf.strategies.DriftSurf`.
+
+    Examples
+    --------
+    >>> from driftsurf.learners import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> strategy = LearnNSE(LogisticRegression(), seed=1)
+    >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
+    >>> for step in range(8):  # the labels turn around at step 6: the experts of before lose their votes
+    ...     X = rng.normal(size=(100, 2))
+    ...     decision = strategy.step(Batch(X, ((X[:, 0] > 0) == (step < 6)).astype(float), np.ones(100)))
+    >>> [model.id for model in decision.models if model.weight > 0.3]
+    [6, 7]
+
+    References
+    ----------
+    R. Elwell, R. Polikar. Incremental learning of concept drift in nonstationary environments. IEEE Transactions
+    on Neural Networks, 2011.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        experts: int | None = None,
+        slope: float = 0.5,
+        crossing: float = 10.0,
+        max_rows: int | None = DEFAULT_MAX_ROWS,
+        dtype: str = "float64",
+        seed: int = 0,
+    ) -> None:
+        self.learner = learner
+        self.experts = experts
+        self.slope = slope
+        self.crossing = crossing
+        self.max_rows = max_rows
+        self.dtype = dtype
+        self.seed = seed
+
+    def _check(self) -> None:
+        if self.experts is not None:
+            whole("experts", self.experts, at_least=1, otherwise=", or None")
+        number("slope", self.slope, at_least=0.0)
+        number("crossing", self.crossing, at_least=0.0)
+        check_weights(self.learner, self)
+
+    def _first(self) -> Ensemble:
+        return Ensemble(memory=np.zeros((0, 2)))
+
+    def _learning(self, live: Ensemble) -> tuple[Member, ...]:
+        return ()
+
+    def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
+        batch = self._pool.samples.view(segment)
+        factor = np.ones(len(segment)) if not live.experts else emphasis(live.scorer()(batch.X), batch)
+        newcomer = self._pool.make(live.step, segment.lo)
+        stressed = Reweighted(self._pool.samples, lambda part: factor[part.lo - segment.lo : part.hi - segment.lo])
+        spent = self._pool.train(newcomer, segment, self.learner.budget(segment), undo, seen_as=stressed)
+        self._pool.retire(newcomer, undo)
+        kept = slice(None if self.experts is None else -int(self.experts), None)
+        experts = (*live.experts, newcomer)[kept]
+        memory = np.vstack([live.memory, np.zeros(2)])[kept]
+        if batch.weight.any():
+            memory = memory + [self._evidence(live.step - e.born, e, stressed.view(segment)) for e in experts]
+        # A sum and the sigmoids in it are the whole history of an expert; without evidence beta is 1.
+        mean = np.divide(memory[:, 0], memory[:, 1], out=np.ones(len(memory)), where=memory[:, 1] > 0.0)
+        votes = np.log(1.0 / np.maximum(mean, LEAST_BETA))
+        after = Ensemble(experts, tuple(votes.tolist()), live.step + 1, memory)
+        shares = votes / (votes.sum() or 1.0)
+        records = [
+            expert.record("expert", live.step, weight=share, gradients=spent if expert is newcomer else 0)
+            for expert, share in zip(experts, shares.tolist(), strict=True)
+        ]
+        return after, self._decision(live, after, segment, records)
+
+    def _evidence(self, age: int, expert: Member, batch: Batch) -> tuple[float, float]:
+        """What a batch adds to the sum of an expert's betas, and to that of the sigmoids they are weighted by."""
+        wrong = errors(expert.learner.scores(batch.X), batch.y)
+        error = min(float((batch.weight * wrong).sum() / batch.weight.sum()), 0.5)
+        sigmoid = math.exp(-np.logaddexp(0.0, -self.slope * (age - self.crossing)))
+        return sigmoid * error / (1.0 - error), sigmoid
+
+    def _memory_state(self, memory: FloatArray) -> State:
+        return {"betas": memory}
+
+    def _memory_from(self, state: Mapping[str, Any]) -> FloatArray:
+        betas: FloatArray = state["betas"]
+        return betas
+
+
+def emphasis(scores: FloatArray, batch: Batch) -> FloatArray:
+    """Factors for the weights of rows: those with a mistake count most, and the sum stays as it was."""
+    wrong = errors(scores, batch.y)
+    mass, missed = batch.weight.sum(), (batch.weight * wrong).sum()
+    if missed == 0.0:  # nothing to stress
+        return np.ones(len(wrong))
+    factor = np.where(wrong > 0.0, 1.0, missed / mass)
+    return np.asarray(factor * (mass / (batch.weight * factor).sum()))

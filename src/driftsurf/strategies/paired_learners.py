@@ -1,0 +1,158 @@
+"""Paired learners: a stable one predicts, a reactive one on recent rows shows when it has become old."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf._options import number, whole
+from driftsurf.base import Decision, Learner, Role, Segment, State, Transition
+from driftsurf.state import nest, pick
+from driftsurf.strategies._base import PooledStrategy, Scorer
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
+from driftsurf.strategies._votes import errors
+
+__all__ = ["PairedLearners"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """Everything that a step replaces."""
+
+    stable: Member
+    reactive: Member
+    beaten: npt.NDArray[np.bool_]
+    """C: for each of the last rows, at most ``window``, whether only the reactive model was right. Oldest first."""
+    step: int = 0
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return self.stable, self.reactive
+
+    def scorer(self) -> Scorer:
+        return self.stable.learner.scorer()
+
+
+class PairedLearners(PooledStrategy[_Live]):
+    r"""A stable model over all rows since it began predicts; a reactive one is trained on the last w rows.
+
+    C is a circular list of the last w rows: 1 where the stable model was wrong and the reactive one right, else
+    0. When more than :math:`\theta w` of them are 1, the recent rows alone make the better model: the stable
+    model becomes what the reactive one is, and C is cleared.
+
+    Published row by row. Here both models stand still while a batch is judged, and C is followed through its
+    rows; if it is ever above the threshold, the reactive model takes over before the batch is learnt and goes on
+    as the stable one, with a copy of itself as the new reactive model. Then both learn the batch, with the
+    full budget each. The first batch, which untrained models predict, and rows without weight count as 0.
+
+    Parameters
+    ----------
+    learner
+        The template of both models.
+    window
+        w, in rows: the sample set of the reactive model, and the length of C. A few batches.
+    threshold
+        theta, the share of w above which the reactive model takes over.
+    max_rows, dtype, seed
+        As for :class:`driftsurf.strategies.DriftSurf`.
+
+    Examples
+    --------
+    >>> from driftsurf.base import Batch
+    >>> from driftsurf.learners import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> strategy = PairedLearners(LogisticRegression(), window=200, seed=1)
+    >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
+    >>> for step in range(20):  # the labels turn around at step 10
+    ...     X = rng.normal(size=(100, 2))
+    ...     y = ((X[:, 0] > 0) == (step < 10)).astype(float)
+    ...     for transition in strategy.step(Batch(X, y, np.ones(100))).transitions:
+    ...         print(transition.describe())
+    step 11: only the reactive model was right on 74 of the last 200 rows: the newer model takes over
+
+    References
+    ----------
+    S. H. Bach, M. A. Maloof. Paired learners for concept drift. ICDM 2008.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        window: int = 1_000,
+        threshold: float = 0.1,
+        max_rows: int | None = DEFAULT_MAX_ROWS,
+        dtype: str = "float64",
+        seed: int = 0,
+    ) -> None:
+        self.learner = learner
+        self.window = window
+        self.threshold = threshold
+        self.max_rows = max_rows
+        self.dtype = dtype
+        self.seed = seed
+
+    def _check(self) -> None:
+        whole("window", self.window, at_least=1)
+        number("threshold", self.threshold, at_least=0.0, below=1.0)
+
+    def _first(self) -> _Live:
+        return _Live(self._pool.make(0, 0), self._pool.make(0, 0), np.zeros(0, np.bool_))
+
+    def _advance(self, live: _Live, segment: Segment, undo: contextlib.ExitStack) -> tuple[_Live, Decision]:
+        step = live.step
+        risks = {member.id: self._pool.risk(member, segment) for member in live.members}
+        old, reactive = (member.met(risks[member.id]) for member in live.members)
+        stable, transitions = old, list[Transition]()
+        beaten, most = self._follow(live, segment)
+        if most > self.threshold * self.window:
+            why = f"only the reactive model was right on {most} of the last {self.window} rows"
+            transitions.append(Transition("replaced", step, old=old.id, new=reactive.id, why=why))
+            stable, reactive, beaten = reactive, self._pool.copy(reactive, step), beaten[:0]
+        budget, oldest = self.learner.budget(segment), segment.hi - int(self.window)
+        undo.callback(reactive.learner.forget(self._pool.samples, oldest))
+        reactive = replace(reactive, first_row=max(reactive.first_row, oldest))
+        spent = {member.id: self._pool.train(member, segment, budget, undo) for member in (stable, reactive)}
+        cast: list[tuple[Role, Member]] = [("predictive", old), ("stable", stable), ("reactive", reactive)]
+        records = [
+            member.record(role, step, risk_before=risks.get(member.id), gradients=spent.get(member.id, 0))
+            for role, member in cast
+            if role != "stable" or transitions  # otherwise it is the predictive one
+        ]
+        decision = Decision(
+            step=step,
+            first_row=segment.lo,
+            rows=len(segment),
+            state="stable",
+            predicted_by=old.id,
+            trained_from=old.first_row,
+            predicts_next=stable.id,
+            models=tuple(records),
+            transitions=tuple(transitions),
+        )
+        return _Live(stable, reactive, beaten, step + 1), decision
+
+    def _follow(self, live: _Live, segment: Segment) -> tuple[npt.NDArray[np.bool_], int]:
+        """C after the rows of a batch, and the most ones it had on the way, from the first of them on."""
+        batch = self._pool.samples.view(segment)
+        stable, reactive = (errors(member.learner.scores(batch.X), batch.y) for member in live.members)
+        beaten = np.append(live.beaten, (stable > reactive) & (batch.weight > 0.0) & (live.step > 0))
+        ones = np.append(0, np.cumsum(beaten))
+        ends = np.arange(len(live.beaten) + 1, len(ones))
+        running = ones[ends] - ones[np.maximum(ends - int(self.window), 0)]
+        return beaten[-int(self.window) :], int(running.max(initial=0))
+
+    # -------------------------------------------------------------------- state
+
+    def _saved(self, live: _Live) -> State:
+        own: State = {"step": live.step, "beaten": live.beaten}
+        return own | nest("stable", live.stable.state()) | nest("reactive", live.reactive.state())
+
+    def _loaded(self, state: Mapping[str, Any]) -> _Live:
+        stable, reactive = (self._pool.restore_member(pick(role, state)) for role in ("stable", "reactive"))
+        return _Live(stable, reactive, state["beaten"], int(state["step"]))
