@@ -44,6 +44,7 @@ from driftsurf.streams import (
     base,
     catalogue,
     change_prior,
+    files,
     mix,
     rotate,
     shift_features,
@@ -211,7 +212,7 @@ X_SMALL = np.arange(300.0).reshape(100, 3)
 Y_SMALL = np.where(np.arange(100) % 3 == 0, 1, -1)
 
 STREAMS: dict[str, Callable[[], Stream]] = {
-    **{name: entry.make for name, entry in catalogue.CATALOGUE.items()},
+    **{name: entry.make for name, entry in catalogue.CATALOGUE.items() if entry.dataset is None},
     "arrays": lambda: ArrayStream(X_SMALL, Y_SMALL),
     "swap_labels": lambda: swap_labels(SEA(n_rows=1_000), 100, 900),
     "rotate": lambda: rotate(SEA(n_rows=1_000), 100),
@@ -593,25 +594,33 @@ def test_a_malformed_file_is_named_with_its_line(tmp_path: Path, text: str, comp
     assert f"{path}, {complaint}" in str(caught.value)
 
 
-def test_a_file_that_is_not_there_or_not_gzip(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_cut_short(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file; set DRIFTSURF_DATA"):
         _ = AuthorsFile(tmp_path / "driftsurf_sine1.csv.gz").n_rows
-    (tmp_path / "plain.csv.gz").write_text("x,class\n0.5,p\n")
-    with pytest.raises(InputError, match=r"plain\.csv\.gz, line 1: Not a gzipped file"):
-        AuthorsFile(tmp_path / "plain.csv.gz").arrays()
     cut = write(tmp_path / "cut.csv.gz", "x,class\n" + "0.5,p\n" * 1_000)
     cut.write_bytes(cut.read_bytes()[:-10])
     with pytest.raises(InputError, match=r"cut\.csv\.gz"):
         AuthorsFile(cut).arrays()
 
 
-def test_find_looks_in_the_folder_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(authors.FOLDER_VARIABLE, raising=False)
+def test_a_file_is_unpacked_whatever_its_name(tmp_path: Path) -> None:
+    (tmp_path / "plain.csv.gz").write_text("x,class\n0.5,p\n")
+    assert AuthorsFile(tmp_path / "plain.csv.gz").n_rows == 1
+
+
+def test_the_authors_file_is_taken_where_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(files.FOLDER_VARIABLE, raising=False)
     assert authors.find("sine1") is None
-    monkeypatch.setenv(authors.FOLDER_VARIABLE, str(tmp_path))
+    assert isinstance(authors.published("sine1"), SINE1)
+    assert authors.origin(authors.published("sine1")) == "generated"
+    monkeypatch.setenv(files.FOLDER_VARIABLE, str(tmp_path))
     assert authors.find("sine1") is None
     path = write(tmp_path / "driftsurf_sine1.csv.gz", "x,class\n0.5,p\n")
     assert authors.find("SINE1") == path
+    found = catalogue.get("sine1").make()
+    assert (found.name, found.n_rows, authors.origin(found)) == ("SINE1", 1, f"the authors' file {path}")
+    assert isinstance(catalogue.get("sine1").make(n_rows=50), SINE1)
 
 
 # ---------------------------------------------------------------------------- names and bad arguments
@@ -625,7 +634,7 @@ def test_public_names_exist_and_numba_stays_away() -> None:
 
 
 def test_the_catalogue_knows_the_streams_of_the_paper() -> None:
-    names = [
+    generated = [
         "sea0",
         "sea10",
         "sea20",
@@ -637,12 +646,19 @@ def test_the_catalogue_knows_the_streams_of_the_paper() -> None:
         "mixed",
         "circles",
     ]
-    assert list(catalogue.CATALOGUE) == names
-    assert all(catalogue.get(name).name == name for name in names)
-    assert len({entry.make().name for entry in catalogue.CATALOGUE.values()}) == len(names)
+    real = ["rcv1", "covertype", "airline", "electricity", "powersupply"]
+    stand_ins = ["covertype-sample", "airline-2007", "newsgroups20", "spam-assassin"]
+    assert list(catalogue.PAPER) == generated + real
+    assert list(catalogue.CATALOGUE) == generated + real + stand_ins
+    made = [catalogue.CATALOGUE[name].make() for name in generated]
+    assert len({stream.name for stream in made}) == len(made)
+    for name, stream in zip(generated, made, strict=True):
+        entry = catalogue.CATALOGUE[name]
+        assert (entry.n_rows, entry.n_features) == (stream.n_rows, stream.n_features)
+        assert entry.batch_size == stream.n_rows // 100
     with pytest.raises(OptionError, match="did you mean 'hyper-slow'") as caught:
         catalogue.get("hyperslow")
-    assert all(name in str(caught.value) for name in names)
+    assert all(name in str(caught.value) for name in catalogue.CATALOGUE)
     with pytest.raises(OptionError, match="no stream 'zzz'; choices"):
         catalogue.get("zzz")
 

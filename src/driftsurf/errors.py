@@ -6,6 +6,7 @@ __all__ = [
     "CapabilityError",
     "DivergenceError",
     "DriftsurfError",
+    "FetchError",
     "InputError",
     "LabelError",
     "NonFiniteError",
@@ -65,6 +66,10 @@ class StateError(DriftsurfError, ValueError):
 
 class RunFolderError(DriftsurfError, OSError):
     """A run folder that exists already, or cannot be read."""
+
+
+class FetchError(DriftsurfError, OSError):
+    """A file that could not be downloaded, or is not the one that was to be downloaded."""
 
 
 class SmallBatchWarning(UserWarning):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from driftsurf import __version__
-from driftsurf.errors import DriftsurfError
+from driftsurf.errors import DriftsurfError, InputError
 
 __all__ = ["main"]
 
@@ -37,11 +38,12 @@ def main() -> None:
 
 @main.command()
 def streams() -> None:
-    """List the streams that can be run."""
+    """List the streams that can be run; of those that are not at hand `driftsurf datasets` says more."""
     from rich.table import Table
 
     from driftsurf.report.terminal import console
     from driftsurf.streams.catalogue import CATALOGUE
+    from driftsurf.streams.datasets import find
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, justify in (
@@ -52,9 +54,49 @@ def streams() -> None:
     ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     for entry in CATALOGUE.values():
-        stream = entry.make()
-        table.add_row(entry.name, f"{stream.n_rows:,}", str(stream.n_features), entry.description)
+        missing = entry.dataset is not None and find(entry.name) is None
+        description = entry.description + " (not at hand)" * missing
+        columns = "one-hot" if entry.n_features is None else f"{entry.n_features:,}"
+        table.add_row(entry.name, f"{entry.n_rows:,}", columns, description)
     console().print(table)
+
+
+@main.group(invoke_without_command=True)
+@click.pass_context
+def datasets(context: click.Context) -> None:
+    """List the real data: which are at hand, where they come from, how to get them."""
+    if context.invoked_subcommand is None:
+        from driftsurf.report.datasets import print_datasets
+
+        print_datasets()
+
+
+@datasets.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+def fetch(names: tuple[str, ...]) -> None:
+    """Download datasets into the user's cache folder; an interrupted download is continued."""
+    from driftsurf.report.datasets import FetchProgress
+    from driftsurf.runtime.fetch import fetch as download
+    from driftsurf.streams import datasets, files, real
+
+    for entry in [datasets.get(name) for name in names]:
+        found = datasets.find(entry.name)
+        if found is not None:
+            click.echo(f"{entry.name} is at hand: {found}")
+            continue
+        if not entry.urls:
+            raise InputError(f"{entry.name} cannot be fetched; {datasets.how_to_get(entry)}")
+        path = files.cache_folder() / entry.saved_as
+        with FetchProgress(entry.name) as progress:
+            download(
+                entry.urls,
+                path,
+                sha256=entry.sha256,
+                n_bytes=entry.n_bytes,
+                check=partial(real.read, entry),
+                report=progress,
+            )
+        click.echo(f"{entry.name} is at hand: {path}")
 
 
 def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
@@ -69,7 +111,7 @@ def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> floa
 @main.command()
 @click.argument("stream")
 @click.option("--rows", type=click.IntRange(min=1), help="Length of the stream.  [default: as in the paper]")
-@click.option("--batch-size", type=click.IntRange(min=1), help="Rows in a time step.  [default: rows / 100]")
+@click.option("--batch-size", type=click.IntRange(min=1), help="Rows in a time step.  [default: as in the paper]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Fixes every random draw.")
 @click.option("--stream-seed", type=click.IntRange(min=0), help="Seed of the stream.  [default: as in the paper]")
 @click.option(
@@ -131,7 +173,8 @@ def run(
     entry = catalogue.get(stream)
     asked = {"seed": stream_seed, "n_rows": rows}
     source = entry.make(**{name: value for name, value in asked.items() if value is not None})
-    size = max(1, source.n_rows // paper.BATCHES) if batch_size is None else batch_size
+    default = entry.batch_size if rows is None else max(1, source.n_rows // paper.BATCHES)
+    size = default if batch_size is None else batch_size
     setting = paper.SETTINGS[stream]
     learner = paper_learner(
         setting.step_size if step_size is None else step_size,
@@ -143,7 +186,7 @@ def run(
         terminal.MODEL: paper.driftsurf_session(learner, seed=seed, **options),
         terminal.ORACLE: paper.aware_session(learner, source.drift_steps(size), seed=seed),
     }
-    paper.warm_up(learner, source.n_features)
+    paper.warm_up(learner, source)
     folder = files.RunFolder(files.next_run_folder(Path("runs"), stream) if out is None else out, overwrite=overwrite)
     files.write_text(folder / "run.json", paper.record(source, size, learner, seed, options))
     try:

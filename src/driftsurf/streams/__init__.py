@@ -10,6 +10,7 @@ from driftsurf.streams.circles import Circles
 from driftsurf.streams.hyperplane import Hyperplane
 from driftsurf.streams.inject import change_prior, mix, rotate, shift_features, swap_labels
 from driftsurf.streams.mixed import Mixed
+from driftsurf.streams.real import RealStream
 from driftsurf.streams.sea import SEA
 from driftsurf.streams.sine1 import SINE1
 
@@ -22,6 +23,7 @@ __all__ = [
     "Drift",
     "Hyperplane",
     "Mixed",
+    "RealStream",
     "Stream",
     "change_prior",
     "mix",

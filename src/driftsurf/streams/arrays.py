@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.base import CSR, FloatArray
 from driftsurf.errors import LabelError, NonFiniteError, OptionError, ShapeError, ValueTypeError
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes
+from driftsurf.validation import read_rows, read_schema
 
 
 class ArrayStream(Stream):
@@ -17,7 +20,7 @@ class ArrayStream(Stream):
     Parameters
     ----------
     X
-        Rows of numbers, without a constant column.
+        Rows of numbers, without a constant column: an array, or a sparse matrix for a sparse stream.
     y
         Labels -1 and +1.
     drifts
@@ -27,7 +30,8 @@ class ArrayStream(Stream):
 
     Notes
     -----
-    Arrays of float64 and int64 are not copied; blocks and batches are read-only views of them.
+    Arrays of float64 and int64 are not copied; blocks and batches are read-only views of them. Blocks of a
+    sparse matrix are copies.
 
     Examples
     --------
@@ -38,15 +42,11 @@ class ArrayStream(Stream):
 
     name: str
     drifts: tuple[Drift, ...]
+    sparse: bool
 
-    def __init__(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, *, drifts: Sequence[Drift] = (), name: str = "arrays"
-    ) -> None:
-        try:
-            self.X = np.ascontiguousarray(X, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            message = f"X cannot be read as numbers ({error}); give a dense array, text columns encoded"
-            raise ValueTypeError(message) from error
+    def __init__(self, X: Any, y: npt.ArrayLike, *, drifts: Sequence[Drift] = (), name: str = "arrays") -> None:
+        self.sparse = hasattr(X, "tocsr")
+        self.X = _read_sparse(X) if self.sparse else _read_dense(X)
         labels = np.asarray(y)
         self.drifts = tuple(drifts)
         self.name = name
@@ -57,23 +57,23 @@ class ArrayStream(Stream):
         if self.X.ndim != 2 or 0 in self.X.shape:
             raise ShapeError(f"X has shape {self.X.shape}; give at least one row and one column, (rows, columns)")
         if labels.shape != self.X.shape[:1]:
-            raise ShapeError(f"y has shape {labels.shape} for {len(self.X)} rows; give one label per row")
-        bad = ~np.isfinite(self.X).all(axis=1)
-        if bad.any():
-            raise NonFiniteError(f"row {bad.argmax()} of X holds NaN or infinity; drop or fill such rows")
+            raise ShapeError(f"y has shape {labels.shape} for {self.n_rows} rows; give one label per row")
+        if not self.sparse and not np.isfinite(self.X).all():
+            row = np.isfinite(self.X).all(axis=1).argmin()
+            raise NonFiniteError(f"row {row} of X holds NaN or infinity; drop or fill such rows")
         unknown = ~np.isin(labels, self.classes)
         if unknown.any():
             label = labels[unknown.argmax()]
             remedy = "give numpy.where(y == positive, 1, -1)"
             raise LabelError(f"label {label!r} in row {unknown.argmax()} of y; choices: -1, 1; {remedy}")
         for drift in self.drifts:
-            if drift.end > len(self.X):
-                raise OptionError(f"{drift} lies beyond the {len(self.X)} rows; give positions up to there")
+            if drift.end > self.n_rows:
+                raise OptionError(f"{drift} lies beyond the {self.n_rows} rows; give positions up to there")
 
     @property
     def n_rows(self) -> int:
         """Rows of X."""
-        return len(self.X)
+        return int(self.X.shape[0])
 
     @property
     def n_features(self) -> int:
@@ -82,9 +82,30 @@ class ArrayStream(Stream):
 
     def blocks(self) -> Iterator[Block]:
         """Views of the arrays."""
-        X, y = self.X.view(), self.y.view()
-        X.flags.writeable = y.flags.writeable = False
+        X, y = self.X, self.y.view()
+        y.flags.writeable = False
+        if not self.sparse:
+            X = X.view()
+            X.flags.writeable = False
         at = 0
         for size in block_sizes(self.n_rows):
             yield X[at : at + size], y[at : at + size]
             at += size
+
+
+def _read_dense(X: npt.ArrayLike) -> FloatArray:
+    try:
+        return np.ascontiguousarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        message = f"X cannot be read as numbers ({error}); give a dense array, text columns encoded"
+        raise ValueTypeError(message) from error
+
+
+def _read_sparse(X: Any) -> Any:
+    """A CSR matrix of float64 with sorted columns, checked like the rows that a model is given."""
+    from scipy.sparse import csr_array, get_index_dtype
+
+    rows = read_rows(X, read_schema(X))
+    assert isinstance(rows, CSR)
+    narrow = get_index_dtype(maxval=int(rows.indptr[-1]))  # scikit-learn takes no wider index than need be
+    return csr_array((rows.data, rows.indices, rows.indptr.astype(narrow)), shape=X.shape)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import math
 import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Any
 
 import numpy as np
 
 from driftsurf.errors import InputError
+from driftsurf.streams import files
+from driftsurf.streams._text import UNREADABLE
 from driftsurf.streams.arrays import ArrayStream
 from driftsurf.streams.base import Block, Drift, Stream
 from driftsurf.streams.circles import Circles
 from driftsurf.streams.mixed import Mixed
 from driftsurf.streams.sine1 import SINE1
 
-FOLDER_VARIABLE = "DRIFTSURF_DATA"
 _GENERATORS: dict[str, Callable[..., Stream]] = {"sine1": SINE1, "mixed": Mixed, "circles": Circles}
 _TRUTH = {"True": 1.0, "False": 0.0}
 _LABELS = {"p": 1, "n": -1}
@@ -28,20 +29,36 @@ _REMEDY = "take the file as published at github.com/Ashraf-T/DriftSurf, or give 
 
 
 def find(name: str) -> Path | None:
-    """The file ``driftsurf_<name>.csv.gz`` in the folder that DRIFTSURF_DATA names, if it is there.
+    """The file ``driftsurf_<name>.csv``, packed or not, in the folders where data are looked for, if it is there.
 
     >>> find("no-such-stream") is None
     True
     """
-    folder = os.environ.get(FOLDER_VARIABLE)
-    path = Path(folder, f"driftsurf_{name.lower()}.csv.gz") if folder else None
-    return path if path is not None and path.is_file() else None
+    return files.find([f"driftsurf_{name.lower()}.csv"])
+
+
+def published(name: str, **options: Any) -> Stream:
+    """SINE1, Mixed or Circles: the authors' file where it is found, else generated; the rows are the same.
+
+    With options of the generator, such as ``n_rows``, it is always generated.
+
+    >>> origin(published("sine1", n_rows=100))
+    'generated'
+    """
+    path = None if options else find(name)
+    generated = _GENERATORS[name](**options)
+    return generated if path is None else AuthorsFile(path, name=generated.name)
+
+
+def origin(stream: Stream) -> str:
+    """Where the rows of a stream of ``published`` come from."""
+    return f"the authors' file {stream.path}" if isinstance(stream, AuthorsFile) else "generated"
 
 
 class AuthorsFile(Stream):
     """A stream read from one of the authors' files, rows in the order of the file.
 
-    The file is a csv, gzipped if its name ends in .gz: a header, then columns of numbers or True and
+    The file is a csv, plain or packed: a header, then columns of numbers or True and
     False (1.0 and 0.0), the class last, 'p' (+1) or 'n' (-1). It is read on first use.
 
     Parameters
@@ -102,7 +119,7 @@ def _read(path: Path) -> Block:
     y: list[int] = []
     line = 1
     try:
-        with _open(path) as file:
+        with io.TextIOWrapper(files.open_bytes(path), encoding="utf-8", newline="") as file:
             reader = csv.reader(file)
             width = len(next(reader, ()))
             for row in reader:
@@ -112,19 +129,13 @@ def _read(path: Path) -> Block:
                 X.append([_number(text) for text in row[:-1]])
                 y.append(_label(row[-1]))
     except FileNotFoundError as error:
-        message = f"{path}: no such file; set {FOLDER_VARIABLE} to the folder that has it"
+        message = f"{path}: no such file; set {files.FOLDER_VARIABLE} to the folder that has it"
         raise InputError(message) from error
-    except (ValueError, OSError, EOFError, csv.Error) as error:
+    except (ValueError, csv.Error, *UNREADABLE) as error:
         raise InputError(f"{path}, line {line}: {error}; {_REMEDY}") from error
     if not X or width < 2:
         raise InputError(f"{path}, line {line}: no rows with a column before the class; {_REMEDY}")
     return np.array(X), np.array(y, dtype=np.int64)
-
-
-def _open(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return cast("TextIO", gzip.open(path, "rt", encoding="utf-8", newline=""))
-    return path.open(encoding="utf-8", newline="")
 
 
 def _number(text: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 
 from driftsurf._options import is_number, whole
-from driftsurf.base import FloatArray, IntArray
+from driftsurf.base import IntArray
 from driftsurf.errors import OptionError
 
 BLOCK_ROWS = 65_536
 """Rows a generator makes at a time: enough to forget Python's overhead, little to hold."""
 
-Block: TypeAlias = tuple[FloatArray, IntArray]
-"""Rows, C-contiguous and without the constant, and their labels -1 and +1."""
+Block: TypeAlias = tuple[Any, IntArray]
+"""Rows without the constant and their labels -1 and +1. Rows are a C-contiguous array of floats, or a
+scipy CSR matrix where the stream is sparse."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -88,6 +89,13 @@ class Stream(ABC):
         def drifts(self) -> tuple[Drift, ...]:
             """Where the concept changes, in order."""
 
+        @property
+        def sparse(self) -> bool:
+            """Whether rows come as CSR matrices."""
+
+    else:
+        sparse = False
+
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
         """All rows from the first one on, in blocks of bounded size."""
@@ -132,20 +140,23 @@ class Stream(ABC):
             if len(pieces) == 1:
                 yield pieces[0]
             elif pieces:
-                yield np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces])
+                yield stacked(pieces)
             if missing:
                 return
 
-    def rows(self) -> Iterator[tuple[FloatArray, int]]:
-        """One row and its label at a time."""
+    def rows(self) -> Iterator[tuple[Any, int]]:
+        """One row and its label at a time; a sparse row is a CSR matrix of one row."""
         for X, y in self.blocks():
-            yield from zip(X, y.tolist(), strict=True)
+            each = (X[i : i + 1] for i in range(len(y))) if self.sparse else X
+            yield from zip(each, y.tolist(), strict=True)
 
-    def __iter__(self) -> Iterator[tuple[FloatArray, int]]:
+    def __iter__(self) -> Iterator[tuple[Any, int]]:
         return self.rows()
 
     def arrays(self) -> Block:
         """All rows at once."""
+        if self.sparse:
+            return stacked(list(self.blocks()))
         X = np.empty((self.n_rows, self.n_features))
         y = np.empty(self.n_rows, dtype=np.int64)
         at = 0
@@ -187,6 +198,16 @@ def block_sizes(n_rows: int) -> Iterator[int]:
         yield min(BLOCK_ROWS, n_rows - first)
 
 
+def stacked(blocks: Sequence[Block]) -> Block:
+    """Blocks, all dense or all sparse, one below the other."""
+    rows, labels = [X for X, _ in blocks], np.concatenate([y for _, y in blocks])
+    if isinstance(rows[0], np.ndarray):
+        return np.concatenate(rows), labels
+    from scipy.sparse import vstack
+
+    return vstack(rows, format="csr"), labels
+
+
 def fraction(name: str, value: Any) -> float:
     """``value`` as a float between 0 and 1, or OptionError."""
     if not (is_number(value) and 0 <= value <= 1):
@@ -214,4 +235,4 @@ def _poisson_sizes(rate: float, seed: int) -> Iterator[int]:
 
 def _brief(value: Any) -> str:
     """An argument in a repr; arrays by their shape."""
-    return f"<{' x '.join(map(str, value.shape))}>" if isinstance(value, np.ndarray) else repr(value)
+    return f"<{' x '.join(map(str, value.shape))}>" if hasattr(value, "shape") else repr(value)

@@ -8,38 +8,67 @@ from dataclasses import dataclass
 from functools import partial
 
 from driftsurf.errors import OptionError
+from driftsurf.streams.authors import published
 from driftsurf.streams.base import Stream
-from driftsurf.streams.circles import Circles
+from driftsurf.streams.datasets import DATASETS, Dataset
 from driftsurf.streams.hyperplane import Hyperplane
-from driftsurf.streams.mixed import Mixed
+from driftsurf.streams.real import load
 from driftsurf.streams.sea import SEA
-from driftsurf.streams.sine1 import SINE1
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A stream by name. ``make`` takes ``seed`` and ``n_rows``, both with the paper's value as default."""
+    """A stream by name. ``make`` takes ``seed`` and ``n_rows``, both with the paper's value as default.
+
+    Real data are made only where their file is found, and without ``n_rows`` as far as whole batches go.
+    """
 
     name: str
     description: str
     make: Callable[..., Stream]
+    n_rows: int
+    n_features: int | None
+    """None where only the file tells."""
+    batch_size: int
+
+    @property
+    def dataset(self) -> Dataset | None:
+        """What is known of real data; None for a stream that is generated."""
+        return DATASETS.get(self.name)
+
+
+def _generated(name: str, description: str, make: Callable[..., Stream], n_rows: int, n_features: int) -> Entry:
+    return Entry(name, description, make, n_rows, n_features, n_rows // 100)
+
+
+def _real(name: str) -> Entry:
+    data = DATASETS[name]
+    n_rows = data.batches * data.batch_size
+    make = partial(load, name, n_rows=n_rows)
+    return Entry(name, f"{data.label}: {data.description}", make, n_rows, data.columns, data.batch_size)
 
 
 _ENTRIES = (
-    Entry("sea0", "SEA, three abrupt drifts, no noise", partial(SEA, noise=0.0)),
-    Entry("sea10", "SEA, three abrupt drifts, 10 % noise", partial(SEA, noise=0.1)),
-    Entry("sea20", "SEA, three abrupt drifts, 20 % noise", partial(SEA, noise=0.2)),
-    Entry("sea30", "SEA, three abrupt drifts, 30 % noise", partial(SEA, noise=0.3)),
-    Entry("sea-gradual", "SEA, one gradual drift, 10 % noise", partial(SEA, noise=0.1, gradual=True)),
-    Entry("hyper-slow", "Hyperplane, weights move by 0.001 a row", partial(Hyperplane, magnitude=0.001)),
-    Entry("hyper-fast", "Hyperplane, weights move by 0.1 a row", partial(Hyperplane, magnitude=0.1)),
-    Entry("sine1", "SINE1, four reversals, 10 % noise", SINE1),
-    Entry("mixed", "Mixed, four reversals, 10 % noise", Mixed),
-    Entry("circles", "Circles, three gradual drifts, 10 % noise", Circles),
+    _generated("sea0", "SEA, three abrupt drifts, no noise", partial(SEA, noise=0.0), 100_000, 3),
+    _generated("sea10", "SEA, three abrupt drifts, 10 % noise", partial(SEA, noise=0.1), 100_000, 3),
+    _generated("sea20", "SEA, three abrupt drifts, 20 % noise", partial(SEA, noise=0.2), 100_000, 3),
+    _generated("sea30", "SEA, three abrupt drifts, 30 % noise", partial(SEA, noise=0.3), 100_000, 3),
+    _generated("sea-gradual", "SEA, one gradual drift, 10 % noise", partial(SEA, noise=0.1, gradual=True), 100_000, 3),
+    _generated(
+        "hyper-slow", "Hyperplane, weights move by 0.001 a row", partial(Hyperplane, magnitude=0.001), 100_000, 10
+    ),
+    _generated("hyper-fast", "Hyperplane, weights move by 0.1 a row", partial(Hyperplane, magnitude=0.1), 100_000, 10),
+    _generated("sine1", "SINE1, four reversals, 10 % noise", partial(published, "sine1"), 10_000, 2),
+    _generated("mixed", "Mixed, four reversals, 10 % noise", partial(published, "mixed"), 100_000, 4),
+    _generated("circles", "Circles, three gradual drifts, 10 % noise", partial(published, "circles"), 10_000, 2),
+    *(_real(name) for name in DATASETS),
 )
 
 CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-"""In the order of the paper's tables."""
+"""The fifteen of the paper in the order of its tables, then what stands in for real data."""
+
+PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.dataset is None or entry.dataset.exact)
+"""The names of the paper's streams, in its order."""
 
 
 def get(name: str) -> Entry:

@@ -2,7 +2,8 @@
 
 The source is a stream or a pair of arrays ``(X, y)``. Positions count rows from 0, ``stop`` is the first
 row that is as before (None: there is none). Each change is a drift: one at ``start``, unless that is the
-first row, and one at ``stop``, unless that is the end.
+first row, and one at ``stop``, unless that is the end. Sparse streams stay sparse: labels can be swapped and
+rows left out; what would change or mix their rows is refused.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import numpy.typing as npt
 
 from driftsurf._options import whole
 from driftsurf.base import FloatArray, IntArray
-from driftsurf.errors import OptionError
+from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.streams.arrays import ArrayStream
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction
 
-Source: TypeAlias = Stream | tuple[npt.ArrayLike, npt.ArrayLike]
+Source: TypeAlias = Stream | tuple[Any, npt.ArrayLike]
 Change: TypeAlias = Callable[[FloatArray, IntArray], None]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -75,7 +76,7 @@ def rotate(
     array([[1., 0.],
            [0., 1.]])
     """
-    source = _as_stream(stream)
+    source = _dense(stream, "rotate")
     if not (isinstance(columns, Sequence) and len(columns) == 2 and columns[0] != columns[1]):
         raise OptionError(f"columns is {columns!r}; give two different column numbers, such as (0, 1)")
     a, b = _columns(columns, source.n_features)
@@ -115,7 +116,7 @@ def shift_features(
     >>> X[:, 1]
     array([0., 5., 0.])
     """
-    source = _as_stream(stream)
+    source = _dense(stream, "shift_features")
     chosen = _columns(range(source.n_features) if columns is None else columns, source.n_features)
     _finite("by", by)
 
@@ -193,6 +194,7 @@ class _Changed(Stream):
     name: str
     n_rows: int
     n_features: int
+    sparse: bool
     drifts: tuple[Drift, ...]
 
     def __init__(self, stream: Source, start: int, stop: int | None, change: Change, call: str, options: str) -> None:
@@ -202,6 +204,7 @@ class _Changed(Stream):
         self.name = f"{self.source.name}+{call}"
         self.n_rows = self.source.n_rows
         self.n_features = self.source.n_features
+        self.sparse = self.source.sparse
         self.drifts = _with_interval(self.source.drifts, self.start, self.stop, self.n_rows)
         self._call, self._options = call, options
 
@@ -222,6 +225,7 @@ class _Thinned(Stream):
     name: str
     n_rows: int
     n_features: int
+    sparse: bool
     drifts: tuple[Drift, ...]
 
     def __init__(self, stream: Source, start: int, stop: int | None, positive: float, seed: int) -> None:
@@ -231,6 +235,7 @@ class _Thinned(Stream):
         self.seed = whole("seed", seed, at_least=0)
         self.name = f"{self.source.name}+change_prior"
         self.n_features = self.source.n_features
+        self.sparse = self.source.sparse
         self._kept = self._choose()
         self.n_rows = self._place(self.source.n_rows)
         moved = tuple(Drift(self._place(d.start), self._place(d.end)) for d in self.source.drifts)
@@ -285,7 +290,7 @@ class _Mixture(Stream):
     drifts: tuple[Drift, ...]
 
     def __init__(self, first: Source, second: Source, position: int, width: int, seed: int) -> None:
-        self.first, self.second = _as_stream(first), _as_stream(second)
+        self.first, self.second = _dense(first, "mix"), _dense(second, "mix")
         self.position = whole("position", position, at_least=0)
         self.width = whole("width", width, at_least=1)
         self.seed = whole("seed", seed, at_least=0)
@@ -349,6 +354,16 @@ def _as_stream(source: Source) -> Stream:
     raise OptionError(f"stream is {type(source).__name__!r}; give a Stream, or the arrays (X, y)")
 
 
+def _dense(source: Source, call: str) -> Stream:
+    stream = _as_stream(source)
+    if stream.sparse:
+        raise CapabilityError(
+            f"{call} changes rows, and those of {stream.name!r} are sparse;"
+            " give a dense stream, or use swap_labels or change_prior"
+        )
+    return stream
+
+
 def _interval(start: int, stop: int | None, n_rows: int) -> tuple[int, int]:
     first = whole("start", start, at_least=0)
     end = n_rows if stop is None else whole("stop", stop, at_least=0)
@@ -357,7 +372,7 @@ def _interval(start: int, stop: int | None, n_rows: int) -> tuple[int, int]:
     return first, end
 
 
-def _parts(stream: Stream, start: int, stop: int) -> Iterator[tuple[FloatArray, IntArray, slice, slice]]:
+def _parts(stream: Stream, start: int, stop: int) -> Iterator[tuple[Any, IntArray, slice, slice]]:
     """The blocks of a stream with the rows ``start`` to ``stop``: where in the block, where among them."""
     at = 0
     for X, y in stream.blocks():

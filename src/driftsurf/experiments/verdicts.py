@@ -1,0 +1,200 @@
+"""The paper's claims judged on measured numbers: the tables, and the curves where a claim is about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from driftsurf.base import FloatArray
+from driftsurf.experiments import plan
+from driftsurf.experiments.claims import CLAIMS, Claim
+from driftsurf.experiments.published import STREAMS, published
+from driftsurf.experiments.results import Cell, outcomes_of
+from driftsurf.experiments.trials import Outcome, Trial, prepared
+from driftsurf.streams.datasets import DATASETS
+
+__all__ = ["Measured", "Verdict", "judge"]
+
+REACTIVE_LENGTH = 4
+MANY_STEPS = 10
+"""A detector that signals at this many steps away from the drifts fires on and on."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One claim: whether it holds in our numbers, whether it does in the printed ones, and the evidence."""
+
+    claim: Claim
+    holds: bool | None
+    """None where the data to judge it are not at hand."""
+    holds_in_print: bool | None
+    """None where the printed tables cannot say."""
+    evidence: str
+    stand_in: bool = False
+    """Judged on data that stand in for the paper's."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was run, as the rules ask for it."""
+
+    datasets: tuple[str, ...]
+    seeds: tuple[int, ...]
+    cells: tuple[Cell, ...]
+    outcomes: dict[Trial, Outcome]
+
+    def find(self, table: str, dataset: str, algorithm: str, variant: str = "algorithm-1") -> Cell | None:
+        """One cell; None where it was not run."""
+        place = table, dataset, algorithm, variant
+        return next((c for c in self.cells if (c.table, c.dataset, c.algorithm, c.variant) == place), None)
+
+    def lookup(self, table: str, stream: str, algorithm: str) -> float | None:
+        """The measured error in three decimals; None where it was not run."""
+        cell = self.find(table, stream, algorithm)
+        return None if cell is None else cell.rounded
+
+    def runs(self, table: str, dataset: str, algorithm: str) -> list[Outcome]:
+        """The trials behind a cell; none if they were not run."""
+        where = plan.TABLES[table]
+        column = next(column for column in where.columns if column.name == algorithm)
+        first = plan.trial(where, column, dataset, "algorithm-1", self.seeds[0])
+        if first not in self.outcomes:
+            return []
+        return outcomes_of(where, column, dataset, "algorithm-1", self.outcomes, self.seeds)
+
+    def curve(self, table: str, dataset: str, algorithm: str) -> FloatArray | None:
+        """The error at each step, the median over the trials; None where it was not run."""
+        runs = self.runs(table, dataset, algorithm)
+        return np.median([run.error for run in runs], axis=0) if runs else None
+
+    def at_hand(self, name: str) -> str | None:
+        """The paper's stream of this name, or what stands in for it; None if neither was run."""
+        stand_ins = [n for n, entry in DATASETS.items() if entry.stands_for == name]
+        return next((n for n in (name, *stand_ins) if n in self.datasets), None)
+
+
+Judgement: TypeAlias = tuple[bool | None, str]
+
+
+def judge(measured: Measured) -> list[Verdict]:
+    """A verdict on every claim, in the paper's order."""
+    return [_verdict(claim, measured) for claim in CLAIMS.values()]
+
+
+def _verdict(claim: Claim, measured: Measured) -> Verdict:
+    if claim.check is not None:
+        failures = claim.failures(measured.lookup)
+        holds = claim.holds(measured.lookup)
+        evidence = "holds wherever it can be judged" if holds else "not on " + ", ".join(failures)
+        return Verdict(claim, holds, claim.holds(published), "no numbers" if holds is None else evidence)
+    holds, evidence = _BY_CURVES[claim.id](measured)
+    absent = {"covertype", "airline"} - set(measured.datasets)
+    stand_in = holds is not None and any(STREAMS[name].title in claim.says for name in absent)
+    return Verdict(claim, holds, None, evidence, stand_in)
+
+
+# ---------------------------------------------------------------------------- rules over the curves
+
+
+def _recovers(measured: Measured) -> Judgement:
+    """Back at Aware's usual error within r steps of a drift."""
+    parts: list[Judgement] = []
+    for name, steps in (("powersupply", (76,)), ("covertype", None)):
+        place = measured.at_hand(name)
+        if place is None:
+            continue
+        ours, aware = (measured.curve("equal-model", place, who) for who in ("driftsurf", "aware"))
+        if ours is None or aware is None:
+            continue
+        for step in steps or _aware_steps(place):
+            level = float(np.median(aware[step:]))
+            after = np.flatnonzero(ours[step:] <= 1.1 * level)
+            took = int(after[0]) if len(after) else len(ours)
+            parts.append((took <= REACTIVE_LENGTH, f"{place} from step {step}: {took} steps"))
+    return _all(parts)
+
+
+def _faster_than_aue(name: str, table: str) -> Callable[[Measured], Judgement]:
+    """Mean error over the r steps after each drift below AUE's."""
+
+    def check(measured: Measured) -> Judgement:
+        means = _after_drifts(measured, name, table, ("driftsurf", "aue"))
+        return _all((ours < aue, f"{where}: {ours:.3f} against {aue:.3f}") for where, (ours, aue) in means)
+
+    return check
+
+
+def _old_model_first(measured: Measured) -> Judgement:
+    order = ("driftsurf", "aue", "mddm-g", "aware")
+    means = _after_drifts(measured, "airline", "equal-model", order, skip=0)
+    return _all((m[0] <= m[1] <= min(m[2:]), f"{where}: " + ", ".join(f"{e:.3f}" for e in m)) for where, m in means)
+
+
+def _late_switch(measured: Measured) -> Judgement:
+    parts: list[Judgement] = []
+    for name in measured.datasets:
+        early, late = (measured.lookup("aware-alternative", name, who) for who in ("aware", "aware-alternative"))
+        if early is not None and late is not None and name in STREAMS:
+            parts.append((late >= early - 0.011 - 1e-9, f"{name} {late - early:+.3f}"))
+    return _all(parts)
+
+
+def _detectors(measured: Measured) -> Judgement:
+    """DDM signals at the drifts alone; MDDM and EDDM on and on."""
+    place = measured.at_hand("covertype")
+    if place is None or not measured.runs("detectors", place, "ddm"):
+        return None, "not run"
+    drifts = _aware_steps(place)
+    near = {step + late for step in drifts for late in (0, 1)}
+    parts: list[Judgement] = []
+    for name in ("ddm", "mddm-g", "mddm-a", "mddm-e", "eddm"):
+        signals = [
+            {step for step, kinds in enumerate(run.transition) if "reset" in kinds}
+            for run in measured.runs("detectors", place, name)
+        ]
+        stray = float(np.median([len(steps - near) for steps in signals]))
+        found = float(np.median([len(steps & near) for steps in signals]))
+        good = (stray == 0 and found >= len(drifts)) if name == "ddm" else stray >= MANY_STEPS
+        parts.append((good, f"{name}: {found:g} at the drifts, {stray:g} elsewhere"))
+    return _all(parts)
+
+
+_BY_CURVES: dict[str, Callable[[Measured], Judgement]] = {
+    "recovers-in-one-reactive-state": _recovers,
+    "adapts-faster-than-aue": _faster_than_aue("covertype", "equal-model"),
+    "recovers-faster-when-divided": _faster_than_aue("airline", "rho-4m"),
+    "old-model-first-on-airline": _old_model_first,
+    "aware-with-a-late-switch": _late_switch,
+    "detectors-on-covertype": _detectors,
+}
+
+
+def _after_drifts(
+    measured: Measured, name: str, table: str, algorithms: tuple[str, ...], skip: int = 1
+) -> list[tuple[str, list[float]]]:
+    """The mean error of each algorithm over the r steps from ``skip`` steps after each drift on."""
+    place = measured.at_hand(name)
+    if place is None:
+        return []
+    curves = [measured.curve(table, place, algorithm) for algorithm in algorithms]
+    known = [curve for curve in curves if curve is not None]
+    if len(known) < len(algorithms):
+        return []
+    return [
+        (f"{place} from step {step}", [float(c[step + skip : step + skip + REACTIVE_LENGTH].mean()) for c in known])
+        for step in _aware_steps(place)
+    ]
+
+
+def _aware_steps(dataset: str) -> tuple[int, ...]:
+    return prepared(dataset)[2]
+
+
+def _all(parts: Iterable[Judgement]) -> Judgement:
+    parts = list(parts)
+    if not parts:
+        return None, "not run"
+    return all(good for good, _ in parts), "; ".join(text for _, text in parts)

@@ -1,0 +1,101 @@
+"""What ``driftsurf datasets`` shows: the list of real data, and how far a download has come."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TransferSpeedColumn
+from rich.progress import Progress as RichProgress
+from rich.text import Text
+
+from driftsurf.report.terminal import console
+from driftsurf.streams import files
+from driftsurf.streams.datasets import DATASETS, Dataset, find, how_to_get
+
+__all__ = ["FetchProgress", "print_datasets"]
+
+WIDTH = 100
+_STYLES = {"found": "green", "missing": "yellow"}
+
+
+def print_datasets() -> None:
+    """All real data that the paper uses, and the stand-ins: state, source, licence, size, how to get them."""
+    screen = console()
+    for entry in DATASETS.values():
+        screen.print(Text(entry.name, style="bold"))
+        for what, text in _facts(entry):
+            screen.print(Text(_wrapped(f"  {what:9}", text), style=_STYLES.get(what, "")))
+    looked = "\n".join(f"  {folder}" + " (no such folder)" * (not folder.is_dir()) for folder in files.folders())
+    screen.print(f"\nLooked for in\n{looked}\n{files.FOLDER_VARIABLE} may name another folder.", markup=False)
+
+
+def _wrapped(label: str, text: str) -> str:
+    indent = " " * len(label)
+    return textwrap.fill(
+        text, WIDTH, initial_indent=label, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _facts(entry: Dataset) -> Iterator[tuple[str, str]]:
+    columns = "one-hot columns" if entry.columns is None else f"{entry.columns:,} columns"
+    steps = f"{entry.batches} steps of {entry.batch_size:,} rows"
+    yield "", f"{entry.label}: {entry.description}"
+    yield "", f"{entry.rows:,} rows, {columns}{', sparse' * entry.sparse}; {steps}"
+    if entry.stands_for:
+        yield "", f"not the paper's data: stands in for {entry.stands_for}"
+    path = find(entry.name)
+    if path is None:
+        yield "missing", how_to_get(entry)
+    else:
+        yield "found", f"{path} ({_megabytes(path.stat().st_size)})"
+    yield "source", entry.page
+    length = "size not known" if entry.n_bytes is None else _megabytes(entry.n_bytes)
+    sha256 = "digest not known" if entry.sha256 is None else f"SHA-256 {entry.sha256}"
+    checked = "number of rows" if entry.values is None else "values"
+    for url in entry.urls:
+        yield "file", f"{url} ({length}, {sha256}; checked by its {checked})"
+    yield "licence", entry.licence
+
+
+def _megabytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:.1f} MB"
+
+
+class FetchProgress:
+    """A bar while a file is downloaded; where the output is no terminal, a line each tenth of the way."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._console = console()
+        self._tenths = 0
+        self._bar = RichProgress(
+            TextColumn(name),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task: TaskID
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        self._task = self._bar.add_task("", total=None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """``done`` bytes of ``total`` are there."""
+        self._bar.update(self._task, completed=done, total=total)
+        tenths = 10 * done // total if total else 0
+        if not self._console.is_terminal and tenths > self._tenths:
+            self._console.print(f"{self._name}: {_megabytes(done)} of {_megabytes(total or done)}", markup=False)
+            self._tenths = tenths
