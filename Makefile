@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet install
 BENCH_VENV := .venv-bench
 OUT ?= runs/demo
+REPRODUCTION ?= reproduction
 LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
@@ -71,6 +72,10 @@ format: $(VENV)/dev ## Format the code and mend what can be mended
 bench: $(BENCH_VENV)/ready ## Measure speed beside C and the peers
 	$(BENCH_VENV)/bin/python -m benchmarks
 
+.PHONY: reproduce
+reproduce: $(VENV)/dev ## Run the paper's evaluation; ends with a report page (data: DRIFTSURF_DATA)
+	@$(BIN)/driftsurf reproduce --out $(REPRODUCTION)
+
 .PHONY: lock
 lock: ## Renew the lock files (needs uv)
 	$(LOCK) pyproject.toml --group build --output-file requirements/core.txt
@@ -79,5 +84,5 @@ lock: ## Renew the lock files (needs uv)
 
 .PHONY: clean
 clean: ## Remove the environments and everything made
-	rm -rf $(VENV) $(BENCH_VENV) runs build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) runs reproduction build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,7 +7,7 @@ import pytest
 
 import driftsurf
 from driftsurf import prequential
-from driftsurf.experiments.paper import SETTINGS
+from driftsurf.experiments.paper import settings_of
 from driftsurf.streams.catalogue import CATALOGUE
 
 TARGETS = {
@@ -26,7 +26,7 @@ TARGETS = {
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_mean_error(name: str) -> None:
-    stream, setting = CATALOGUE[name].make(), SETTINGS[name]
+    stream, setting = CATALOGUE[name].make(), settings_of(name)
     models = {str(seed): driftsurf.paper(setting.step_size, setting.l2, random_state=seed) for seed in range(5)}
     trace = prequential(stream, models, batch_size=stream.n_rows // 100)
     median = np.median([trace.of(model)["error"].mean() for model in trace.models])

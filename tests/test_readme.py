@@ -1,4 +1,4 @@
-"""The README is true: its Python runs, its commands exist and run."""
+"""The README is true: its Python runs, and that of docs/; its commands exist and run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from driftsurf.cli import main
 README = Path(__file__).parent.parent / "README.md"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+def blocks(language: str, page: Path = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
 
 
 def test_the_first_example_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,7 +32,10 @@ def test_the_error_without_adaptation_is_as_said() -> None:
     assert f"{namespace['wrong'] / 100_000:.3f}" == said[1]  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("code", blocks("python")[1:])
+DOCUMENTS = sorted((README.parent / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("code", [*blocks("python")[1:], *(b for page in DOCUMENTS for b in blocks("python", page))])
 def test_the_other_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     exec(code, {})

@@ -175,7 +175,7 @@ def run(
     source = entry.make(**{name: value for name, value in asked.items() if value is not None})
     default = entry.batch_size if rows is None else max(1, source.n_rows // paper.BATCHES)
     size = default if batch_size is None else batch_size
-    setting = paper.SETTINGS[stream]
+    setting = paper.settings_of(stream)
     learner = paper_learner(
         setting.step_size if step_size is None else step_size,
         setting.l2 if l2 is None else l2,

@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from driftsurf.base import FloatArray
 from driftsurf.experiments.algorithms import ALGORITHMS, Setting
-from driftsurf.experiments.trials import Outcome, Trial, prepared, settings_of
+from driftsurf.experiments.paper import settings_of
+from driftsurf.experiments.trials import Outcome, Trial, prepared
 from driftsurf.runtime.session import Session
 
 __all__ = ["Bounds", "Competition", "CompetitionTask", "bounds", "competition", "recovery_bound"]

@@ -1,54 +1,34 @@
-"""The paper's hyperparameters, stream by stream, and its model."""
+"""One run with the paper's settings: its hyperparameters and its model."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from driftsurf import __version__
+from driftsurf.experiments.published import STREAMS, PublishedStream
 from driftsurf.learners import LogisticRegression
 from driftsurf.runtime.session import Session
 from driftsurf.strategies import Aware, DriftSurf
 from driftsurf.streams.base import Stream
 from driftsurf.streams.datasets import DATASETS
 
-__all__ = ["BATCHES", "SETTINGS", "Setting", "aware_session", "driftsurf_session", "record", "warm_up"]
+__all__ = ["BATCHES", "aware_session", "driftsurf_session", "record", "settings_of", "warm_up"]
 
 BATCHES = 100
 """b: the number of time steps that a stream is divided into."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One row of the paper's table of hyperparameters."""
+def settings_of(dataset: str) -> PublishedStream:
+    """The paper's settings for a stream; a stand-in has those of the stream whose place it takes.
 
-    step_size: float
-    """eta"""
-    l2: float
-    """mu"""
+    >>> settings_of("airline-2007").l2
+    0.001
+    """
+    real = DATASETS.get(dataset)
+    return STREAMS[dataset if real is None or real.stands_for is None else real.stands_for]
 
-
-_SEA = Setting(step_size=1e-3, l2=1e-2)
-SETTINGS: dict[str, Setting] = {
-    "sea0": _SEA,
-    "sea10": _SEA,
-    "sea20": _SEA,
-    "sea30": _SEA,
-    "sea-gradual": _SEA,
-    "hyper-slow": Setting(step_size=1e-1, l2=1e-3),
-    "hyper-fast": Setting(step_size=1e-2, l2=1e-3),
-    "sine1": Setting(step_size=2e-1, l2=1e-3),
-    "mixed": Setting(step_size=1e-1, l2=1e-3),
-    "circles": Setting(step_size=1e-1, l2=1e-3),
-    "rcv1": Setting(step_size=5e-1, l2=1e-5),
-    "covertype": Setting(step_size=5e-3, l2=1e-4),
-    "airline": Setting(step_size=2e-2, l2=1e-3),
-    "electricity": Setting(step_size=1e-1, l2=1e-4),
-    "powersupply": Setting(step_size=2e-2, l2=1e-3),  # the paper prints 1e-1, which does not give its numbers
-}
-SETTINGS |= {name: SETTINGS[data.stands_for] for name, data in DATASETS.items() if data.stands_for}
 
 _AS_IN_THE_PAPER: dict[str, Any] = {"classes": (-1, 1), "guard": None}
 

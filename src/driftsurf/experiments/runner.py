@@ -144,13 +144,17 @@ def data_digest(dataset: str) -> str:
     return "generated" if found is None else hashlib.sha256(found.read_bytes()).hexdigest()
 
 
+MAKERS = "algorithms.py", "analysis.py", "paper.py", "published.toml", "trials.py", "tune.py"
+"""What a result depends on of this package; the rest of it says what to run, or reads what came of it."""
+
+
 @functools.cache
 def code_digest() -> str:
-    """Identifies the code that results depend on: all of the package but what only shows them."""
+    """Identifies the code that results depend on."""
     root = Path(driftsurf.__file__).parent
     total = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        part = path.relative_to(root)
-        if part.parts[0] not in ("cli.py", "cli", "report"):
+    for path in sorted((*root.rglob("*.py"), *root.rglob("*.toml"))):
+        top, *_ = path.relative_to(root).parts
+        if top not in ("cli", "report", "experiments") or (top == "experiments" and path.name in MAKERS):
             total.update(path.read_bytes())
     return total.hexdigest()

@@ -12,14 +12,15 @@ import numpy.typing as npt
 
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.experiments.algorithms import ALGORITHMS, Setting
-from driftsurf.experiments.published import STREAMS, PublishedStream, Update
+from driftsurf.experiments.paper import settings_of
+from driftsurf.experiments.published import Update
 from driftsurf.learners import LogisticRegression, paper_learner
 from driftsurf.runtime.session import Session
 from driftsurf.strategies import BudgetRule, Variant
-from driftsurf.streams import catalogue, datasets
+from driftsurf.streams import catalogue
 from driftsurf.streams.arrays import ArrayStream
 
-__all__ = ["Outcome", "Trial", "prepared", "settings_of"]
+__all__ = ["Outcome", "Trial", "prepared"]
 
 
 @dataclass(frozen=True, order=True)
@@ -111,13 +112,6 @@ class Outcome:
             int(values["gradients"]),
             float(values["seconds"]),
         )
-
-
-def settings_of(dataset: str) -> PublishedStream:
-    """The paper's settings for a stream; a stand-in has those of the stream whose place it takes."""
-    stand_in = datasets.DATASETS.get(dataset)
-    name = dataset if stand_in is None or stand_in.stands_for is None else stand_in.stands_for
-    return STREAMS[name]
 
 
 @functools.lru_cache(maxsize=2)

@@ -12,7 +12,7 @@ import numpy as np
 
 from driftsurf.base import Segment
 from driftsurf.errors import DivergenceError
-from driftsurf.experiments.trials import settings_of
+from driftsurf.experiments.paper import settings_of
 from driftsurf.learners import paper_learner
 from driftsurf.samples import Samples
 from driftsurf.streams import catalogue
