@@ -1,7 +1,8 @@
 """How the loops are compiled: one signature each, lazily, kept on disk.
 
 numba keeps compiled code for as long as the file that the loop is in stays the same. So what a loop calls
-belongs into its own file; and who changes this one removes the ``__pycache__`` folders (``make clean``).
+belongs into its own file; and who changes this one, or ``_prefetch.py``, removes the ``__pycache__`` folders
+(``make clean``).
 """
 
 from __future__ import annotations
