@@ -224,6 +224,26 @@ def test_magnitudes_equal_numpy_dense_and_sparse(problem: Problem) -> None:
     close(csr, dense)
 
 
+@given(problem=problems(max_steps=0), huge=st.booleans())
+@check
+def test_measuring_is_norms_and_magnitudes_in_one_pass(problem: Problem, huge: bool) -> None:
+    X = problem.X.astype(float)
+    X[0, 0] = 1e200 if huge else X[0, 0]  # its square overflows: it has a norm but adds nothing
+    factor, cap = frozen(problem.factor[:-1]), frozen(2.0 * problem.factor[:-1])
+    both: list[tuple[tuple[Any, ...], Callable[..., None]]] = [
+        ((frozen(X),), _kernels.measure_dense),
+        (sparse(X)[:3], _kernels.measure_csr),
+    ]
+    for rows, measure in both:
+        norms, (total, mass) = np.empty(len(X)), np.ones((2, X.shape[1]))
+        measure(*rows, factor, cap, total, mass, norms)
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(norms, np.square(X * factor).sum(axis=1), rtol=1e-12)
+        counted = X[huge:]
+        close(total, 1 + np.minimum(np.abs(counted), cap).sum(axis=0))
+        close(mass, 1 + np.count_nonzero(counted, axis=0))
+
+
 def test_squared_norms_beyond_the_range_are_infinite() -> None:
     X = np.array([[1e200, 0.0], [3.0, 4.0]])
     csr, (dense, out) = sparse(X), np.empty((2, 2))

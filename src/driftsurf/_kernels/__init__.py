@@ -4,6 +4,8 @@ from driftsurf._kernels._compile import F8, FASTMATH, FRAME, I8, MODEL, _csr, _d
 from driftsurf._kernels.columns import (
     add_magnitudes_csr,
     add_magnitudes_dense,
+    measure_csr,
+    measure_dense,
     squared_norms_csr,
     squared_norms_dense,
 )
@@ -54,6 +56,8 @@ __all__ = [
     "logistic_losses",
     "margins_csr",
     "margins_dense",
+    "measure_csr",
+    "measure_dense",
     "saga_csr",
     "saga_dense",
     "sea",

@@ -19,7 +19,8 @@ from driftsurf._cache import compile_cached
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Not full fastmath: isfinite and isnan must keep telling the truth.
+# Not full fastmath: isnan and comparisons with infinity must keep telling the truth. (isfinite does not: numba makes
+# it x - x == 0, which may be reordered to 0 == 0.)
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 
 
