@@ -284,6 +284,23 @@ def test_weighted_sum_passes_over_what_has_no_weight() -> None:
     assert _kernels.weighted_sum(values, weight) == (6.0, 3.0)
 
 
+@given(values=st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.1, 10.0)), min_size=1, max_size=20))
+@check
+def test_squared_length_sums_in_the_order_of_the_weights(values: list[tuple[float, float]]) -> None:
+    weights, factor = np.array(values).T.copy()
+    expected = np.cumsum(np.square(weights / factor))
+    assert _kernels.squared_length(frozen(weights), frozen(factor)) == expected[-1]
+    factor[-1] = 0.0
+    assert _kernels.squared_length(weights, factor) == (expected[-2] if len(expected) > 1 else 0.0)
+
+
+@given(values=st.lists(st.floats(), max_size=20))
+@check
+def test_the_largest_size_is_infinite_beside_a_nan(values: list[float]) -> None:
+    expected = math.inf if any(map(math.isnan, values)) else max(map(abs, values), default=0.0)
+    assert _kernels.largest(frozen(np.array(values, float))) == expected
+
+
 # ---------------------------------------------------------------------------- optimisers
 
 

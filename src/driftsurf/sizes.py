@@ -48,7 +48,7 @@ def measure(X: Rows, sizes: FloatArray, total: FloatArray, mass: FloatArray) -> 
     Values up to ``CAP`` sizes are added; a row whose squares overflow is not.
     """
     out = np.empty(n_rows(X))
-    factor = np.divide(1.0, sizes, out=np.ones(len(sizes)), where=sizes > 0.0)
+    factor = 1.0 / sizes if sizes.all() else np.divide(1.0, sizes, out=np.ones(len(sizes)), where=sizes > 0.0)
     if isinstance(X, CSR):
         _kernels.measure_csr(X.data, X.indices, X.indptr, factor, CAP * sizes, total, mass, out)
     else:

@@ -13,6 +13,7 @@ from driftsurf._kernels.draws import alternate, draw_uniformly, fill_uniform, gr
 from driftsurf._kernels.linear import (
     discharge_csr,
     discharge_dense,
+    largest,
     logistic_losses,
     margins_csr,
     margins_dense,
@@ -20,6 +21,7 @@ from driftsurf._kernels.linear import (
     saga_dense,
     sgd_csr,
     sgd_dense,
+    squared_length,
     weighted_sum,
 )
 from driftsurf._kernels.streams import CIRCLES, MIXED, SINE1, balanced, hyperplane, java_doubles, java_state, sea
@@ -53,6 +55,7 @@ __all__ = [
     "java_doubles",
     "java_state",
     "kernel",
+    "largest",
     "logistic_losses",
     "margins_csr",
     "margins_dense",
@@ -63,6 +66,7 @@ __all__ = [
     "sea",
     "sgd_csr",
     "sgd_dense",
+    "squared_length",
     "squared_norms_csr",
     "squared_norms_dense",
     "weighted_sum",

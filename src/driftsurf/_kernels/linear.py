@@ -99,6 +99,30 @@ def logistic_losses(margins: Any, y: Any, out: Any) -> None:
         out[i] = _loss(margins[i], y[i])
 
 
+@kernel(lambda f: (_in(F8), _in(F8)), exact=True)
+def squared_length(weights: Any, factor: Any) -> Any:
+    """|u|^2, u the weights in the coordinates that they are learnt in; a factor of 0 is a weight that is none.
+
+    One sum in one order: the last bits of BLAS depend on the number of threads, and decisions on these.
+    """
+    total = 0.0
+    for c in range(weights.shape[0]):
+        if factor[c] > 0.0:
+            scaled = weights[c] / factor[c]
+            total += scaled * scaled
+    return total
+
+
+@kernel(lambda f: (_in(F8),))
+def largest(values: Any) -> Any:
+    """The largest |value|; infinite if one is NaN."""
+    size = 0.0
+    for k in range(values.shape[0]):
+        if not abs(values[k]) <= size:
+            size = abs(values[k]) if abs(values[k]) >= 0.0 else math.inf
+    return size
+
+
 @kernel(lambda f: (_in(F8), _in(F8)))
 def weighted_sum(values: Any, weight: Any) -> Any:
     """(sum of weight * value, sum of weight); rows without weight may hold anything."""

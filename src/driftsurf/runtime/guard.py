@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from driftsurf._options import number
+from driftsurf._values import replace
 from driftsurf.base import CSR, FloatArray, Rows, State
 from driftsurf.errors import StateError
 from driftsurf.sizes import measure, squared_norms, usual_sizes
@@ -57,14 +58,14 @@ class RangeGuard:
         n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
         total, mass = self._columns(n_features)
         new = mass == 0.0
-        sizes = np.divide(total, mass, out=np.zeros(n_features), where=~new)
+        sizes = np.divide(total, mass, out=np.zeros(n_features), where=~new) if new.any() else total / mass
         norms = measure(X, sizes, total, mass)
         if (mass[new] > 0.0).any():  # columns that had no value before: their size is that in these rows
             total, mass = self._columns(n_features)
             finite = np.isfinite(squared_norms(X, np.ones(n_features + 1), np.zeros(n_features + 1)))
             sizes[new] = usual_sizes(X, finite.astype(np.float64))[new]
             norms = measure(X, sizes, total, mass)
-        recent = np.concatenate([self.recent, norms[norms > 0.0]])
+        recent = np.concatenate([self.recent, norms if norms.all() else norms[norms > 0.0]])
         weights = self._weights(norms, recent)
         return weights, replace(self, recent=recent[-MEMORY:], total=total, mass=mass)
 
