@@ -185,6 +185,15 @@ def test_uniform_numbers_fill_the_unit_interval() -> None:
     assert chisquare(np.histogram(out, 20, (0.0, 1.0))[0]).pvalue > 0.001
 
 
+@given(values=st.lists(st.floats(), min_size=1, max_size=9), places=st.lists(st.integers(0, 8), max_size=20))
+@check
+def test_gathering_is_indexing(values: list[float], places: list[int]) -> None:
+    table, order = np.array(values), np.array(places, np.int64) % len(values)
+    out = np.empty(len(order))
+    _kernels.gather(frozen(table), frozen(order), out)
+    np.testing.assert_array_equal(out, table[order])
+
+
 # ---------------------------------------------------------------------------- margins and losses
 
 

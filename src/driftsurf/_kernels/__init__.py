@@ -9,7 +9,7 @@ from driftsurf._kernels.columns import (
     squared_norms_csr,
     squared_norms_dense,
 )
-from driftsurf._kernels.draws import alternate, draw_uniformly, fill_uniform, grow_and_draw
+from driftsurf._kernels.draws import alternate, draw_uniformly, fill_uniform, gather, grow_and_draw
 from driftsurf._kernels.linear import (
     discharge_csr,
     discharge_dense,
@@ -49,6 +49,7 @@ __all__ = [
     "draw_uniformly",
     "fill_uniform",
     "follow_losses",
+    "gather",
     "grow_and_draw",
     "hyperplane",
     "inline",

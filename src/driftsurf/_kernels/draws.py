@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from driftsurf._kernels._compile import I8, _out, inline, kernel
+from driftsurf._kernels._compile import F8, I8, _in, _out, inline, kernel
 from driftsurf._random import GAMMA, MIX_1, MIX_2
 
 
@@ -63,6 +63,13 @@ def grow_and_draw(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) ->
             waiting -= 1
         order[j] = np.int64(_below(_word(seed, k + j), admitted))
     return admitted - start, k + order.shape[0]
+
+
+@kernel(lambda f: (_in(F8), _in(I8), _out(F8)))
+def gather(values: Any, places: Any, out: Any) -> None:
+    """out[j] = values[places[j]]: numpy's indexing, at half its cost."""
+    for j in range(places.shape[0]):
+        out[j] = values[np.uintp(places[j])]
 
 
 @kernel(lambda f: (_out(I8), I8, types.uint64, I8))

@@ -227,7 +227,8 @@ class LogisticRegression:
                 count, words = schedule(order, admitted - lo, new.hi - admitted, before.seed, words)
                 admitted += count
                 self._table.extend(count, math.nan)
-                touched = self._table.live[order]
+                touched = np.empty(steps)
+                _kernels.gather(self._table.live, order, touched)
             elif self.optimizer == "one-pass":
                 order[:] = np.arange(steps)
                 lo = admitted = new.hi
