@@ -200,6 +200,15 @@ def test_uniform_numbers_fill_the_unit_interval() -> None:
     assert chisquare(np.histogram(out, 20, (0.0, 1.0))[0]).pvalue > 0.001
 
 
+@given(values=st.lists(st.floats(), min_size=1, max_size=9), places=st.lists(st.integers(0, 8), max_size=20))
+@check
+def test_gathering_is_indexing(values: list[float], places: list[int]) -> None:
+    table, order = np.array(values), np.array(places, np.int64) % len(values)
+    out = np.empty(len(order))
+    _kernels.gather(frozen(table), frozen(order), out)
+    np.testing.assert_array_equal(out, table[order])
+
+
 # ---------------------------------------------------------------------------- margins and losses
 
 
@@ -237,6 +246,26 @@ def test_magnitudes_equal_numpy_dense_and_sparse(problem: Problem) -> None:
     close(dense[0], 1 + problem.weight @ np.minimum(np.abs(X.astype(float)), cap))
     close(dense[1], 1 + problem.weight @ (X != 0))
     close(csr, dense)
+
+
+@given(problem=problems(max_steps=0), huge=st.booleans())
+@check
+def test_measuring_is_norms_and_magnitudes_in_one_pass(problem: Problem, huge: bool) -> None:
+    X = problem.X.astype(float)
+    X[0, 0] = 1e200 if huge else X[0, 0]  # its square overflows: it has a norm but adds nothing
+    factor, cap = frozen(problem.factor[:-1]), frozen(2.0 * problem.factor[:-1])
+    both: list[tuple[tuple[Any, ...], Callable[..., None]]] = [
+        ((frozen(X),), _kernels.measure_dense),
+        (sparse(X)[:3], _kernels.measure_csr),
+    ]
+    for rows, measure in both:
+        norms, (total, mass) = np.empty(len(X)), np.ones((2, X.shape[1]))
+        measure(*rows, factor, cap, total, mass, norms)
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(norms, np.square(X * factor).sum(axis=1), rtol=1e-12)
+        counted = X[huge:]
+        close(total, 1 + np.minimum(np.abs(counted), cap).sum(axis=0))
+        close(mass, 1 + np.count_nonzero(counted, axis=0))
 
 
 def test_squared_norms_beyond_the_range_are_infinite() -> None:
@@ -303,6 +332,23 @@ def test_losses_of_rows_without_weight_and_of_any_size_leave_votes_finite() -> N
     _kernels.follow_losses(margins, losses, np.array([0.0, 1.0, 1.0]), logs, balance, 0.75)
     assert balance.tolist() == [0.0, 0.0, -1.0]
     assert logs.tolist() == [-0.75e300, 0.0]
+
+
+@given(values=st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.1, 10.0)), min_size=1, max_size=20))
+@check
+def test_squared_length_sums_in_the_order_of_the_weights(values: list[tuple[float, float]]) -> None:
+    weights, factor = np.array(values).T.copy()
+    expected = np.cumsum(np.square(weights / factor))
+    assert _kernels.squared_length(frozen(weights), frozen(factor)) == expected[-1]
+    factor[-1] = 0.0
+    assert _kernels.squared_length(weights, factor) == (expected[-2] if len(expected) > 1 else 0.0)
+
+
+@given(values=st.lists(st.floats(), max_size=20))
+@check
+def test_the_largest_size_is_infinite_beside_a_nan(values: list[float]) -> None:
+    expected = math.inf if any(map(math.isnan, values)) else max(map(abs, values), default=0.0)
+    assert _kernels.largest(frozen(np.array(values, float))) == expected
 
 
 # ---------------------------------------------------------------------------- optimisers

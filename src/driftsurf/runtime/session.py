@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import whole
+from driftsurf._values import replace
 from driftsurf.base import (
     Batch,
     Decision,

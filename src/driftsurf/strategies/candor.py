@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from driftsurf import _kernels
 from driftsurf._options import number, whole
+from driftsurf._values import replace
 from driftsurf.base import Batch, Decision, FloatArray, Learner, Segment
 from driftsurf.errors import CapabilityError
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
