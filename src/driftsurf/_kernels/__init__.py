@@ -17,6 +17,8 @@ from driftsurf._kernels.linear import (
     logistic_losses,
     margins_csr,
     margins_dense,
+    margins_of_all_csr,
+    margins_of_all_dense,
     saga_csr,
     saga_dense,
     sgd_csr,
@@ -25,7 +27,7 @@ from driftsurf._kernels.linear import (
     weighted_sum,
 )
 from driftsurf._kernels.streams import CIRCLES, MIXED, SINE1, balanced, hyperplane, java_doubles, java_state, sea
-from driftsurf._kernels.votes import follow_losses
+from driftsurf._kernels.votes import follow_losses, true_class_shares
 
 __all__ = [
     "CIRCLES",
@@ -60,6 +62,8 @@ __all__ = [
     "logistic_losses",
     "margins_csr",
     "margins_dense",
+    "margins_of_all_csr",
+    "margins_of_all_dense",
     "measure_csr",
     "measure_dense",
     "saga_csr",
@@ -70,5 +74,6 @@ __all__ = [
     "squared_length",
     "squared_norms_csr",
     "squared_norms_dense",
+    "true_class_shares",
     "weighted_sum",
 ]

@@ -92,6 +92,22 @@ def margins_csr(data: Any, indices: Any, indptr: Any, w: Any, out: Any) -> None:
         out[i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], w)
 
 
+@kernel(lambda f: (_in(f, 2), _in(F8, 2), _out(F8, 2)))
+def margins_of_all_dense(X: Any, weights: Any, out: Any) -> None:
+    """out[k, i] = w_k . x_i + intercept: all models at once, while a row is in the cache."""
+    for i in range(X.shape[0]):
+        for k in range(weights.shape[0]):
+            out[k, i] = _margin_dense(X, i, weights[k])
+
+
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8, 2), _out(F8, 2)))
+def margins_of_all_csr(data: Any, indices: Any, indptr: Any, weights: Any, out: Any) -> None:
+    """``margins_of_all_dense`` on sparse rows."""
+    for i in range(out.shape[1]):
+        for k in range(weights.shape[0]):
+            out[k, i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], weights[k])
+
+
 @kernel(lambda f: (_in(F8), _in(F8), _out(F8)))
 def logistic_losses(margins: Any, y: Any, out: Any) -> None:
     """out[i] = log(1 + exp(-s_i * margin_i)), without overflow. ``out`` may be ``margins``."""
