@@ -112,7 +112,7 @@ def margins_of_all_csr(data: Any, indices: Any, indptr: Any, weights: Any, out: 
 
 @kernel(lambda f: (_in(F8), _in(F8), _out(F8)))
 def logistic_losses(margins: Any, y: Any, out: Any) -> None:
-    """out[i] = log(1 + exp(-s_i * margin_i)), to a few units in the last place. ``out`` may be ``margins``.
+    """out[i] = log(1 + exp(-s_i * margin_i)), to a few units in the last place; ``out`` is not ``margins``.
 
     The exp and log of libraries are calls, and a loop with a call is not vectorised: four times as slow. Here, with
     z = -s * margin and a = |z|, it is max(z, 0) + log(1 + exp(-a)), where exp(-a) = 2^-k exp(-r), |r| <= log(2) / 2,
