@@ -4,6 +4,7 @@ from driftsurf._kernels._compile import F8, FASTMATH, FRAME, I8, MODEL, _csr, _d
 from driftsurf._kernels.columns import (
     add_magnitudes_csr,
     add_magnitudes_dense,
+    all_finite,
     measure_csr,
     measure_dense,
     squared_norms_csr,
@@ -44,6 +45,7 @@ __all__ = [
     "_out",
     "add_magnitudes_csr",
     "add_magnitudes_dense",
+    "all_finite",
     "alternate",
     "balanced",
     "discharge_csr",
