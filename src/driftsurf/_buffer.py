@@ -71,13 +71,17 @@ class Buffer:
         self._array[self._stop : self._stop + count] = value
         self._stop += count
 
+    def fits(self, count: int) -> bool:
+        """Whether ``count`` more values can be written as it is."""
+        return self._stop + count <= len(self._array)
+
     def plan(self, count: int) -> npt.NDArray[Any] | None:
         """The room in which ``count`` more values fit: all that can fail in growing, without changing anything.
 
         None if they fit as it is or after the live values have moved down, else a larger array.
         """
         live = len(self)
-        if self._stop + count <= len(self._array) or 2 * (live + count) <= len(self._array):
+        if self.fits(count) or 2 * (live + count) <= len(self._array):
             return None
         length = max(64, 2 * (live + count))
         if self._lengthened(length):

@@ -4,6 +4,7 @@ from driftsurf._kernels._compile import F8, FASTMATH, FRAME, I8, MODEL, _csr, _d
 from driftsurf._kernels.columns import (
     add_magnitudes_csr,
     add_magnitudes_dense,
+    all_finite,
     measure_csr,
     measure_dense,
     squared_norms_csr,
@@ -17,6 +18,8 @@ from driftsurf._kernels.linear import (
     logistic_losses,
     margins_csr,
     margins_dense,
+    margins_of_all_csr,
+    margins_of_all_dense,
     saga_csr,
     saga_dense,
     sgd_csr,
@@ -25,7 +28,7 @@ from driftsurf._kernels.linear import (
     weighted_sum,
 )
 from driftsurf._kernels.streams import CIRCLES, MIXED, SINE1, balanced, hyperplane, java_doubles, java_state, sea
-from driftsurf._kernels.votes import follow_losses
+from driftsurf._kernels.votes import follow_losses, true_class_shares
 
 __all__ = [
     "CIRCLES",
@@ -42,6 +45,7 @@ __all__ = [
     "_out",
     "add_magnitudes_csr",
     "add_magnitudes_dense",
+    "all_finite",
     "alternate",
     "balanced",
     "discharge_csr",
@@ -60,6 +64,8 @@ __all__ = [
     "logistic_losses",
     "margins_csr",
     "margins_dense",
+    "margins_of_all_csr",
+    "margins_of_all_dense",
     "measure_csr",
     "measure_dense",
     "saga_csr",
@@ -70,5 +76,6 @@ __all__ = [
     "squared_length",
     "squared_norms_csr",
     "squared_norms_dense",
+    "true_class_shares",
     "weighted_sum",
 ]

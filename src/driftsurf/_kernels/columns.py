@@ -63,6 +63,16 @@ def add_magnitudes_csr(data: Any, indices: Any, indptr: Any, weight: Any, cap: A
                     mass[c] += weight[i]
 
 
+@kernel(lambda f: (_in(f, 2),))
+def all_finite(X: Any) -> Any:
+    """Whether no value is NaN or infinite."""
+    bad = 0
+    for i in range(X.shape[0]):
+        for c in range(X.shape[1]):
+            bad += 0 if abs(X[i, c]) < math.inf else 1
+    return bad == 0
+
+
 @kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8), _out(F8)))
 def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any) -> None:
     """out[i] = sum of (factor * x_i)^2; rows whose squares do not overflow are added as in ``add_magnitudes_dense``.

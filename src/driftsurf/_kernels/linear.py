@@ -47,10 +47,12 @@ def _gradient(margin: Any, y: Any, weight: Any) -> Any:
     return -weight * s / (1.0 + math.exp(min(s * margin, 700.0)))
 
 
-@inline
-def _loss(margin: Any, y: Any) -> Any:
-    z = (1.0 - 2.0 * y) * margin
-    return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+LN2 = math.log(2.0)
+LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
+"""Their sum is log 2 to more digits than a double has; whole multiples of the first are exact."""
+HALVES = np.array([2.0**-k for k in range(1100)])
+MOST = 750.0
+"""exp(-750) is 0."""
 
 
 @inline
@@ -92,11 +94,48 @@ def margins_csr(data: Any, indices: Any, indptr: Any, w: Any, out: Any) -> None:
         out[i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], w)
 
 
+@kernel(lambda f: (_in(f, 2), _in(F8, 2), _out(F8, 2)))
+def margins_of_all_dense(X: Any, weights: Any, out: Any) -> None:
+    """out[k, i] = w_k . x_i + intercept: all models at once, while a row is in the cache."""
+    for i in range(X.shape[0]):
+        for k in range(weights.shape[0]):
+            out[k, i] = _margin_dense(X, i, weights[k])
+
+
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8, 2), _out(F8, 2)))
+def margins_of_all_csr(data: Any, indices: Any, indptr: Any, weights: Any, out: Any) -> None:
+    """``margins_of_all_dense`` on sparse rows."""
+    for i in range(out.shape[1]):
+        for k in range(weights.shape[0]):
+            out[k, i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], weights[k])
+
+
 @kernel(lambda f: (_in(F8), _in(F8), _out(F8)))
 def logistic_losses(margins: Any, y: Any, out: Any) -> None:
-    """out[i] = log(1 + exp(-s_i * margin_i)), without overflow. ``out`` may be ``margins``."""
+    """out[i] = log(1 + exp(-s_i * margin_i)), to a few units in the last place; ``out`` is not ``margins``.
+
+    The exp and log of libraries are calls, and a loop with a call is not vectorised: four times as slow. Here, with
+    z = -s * margin and a = |z|, it is max(z, 0) + log(1 + exp(-a)), where exp(-a) = 2^-k exp(-r), |r| <= log(2) / 2,
+    by the series of exp; and log(1 + t) = 2 artanh(u), u = t / (2 + t) <= 1/3, by that of artanh.
+    """
     for i in range(out.shape[0]):
-        out[i] = _loss(margins[i], y[i])
+        z = (1.0 - 2.0 * y[i]) * margins[i]
+        a = abs(z)
+        a = a if a < MOST else MOST
+        k = np.int32(a / LN2 + 0.5)
+        r = (a - k * LN2_HIGH) - k * LN2_LOW
+        e = 1.0 - r / 11.0 * (1.0 - r / 12.0 * (1.0 - r / 13.0))
+        e = 1.0 - r / 8.0 * (1.0 - r / 9.0 * (1.0 - r / 10.0 * e))
+        e = 1.0 - r / 5.0 * (1.0 - r / 6.0 * (1.0 - r / 7.0 * e))
+        e = 1.0 - r / 2.0 * (1.0 - r / 3.0 * (1.0 - r / 4.0 * e))
+        t = HALVES[k] * (1.0 - r * e)
+        u = t / (2.0 + t)
+        q = u * u
+        v = 1 / 27 + q * (1 / 29 + q * (1 / 31 + q * (1 / 33 + q / 35)))
+        v = 1 / 17 + q * (1 / 19 + q * (1 / 21 + q * (1 / 23 + q * (1 / 25 + q * v))))
+        v = 1 / 7 + q * (1 / 9 + q * (1 / 11 + q * (1 / 13 + q * (1 / 15 + q * v))))
+        rest = 2.0 * u * (1.0 + q * (1 / 3 + q * (1 / 5 + q * v)))
+        out[i] = (0.0 if z < 0.0 else z) + rest
 
 
 @kernel(lambda f: (_in(F8), _in(F8)), exact=True)

@@ -8,6 +8,13 @@ from typing import Any
 from driftsurf._kernels._compile import F8, _in, _out, kernel
 
 
+@kernel(lambda f: (_in(F8), _in(F8), _out(F8)))
+def true_class_shares(margins: Any, y: Any, out: Any) -> None:
+    """out[i] = 1 / (1 + exp(-s_i * margin_i)), s = 2y - 1: what a margin gives to the true class."""
+    for i in range(out.shape[0]):
+        out[i] = 1.0 / (1.0 + math.exp(min((1.0 - 2.0 * y[i]) * margins[i], 700.0)))
+
+
 @kernel(lambda f: (_in(F8, 2), _in(F8, 2), _in(F8), _out(F8), _out(F8), F8))
 def follow_losses(margins: Any, losses: Any, weight: Any, logs: Any, balance: Any, decay: Any) -> None:
     """Votes whose weights follow the losses row by row (Candor).

@@ -133,6 +133,17 @@ def margins(weights: FloatArray, X: Rows) -> FloatArray:
     return out
 
 
+def margins_of_all(weights: FloatArray, X: Rows) -> FloatArray:
+    """w.x + intercept of each row under each of several weights: a row of the result for each."""
+    check_width(X, weights[0])
+    out = np.empty((len(weights), n_rows(X)))
+    if isinstance(X, CSR):
+        _kernels.margins_of_all_csr(X.data, X.indices, X.indptr, weights, out)
+    else:
+        _kernels.margins_of_all_dense(X, weights, out)
+    return out
+
+
 def check_width(X: Rows, weights: FloatArray) -> None:
     """ShapeError unless the rows are as wide as the weights say."""
     # Compiled code does not look at the bounds of its arrays.

@@ -25,7 +25,7 @@ from driftsurf.base import (
     Undo,
 )
 from driftsurf.errors import CapabilityError, OptionError, StateError
-from driftsurf.learners._linear import Linear, check_width, margins
+from driftsurf.learners._linear import Linear, check_width, margins, margins_of_all
 from driftsurf.sizes import squared_norms
 
 __all__ = ["LogisticRegression", "paper_learner"]
@@ -343,10 +343,19 @@ class LogisticRegression:
         """``scores`` as it is now, whatever is learnt later: an update replaces the weights, never changes them."""
         return functools.partial(margins, self._fitted.raw_weights)
 
+    @classmethod
+    def joint_scorer(cls, models: Sequence[Self]) -> Callable[[Rows], FloatArray]:
+        """``scorer`` of several models in one pass over the rows: a row of the result for each."""
+        return functools.partial(margins_of_all, np.array([model._fitted.raw_weights for model in models]))
+
     def losses(self, batch: Batch) -> FloatArray:
         """Logistic loss of each row."""
-        values = self.scores(batch.X)
-        _kernels.logistic_losses(values, batch.y, values)
+        return self.row_losses(self.scores(batch.X), batch.y)
+
+    def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
+        """The loss of each row that has these scores."""
+        values = np.empty(len(y))
+        _kernels.logistic_losses(scores, y, values)
         return values
 
     def penalty(self) -> float:
