@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 __all__ = [
+    "BadRowError",
     "CapabilityError",
     "DivergenceError",
     "DriftsurfError",
     "InputError",
     "LabelError",
+    "MissingExtraError",
     "NonFiniteError",
     "OptionError",
     "RunFolderError",
     "SchemaError",
     "ShapeError",
     "SmallBatchWarning",
+    "SourceError",
     "StateError",
     "ValueTypeError",
 ]
@@ -48,7 +51,11 @@ class LabelError(InputError):
 
 
 class SchemaError(InputError):
-    """Column names that differ from those of the first batch."""
+    """Columns that differ from those of the first batch: added, removed or retyped."""
+
+
+class BadRowError(InputError):
+    """A row of a source that cannot be read, or one too many of them."""
 
 
 class CapabilityError(DriftsurfError, ValueError):
@@ -65,6 +72,14 @@ class StateError(DriftsurfError, ValueError):
 
 class RunFolderError(DriftsurfError, OSError):
     """A run folder that exists already, or cannot be read."""
+
+
+class SourceError(DriftsurfError, OSError):
+    """A source that is missing, damaged, or not what its name says."""
+
+
+class MissingExtraError(DriftsurfError, ImportError):
+    """A package that an optional part needs is not installed."""
 
 
 class SmallBatchWarning(UserWarning):
