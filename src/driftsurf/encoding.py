@@ -41,7 +41,7 @@ class _Part:
     kind: Kind
     first: int
     gaps: bool = False
-    """Of a number: whether it has an indicator of its own."""
+    """Of a number: whether it has an indicator of its own. Of text: whether it was nothing but gaps."""
     neutral: float = 0.0
     """Of a number: what stands for a gap."""
     words: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ def bucket(word: str, count: int) -> int:
     """One of ``count`` slots for a name, the same everywhere and always.
 
     >>> [bucket(word, 8) for word in ("Rome", "Oslo", "Lima")]
-    [7, 6, 0]
+    [2, 1, 5]
     """
     mask = 0xFFFFFFFFFFFFFFFF
     z = (zlib.crc32(word.encode("utf-8", "surrogatepass")) * GAMMA) & mask  # a checksum alone is linear in its text
@@ -167,7 +167,7 @@ class TableEncoder:
       the sine and cosine of its angle on the clock, and an indicator of gaps.
     - **Text** of at most ``max_categories`` names in the fitting batch has a slot for each; other names that come
       later are hashed into as many slots again, and at least 8. Text of more names is hashed into ``n_hashes``
-      slots. A gap has a slot of its own.
+      slots. A gap has a slot of its own. A column without a single value is text, and what comes later is too.
     - **Sparse features** are passed on behind the columns.
 
     Rows of 64 slots or more come as CSR where that takes at most half of the memory, else dense.
@@ -256,7 +256,7 @@ class TableEncoder:
                 if len(used) > self.max_categories:
                     return _Part(name, "text", first, spare=self.n_hashes)
                 words = tuple(sorted(column.words[code] for code in used.tolist()))
-                return _Part(name, "text", first, words=words, spare=max(LEAST_SPARE, len(words)))
+                return _Part(name, "text", first, not words, words=words, spare=max(LEAST_SPARE, len(words)))
             case "date":
                 days = column.values[~missing].astype("datetime64[us]").astype(np.int64) / 86_400_000_000
                 return _Part(name, "date", first, neutral=_median(days))
@@ -329,7 +329,7 @@ class TableEncoder:
         columns, retyped = [], []
         for part in layout.parts:
             column = table.columns.get(part.name)
-            if column is not None and part.name in self.categorical:
+            if column is not None and (part.name in self.categorical or (part.kind == "text" and part.gaps)):
                 column = column.as_text()
             if column is not None and not _fits(column, part.kind):
                 if not column.missing().all():
@@ -359,9 +359,11 @@ class TableEncoder:
         layout = self.layout
         parts = [[p.name, p.kind, p.gaps, p.neutral.hex(), list(p.words), p.spare] for p in layout.parts]
         params = {
-            name: getattr(self, name) for name in inspect.signature(type(self).__init__).parameters if name != "self"
+            "max_categories": int(self.max_categories),
+            "n_hashes": int(self.n_hashes),
+            "categorical": sorted(self.categorical),
+            "sparse": self.sparse,
         }
-        params["categorical"] = sorted(self.categorical)
         return {
             "params": json.dumps(params, sort_keys=True),
             "parts": json.dumps(parts),

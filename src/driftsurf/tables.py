@@ -262,8 +262,9 @@ def _as_array(values: Any) -> npt.NDArray[Any]:
             return np.asarray(values.to_numpy(dtype="datetime64[us]"))
     if hasattr(values, "to_numpy"):
         return np.asarray(values.to_numpy())
-    array = np.asarray(values) if isinstance(values, np.ndarray) else np.asarray(values, object)
-    return np.ma.filled(array.astype(np.float64), np.nan) if np.ma.isMaskedArray(values) else array
+    if np.ma.isMaskedArray(values):
+        return np.asarray(values.tolist(), object)
+    return values if isinstance(values, np.ndarray) else np.asarray(values, object)
 
 
 def _seconds(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

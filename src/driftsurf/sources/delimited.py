@@ -125,13 +125,13 @@ class DelimitedReader(TextReader):
             return
         try:
             columns = self._convert(records.take(places), kinds)
-        except ValueError as error:  # ArrowInvalid is one
+        except ValueError:  # ArrowInvalid is one
             if len(places) > 1:
                 middle = len(places) // 2
                 self._try(records, places[:middle], kinds, parts, reasons)
                 self._try(records, places[middle:], kinds, parts, reasons)
             else:
-                reasons[int(places[0])] = self._reason(error, kinds)
+                reasons[int(places[0])] = self._reason(records.take(places), kinds)
             return
         infinite = np.zeros(len(places), bool)
         for name, column in columns.items():
@@ -171,16 +171,22 @@ class DelimitedReader(TextReader):
                 timestamp_parsers=[options.ISO8601, *self.dialect.date_formats],
             ),
         )
-        if len(table) != len(records):
-            raise SourceError(f"{self.file.name}: pyarrow sees {len(table)} rows where {len(records)} records are.")
+        assert len(table) == len(records), "pyarrow sees other records than we do"
         return {name: arrow_column(name, table.column(name)) for name in kinds}
 
-    def _reason(self, error: ValueError, kinds: dict[str, Kind]) -> str:
-        found = re.search(r"column #(\d+):(?: Row #\d+:)? CSV conversion error to \S+?: (.*)", str(error), re.DOTALL)
-        if found is None:
-            return str(error)
-        name = self._names[int(found[1])] if int(found[1]) < len(self._names) else found[1]
-        return f"column {name!r} is a {kinds.get(name, 'text')}: {found[2][:200]}"
+    def _reason(self, record: Records, kinds: dict[str, Kind]) -> str:
+        """Why one record cannot be converted: the column is found by halving, too."""
+        names = list(kinds)
+        while len(names) > 1:
+            half = names[: len(names) // 2]
+            try:
+                self._convert(record, {name: kinds[name] for name in half})
+            except ValueError:
+                names = half
+            else:
+                names = names[len(half) :]
+        word = self._convert(record, {names[0]: "text"})[names[0]].words[0]
+        return f"column {names[0]!r} is a {kinds[names[0]]}, and {word[:200]!r} is none"
 
     def _decoded(self, record: bytes) -> str | None:
         try:

@@ -95,7 +95,7 @@ class Source:
     >>> for table, position in source.tables():
     ...     print(table["price"].values, position["rows"])
     [1.5 2. ] 2
-    2 column 'price' is a number: invalid value 'oops'
+    2 column 'price' is a number, and 'oops' is none
     [3.] 3
     """
 
@@ -245,6 +245,8 @@ class Source:
     # -------------------------------------------------------------------- columns
 
     def _first_shape(self, theirs: Shape) -> Shape:
+        if not theirs.kinds and not theirs.n_features:
+            raise SourceError(f"{os.fspath(self.path)} is empty: there is no row to tell its columns from.")
         own = self.kinds or {}
         for option, names in (("drop", self.drop), ("kinds", own), ("time", [] if self.time is None else [self.time])):
             unknown = [name for name in names if name not in theirs.kinds]
@@ -260,7 +262,7 @@ class Source:
                 )
             kinds[name] = own.get(name, kind)
         if not kinds and not theirs.n_features:
-            raise SchemaError(f"no column is left of {self.path!r}: drop fewer.")
+            raise SchemaError(f"no column is left of {os.fspath(self.path)!r}: drop fewer.")
         return Shape(kinds, theirs.n_features, frozenset(self.drop))
 
     def _check_change(self, file: str, shape: Shape, theirs: Shape, reader: Reader) -> None:
