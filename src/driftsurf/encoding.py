@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
@@ -98,16 +98,15 @@ class _Part:
         return {word: place for place, word in enumerate(self.words)}
 
     def _slots(self, column: Column) -> npt.NDArray[np.int64]:
-        codes = column.values
-        used = np.unique(codes)
-        used = used[used >= 0]
-        known = len(self.words)
-        slots = np.full(len(column.words) + 1, known + self.spare, np.int64)  # the last is that of the gaps, code -1
-        for code in used.tolist():
-            word = column.words[code]
-            place = self._places.get(word)
-            slots[code] = known + bucket(word, self.spare) if place is None else place
-        return np.asarray(self.first + slots[codes])
+        used = column.used()
+        words = [column.words[code] for code in used.tolist()]
+        places = np.array([self._places.get(word, -1) for word in words], np.int64)
+        strange = np.flatnonzero(places < 0)
+        places[strange] = len(self.words) + buckets([words[i] for i in strange.tolist()], self.spare)
+        slots = np.empty(len(column.words) + 1, np.int64)
+        slots[-1] = len(self.words) + self.spare  # where the code -1 of a gap points to
+        slots[used] = places
+        return np.asarray(self.first + slots[column.values])
 
     def _date_entries(self, column: Column) -> Iterator[Entry]:
         missing = column.missing()
@@ -123,17 +122,17 @@ class _Part:
         yield self.first + 10, missing.astype(np.float64)
 
 
-def bucket(word: str, count: int) -> int:
-    """One of ``count`` slots for a name, the same everywhere and always.
+def buckets(words: Sequence[str], count: int) -> npt.NDArray[np.int64]:
+    """For each name one of ``count`` slots, the same everywhere and always.
 
-    >>> [bucket(word, 8) for word in ("Rome", "Oslo", "Lima")]
-    [2, 1, 5]
+    >>> buckets(["Rome", "Oslo", "Lima"], 8)
+    array([2, 1, 5])
     """
-    mask = 0xFFFFFFFFFFFFFFFF
-    z = (zlib.crc32(word.encode("utf-8", "surrogatepass")) * GAMMA) & mask  # a checksum alone is linear in its text
-    z = ((z ^ (z >> 30)) * MIX_1) & mask
-    z = ((z ^ (z >> 27)) * MIX_2) & mask
-    return (z ^ (z >> 31)) % count
+    checks = [zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in words]
+    z = np.array(checks, np.uint64) * np.uint64(GAMMA)  # a checksum alone is linear in its text
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX_1)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX_2)
+    return ((z ^ (z >> np.uint64(31))) % np.uint64(count)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -252,10 +251,9 @@ class TableEncoder:
         missing = column.missing()
         match column.kind:
             case "text":
-                used = np.unique(column.values[~missing])
-                if len(used) > self.max_categories:
+                words = tuple(sorted({column.words[code] for code in column.used().tolist()}))
+                if len(words) > self.max_categories:
                     return _Part(name, "text", first, spare=self.n_hashes)
-                words = tuple(sorted(column.words[code] for code in used.tolist()))
                 return _Part(name, "text", first, not words, words=words, spare=max(LEAST_SPARE, len(words)))
             case "date":
                 days = column.values[~missing].astype("datetime64[us]").astype(np.int64) / 86_400_000_000

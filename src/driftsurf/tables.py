@@ -29,7 +29,7 @@ class Column:
     """Values of one kind, in a form that has room for gaps.
 
     Numbers and booleans are float64 with NaN for a gap, dates are ``datetime64[us]`` (UTC) with NaT, and
-    text is int32 codes into ``words`` with -1, since most text repeats.
+    text is int32 codes into ``words`` with -1, since most text repeats. A word may stand there twice, or unused.
     """
 
     kind: Kind
@@ -47,6 +47,19 @@ class Column:
         if self.kind == "text":
             return np.asarray(self.values < 0)
         return np.asarray(np.isnat(self.values) if self.kind == "date" else np.isnan(self.values))
+
+    def used(self) -> npt.NDArray[np.int64]:
+        """The codes of text that occur, in rising order."""
+        seen = np.zeros(len(self.words) + 1, bool)
+        seen[self.values] = True  # the code -1 of a gap is the entry at the end
+        return np.flatnonzero(seen[:-1])
+
+    def compact(self) -> Column:
+        """The same text without unused words."""
+        used = self.used()
+        place = np.full(len(self.words) + 1, -1, np.int32)
+        place[used] = np.arange(len(used))
+        return Column("text", place[self.values], tuple(self.words[code] for code in used.tolist()))
 
     def as_text(self) -> Column:
         """The same values as words: whole numbers without a point, dates in ISO form.
@@ -164,13 +177,12 @@ def _joined(columns: list[Column]) -> Column:
     kind = columns[0].kind
     if kind != "text":
         return Column(kind, np.concatenate([column.values for column in columns]))
-    places: dict[str, int] = {}
-    codes = []
+    codes, words = list[npt.NDArray[np.int32]](), list[str]()
     for column in columns:
-        # One entry more, so that the code -1 of a gap finds itself at the end.
-        place = np.array([places.setdefault(word, len(places)) for word in column.words] + [-1], np.int32)
-        codes.append(place[column.values])
-    return Column("text", np.concatenate(codes), tuple(places))
+        compact = column.compact() if len(column.words) > len(column) else column
+        codes.append(np.where(compact.values < 0, -1, compact.values + len(words)).astype(np.int32))
+        words += compact.words
+    return Column("text", np.concatenate(codes), tuple(words))
 
 
 def _stacked(parts: list[CSR]) -> CSR:
