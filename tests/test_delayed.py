@@ -19,6 +19,9 @@ from driftsurf.runtime.session import Session
 from driftsurf.state import from_bytes, to_bytes
 from driftsurf.strategies import DriftSurf
 
+# Time steps of a few rows make a random walk through all cases short.
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
+
 
 def session(batch_size: int | None = None) -> Session:
     return Session(DriftSurf(LogisticRegression(), seed=3), batch_size=batch_size, classes=[0, 1])

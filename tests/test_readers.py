@@ -151,6 +151,7 @@ def test_dates_with_zones_and_in_other_forms(tmp_path: Path) -> None:
         ("a.csv", b"", "is empty"),
         ("a.csv", b"\n\n", "is empty"),
         ("a.csv", b'a,"b\n', "in the header"),
+        ("a.csv", b"a," + b"b" * 200_000 + b"\n", "the header cannot be read"),
         ("a.csv", "a,b\n1,2\n".encode("utf-16"), "UTF-16"),
         ("a.csv", b"a,a\n1,2\n", "stands more than once"),
         ("a.csv", b"a\n" + b"x" * (_base.RECORD_LIMIT + 10), "longer than"),

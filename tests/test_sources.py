@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,6 +119,15 @@ def test_columns_of_later_files(tmp_path: Path) -> None:
     write(tmp_path, "5.csv", "b,c\nx,1\n")
     write(tmp_path, "6.csv", "c\n1\n")
     assert everything(Source(tmp_path, on_schema_change="fill-removed"))[-2:] == [(None, "x"), (None, None)]
+
+
+def test_a_file_without_rows_does_not_decide_the_kinds(tmp_path: Path) -> None:
+    write(tmp_path, "1.csv", "a,b\n")
+    write(tmp_path, "2.jsonl", "")
+    write(tmp_path, "3.csv", "a,b\n1,x\n")
+    assert everything(Source(tmp_path)) == [(1.0, "x")]
+    write(tmp_path, "4.csv", "a,b\n")
+    assert everything(Source(tmp_path)) == [(1.0, "x")]
 
 
 def test_a_typed_column_that_changes_its_kind_is_an_error(tmp_path: Path) -> None:
@@ -375,3 +385,14 @@ def test_an_accepted_row_is_sound_and_anything_else_a_typed_error(
 
     data_rows = data.draw(st.integers(1, 5))
     assert outcome(2**20) == outcome(data.draw(st.integers(1, 9)))
+
+
+def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = Path(__file__).parent.parent / "docs" / "sources.md"
+    if not guide.exists():
+        pytest.skip("the documents are not beside the tests")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, str(guide), "exec"), names)
+    assert names["error"] < 0.3

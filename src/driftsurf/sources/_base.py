@@ -114,6 +114,8 @@ class Shape:
     dropped: frozenset[str] = frozenset()
     untyped: frozenset[str] = frozenset()
     """Columns of a typed file that hold nothing and may become anything."""
+    empty: bool = False
+    """Whether a text file has no row from which to tell the kinds."""
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from driftsurf.sources._base import Dialect, Mark, Shape, extra
 from driftsurf.sources._bytes import ByteFile
 from driftsurf.sources._cells import infer
 from driftsurf.sources._records import Records, find_records
-from driftsurf.sources._text import BOM, Parsed, TextReader
+from driftsurf.sources._text import Parsed, TextReader
 from driftsurf.tables import Column, Kind, Table, arrow_column, empty_column
 
 __all__ = ["DelimitedReader"]
@@ -54,13 +54,19 @@ class DelimitedReader(TextReader):
                 raise SourceError(f"{self.file.name} is empty: it has no header line.")
             if header.faults[0]:
                 raise SourceError(f"{self.file.name}, line 1: in the header {header.reasons()[0]}.")
-            text = self._decoded(header[0])
-            if text is None:
-                raise SourceError(f"{self.file.name}, line 1: the header is not in {self.dialect.encoding}.")
-            cells = next(csv.reader([text], delimiter=self._delimiter), [])
+            cells = self._header_cells(header[0])
             self._names = _distinct([cell.strip() or f"column_{i + 1}" for i, cell in enumerate(cells)], self.file.name)
             body = Mark(body.offset + int(header.ends[0]), body.line + int(header.lines[0]))
-        return body, Shape(self._kinds(self.head_records(body, self.dialect.sample_rows)))
+        sample = self.head_records(body, self.dialect.sample_rows)
+        return body, Shape(self._kinds(sample), empty=not len(sample))
+
+    def _header_cells(self, record: bytes) -> list[str]:
+        try:
+            return next(csv.reader([record.decode(self.dialect.encoding)], delimiter=self._delimiter))
+        except UnicodeDecodeError as error:
+            raise SourceError(f"{self.file.name}, line 1: the header is not in {self.dialect.encoding}.") from error
+        except csv.Error as error:
+            raise SourceError(f"{self.file.name}, line 1: the header cannot be read ({error}).") from error
 
     def _sniff(self, body: Mark) -> str:
         if self.file.path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tsv"):
@@ -187,12 +193,6 @@ class DelimitedReader(TextReader):
                 names = names[len(half) :]
         word = self._convert(record, {names[0]: "text"})[names[0]].words[0]
         return f"column {names[0]!r} is a {kinds[names[0]]}, and {word[:200]!r} is none"
-
-    def _decoded(self, record: bytes) -> str | None:
-        try:
-            return record.removeprefix(BOM).decode(self.dialect.encoding)
-        except UnicodeDecodeError:
-            return None
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -31,11 +31,12 @@ class JsonLinesReader(TextReader):
     def read_head(self) -> tuple[Mark, Shape]:
         """The keys of the first rows in the order of their appearance."""
         cells: dict[str, list[Any]] = {}
-        sample, *_ = read_each(self.head_records(self._body, self.dialect.sample_rows), _object)
-        for row in sample:
+        sample = self.head_records(self._body, self.dialect.sample_rows)
+        for row in read_each(sample, _object)[0]:
             for name, value in row.items():
                 cells.setdefault(name, []).append(value)
-        return self._body, Shape({name: self._kind(values) for name, values in cells.items()})
+        kinds = {name: self._kind(values) for name, values in cells.items()}
+        return self._body, Shape(kinds, empty=not len(sample))
 
     def _kind(self, values: list[Any]) -> Kind | None:
         present = [value for value in values if value is not None]

@@ -53,7 +53,7 @@ class Position(TypedDict):
 class Source:
     """Rows of files as tables of bounded size, in a fixed order, resumable after each.
 
-    The kinds of columns are fixed by the first file and never change. Where a batch ends depends on
+    The kinds of columns are fixed by the first file with rows and never change. Where a batch ends depends on
     ``batch_size`` (or ``batch_seconds``) alone, not on how the bytes arrive, and a batch may begin in one file
     and end in the next.
 
@@ -83,7 +83,8 @@ class Source:
         Called with each :class:`BadRow` that is skipped, once, before the batch that follows it.
     follow
         For a growing text file: asked at its end whether to look again; see ``polling``. Half a line at the
-        end is never a row.
+        end is never a row. The rows that decide the kinds (``Dialect.sample_rows``) have to be there before
+        the first batch.
 
     Examples
     --------
@@ -210,6 +211,8 @@ class Source:
         for index in range(first, len(files)):
             reader = self._reader(files[index])
             theirs = reader.shape()
+            if theirs.empty and shape is None and index + 1 < len(files):
+                continue  # the next file tells the kinds
             shape = self._first_shape(theirs) if shape is None else shape
             columns = [(name, kind) for name, kind in shape.kinds.items() if kind is not None]
             self._check_change(files[index], shape, theirs, reader)
