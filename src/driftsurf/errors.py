@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 __all__ = [
+    "BadRowError",
     "CapabilityError",
     "DivergenceError",
     "DriftsurfError",
     "FetchError",
     "InputError",
     "LabelError",
+    "MissingExtraError",
     "NonFiniteError",
     "OptionError",
     "RunFolderError",
     "SchemaError",
     "ShapeError",
     "SmallBatchWarning",
+    "SourceError",
     "StateError",
     "ValueTypeError",
 ]
@@ -49,7 +52,11 @@ class LabelError(InputError):
 
 
 class SchemaError(InputError):
-    """Column names that differ from those of the first batch."""
+    """Columns that differ from those of the first batch: added, removed or retyped."""
+
+
+class BadRowError(InputError):
+    """A row of a source that cannot be read, or one too many of them."""
 
 
 class CapabilityError(DriftsurfError, ValueError):
@@ -70,6 +77,14 @@ class RunFolderError(DriftsurfError, OSError):
 
 class FetchError(DriftsurfError, OSError):
     """A file that could not be downloaded, or is not the one that was to be downloaded."""
+
+
+class SourceError(DriftsurfError, OSError):
+    """A source that is missing, damaged, or not what its name says."""
+
+
+class MissingExtraError(DriftsurfError, ImportError):
+    """A package that an optional part needs is not installed."""
 
 
 class SmallBatchWarning(UserWarning):

@@ -1,0 +1,128 @@
+"""Rows a second and memory of reading and encoding a large CSV that is made on the spot.
+
+``python -m benchmarks.sources`` makes 300 MB in a temporary folder, ``--megabytes 3000`` more. Each contender
+runs in a process of its own, so that the peak of its memory is its own; the anchor is pyarrow's streaming
+reader alone, which knows neither lines nor bad rows nor positions. Everything runs on one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.harness import machine
+from driftsurf.encoding import TableEncoder
+from driftsurf.sources import Source
+
+BATCH_ROWS = 10_000
+MAKE_ROWS = 50_000
+HEADER = "when,price,size,weight,clicks,member,city,product,label\n"
+
+
+def make(path: Path, megabytes: int, *, spoil: float = 0.0) -> int:
+    """Dates, numbers of several scales, booleans, few and many names, gaps; returns the number of rows."""
+    rng = np.random.default_rng(0)
+    rows = 0
+    with path.open("w", encoding="utf-8") as file:
+        file.write(HEADER)
+        while file.tell() < megabytes * 1_000_000:
+            moments = (np.datetime64("2007-01-01T00:00:00") + rows + np.arange(MAKE_ROWS)).astype(str)
+            price, size, weight = rng.normal(1e6, 1e5, MAKE_ROWS), rng.random(MAKE_ROWS), rng.normal(size=MAKE_ROWS)
+            clicks, member = rng.integers(0, 50, MAKE_ROWS), rng.random(MAKE_ROWS) < 0.3
+            city, product = rng.integers(0, 30, MAKE_ROWS), rng.integers(0, 100_000, MAKE_ROWS)
+            label = (size + rng.random(MAKE_ROWS)) > 1
+            gap = rng.random(MAKE_ROWS) < 0.05
+            bad = rng.random(MAKE_ROWS) < spoil
+            file.writelines(
+                f"{moments[i]},{'oops' if bad[i] else f'{price[i]:.2f}'},{'' if gap[i] else f'{size[i]:.6f}'},"
+                f"{weight[i]:.4f},{clicks[i]},{'true' if member[i] else 'false'},city {city[i]},"
+                f"P{product[i]:06d},{int(label[i])}\n"
+                for i in range(MAKE_ROWS)
+            )
+            rows += MAKE_ROWS
+    return rows
+
+
+def bare(path: str) -> int:
+    """pyarrow alone."""
+    from pyarrow import csv
+
+    options = csv.ReadOptions(use_threads=False, block_size=2**20)
+    return sum(len(batch) for batch in csv.open_csv(path, read_options=options))
+
+
+def reader(path: str) -> int:
+    """Tables with kinds, gaps, positions."""
+    return sum(len(table) for table, _ in Source(path, batch_size=BATCH_ROWS, on_bad_row="skip").tables())
+
+
+def encoder(path: str) -> int:
+    """Rows of numbers, ready to be learnt."""
+    encode = TableEncoder()
+    rows = 0
+    for table, _ in Source(path, batch_size=BATCH_ROWS, on_bad_row="skip").tables():
+        features = table.without("label")
+        rows += encode.partial_fit(features).transform(features).shape[0]
+        table.labels("label")
+    return rows
+
+
+def measured(run: Callable[[str], int], path: str) -> tuple[float, float, int]:
+    """CPU seconds, peak memory in MB, rows: in a new process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure, (run, path))
+
+
+def _measure(run: Callable[[str], int], path: str) -> tuple[float, float, int]:
+    with tempfile.TemporaryDirectory() as folder:  # compiled and imported beforehand
+        small = Path(folder) / "small.csv"
+        make(small, 1)
+        run(str(small))
+    start = time.process_time()
+    rows = run(path)
+    seconds = time.process_time() - start
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sources", description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=300, help="size of the file; 300 if not given")
+    parser.add_argument("--rounds", type=int, default=3, help="3 if not given")
+    parser.add_argument("--spoil", type=float, default=0.0, help="share of bad rows; 0 if not given")
+    options = parser.parse_args()
+    contenders = {"pyarrow alone": bare, "source": reader, "source and encoder": encoder}
+    if options.spoil:
+        del contenders["pyarrow alone"]  # it stops at the first bad cell
+    about = machine()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "large.csv"
+        rows = make(path, options.megabytes, spoil=options.spoil)
+        size = path.stat().st_size / 1e6
+        results: dict[str, list[tuple[float, float, int]]] = {name: [] for name in contenders}
+        for _ in range(options.rounds):
+            for name, run in contenders.items():
+                results[name].append(measured(run, str(path)))
+    print(
+        f"{about['cpu']}, {rows:,} rows of {HEADER.count(',') + 1} columns, {size:,.0f} MB, {options.rounds} rounds\n"
+    )
+    print("| contender | rows/s | MB/s | time / first | peak memory, MB | rows read |\n|---|---:|---:|---:|---:|---:|")
+    anchor = statistics.median(seconds for seconds, _, _ in next(iter(results.values())))
+    for name, runs in results.items():
+        seconds = statistics.median(run[0] for run in runs)
+        peak = max(run[1] for run in runs)
+        print(
+            f"| {name} | {runs[0][2] / seconds:,.0f} | {size / seconds:,.0f} | {seconds / anchor:.2f} | {peak:,.0f} "
+            f"| {runs[0][2]:,} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

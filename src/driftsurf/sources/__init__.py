@@ -1,0 +1,7 @@
+"""Real data as tables: files, folders, growing files and standard input, in bounded memory, resumable anywhere."""
+
+from driftsurf.sources._base import BadRow, Dialect
+from driftsurf.sources._bytes import polling
+from driftsurf.sources.source import Position, Source
+
+__all__ = ["BadRow", "Dialect", "Position", "Source", "polling"]

@@ -1,0 +1,161 @@
+"""What a reader of one file is, and the small values that pass between it and the source."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf._options import choice, whole
+from driftsurf.errors import MissingExtraError, OptionError
+from driftsurf.tables import Kind, Table
+
+RECORD_LIMIT = 2**22
+"""A text record of more bytes than this is no row of a table."""
+RAW_LIMIT = 10_000
+"""At most this many characters of a bad row are kept."""
+STANDARD_INPUT = "-"
+
+MISSING = "", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A"
+"""Cells of a text file that mean: no value."""
+
+
+class Mark(NamedTuple):
+    """A place between two rows of a file: the byte (or row) that follows, and its line, from 1."""
+
+    offset: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that was left out, and why."""
+
+    file: str
+    line: int
+    """Its first line, from 1; in a file without lines its row, from 1."""
+    reason: str
+    raw: str
+    """The row as it stands there, cut after 10,000 characters."""
+    end: int = 0
+    """Where it ends in the file."""
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How text is to be read. Every default suits a file that follows the usual rules.
+
+    Parameters
+    ----------
+    delimiter
+        One character between cells; None takes the most frequent of comma, semicolon, tab and bar in the
+        first line (tab for .tsv).
+    names
+        The columns of a file without a header line.
+    encoding
+        "utf-8" or "latin-1".
+    missing
+        Cells that mean: no value.
+    date_formats
+        Forms of dates beside ISO 8601, as for ``strptime``.
+    sample_rows
+        So many rows at the head of the first file decide the kinds of its columns.
+    n_features
+        Columns of a LIBSVM file; None takes the largest index among the first ``sample_rows`` rows.
+    zero_based
+        Whether the indices of a LIBSVM file begin with 0 instead of 1.
+    block_bytes
+        Bytes read at a time. It changes nothing but speed and memory.
+
+    Examples
+    --------
+    >>> Dialect(delimiter=";;").check()
+    Traceback (most recent call last):
+    driftsurf.errors.OptionError: delimiter is ';;'; give one character that is no quote, letter or digit, or None
+    """
+
+    delimiter: str | None = None
+    names: Sequence[str] | None = None
+    encoding: str = "utf-8"
+    missing: Sequence[str] = MISSING
+    date_formats: Sequence[str] = ()
+    sample_rows: int = 1000
+    n_features: int | None = None
+    zero_based: bool = False
+    block_bytes: int = 2**20
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used."""
+        d = self.delimiter
+        if d is not None and (len(d) != 1 or not d.isascii() or d.isalnum() or d in '"\r\n\0'):
+            raise OptionError(f"delimiter is {d!r}; give one character that is no quote, letter or digit, or None")
+        choice("encoding", self.encoding, ("utf-8", "latin-1"))
+        whole("sample_rows", self.sample_rows, at_least=1)
+        whole("block_bytes", self.block_bytes, at_least=1)
+        if self.n_features is not None:
+            whole("n_features", self.n_features, at_least=1, otherwise=", or None")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The columns of a source by name and kind, and how many sparse features there are beside them."""
+
+    kinds: Mapping[str, Kind | None]
+    """None: a column of a type that cannot be read, unless it is dropped."""
+    n_features: int = 0
+    dropped: frozenset[str] = frozenset()
+    untyped: frozenset[str] = frozenset()
+    """Columns of a typed file that hold nothing and may become anything."""
+    empty: bool = False
+    """Whether a text file has no row from which to tell the kinds."""
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Consecutive rows of a file as they were read: the good ones as a table, the bad ones apart."""
+
+    table: Table
+    ends: npt.NDArray[np.int64]
+    """For each good row, the offset that follows it."""
+    lines: npt.NDArray[np.int64]
+    """For each good row, the line that follows it."""
+    end: Mark
+    """Where the chunk ends, blank lines and bad rows included."""
+    bad: list[BadRow] = field(default_factory=list)
+    error: Exception | None = None
+    """What is to be raised behind the last row."""
+
+
+class Reader(ABC):
+    """Reads one file, forward only."""
+
+    typed: ClassVar[bool] = False
+    """Whether the file itself says the kinds of its columns."""
+    ragged: ClassVar[bool] = False
+    """Whether a row may leave out columns."""
+
+    @abstractmethod
+    def shape(self) -> Shape:
+        """What the file says its columns are, or what its first rows look like."""
+
+    @abstractmethod
+    def chunks(self, wanted: Shape, start: Mark | None, *, ignore_added: bool) -> Iterator[Chunk]:
+        """The rows from ``start`` on, with the columns of ``wanted`` in its order; those not there are gaps."""
+
+
+def extra(module: str) -> Any:
+    """A module of pyarrow, or an error that says how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"reading this needs pyarrow, which is not installed ({error}): pip install 'driftsurf[sources]'"
+        ) from error
