@@ -11,13 +11,14 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from driftsurf import _kernels
-from driftsurf._buffer import Buffer
+from driftsurf._buffer import Buffer, Touched
 from driftsurf._options import choice, number, truth, whole
 from driftsurf.base import (
     CSR,
     Batch,
     Capabilities,
     FloatArray,
+    Growing,
     Rows,
     SampleStore,
     Segment,
@@ -27,6 +28,7 @@ from driftsurf.base import (
 from driftsurf.errors import CapabilityError, OptionError, StateError
 from driftsurf.learners._linear import Linear, check_width, margins
 from driftsurf.sizes import squared_norms
+from driftsurf.state import resolved
 
 __all__ = ["LogisticRegression", "paper_learner"]
 
@@ -178,6 +180,7 @@ class LogisticRegression:
         model = type(self)(**self.get_params())
         model._fitted = fitted
         model._table = Buffer(np.float64)
+        model._touched = Touched()
         return model
 
     def _check_params(self) -> None:
@@ -237,6 +240,7 @@ class LogisticRegression:
                 count, words = schedule(order, admitted - lo, new.hi - admitted, after.seed, after.words)
                 after = replace(after, admitted=admitted + count, words=words)
                 self._table.extend(count, math.nan)
+                self._touched.add(order, self._table.first, limit=len(self._table))
                 touched = self._table.live[order]
             elif self.optimizer == "one-pass":
                 order[:] = np.arange(steps)
@@ -395,8 +399,16 @@ class LogisticRegression:
 
     def state(self) -> State:
         """Everything that learning changes."""
+        return resolved(self.parts()) | {"table": self._table.live.copy()}
+
+    def parts(self) -> State:
+        """The same, with the table as what grows with the rows."""
         state: State = {name: getattr(self._fitted, name) for name in Linear.__slots__}
-        return state | {"table": self._table.live.copy()}
+        table, touched = self._table, self._touched
+        stop = table.first + len(table)
+        return state | {
+            "table": Growing(table, table.first, stop, table.numbered, touched.version, changed=touched.since)
+        }
 
     @classmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
@@ -413,6 +425,7 @@ class LogisticRegression:
 
     _fitted: Linear
     _table: Buffer
+    _touched: Touched
 
 
 def paper_learner(step_size: float | Literal["auto"], l2: float, **options: Any) -> LogisticRegression:
