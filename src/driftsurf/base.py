@@ -18,8 +18,10 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 DenseRows: TypeAlias = npt.NDArray[np.floating[Any]]
 Scalar: TypeAlias = bool | int | float | str
-State: TypeAlias = dict[str, "Scalar | npt.NDArray[Any] | Growing"]
+State: TypeAlias = dict[str, "Scalar | npt.NDArray[Any]"]
 """What is saved of an object: a flat dictionary of scalars, text and arrays, live entries only."""
+Parts: TypeAlias = dict[str, Any]
+"""A state in which the arrays that grow with the rows are ``Growing``."""
 Undo: TypeAlias = Callable[[], None]
 """Takes back the one mutation that returned it; valid until the next mutation."""
 
@@ -435,7 +437,7 @@ class Strategy(Protocol):
         """Everything that changes while learning."""
         ...
 
-    def parts(self) -> State:
+    def parts(self) -> Parts:
         """The same, with what grows with the rows as ``Growing``."""
         ...
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._buffer import Buffer
-from driftsurf.base import CSR, Batch, FloatArray, Growing, Rows, Segment, State, n_rows
+from driftsurf.base import CSR, Batch, FloatArray, Growing, Parts, Rows, Segment, State, n_rows
 from driftsurf.errors import StateError
 from driftsurf.state import resolved
 
@@ -136,9 +136,9 @@ class Samples:
         """The live rows, whatever the buffers around them look like, as views until the next ``append``."""
         return resolved(self.parts())
 
-    def parts(self) -> State:
+    def parts(self) -> Parts:
         """The same, with rows that are read when they are asked for."""
-        state: State = {
+        state: Parts = {
             "n_features": self.n_features,
             "sparse": self.sparse,
             "dtype": self.dtype.name,

@@ -19,6 +19,7 @@ from driftsurf.base import (
     Capabilities,
     FloatArray,
     Growing,
+    Parts,
     Rows,
     SampleStore,
     Segment,
@@ -401,9 +402,9 @@ class LogisticRegression:
         """Everything that learning changes."""
         return resolved(self.parts()) | {"table": self._table.live.copy()}
 
-    def parts(self) -> State:
+    def parts(self) -> Parts:
         """The same, with the table as what grows with the rows."""
-        state: State = {name: getattr(self._fitted, name) for name in Linear.__slots__}
+        state: Parts = {name: getattr(self._fitted, name) for name in Linear.__slots__}
         table, touched = self._table, self._touched
         stop = table.first + len(table)
         return state | {

@@ -16,6 +16,7 @@ from driftsurf.base import (
     Batch,
     Decision,
     FloatArray,
+    Parts,
     Rows,
     Segment,
     State,
@@ -334,7 +335,7 @@ class Session:
         """Everything that decides what comes next; the journal is a record beside it."""
         return resolved(self.parts())
 
-    def parts(self) -> State:
+    def parts(self) -> Parts:
         """The same, with what grows with the rows as ``Growing``."""
         state: State = {"steps": self.steps, "taught": self.taught, "begun": self.schema is not None}
         state |= nest("classes", self.classes.state())
@@ -359,7 +360,7 @@ class Session:
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.steps, self.taught = int(state["steps"]), int(state["taught"])
         self.classes = Classes.from_state(pick("classes", state))
-        width = None
+        self.schema, width = None, None
         if not isinstance(state["begun"], bool):
             raise StateError(f"the entry 'begun' of the saved state is {state['begun']!r}, neither true nor false")
         if state["begun"]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from driftsurf.base import Batch, Decision, FloatArray, Learner, Rows, Segment, State, Transition
+from driftsurf.base import Batch, Decision, FloatArray, Learner, Parts, Rows, Segment, State, Transition
 from driftsurf.state import nest, pick, resolved
 from driftsurf.strategies._pool import Member, Pool
 
@@ -117,7 +117,7 @@ class PooledStrategy(ABC, Generic[L]):
         """Everything that learning changes."""
         return resolved(self.parts())
 
-    def parts(self) -> State:
+    def parts(self) -> Parts:
         """The same, with what grows with the rows as ``Growing``."""
         return self._saved(self._live) | nest("pool", self._pool.parts())
 

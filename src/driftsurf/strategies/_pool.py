@@ -11,7 +11,7 @@ from typing import Any, Literal
 from driftsurf import _kernels
 from driftsurf._options import choice, whole
 from driftsurf._random import derive
-from driftsurf.base import Batch, Learner, ModelRecord, Role, Segment, State
+from driftsurf.base import Batch, Learner, ModelRecord, Parts, Role, Segment, State
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
 
@@ -136,7 +136,7 @@ class Pool:
         """Bytes of the rows and of the models."""
         return self.samples.nbytes + sum(member.learner.nbytes for member in members)
 
-    def parts(self) -> State:
+    def parts(self) -> Parts:
         """The store and the count of models."""
         own: State = {"made": self.made, "seed": self.seed, "n_classes": self.n_classes}
         return own | nest("samples", self.samples.parts())
