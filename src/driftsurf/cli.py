@@ -189,7 +189,10 @@ def run(
         CheckpointFolder(checkpoint, keep=keep) as saved,
         Run(*parts, checkpoint.joinpath, about=about, folder=saved, every=every) as live,
     ):
+        out = checkpoint / "result" if out is None else out
         last = saved.load()
+        if not resume:
+            files.RunFolder.check(out, overwrite=overwrite)
         if last is None or (overwrite and not resume):
             live.begin()
         elif resume:
@@ -200,7 +203,6 @@ def run(
                 f"{str(checkpoint)!r} has checkpoints already; go on with --resume, or begin anew with --overwrite"
             )
         _go(live, progress, f"go on with --resume; its checkpoints are in {checkpoint}")
-        out = checkpoint / "result" if out is None else out
         folder = files.RunFolder(out, overwrite=overwrite or _is_result_of(live, out))
         for name in ("trace.csv", "journal.jsonl"):
             files.write_text(folder / name, live.text(name))

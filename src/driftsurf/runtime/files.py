@@ -1,8 +1,4 @@
-"""Every file call of the package: whole files, files that grow, locks, run folders.
-
-The calls to the operating system are the methods of ``Disk``. Tests put another disk in its place
-(``using``) to make each of them fail, or to forget what was not flushed.
-"""
+"""What the package does with files: whole ones, ones that grow, locks, run folders."""
 
 from __future__ import annotations
 
@@ -13,16 +9,17 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from driftsurf.errors import LockedError, RunFolderError, StateError
+from driftsurf.errors import LockedError, RunFolderError, StateError, StateVersionError, StateWarning
+from driftsurf.runtime import disk
 
 __all__ = [
     "AppendedFile",
-    "Disk",
     "FolderLock",
     "RunFolder",
     "holder",
@@ -33,10 +30,10 @@ __all__ = [
     "next_run_folder",
     "previous_path",
     "read_bytes",
+    "read_kept",
     "read_text",
     "remove",
     "sync_folder",
-    "using",
     "write_bytes",
     "write_new",
     "write_text",
@@ -48,113 +45,12 @@ PREVIOUS = ".previous"
 LOCK = "lock"
 
 
-class Disk:
-    """The calls to the operating system that touch files."""
-
-    def create(self, path: Path) -> int:
-        """Make a file that must not exist yet, open for writing."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-
-    def append(self, path: Path) -> int:
-        """Open a file for writing at its end; make it if need be."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-
-    def write(self, handle: int, data: bytes | memoryview) -> int:
-        """Write some of the data; returns how much."""
-        return os.write(handle, data)
-
-    def truncate(self, handle: int, size: int) -> None:
-        """Cut a file to its first ``size`` bytes."""
-        os.ftruncate(handle, size)
-
-    def sync(self, handle: int) -> None:
-        """Wait until what was written is on the medium."""
-        os.fsync(handle)
-
-    def close(self, handle: int) -> None:
-        """Let go of a file."""
-        os.close(handle)
-
-    def sync_folder(self, path: Path) -> None:
-        """Wait until the names in a folder are on the medium."""
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-    def replace(self, old: Path, new: Path) -> None:
-        """Give a file or folder another name, in place of what has it."""
-        os.replace(old, new)
-
-    def link(self, old: Path, new: Path) -> None:
-        """Give a file a second name."""
-        os.link(old, new)
-
-    def remove(self, path: Path) -> None:
-        """Take a name away from a file."""
-        path.unlink(missing_ok=True)
-
-    def make_folder(self, path: Path) -> None:
-        """Make a folder, with those above it."""
-        path.mkdir(parents=True, exist_ok=True)
-
-    def remove_folder(self, path: Path) -> None:
-        """Remove an empty folder."""
-        path.rmdir()
-
-    def read(self, path: Path) -> bytes:
-        """All of a file."""
-        return path.read_bytes()
-
-    def names(self, path: Path) -> list[str]:
-        """The names in a folder."""
-        return os.listdir(path)
-
-    def is_folder(self, path: Path) -> bool:
-        """Whether there is a folder of this name."""
-        return path.is_dir()
-
-    def lock(self, path: Path, who: bytes) -> int:
-        """Hold a file until ``unlock`` or the end of the process, and say in it who does; else BlockingIOError."""
-        import fcntl  # absent where there are no such locks; nothing else needs it
-
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, who, 0)
-        except BaseException:
-            os.close(handle)
-            raise
-        return handle
-
-    def unlock(self, handle: int) -> None:
-        """Let others have it."""
-        os.ftruncate(handle, 0)
-        os.close(handle)
-
-
-_disk = Disk()
-
-
-@contextlib.contextmanager
-def using(disk: Disk) -> Iterator[None]:
-    """Make every file call through another disk. For tests: it holds for all threads."""
-    global _disk
-    before, _disk = _disk, disk
-    try:
-        yield
-    finally:
-        _disk = before
-
-
 # ---------------------------------------------------------------------------- whole files
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all: to a temporary one, flushed, then renamed over ``path``."""
-    _through_temporary(path, data, lambda temporary: _disk.replace(temporary, path))
+    _through_temporary(path, data, lambda temporary: disk.calls.replace(temporary, path))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -166,32 +62,32 @@ def write_new(path: Path, data: bytes) -> None:
     """The same, and FileExistsError if there is such a file."""
 
     def publish(temporary: Path) -> None:
-        _disk.link(temporary, path)
-        _disk.remove(temporary)
+        disk.calls.link(temporary, path)
+        disk.calls.remove(temporary)
 
     _through_temporary(path, data, publish)
 
 
 def _through_temporary(path: Path, data: bytes, publish: Callable[[Path], None]) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    handle = _disk.create(temporary)
+    handle = disk.calls.create(temporary)
     try:
         try:
             _write_all(handle, data)
-            _disk.sync(handle)
+            disk.calls.sync(handle)
         finally:
-            _disk.close(handle)
+            disk.calls.close(handle)
         publish(temporary)
     except BaseException:
         with contextlib.suppress(OSError):
-            _disk.remove(temporary)
+            disk.calls.remove(temporary)
         raise
 
 
 def _write_all(handle: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
-        written = _disk.write(handle, rest)
+        written = disk.calls.write(handle, rest)
         if written <= 0:
             raise OSError(errno.EIO, "the file takes no more bytes")
         rest = rest[written:]
@@ -199,37 +95,37 @@ def _write_all(handle: int, data: bytes) -> None:
 
 def read_bytes(path: Path) -> bytes:
     """All of a file."""
-    return _disk.read(path)
+    return disk.calls.read(path)
 
 
 def read_text(path: Path) -> str:
     """The text of a file."""
-    return _disk.read(path).decode()
+    return disk.calls.read(path).decode()
 
 
 def remove(path: Path) -> None:
     """Remove a file, if it is there."""
-    _disk.remove(path)
+    disk.calls.remove(path)
 
 
 def make_folder(path: Path) -> None:
     """Make a folder, unless it is there."""
-    _disk.make_folder(path)
+    disk.calls.make_folder(path)
 
 
 def names(path: Path) -> list[str]:
     """The names in a folder, sorted."""
-    return sorted(_disk.names(path))
+    return sorted(disk.calls.names(path))
 
 
 def is_folder(path: Path) -> bool:
     """Whether there is a folder of this name."""
-    return _disk.is_folder(path)
+    return disk.calls.is_folder(path)
 
 
 def sync_folder(path: Path) -> None:
     """Wait until the names in a folder are on the medium."""
-    _disk.sync_folder(path)
+    disk.calls.sync_folder(path)
 
 
 def previous_path(path: Path) -> Path:
@@ -243,15 +139,38 @@ def keep_previous(path: Path, data: bytes, good: Callable[[bytes], object]) -> N
     There is a good file under one of the two names at every moment, once there has been one.
     """
     try:
-        good(_disk.read(path))
+        good(disk.calls.read(path))
     except (OSError, StateError):
         pass  # a damaged file must not take the place of a good one
     else:
         second = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-        _disk.link(path, second)
-        _disk.replace(second, previous_path(path))
+        disk.calls.link(path, second)
+        disk.calls.replace(second, previous_path(path))
     write_bytes(path, data)
-    _disk.sync_folder(path.parent)
+    disk.calls.sync_folder(path.parent)
+
+
+def read_kept(path: Path, good: Callable[[bytes], object]) -> bytes:
+    """What ``keep_previous`` wrote; if that is damaged, the file before it, with a StateWarning that says so."""
+    try:
+        data = disk.calls.read(path)
+        good(data)
+        return data
+    except (StateError, FileNotFoundError, OSError) as error:
+        if isinstance(error, StateVersionError) or (
+            isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.EIO)
+        ):
+            raise
+        previous = previous_path(path)
+        try:
+            data = disk.calls.read(previous)
+            good(data)
+        except (StateError, OSError) as second:
+            if isinstance(second, FileNotFoundError):
+                raise error from None
+            raise StateError(f"{path} cannot be used: {error}; and neither can {previous.name}: {second}") from error
+        warnings.warn(f"{path} cannot be used: {error}. {previous}, saved before it, is used.", StateWarning, 3)
+        return data
 
 
 # ---------------------------------------------------------------------------- files that grow
@@ -273,12 +192,12 @@ class AppendedFile:
         self.size = size
         self._sha = hashlib.sha256()
         if size:
-            kept = _disk.read(path)[:size]
+            kept = disk.calls.read(path)[:size]
             self._sha.update(kept)
             if len(kept) < size or self.digest != digest:
                 raise StateError(f"{path.name} does not begin with the {size} bytes that were written to it")
-        self._handle: int | None = _disk.append(path)
-        _disk.truncate(self._handle, size)
+        self._handle: int | None = disk.calls.append(path)
+        disk.calls.truncate(self._handle, size)
 
     @property
     def digest(self) -> str:
@@ -296,17 +215,17 @@ class AppendedFile:
     def sync(self) -> None:
         """Wait until all that was written is on the medium."""
         assert self._handle is not None
-        _disk.sync(self._handle)
+        disk.calls.sync(self._handle)
 
     def text(self) -> str:
         """All that was written."""
-        return _disk.read(self.path)[: self.size].decode()
+        return disk.calls.read(self.path)[: self.size].decode()
 
     def close(self) -> None:
         """Let go of the file."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
-            _disk.close(handle)
+            disk.calls.close(handle)
 
     def __enter__(self) -> Self:
         return self
@@ -326,7 +245,7 @@ class FolderLock:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         me = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
         try:
-            self._handle = _disk.lock(folder / LOCK, json.dumps(me).encode())
+            self._handle = disk.calls.lock(folder / LOCK, json.dumps(me).encode())
         except BlockingIOError:
             raise LockedError(
                 f"{str(folder)!r} is held by {holder(folder) or 'another process'}. Wait for it or stop it, or take "
@@ -335,13 +254,13 @@ class FolderLock:
 
     def release(self) -> None:
         """Let others have the folder."""
-        _disk.unlock(self._handle)
+        disk.calls.unlock(self._handle)
 
 
 def holder(folder: Path) -> str:
     """Who said last that it holds a folder, in words; '' if nobody does. One that was killed could not take it back."""
     try:
-        said: dict[str, Any] = json.loads(_disk.read(folder / LOCK))
+        said: dict[str, Any] = json.loads(disk.calls.read(folder / LOCK))
         return f"process {said['pid']} on {said['host']} since {said['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
@@ -366,10 +285,20 @@ class RunFolder:
 
     def __init__(self, path: Path, *, overwrite: bool = False) -> None:
         self.path = path
-        self.partial = path.with_name(path.name + PARTIAL) if path.name else path
+        self.partial = self.check(path, overwrite=overwrite)
+        self._overwrite = overwrite
+        _remove_own(self.partial)
+        disk.calls.make_folder(self.partial)
+        # Held open, so that no folder that somebody else makes under this name can be taken for it.
+        self._handle = os.open(self.partial, os.O_RDONLY)
+
+    @staticmethod
+    def check(path: Path, *, overwrite: bool) -> Path:
+        """RunFolderError if no run can be put here; returns where it is made."""
         if not path.name or path.name in (".", ".."):
             raise RunFolderError(f"--out is {str(path)!r}; give the name of a folder for this run alone")
-        for folder, what in ((path, "the run folder"), (self.partial, "an unfinished run (running, or interrupted)")):
+        partial = path.with_name(path.name + PARTIAL)
+        for folder, what in ((path, "the run folder"), (partial, "an unfinished run (running, or interrupted)")):
             if not folder.exists() and not folder.is_symlink():
                 continue
             if not overwrite:
@@ -377,11 +306,7 @@ class RunFolder:
                     f"{what} {str(folder)!r} exists already; choose another with --out, or replace it with --overwrite"
                 )
             _check_own(folder)
-        self._overwrite = overwrite
-        _remove_own(self.partial)
-        _disk.make_folder(self.partial)
-        # Held open, so that no folder that somebody else makes under this name can be taken for it.
-        self._handle = os.open(self.partial, os.O_RDONLY)
+        return partial
 
     def __truediv__(self, name: str) -> Path:
         if name not in RUN_FILES:
@@ -392,14 +317,14 @@ class RunFolder:
     def finish(self) -> None:
         """Put the whole run in its place."""
         self._check_ours()
-        _disk.sync_folder(self.partial)
+        disk.calls.sync_folder(self.partial)
         if self.path.exists():
             if not self._overwrite:
                 raise RunFolderError(f"{str(self.path)!r} has come to exist meanwhile; this run is in {self.partial}")
             _check_own(self.path)
             _remove_own(self.path)
-        _disk.replace(self.partial, self.path)
-        _disk.sync_folder(self.path.parent)
+        disk.calls.replace(self.partial, self.path)
+        disk.calls.sync_folder(self.path.parent)
         os.close(self._handle)
 
     def _check_ours(self) -> None:
@@ -434,5 +359,5 @@ def _is_own(entry: Path) -> bool:
 def _remove_own(folder: Path) -> None:
     if folder.exists():
         for entry in [entry for entry in folder.iterdir() if _is_own(entry)]:
-            _disk.remove(entry)
-        _disk.remove_folder(folder)
+            disk.calls.remove(entry)
+        disk.calls.remove_folder(folder)
