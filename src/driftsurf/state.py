@@ -139,7 +139,8 @@ def _opened(data: bytes) -> tuple[Header, bytes, int]:
                 f"this state has format {body[len(MAGIC) - 1]} and begins with {body[start:stop][:60]!r}; this is "
                 f"driftsurf {__version__}, which reads format {FORMAT}. Use the version that wrote it, or a later one."
             )
-        told = json.loads(body[start:stop])
+        # As ASCII: left to guess, the reader would load whatever decoder the bytes suggest.
+        told = json.loads(body[start:stop].decode("ascii"))
         header = Header(told["format"], told["driftsurf"], told["size"], told["entries"])
         if header.to_bytes() != body[start:stop] or header.format != FORMAT or not isinstance(header.writer, str):
             raise StateError("the header of the saved state is not written as this version writes it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -132,19 +133,21 @@ class CheckpointFolder:
         self._segments: deque[int] = deque()
         self._next = 1
         self._failed = False
-        self._lock: files.FolderLock | None = None
+        self._held = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         files.make_folder(self.path)
-        self._lock = files.FolderLock(self.path)
-        for name in files.names(self.path):
-            if name.startswith((f".{HEAD}-", f".{SEGMENT}-")):  # of a process that was killed
-                files.remove(self.path / name)
+        with contextlib.ExitStack() as undo:
+            lock = files.FolderLock(self.path)
+            undo.callback(lock.release)
+            for name in files.names(self.path):
+                if name.startswith((f".{HEAD}-", f".{SEGMENT}-")):  # of a process that was killed
+                    files.remove(self.path / name)
+            self._held = undo.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._lock is not None:
-            self._lock.release()
+        self._held.close()
 
     def generations(self) -> list[int]:
         """The numbers of the checkpoints that are there, good or not, oldest first."""

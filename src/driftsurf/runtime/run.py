@@ -136,6 +136,8 @@ class Run:
             self.folder.clear()
         self._files = {name: files.AppendedFile(self._place(name)) for name in (JOURNAL, TRACE)}
         self._files[TRACE].write(self.recorder.head())
+        if self.folder is not None:
+            files.sync_folder(self.folder.path)  # no checkpoint may outlive the names of the files that it counts on
         self.checkpoint()
 
     def resume(self, saved: Checkpoint) -> None:
