@@ -65,7 +65,8 @@ def main() -> None:
     if options.one:
         print(json.dumps(asdict(timed(PROOFS[options.one], options.scale, options.seed)), default=str))
         return
-    waiting, running, outcomes = list(options.proofs or PROOFS), {}, []
+    waiting, outcomes = list(options.proofs or PROOFS), list[Outcome]()
+    running: dict[str, subprocess.Popen[str]] = {}
     print(TABLE, flush=True)
     while waiting or running:
         while waiting and len(running) < options.processes:

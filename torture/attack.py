@@ -22,8 +22,8 @@ def _strategies() -> dict[str, Callable[[], Any]]:
     learner = LogisticRegression()
     made: dict[str, Callable[[], Any]] = {"DriftSurf": lambda: DriftSurf(learner)}
     try:
-        from driftsurf.detectors import ADWIN, DDM  # type: ignore[import-not-found]
-        from driftsurf.strategies.reset_on_drift import ResetOnDrift  # type: ignore[import-not-found]
+        from driftsurf.detectors import ADWIN, DDM
+        from driftsurf.strategies.reset_on_drift import ResetOnDrift
     except ImportError:
         return made
     return made | {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import json
 import subprocess
@@ -169,17 +170,17 @@ def usual_accuracy(make: Callable[[], Candidate], seed: int) -> float:
 
 def our_learners() -> dict[str, Callable[[], Candidate]]:
     """Every learner of the package for two classes, LogisticRegression with each of its optimizers."""
-    found: dict[str, Callable[[], Candidate]] = {}
+    templates: dict[str, Any] = {
+        f"LogisticRegression {optimizer}": learners.LogisticRegression(optimizer=optimizer)
+        for optimizer in ("strsaga", "saga", "sgd", "one-pass")
+    }
     for name in learners.__all__:
-        kind = getattr(learners, name)
-        if not isinstance(kind, type) or "binary" not in kind.capabilities.tasks or not kind.capabilities.exact_state:
-            continue
-        if name == "LogisticRegression":
-            for optimizer in ("strsaga", "saga", "sgd", "one-pass"):
-                found[f"{name} {optimizer}"] = lambda o=optimizer: Ours(learners.LogisticRegression(optimizer=o))
-        else:
-            found[name] = lambda kind=kind: Ours(kind())
-    return found
+        kind: Any = getattr(learners, name)
+        if isinstance(kind, type) and name != "LogisticRegression":
+            capabilities = kind.capabilities  # type: ignore[attr-defined]
+            if "binary" in capabilities.tasks and capabilities.exact_state:
+                templates[name] = kind()
+    return {name: functools.partial(Ours, template) for name, template in templates.items()}
 
 
 PEERS: dict[str, dict[str, Callable[[], Candidate]]] = {

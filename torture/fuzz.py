@@ -143,7 +143,7 @@ def guided(scale: float, seed: int) -> Outcome:
 
 
 def _main() -> None:
-    import atheris  # type: ignore[import-not-found]
+    import atheris
 
     for data in seeds(0):
         target(data)

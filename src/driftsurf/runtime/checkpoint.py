@@ -201,7 +201,7 @@ class CheckpointFolder:
             for log in logs:
                 state[log["key"]], where = _folded(log, segments)
                 pieces[log["key"]] = log, where
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
             if isinstance(error, StateError):
                 raise
             raise StateError(f"its entries do not fit together ({error})") from error
