@@ -62,12 +62,16 @@ class Compiled:
 
 
 @pytest.mark.parametrize("folder", [True, False])
-def test_it_works_where_numba_finds_no_place(temporary: Path, monkeypatch: pytest.MonkeyPatch, folder: bool) -> None:
+def test_it_works_where_numba_finds_no_place(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, folder: bool
+) -> None:
     seen: list[Any] = []
+    _cache._say_once.cache_clear()
+    caplog.set_level("INFO", "driftsurf")
 
     def njit(**options: Any) -> Any:
         seen.append(options["cache"])
-        if len(seen) == 1:
+        if options["cache"] and not numba.config.CACHE_DIR:
             raise RuntimeError("cannot cache function 'f': no locator available for file 'x'")
         return lambda function: Compiled()
 
@@ -77,6 +81,9 @@ def test_it_works_where_numba_finds_no_place(temporary: Path, monkeypatch: pytes
         monkeypatch.setattr(_cache, "private_folder", lambda: None)
     assert isinstance(_cache.compile_cached(len, None), Compiled)
     assert seen == [True, folder]
+    _cache.compile_cached(len, None)
+    assert len(caplog.messages) == 1
+    assert ("is kept in" in caplog.messages[0]) is folder
 
 
 def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import stat
@@ -34,11 +35,16 @@ def compile_cached(function: Callable[..., Any], signature: Any, **options: Any)
             raise
     folder = private_folder()
     if folder is not None:
-        log.info("compiled code is kept in %s: neither the installation nor the home folder can be written", folder)
+        _say_once(f"compiled code is kept in {folder}: neither the installation nor the home folder can be written")
         numba.config.CACHE_DIR = str(folder)
         return _compile(function, signature, cache=True, **options)
-    log.info("compiled code is not kept: there is no folder to write to")
+    _say_once("compiled code is not kept: there is no folder to write to")
     return _compile(function, signature, cache=False, **options)
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    log.info(text)
 
 
 def private_folder() -> Path | None:
