@@ -24,7 +24,7 @@ class Linear:
     """
 
     weights: FloatArray
-    """One for each feature, the intercept last."""
+    """One for each feature, the intercept last; with several outputs, one column for each."""
     gradient_sum: FloatArray
     factor: FloatArray
     """1 / scale of each column: the model learns as if columns were multiplied by it. Last, 1 or 0: the intercept."""
@@ -40,6 +40,8 @@ class Linear:
     hi: int = -1
     seen: int = 0
     """Rows ever given."""
+    target: float = 0.0
+    """Taken off the targets of a regression: the intercept is learnt from there."""
     step_size: float = math.nan
     renew_at: int = 0
     """``seen`` at which scale and step size are worked out again."""
@@ -55,9 +57,12 @@ class Linear:
 
     @property
     def raw_weights(self) -> FloatArray:
-        """The weights for columns as they are."""
-        offset = (self.weights * self.centre).sum()
-        own = self.weights if offset == 0.0 else np.append(self.weights[:-1], self.weights[-1] - offset)
+        """The weights for columns and targets as they are."""
+        offset = (self.weights * along(self.centre, self.weights)).sum(axis=0) - self.target
+        own = self.weights
+        if np.any(offset):
+            own = own.copy()
+            own[-1] -= offset
         return own + self.anchor if len(self.anchor) else own
 
     def offsets(self, X: Rows) -> FloatArray | None:
@@ -66,7 +71,8 @@ class Linear:
 
     def penalty(self, l2: float) -> float:
         """l2 / 2 |u|^2, u the weights in its own coordinates."""
-        scaled = np.divide(self.weights, self.factor, out=np.zeros_like(self.weights), where=self.factor > 0.0)
+        factor = along(self.factor, self.weights)
+        scaled = np.divide(self.weights, factor, out=np.zeros_like(self.weights), where=factor > 0.0)
         # Not u @ u: the last bits of BLAS depend on the number of threads, and decisions on the penalty.
         return 0.5 * l2 * float(np.square(scaled).sum())
 
@@ -84,12 +90,25 @@ class Linear:
             centre, sizes = np.zeros(len(factor) - 1), usual_sizes(rows.X, rows.weight)
         factor[:-1][sizes > 0.0] = 1.0 / np.clip(sizes[sizes > 0.0], SMALLEST_SIZE, 1.0 / SMALLEST_SIZE)
         centre = np.append(centre, 0.0)
-        shift = centre - self.centre
+        shift = along(centre - self.centre, self.weights)
         weights = self.weights.copy()
-        weights[-1] += (weights * shift).sum()
-        plain = np.divide(self.gradient_sum, np.square(self.factor), out=np.zeros_like(factor), where=factor > 0.0)
-        gradient_sum = np.square(factor) * (plain - shift * plain[-1])
+        weights[-1] += (weights * shift).sum(axis=0)
+        old, new = (along(np.square(gains), weights) for gains in (self.factor, factor))
+        plain = np.divide(self.gradient_sum, old, out=np.zeros_like(weights), where=new > 0.0)
+        gradient_sum = new * (plain - shift * plain[-1])
         return replace(self, weights=weights, gradient_sum=gradient_sum, factor=factor, centre=centre)
+
+    def retargeted(self, target: float) -> Linear:
+        """The same model with another number taken off the targets."""
+        weights = self.weights.copy()
+        weights[-1] += self.target - target
+        return replace(self, weights=weights, target=target)
+
+    def widened(self, outputs: int) -> Linear:
+        """The same model with more outputs, whose weights and gradients are 0."""
+        more = np.zeros((len(self.weights), outputs - self.weights.shape[1]))
+        weights, gradient_sum = np.hstack([self.weights, more]), np.hstack([self.gradient_sum, more])
+        return replace(self, weights=weights, gradient_sum=gradient_sum)
 
     def check_finite(self) -> None:
         """DivergenceError if training went astray."""
@@ -101,26 +120,38 @@ class Linear:
                 "Lower step_size or scale the columns; the update was taken back."
             )
 
-    def check(self, table: Any, *, tabled: bool) -> None:
-        """StateError unless the entries fit together; ``tabled``: admitted rows have an entry in the table."""
+    def check(self, table: Any, *, tabled: bool, dimensions: int) -> None:
+        """StateError unless the entries fit together.
+
+        ``tabled``: admitted rows have an entry in the table; ``dimensions``: those of the weights.
+        """
         # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
-        vectors = self.weights, self.gradient_sum, self.factor, self.centre, self.anchor, table
+        vectors = self.factor, self.centre, self.anchor
+        matrices = self.weights, self.gradient_sum, table
         rows = self.lo, self.admitted, self.hi
         counts = self.drawn, self.seen, self.renew_at, self.gradients, self.words, self.seed
         if not (
-            all(isinstance(v, np.ndarray) and v.dtype == np.float64 and v.ndim == 1 for v in vectors)
-            and len({len(vector) for vector in vectors[:4]}) == 1
+            all(isinstance(v, np.ndarray) and v.dtype == np.float64 for v in (*vectors, *matrices))
+            and all(vector.ndim == 1 for vector in vectors)
+            and all(matrix.ndim == dimensions and matrix.shape[1:] == self.weights.shape[1:] for matrix in matrices)
+            and len({len(vector) for vector in (*vectors[:2], *matrices[:2])}) == 1
             and len(self.anchor) in (0, len(self.weights))
-            and len(self.weights) >= 1
+            and self.weights.size >= 1
             and all(type(number) is int for number in (*rows, *counts))
             and isinstance(self.step_size, float)
+            and isinstance(self.target, float)
             and (rows == (-1, -1, -1) or 0 <= self.lo <= self.admitted <= self.hi < 2**62)
             and all(0 <= count < 2**62 for count in counts[:-1])
             and 0 <= self.seed < 2**64
             and len(table) == (self.admitted - self.lo if tabled else 0)
-            and self.drawn == np.count_nonzero(~np.isnan(table))
+            and self.drawn == np.count_nonzero(~np.isnan(table[:, 0] if dimensions == 2 else table))
         ):
             raise StateError("the entries of the saved model do not fit together: they are no linear model's")
+
+
+def along(vector: FloatArray, weights: FloatArray) -> FloatArray:
+    """A number for each feature, shaped so that it multiplies the weights of all outputs."""
+    return vector if weights.ndim == 1 else vector[:, None]
 
 
 def margins(weights: FloatArray, X: Rows) -> FloatArray:

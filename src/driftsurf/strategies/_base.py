@@ -27,8 +27,9 @@ class LiveState(Protocol):
         """All models."""
         ...
 
-    def scorer(self) -> Scorer:
-        """How the next batch is predicted, as the models are now."""
+    @property
+    def predictor(self) -> Member | None:
+        """The model that predicts the next batch, if it is one."""
         ...
 
 
@@ -67,6 +68,11 @@ class PooledStrategy(ABC, Generic[L]):
     def _loaded(self, state: Mapping[str, Any]) -> L:
         """The value that ``_saved`` gave."""
 
+    def _scoring(self, live: L) -> Scorer:
+        """How the next batch is predicted, as the models are now."""
+        assert live.predictor is not None
+        return live.predictor.learner.scorer()
+
     def _keep(self, live: L) -> int | None:
         """The oldest row that the strategy itself needs, beside its models."""
         return None
@@ -96,11 +102,14 @@ class PooledStrategy(ABC, Generic[L]):
         """The scores by which a batch is judged before it is learnt."""
         return self._scorer(batch.X)
 
-    def step(self, batch: Batch) -> Decision:
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was."""
         with contextlib.ExitStack() as undo:
             undo.callback(self._publish, self._live)  # runs last, when the models are as they were
-            after, decision = self._advance(self._live, self._pool.admit(batch, undo), undo)
+            segment = self._pool.admit(batch, undo)
+            self._pool.grow(batch, self._live.members, undo)
+            self._pool.tested(self._live.predictor, segment, tested)
+            after, decision = self._advance(self._live, segment, undo)
             self._pool.cap(*self._learning(after), undo=undo)
             self._publish(after)
             undo.pop_all()
@@ -130,7 +139,7 @@ class PooledStrategy(ABC, Generic[L]):
         return self.learner
 
     def _publish(self, live: L) -> None:
-        self._live, self._scorer = live, live.scorer()
+        self._live, self._scorer = live, self._scoring(live)
 
     _pool: Pool
     _live: L

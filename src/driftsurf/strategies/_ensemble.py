@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.base import Decision, FloatArray, ModelRecord, Rows, Segment, State, Transition, n_rows
+from driftsurf.base import Decision, FloatArray, ModelRecord, Rows, Segment, State, Transition
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy, Scorer
 from driftsurf.strategies._pool import Member
-from driftsurf.strategies._votes import weighted_vote
+from driftsurf.strategies._votes import undecided, weighted_vote
 
 
 @dataclass(frozen=True, slots=True)
 class Ensemble:
-    """Experts with the weights of their votes, oldest first. Without experts class 0 is predicted."""
+    """Experts with the weights of their votes, oldest first. Without experts nothing speaks for any class."""
 
     experts: tuple[Member, ...] = ()
     weights: tuple[float, ...] = ()
@@ -31,9 +31,9 @@ class Ensemble:
         """The experts."""
         return self.experts
 
-    def scorer(self) -> Scorer:
-        """The weighted vote of the experts as they are now."""
-        return functools.partial(vote, [expert.learner.scorer() for expert in self.experts], np.array(self.weights))
+    @property
+    def predictor(self) -> None:
+        """It is never one of them."""
 
     @property
     def heaviest(self) -> Member | None:
@@ -41,11 +41,14 @@ class Ensemble:
         return self.experts[int(np.argmax(self.weights))] if self.experts else None
 
 
-def vote(scorers: list[Scorer], weights: FloatArray, X: Rows) -> FloatArray:
-    """The weighted vote of the labels; class 0 for all rows without experts."""
-    if not scorers or not weights.any():
-        return np.zeros(n_rows(X))
-    return weighted_vote([scorer(X) for scorer in scorers], weights)
+def vote(scorers: list[Scorer], weights: FloatArray, values: bool, X: Rows) -> FloatArray:
+    """The weighted vote of models."""
+    return weighted_vote([scorer(X) for scorer in scorers], weights, values)
+
+
+def no_vote(scorer: Scorer, X: Rows) -> FloatArray:
+    """Scores shaped as this model's that speak for nothing."""
+    return undecided(scorer(X))
 
 
 class VotingStrategy(PooledStrategy[Ensemble]):
@@ -53,6 +56,12 @@ class VotingStrategy(PooledStrategy[Ensemble]):
 
     def _first(self) -> Ensemble:
         return Ensemble()
+
+    def _scoring(self, live: Ensemble) -> Scorer:
+        if not any(live.weights):
+            return functools.partial(no_vote, self._pool.untrained().scorer())
+        scorers = [expert.learner.scorer() for expert in live.experts]
+        return functools.partial(vote, scorers, np.array(live.weights), self.learner.capabilities.values)
 
     def _decision(
         self,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from driftsurf import _kernels
 from driftsurf._options import choice, whole
 from driftsurf._random import derive
-from driftsurf.base import Batch, Learner, ModelRecord, Role, Segment, State
+from driftsurf.base import Batch, FloatArray, Learner, ModelRecord, Role, Segment, State
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
 
@@ -61,13 +61,14 @@ class Pool:
         self.max_rows = None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
         self.dtype = dtype
         self.made = 0
-        self.n_classes = 2
+        self.n_classes = learner.capabilities.least_classes
         self.samples: Samples
+        self._tested: tuple[Learner, Segment, FloatArray] | None = None
 
     def check(self) -> None:
         """Raise OptionError if an option cannot be used, those of the learner included."""
         choice("dtype", self.dtype, ("float64", "float32"))
-        self.template.fresh(seed=0, n_features=1, n_classes=2)
+        self.template.fresh(seed=0, n_features=1, n_classes=self.n_classes)
 
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Make an empty store."""
@@ -76,9 +77,13 @@ class Pool:
 
     def make(self, step: int, first_row: int) -> Member:
         """A fresh model, the next in number; ``admit`` has seen to it that an undone step gives the number back."""
-        learner = self.template.fresh(derive(self.seed, self.made), self.samples.n_features, self.n_classes)
+        learner = self.untrained(derive(self.seed, self.made))
         self.made += 1
         return Member(self.made - 1, learner, step, first_row)
+
+    def untrained(self, seed: int = 0) -> Learner:
+        """A model for these rows and classes that is no member."""
+        return self.template.fresh(seed, self.samples.n_features, self.n_classes)
 
     def admit(self, batch: Batch, undo: contextlib.ExitStack) -> Segment:
         """Append a batch to the store."""
@@ -86,8 +91,25 @@ class Pool:
         undo.callback(self.samples.truncate, self.samples.next_row)
         return self.samples.append(batch.X, batch.y, batch.weight)
 
+    def grow(self, batch: Batch, members: tuple[Member, ...], undo: contextlib.ExitStack) -> None:
+        """Make room for classes that this batch brings; codes go by appearance."""
+        known = int(batch.y.max(initial=0.0)) + 1 if self.n_classes else 0
+        if known <= self.n_classes:
+            return
+        undo.callback(setattr, self, "n_classes", self.n_classes)
+        for member in members:
+            undo.callback(member.learner.grow(n_classes=known))
+        self.n_classes = known
+
+    def tested(self, member: Member | None, segment: Segment, scores: FloatArray | None) -> None:
+        """Note the scores that a model gave for new rows, for ``risk``; they hold until a model learns."""
+        self._tested = None
+        if member is not None and scores is not None and scores.shape[1:] in ((), (self.n_classes,)):
+            self._tested = member.learner, segment, scores
+
     def train(self, member: Member, segment: Segment, steps: int, undo: contextlib.ExitStack) -> int:
         """Update one model; returns the gradients it spent."""
+        self._tested = None
         spent = member.learner.gradients
         if member.learner.needs() is None:  # rows may have come since it was made
             segment = Segment(max(member.first_row, self.samples.first_row), segment.hi)
@@ -102,9 +124,14 @@ class Pool:
         total = mass = 0.0
         for segment in segments:
             batch = self.samples.view(segment)
-            part = _kernels.weighted_sum(member.learner.losses(batch), batch.weight)
+            part = _kernels.weighted_sum(self._losses(member.learner, segment, batch), batch.weight)
             total, mass = total + part[0], mass + part[1]
         return total / mass + member.learner.penalty() if mass > 0.0 else math.nan
+
+    def _losses(self, learner: Learner, segment: Segment, batch: Batch) -> FloatArray:
+        if self._tested is not None and self._tested[0] is learner and self._tested[1] == segment:
+            return learner.row_losses(self._tested[2], batch.y)
+        return learner.losses(batch)
 
     def retire(self, member: Member, undo: contextlib.ExitStack) -> None:
         """Let go of a model's rows: it votes on, but learns no more."""

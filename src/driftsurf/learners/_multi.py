@@ -1,0 +1,77 @@
+"""Linear learners on the loops for a choice of losses: what a loss adds is its kind and the reading of scores."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from driftsurf import _kernels_multi
+from driftsurf.base import CSR, Batch, FloatArray, Rows, n_rows
+from driftsurf.learners._learner import LinearLearner
+from driftsurf.learners._linear import Linear, check_width
+
+
+class MultiLearner(LinearLearner):
+    """A linear learner with a column of weights for each output."""
+
+    kind: ClassVar[int]
+    """The loss, as the kernels number them."""
+
+    @property
+    def _loss(self) -> tuple[int, float]:
+        """The kind of the loss and its width."""
+        return self.kind, 0.0
+
+    @staticmethod
+    def read(outputs: FloatArray) -> FloatArray:
+        """From the outputs (n, K) to scores: here the only column."""
+        return outputs.reshape(-1)
+
+    def _run(self, rows: Batch, order: Any, fitted: Linear, table: FloatArray) -> int:
+        X, y, weight, _ = rows
+        weights, sums = fitted.weights, fitted.gradient_sum
+        work = np.empty((2, weights.shape[1]))
+        how = fitted.step_size, float(self.l2), fitted.frame, (*self._loss, fitted.target), work
+        if isinstance(X, CSR):
+            sparse = X.data, X.indices, X.indptr, y, weight
+            if self._tabled:
+                return int(_kernels_multi.saga_csr(sparse, order, (weights, sums, table), fitted.drawn, *how))
+            _kernels_multi.sgd_csr(sparse, order, weights, *how)
+            return 0
+        turned, turned_sums = (np.ascontiguousarray(matrix.T) for matrix in (weights, sums))
+        drawn = 0
+        if self._tabled:
+            model = turned, turned_sums, table
+            drawn = int(_kernels_multi.saga_dense((X, y, weight), order, model, fitted.drawn, *how))
+            sums[:] = turned_sums.T
+        else:
+            _kernels_multi.sgd_dense((X, y, weight), order, turned, *how)
+        weights[:] = turned.T
+        return drawn
+
+    def _discharge(self, X: Rows, table: FloatArray, fitted: Linear) -> int:
+        if isinstance(X, CSR):
+            sparse = X.data, X.indices, X.indptr
+            return int(_kernels_multi.discharge_csr(*sparse, table, fitted.gradient_sum, fitted.frame))
+        return int(_kernels_multi.discharge_dense(X, table, fitted.gradient_sum, fitted.frame))
+
+    def scores(self, X: Rows) -> FloatArray:
+        """What the model says of rows."""
+        return _scored(self.read, self._fitted.raw_weights, X)
+
+    def scorer(self) -> Callable[[Rows], FloatArray]:
+        """``scores`` as it is now, whatever is learnt later."""
+        return functools.partial(_scored, self.read, self._fitted.raw_weights)
+
+
+def _scored(read: Callable[[FloatArray], FloatArray], weights: FloatArray, X: Rows) -> FloatArray:
+    check_width(X, weights)
+    outputs = np.empty((n_rows(X), weights.shape[1]))
+    if isinstance(X, CSR):
+        _kernels_multi.outputs_csr(X.data, X.indices, X.indptr, weights, outputs)
+    else:
+        _kernels_multi.outputs_dense(X, np.ascontiguousarray(weights.T), outputs)
+    return read(outputs)
