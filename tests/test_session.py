@@ -32,10 +32,10 @@ def session(**options: Any) -> Session:
 def fail_at_step(one: Session, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     step = one.strategy.step
 
-    def failing(batch: Any) -> Decision:
+    def failing(batch: Any, tested: Any = None) -> Decision:
         if one.steps == at:
             raise DivergenceError("on purpose")
-        return step(batch)
+        return step(batch, tested)
 
     monkeypatch.setattr(one.strategy, "step", failing)
 
@@ -75,7 +75,7 @@ def test_a_new_class_is_forgotten_with_the_batch_that_brought_it(monkeypatch: py
     fail_at_step(one, 1, monkeypatch)
     with pytest.raises(DivergenceError):
         one.learn(X[100:200], Y[100:200])
-    assert one.classes.labels == (0,)
+    assert one.targets.labels == (0,)
 
 
 def test_observations_add_up() -> None:

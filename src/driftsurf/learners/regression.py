@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -98,7 +99,11 @@ class LinearRegression(MultiLearner):
 
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
         counted = rows.y[rows.weight > 0.0]
-        return fitted.retargeted(float(np.median(counted))) if self.fit_intercept and len(counted) else fitted
+        if not (self.fit_intercept and len(counted)):
+            return fitted
+        target = float(np.median(counted))
+        # A model that knows nothing yet starts from there; later it keeps what it predicts.
+        return replace(fitted, target=target) if fitted.renew_at == 0 else fitted.retargeted(target)
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """The squared error of each row, or Huber's."""
