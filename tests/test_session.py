@@ -201,10 +201,10 @@ def test_odd_entries_are_state_errors(entry: str, value: Any) -> None:
 
 def test_an_interrupt_during_a_step_comes_after_it_and_the_note_is_true() -> None:
     class Interrupted(DriftSurf):
-        def step(self, batch: Any) -> Decision:
+        def step(self, batch: Any, tested: Any = None) -> Decision:
             if self._live.step == 1:
                 signal.raise_signal(signal.SIGINT)
-            return super().step(batch)
+            return super().step(batch, tested)
 
     one = Session(Interrupted(LogisticRegression(), seed=0))
     one.learn(X[:100], Y[:100])

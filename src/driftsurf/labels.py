@@ -137,6 +137,9 @@ class Classes:
         if scores.ndim == 1:
             return (scores >= 0.0 if self._against_names else scores > 0.0).astype(np.int64)
         by_name = np.argsort(self.array)
+        if len(by_name) == 2:
+            smaller, larger = by_name
+            return np.asarray(np.where(scores[:, larger] > scores[:, smaller], larger, smaller))
         return np.asarray(by_name[scores[:, by_name].argmax(axis=1)])
 
     def decoded(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
+from sklearn import config_context
 from sklearn.base import clone, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
@@ -136,11 +137,13 @@ class SklearnLearner(ForeignLearner):
             return known
         model = self._new(known.seed) if known.model is None else copy.deepcopy(known.model)
         first = {} if known.model is not None or known.n_classes == 0 else {"classes": np.arange(known.n_classes)}
-        for X, y, weight in _passes(batch, steps):
-            X, y, weights = self._counted(X, y, weight)
-            if len(y):
-                model.partial_fit(X, y if known.n_classes == 0 else y.astype(np.int64), **first, **weights)
-                first = {}
+        # The rows have been checked, and so have the parameters by the first call.
+        with config_context(assume_finite=True, skip_parameter_validation=known.model is not None):
+            for X, y, weight in _passes(batch, steps):
+                X, y, weights = self._counted(X, y, weight)
+                if len(y):
+                    model.partial_fit(X, y if known.n_classes == 0 else y.astype(np.int64), **first, **weights)
+                    first = {}
         return replace(known, model=model, present=np.arange(known.n_classes), gradients=known.gradients + steps)
 
     def _refitted(self, known: Fitted, samples: SampleStore, steps: int) -> Fitted:
@@ -166,10 +169,10 @@ class SklearnLearner(ForeignLearner):
 
     def _counted(self, X: Rows, y: FloatArray, weight: FloatArray) -> tuple[Any, FloatArray, dict[str, FloatArray]]:
         """Rows, targets and weights as the model takes them; a copy where it may keep them."""
-        name = self._weight_name
         matrix: Any = csr_array(_slices(X), shape=(len(y), X.n_features)) if isinstance(X, CSR) else X
         if (weight == 1.0).all():
             return (matrix.copy() if self._keeps_rows else matrix), y, {}
+        name = self._weight_name
         kept = weight > 0.0 if name is not None else weight >= COUNTED
         return matrix[kept], y[kept], {} if name is None else {name: weight[kept]}
 
@@ -177,9 +180,10 @@ class SklearnLearner(ForeignLearner):
 
     def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
         matrix: Any = csr_array(_slices(X), shape=(len(X.indptr) - 1, X.n_features)) if isinstance(X, CSR) else X
-        if fitted.n_classes and self.capabilities.probabilities:
-            return np.asarray(fitted.model.predict_proba(matrix))
-        predicted = np.asarray(fitted.model.predict(matrix))
+        with config_context(assume_finite=True):
+            if fitted.capabilities.probabilities:
+                return np.asarray(fitted.model.predict_proba(matrix))
+            predicted = np.asarray(fitted.model.predict(matrix))
         if not fitted.n_classes:
             return predicted
         assert fitted.present is not None

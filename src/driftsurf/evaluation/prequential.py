@@ -48,11 +48,12 @@ def prequential(
     Parameters
     ----------
     stream
-        Where the batches come from.
+        Where the batches come from. One without ``classes`` has values to predict: the trace then has squared and
+        absolute errors.
     models
         One model, or a dictionary of names to models. A model has ``observe`` (all of this package
         do), or ``predict`` and ``partial_fit`` as in scikit-learn. Such a one cannot predict before its
-        first batch; there it is given the first class for every row, a guess like that of a fresh model.
+        first batch; there it is given the first class (the value 0) for every row, like that of a fresh model.
     batch_size
         Rows in a time step; by default a hundredth of the stream, and at least one.
     on_step
@@ -80,56 +81,78 @@ def prequential(
     latest: dict[str, Decision | None] = dict.fromkeys(named)
     first_row, previous = 0, None
     for step, (X, y) in enumerate(stream.batches(size)):
-        persistence = np.empty(len(y), bool)
-        persistence[0] = previous is None or y[0] != previous
-        persistence[1:] = y[1:] != y[:-1]
-        previous = y[-1]
+        before = np.concatenate([y[:1] if previous is None else [previous], y[:-1]])
         for name, model in named.items():
             begin = clock()
             predicted, losses, decisions = _test_then_train(model, X, y, labels)
             seconds[name] += clock() - begin
-            wrong = int(np.count_nonzero(predicted != y))
             first = decisions[0] if decisions else latest[name]  # the model that predicted when the rows came
             decision = latest[name] = decisions[-1] if decisions else latest[name]
-            row = {
+            row: dict[str, Any] = {
                 "step": step,
                 "model": name,
                 "first_row": first_row,
                 "rows": len(y),
-                "errors": wrong,
-                "error": wrong / len(y),
-                "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
-                "persistence_errors": int(persistence.sum()),
                 "state": decision.state if decision else "",
                 "transition": "+".join(t.kind for d in decisions for t in d.transitions),
                 "predicted_by": first.predicted_by if first else -1,
                 "trained_from": first.trained_from if first else -1,
                 "gradients": sum(d.gradients for d in decisions),
             }
-            row |= {f"true:{label}": int(np.count_nonzero(y == label)) for label in labels}
-            row |= {f"predicted:{label}": int(np.count_nonzero(predicted == label)) for label in labels}
+            if labels:
+                row |= _class_columns(predicted, y, before, losses, labels, new=previous is None)
+            else:
+                row |= _value_columns(predicted, y, before)
             builder.add(row)
             if on_step is not None:
-                on_step(step, name, wrong / len(y), decisions)
+                on_step(step, name, row["error" if labels else "squared_error"], decisions)
+        previous = y[-1]
         first_row += len(y)
     return builder.build(stream.name, size, tuple(stream.drifts), seconds)
+
+
+def _class_columns(
+    predicted: npt.NDArray[Any],
+    y: npt.NDArray[Any],
+    before: npt.NDArray[Any],
+    losses: npt.NDArray[np.float64] | None,
+    labels: tuple[Any, ...],
+    *,
+    new: bool,
+) -> dict[str, Any]:
+    wrong = int(np.count_nonzero(predicted != y))
+    row: dict[str, Any] = {
+        "errors": wrong,
+        "error": wrong / len(y),
+        "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
+        "persistence_errors": int(np.count_nonzero(y != before)) + new,  # no label stands before the first row
+    }
+    row |= {f"true:{label}": int(np.count_nonzero(y == label)) for label in labels}
+    return row | {f"predicted:{label}": int(np.count_nonzero(predicted == label)) for label in labels}
+
+
+def _value_columns(predicted: npt.NDArray[Any], y: npt.NDArray[Any], before: npt.NDArray[Any]) -> dict[str, Any]:
+    return {
+        "squared_error": float(np.mean(np.square(predicted - y))),
+        "absolute_error": float(np.mean(np.abs(predicted - y))),
+        "persistence_error": float(np.mean(np.square(y - before))),
+    }
 
 
 def _test_then_train(
     model: Any, X: Any, y: npt.NDArray[Any], labels: tuple[Any, ...]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None, tuple[Decision, ...]]:
     if hasattr(model, "observe"):
-        seen: Observation = model.observe(X, y, classes=labels)
-        return seen.labels, seen.log_losses(), seen.decisions
+        seen: Observation = model.observe(X, y, classes=labels) if labels else model.observe(X, y)
+        return seen.labels, seen.log_losses() if labels else None, seen.decisions
     if not hasattr(model, "partial_fit"):
         raise OptionError(f"{model!r} has neither observe nor partial_fit: it cannot learn from a stream")
-    begun = hasattr(model, "classes_")
     losses = None
-    predicted: npt.NDArray[Any] = np.full(len(y), labels[0])
-    if begun:
+    predicted: npt.NDArray[Any] = np.full(len(y), labels[0] if labels else 0.0)
+    if hasattr(model, "classes_" if labels else "n_features_in_"):
         predicted = model.predict(X)
-        if hasattr(model, "predict_proba"):
+        if labels and hasattr(model, "predict_proba"):
             share = model.predict_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
             losses = -np.log(np.clip(share, 1e-15, 1.0))
-    model.partial_fit(X, y, classes=np.array(labels))
+    model.partial_fit(X, y, **({"classes": np.array(labels)} if labels else {}))
     return predicted, losses, ()

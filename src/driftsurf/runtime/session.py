@@ -130,7 +130,8 @@ class Session:
         self.journal = Journal() if journal is None else journal
         self.owner = owner
         self.schema: Schema | None = None
-        self.targets: Classes | Values = targets_of(strategy.learner.capabilities, classes)
+        self._can = strategy.learner.capabilities
+        self.targets: Classes | Values = targets_of(self._can, classes)
         self.steps = 0
         self.taught = 0
         """How many of the classes were known at the last time step: those that can be predicted."""
@@ -203,15 +204,13 @@ class Session:
         ahead = np.concatenate(scores) if scores else np.zeros(0)
         predicted = known.chosen(ahead)
         true = codes.astype(predicted.dtype)
-        probabilities = self.strategy.learner.capabilities.probabilities
-        return Observation(known.decoded(predicted), predicted, true, ahead, tuple(decisions), probabilities)
+        return Observation(known.decoded(predicted), predicted, true, ahead, tuple(decisions), self._can.probabilities)
 
     def _check_capabilities(self, schema: Schema, weight: Any) -> None:
-        learner = self.strategy.learner
         for name, wanted in (("sparse", schema.sparse), ("weights", weight is not None)):
-            if wanted and not getattr(learner.capabilities, name):
+            if wanted and not getattr(self._can, name):
                 remedy = "give dense rows" if name == "sparse" else "leave sample_weight out"
-                raise CapabilityError(f"{type(learner).__name__} has not the capability {name!r}: {remedy}.")
+                raise CapabilityError(f"{self.strategy.learner!r} has not the capability {name!r}: {remedy}.")
 
     def _tested(self, part: Batch) -> FloatArray:
         """The scores of rows before they are learnt. A part of a time step is not for the strategy to read ahead in."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from driftsurf.base import Batch, Decision, FloatArray, Learner, Rows, Segment, State
+from driftsurf.base import Batch, Capabilities, Decision, FloatArray, Learner, Rows, Segment, State
 from driftsurf.state import nest, pick
 from driftsurf.strategies._pool import Member, Pool
 
@@ -133,6 +133,11 @@ class PooledStrategy(ABC, Generic[L]):
 
     def _new_pool(self) -> Pool:
         return Pool(self._template(), seed=self.seed, max_rows=self.max_rows, dtype=self.dtype)
+
+    @property
+    def _can(self) -> Capabilities:
+        """What the models can do: asked once, for a foreign learner may look it up in many places."""
+        return self._pool.capabilities if hasattr(self, "_pool") else self.learner.capabilities
 
     def _template(self) -> Learner:
         """What models are made after: the learner, or the learner turned to the strategy's purpose."""

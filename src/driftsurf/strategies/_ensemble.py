@@ -61,7 +61,7 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         if not any(live.weights):
             return functools.partial(no_vote, self._pool.untrained().scorer())
         scorers = [expert.learner.scorer() for expert in live.experts]
-        return functools.partial(vote, scorers, np.array(live.weights), self.learner.capabilities.values)
+        return functools.partial(vote, scorers, np.array(live.weights), self._can.values)
 
     def _decision(
         self,

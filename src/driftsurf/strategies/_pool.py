@@ -57,11 +57,12 @@ class Pool:
 
     def __init__(self, learner: Learner, *, seed: int, max_rows: int | None, dtype: str) -> None:
         self.template = learner
+        self.capabilities = learner.capabilities
         self.seed = seed
         self.max_rows = None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
         self.dtype = dtype
         self.made = 0
-        self.n_classes = learner.capabilities.least_classes
+        self.n_classes = self.capabilities.least_classes
         self.samples: Samples
         self._tested: tuple[Learner, Segment, FloatArray] | None = None
 

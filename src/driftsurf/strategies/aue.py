@@ -86,7 +86,7 @@ class AUE(VotingStrategy):
 
     def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
-        values = self.learner.capabilities.values
+        values = self._can.values
         guess = guessing_error(batch.y, batch.weight, values)
         experts, weights = list(live.experts), list[float]()
         for expert in experts:

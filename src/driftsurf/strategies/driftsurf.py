@@ -189,7 +189,7 @@ class DriftSurf(PooledStrategy[Live]):
                 "judge is 'prequential', but the variant 'authors' compares models on their training rows; "
                 "use variant='algorithm-1', or judge='training'"
             )
-        if self.threshold_unit == "trivial" and not self.learner.capabilities.values:
+        if self.threshold_unit == "trivial" and not self._can.values:
             raise CapabilityError(
                 f"threshold_unit='trivial' is for values to predict (the task 'regression'), which "
                 f"{type(self.learner).__name__} does not; use 'auto'"
@@ -198,13 +198,13 @@ class DriftSurf(PooledStrategy[Live]):
     @property
     def _prequential(self) -> bool:
         if self.judge == "auto":
-            return self.learner.capabilities.can_memorise and self.variant == "algorithm-1"
+            return self._can.can_memorise and self.variant == "algorithm-1"
         return self.judge == "prequential"
 
     @property
     def _relative(self) -> bool:
         if self.threshold_unit == "auto":
-            return self.learner.capabilities.values
+            return self._can.values
         return self.threshold_unit == "trivial"
 
     def _first(self) -> Live:
