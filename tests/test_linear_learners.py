@@ -99,11 +99,12 @@ def test_many_steps_on_static_data_reach_the_optimum(case: str, sparse: bool, sc
     factor, centre, target = model._fitted.factor, model._fitted.centre[:-1], model._fitted.target
     rows = np.column_stack([X - centre, np.ones(60)]) * factor, y - target, weight / weight.mean()
     shape = model._fitted.weights.shape
-    best = minimize(
-        lambda w: twins.risk(loss, rows, w.reshape(shape), 0.01 / weight.mean()), np.zeros(math.prod(shape))
-    )
-    reached = twins.risk(loss, rows, model._fitted.weights / factor[:, None], 0.01 / weight.mean())
-    assert reached == pytest.approx(best.fun, abs=1e-6)
+
+    def objective(w: FloatArray) -> float:
+        return twins.risk(loss, rows, w.reshape(shape), 0.01 / weight.mean())
+
+    best = minimize(objective, np.zeros(math.prod(shape)))
+    assert objective(model._fitted.weights / factor[:, None]) == pytest.approx(best.fun, abs=1e-6)
 
 
 @layouts

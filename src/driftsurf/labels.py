@@ -19,6 +19,8 @@ from driftsurf.validation import listed
 
 __all__ = ["Classes", "Values", "targets_of"]
 
+LABELS = "for labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
+
 
 @dataclass(frozen=True, slots=True)
 class Classes:
@@ -193,7 +195,7 @@ class Values:
         if array.ndim != 1 or len(array) != count:
             raise ShapeError(f"X has {count} rows and y has shape {array.shape}: give one value for each row.")
         if array.dtype.kind not in "fiubO":
-            raise ValueTypeError(f"y holds {array.dtype}, not numbers: for labels, use a classifier.")
+            raise ValueTypeError(f"y holds {array.dtype}, not numbers: {LABELS}")
         try:
             numbers = array.astype(np.float64)
         except (ValueError, TypeError) as error:
@@ -268,7 +270,7 @@ def _label_array(y: Any) -> npt.NDArray[Any]:
             bad = int(np.argmax(array != np.floor(array)))
             raise LabelError(
                 f"Unknown label type: continuous. y[{bad}] is {array[bad]}; class labels are whole numbers, "
-                "booleans or text. For values to predict, use a regressor."
+                "booleans or text. For values to predict, use a regressor (a learner with the task 'regression')."
             )
     elif array.dtype.kind not in "iubU":
         raise LabelError(f"Unknown label type: {array.dtype}; class labels are whole numbers, booleans or text.")
@@ -280,5 +282,5 @@ def _check_limit(labels: tuple[Any, ...], limit: int | None) -> None:
         raise LabelError(
             f"Only {'binary' if limit == 2 else f'{limit}-class'} classification is supported by this learner: "
             f"{labels[limit]!r} would be class {limit + 1} beside {listed(labels[:limit])}. "
-            "Merge classes, or use a learner for more."
+            "Merge classes, or use a learner with the task 'multiclass', such as SoftmaxRegression."
         )

@@ -20,6 +20,8 @@ from driftsurf.errors import CapabilityError, OptionError, ShapeError
 Risk: TypeAlias = Literal["auto", "log", "zero-one", "squared", "absolute"] | Callable[[Any, Any], Any]
 CLASS_RISKS = "auto", "log", "zero-one"
 VALUE_RISKS = "auto", "squared", "absolute"
+COUNTED = 0.5
+"""A row of less weight is left out by a model that knows no weights."""
 LEAST_PROBABILITY = 1e-15
 WORST_SHARE = 0.01
 """In log loss as a risk a class has at least this probability: trees and boosting are often certain and wrong, and one

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import choice, number
-from driftsurf.adapters._foreign import Fitted, ForeignLearner, Risk, extra, of_task, refuse, visits
+from driftsurf.adapters._foreign import COUNTED, Fitted, ForeignLearner, Risk, extra, of_task, refuse, visits
 from driftsurf.base import CSR, Capabilities, Rows, SampleStore, Segment, n_rows, take_rows
 
 __all__ = ["RiverLearner"]
@@ -97,14 +97,14 @@ class RiverLearner(ForeignLearner):
 
     def _learn(self, model: Any, X: Rows, y: npt.NDArray[Any], weight: npt.NDArray[np.float64]) -> None:
         if self.mode == "many":
-            counted = weight >= 0.5
+            counted = weight >= COUNTED
             model.learn_many(_frame(X)[counted], extra("pandas", "river").Series(y[counted]))
             return
         for row, target, share in zip(_dictionaries(X), y.tolist(), weight.tolist(), strict=True):
-            if self._weighted and share != 1.0:
-                model.learn_one(row, target, w=share)
-            elif share >= 0.5:
+            if share == 1.0 or (not self._weighted and share >= COUNTED):
                 model.learn_one(row, target)
+            elif self._weighted and share > 0.0:
+                model.learn_one(row, target, w=share)
 
     def _new(self, seed: int) -> Any:
         """A clone; whatever in it takes a seed is told ours."""
@@ -139,4 +139,5 @@ def _dictionaries(X: Rows) -> Iterator[dict[int, float]]:
 
 
 def _frame(X: Rows) -> Any:
-    return extra("pandas", "river").DataFrame(X)
+    assert not isinstance(X, CSR)
+    return extra("pandas", "river").DataFrame(X, columns=[str(column) for column in range(X.shape[1])])

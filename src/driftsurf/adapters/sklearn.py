@@ -17,13 +17,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from driftsurf._options import choice, number, whole
-from driftsurf.adapters._foreign import Fitted, ForeignLearner, Risk, of_task, refuse, visits
+from driftsurf.adapters._foreign import COUNTED, Fitted, ForeignLearner, Risk, of_task, refuse, visits
 from driftsurf.base import CSR, Batch, Capabilities, FloatArray, Rows, SampleStore, Segment
 
 __all__ = ["SklearnLearner"]
-
-COUNTED = 0.5
-"""A row of less weight is left out by a model that knows no weights."""
 
 
 class SklearnLearner(ForeignLearner):
@@ -192,7 +189,9 @@ class SklearnLearner(ForeignLearner):
 
 def _slices(X: CSR) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
     a, b = int(X.indptr[0]), int(X.indptr[-1])
-    return X.data[a:b], X.indices[a:b], X.indptr - a
+    # Trees and others take no wider indices.
+    width = np.int32 if b - a < 2**31 else np.int64
+    return X.data[a:b], X.indices[a:b], (X.indptr - a).astype(width)
 
 
 def _passes(batch: Batch, steps: int) -> Iterator[tuple[Rows, FloatArray, FloatArray]]:
