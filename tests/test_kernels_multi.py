@@ -55,12 +55,16 @@ class Problem:
     factor: FloatArray
     centre: FloatArray
     shift: float
+    reach: float
 
     @property
     def rows(self) -> LabelledRows:
         """As the twins take them: centred, multiplied, with the constant column, the shift off the targets."""
         X = np.column_stack([self.X, np.ones(len(self.X))]).astype(float)
-        return (X - self.centre) * self.factor, self.y - self.shift, self.weight
+        X = (X - self.centre) * self.factor
+        sizes = np.square(X).sum(axis=1)
+        most = np.divide(self.reach, 2 * self.eta * sizes, out=np.full(len(X), math.inf), where=sizes > 0)
+        return X, self.y - self.shift, np.minimum(self.weight, most)
 
     @property
     def start(self) -> FloatArray:
@@ -86,7 +90,7 @@ class Problem:
 
     @property
     def how(self) -> tuple[Any, ...]:
-        kind = KINDS[self.loss.name], self.loss.epsilon, self.shift
+        kind = KINDS[self.loss.name], self.loss.epsilon, self.shift, self.reach
         return self.eta, self.mu, self.frame, kind, np.empty((2, self.W.shape[1]))
 
 
@@ -115,7 +119,8 @@ def problems(draw: st.DrawFn, name: str) -> Problem:
     eta = draw(st.floats(1e-3, 0.15)) / size
     mu = draw(st.sampled_from([0.0, 1e-3, 0.5, 1 - 1e-9])) / eta
     loss = twins.Loss(name, draw(st.sampled_from([0.5, 2.0])))
-    return Problem(loss, X, y, weight, np.array(order, np.int64), W, table, eta, mu, factor, centre, shift)
+    reach = math.inf if name == "softmax" else draw(st.sampled_from([math.inf, 0.05]))
+    return Problem(loss, X, y, weight, np.array(order, np.int64), W, table, eta, mu, factor, centre, shift, reach)
 
 
 def close(left: FloatArray, right: FloatArray) -> None:

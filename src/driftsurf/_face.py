@@ -145,10 +145,7 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         with contextlib.suppress(OptionError, CapabilityError):  # a learner that cannot be used is refused later
-            can = self._template().capabilities
-            tags.input_tags.sparse = can.sparse
-            if tags.classifier_tags is not None:
-                tags.classifier_tags.multi_class = "multiclass" in can.tasks
+            tags.input_tags.sparse = self._template().capabilities.sparse
         return tags
 
     # -------------------------------------------------------------------- state
@@ -258,6 +255,12 @@ class AdaptiveClassifier(ClassifierMixin, Adaptive):  # type: ignore[misc]
         """The known labels, sorted."""
         check_is_fitted(self)
         return np.sort(self._known)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        with contextlib.suppress(OptionError, CapabilityError):
+            tags.classifier_tags.multi_class = "multiclass" in self._template().capabilities.tasks
+        return tags
 
 
 class AdaptiveRegressor(RegressorMixin, Adaptive):  # type: ignore[misc]

@@ -6,8 +6,10 @@ in the last row; the sum of the gradients in the table, of the same shape; and t
 a row, the first one NaN for a row that was never drawn. The dense loops take W and G the other way round,
 (K, d + 1): there a row meets the weights of one output after the other, here those of one column together.
 
-A ``loss`` is ``(kind, epsilon, shift)``: one of the kinds below, the width of Huber's loss, and what is
-added to the scores before they meet the targets. ``work`` is room for 2 K numbers.
+A ``loss`` is ``(kind, epsilon, shift, reach)``: one of the kinds below, the width of Huber's loss, what is
+added to the scores before they meet the targets, and the largest step. A square has no largest gradient, so
+a row far beyond the others would throw the weights about: the weight of a row counts at most so that
+eta * curvature * |x|^2 is ``reach`` (in the frame; infinite: no matter). ``work`` is room for 2 K numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from driftsurf._kernels import F8, FRAME, I8, _csr, _dense, _in, _out, inline, k
 SOFTMAX, SQUARED, HUBER, SQUARED_HINGE = 0, 1, 2, 3
 
 MODEL = types.UniTuple(_out(F8, 2), 3)
-LOSS = types.Tuple((I8, F8, F8))
+LOSS = types.Tuple((I8, F8, F8, F8))
+CURVATURE = 2.0
+"""Of all kinds but the softmax."""
 
 
 @inline
@@ -41,7 +45,7 @@ def _slope(kind: Any, epsilon: Any, z: Any, y: Any) -> Any:
 @inline
 def _slopes(loss: Any, work: Any, y: Any, weight: Any) -> None:
     """Turn the scores in ``work[0]`` into weight times the derivatives of the loss by them, in ``work[1]``."""
-    kind, epsilon, shift = loss
+    kind, epsilon, shift, _ = loss
     K = work.shape[1]
     if weight == 0.0:  # the scores of a row so extreme that it counts for nothing may be NaN
         for k in range(K):
@@ -59,6 +63,33 @@ def _slopes(loss: Any, work: Any, y: Any, weight: Any) -> None:
         work[1, int(y)] -= weight
     else:
         work[1, 0] = weight * _slope(kind, epsilon, work[0, 0] + shift, y)
+
+
+@inline
+def _bounded_dense(X: Any, i: Any, frame: Any, weight: Any, eta: Any, reach: Any) -> Any:
+    """The weight of a row, or the largest one within ``reach``."""
+    if reach == math.inf:
+        return weight
+    gain, centre, _ = frame
+    total = gain[X.shape[1]]
+    for c in range(X.shape[1]):
+        total += gain[c] * (X[i, c] - centre[c]) ** 2
+    return min(weight, reach / (eta * CURVATURE * total)) if total > 0.0 else weight
+
+
+@inline
+def _bounded_csr(data: Any, indices: Any, a: Any, b: Any, frame: Any, weight: Any, eta: Any, reach: Any) -> Any:
+    """``_bounded_dense`` of a sparse row: (x - m)^2 = m^2 + x (x - 2 m), and x is mostly 0."""
+    if reach == math.inf:
+        return weight
+    gain, centre, centred = frame
+    total = gain[gain.shape[0] - 1]
+    for q in range(centred.shape[0]):
+        total += gain[centred[q]] * centre[centred[q]] ** 2
+    for p in range(a, b):
+        c = np.uintp(indices[p])
+        total += gain[c] * data[p] * (data[p] - 2.0 * centre[c])
+    return min(weight, reach / (eta * CURVATURE * total)) if total > 0.0 else weight
 
 
 @inline
@@ -87,7 +118,7 @@ def saga_dense(
     for j in range(order.shape[0]):
         i = order[j]
         _outputs_dense(X, i, W, centre, work[0])
-        _slopes(loss, work, y[i], weight[i])
+        _slopes(loss, work, y[i], _bounded_dense(X, i, frame, weight[i], eta, loss[3]))
         known = 1.0
         if math.isnan(table[i, 0]):
             known = 0.0
@@ -133,7 +164,7 @@ def saga_csr(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any, f
             e = centred[q]
             for k in range(K):
                 work[0, k] -= (s * W[e, k] + t * G[e, k]) * centre[e]
-        _slopes(loss, work, y[i], weight[i])
+        _slopes(loss, work, y[i], _bounded_csr(data, indices, a, b, frame, weight[i], eta, loss[3]))
         known = 1.0
         if math.isnan(table[i, 0]):
             known = 0.0
@@ -184,7 +215,7 @@ def sgd_dense(rows: Any, order: Any, W: Any, eta: Any, mu: Any, frame: Any, loss
     for j in range(order.shape[0]):
         i = order[j]
         _outputs_dense(X, i, W, centre, work[0])
-        _slopes(loss, work, y[i], weight[i])
+        _slopes(loss, work, y[i], _bounded_dense(X, i, frame, weight[i], eta, loss[3]))
         for k in range(work.shape[1]):
             step = eta * work[1, k]
             for c in range(d):
@@ -217,7 +248,7 @@ def sgd_csr(rows: Any, order: Any, W: Any, eta: Any, mu: Any, frame: Any, loss: 
                 work[0, k] -= W[e, k] * centre[e]
         for k in range(K):
             work[0, k] *= s
-        _slopes(loss, work, y[i], weight[i])
+        _slopes(loss, work, y[i], _bounded_csr(data, indices, a, b, frame, weight[i], eta, loss[3]))
         s *= shrink
         step = eta / s
         for p in range(a, b):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -12,6 +13,9 @@ from driftsurf import _kernels_multi
 from driftsurf.base import CSR, Batch, FloatArray, Rows, n_rows
 from driftsurf.learners._learner import LinearLearner
 from driftsurf.learners._linear import Linear, check_width
+
+LARGEST_STEP = 1.0 / 3.0
+"""Up to which SAGA is known to converge."""
 
 
 class MultiLearner(LinearLearner):
@@ -25,6 +29,11 @@ class MultiLearner(LinearLearner):
         """The kind of the loss and its width."""
         return self.kind, 0.0
 
+    @property
+    def _reach(self) -> float:
+        """The largest step at a row, as a share of the one to its own minimum. A step size of the user's is meant."""
+        return LARGEST_STEP if self.step_size == "auto" else math.inf
+
     @staticmethod
     def read(outputs: FloatArray) -> FloatArray:
         """From the outputs (n, K) to scores: here the only column."""
@@ -34,7 +43,7 @@ class MultiLearner(LinearLearner):
         X, y, weight, _ = rows
         weights, sums = fitted.weights, fitted.gradient_sum
         work = np.empty((2, weights.shape[1]))
-        how = fitted.step_size, float(self.l2), fitted.frame, (*self._loss, fitted.target), work
+        how = fitted.step_size, float(self.l2), fitted.frame, (*self._loss, fitted.target, self._reach), work
         if isinstance(X, CSR):
             sparse = X.data, X.indices, X.indptr, y, weight
             if self._tabled:

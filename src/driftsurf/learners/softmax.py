@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -84,6 +85,10 @@ class SoftmaxRegression(MultiLearner):
         if n_classes < 2:
             raise CapabilityError("SoftmaxRegression tells classes apart (its tasks do not include 'regression').")
         return n_classes
+
+    @property
+    def _reach(self) -> float:
+        return math.inf  # the gradient is bounded
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """-log p of the true class of each row."""
