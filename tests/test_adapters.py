@@ -46,6 +46,7 @@ def river_model(name: str) -> Any:
         "logistic": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
         "linear": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(),
         "bayes": naive_bayes.GaussianNB,
+        "scaler": preprocessing.StandardScaler,
         "forest": lambda: __import__("river.forest", fromlist=["x"]).ARFClassifier(n_models=3),
     }[name]()
 
@@ -427,10 +428,8 @@ def test_a_random_river_model_is_told_the_seed() -> None:
 
 
 def test_what_river_cannot_do_is_refused() -> None:
-    from river import preprocessing
-
     with pytest.raises(OptionError, match="neither a classifier nor a regressor"):
-        RiverLearner(preprocessing.StandardScaler()).fresh(0, 3, 2)
+        RiverLearner(river_model("scaler")).fresh(0, 3, 2)
     with pytest.raises(OptionError, match="without learn_many"):
         RiverLearner(river_model("tree"), mode="many").fresh(0, 3, 2)
     with pytest.raises(CapabilityError, match="tasks"):
@@ -439,8 +438,7 @@ def test_what_river_cannot_do_is_refused() -> None:
 
 def test_torch_options_are_checked() -> None:
     good = torch_learner()
-    import torch
-
+    torch: Any = sys.modules["torch"]
     with pytest.raises(OptionError, match="no function that makes a module"):
         TorchLearner(torch.nn.Linear(3, 2)).fresh(0, 3, 2)
     model = TorchLearner(good.module, loss=torch.nn.functional.cross_entropy).fresh(0, 3, 2)
