@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import DriftSurfClassifier, sizes
-from driftsurf.learners import LogisticRegression, logistic
+from driftsurf.learners import LogisticRegression, _learner
 from driftsurf.streams.catalogue import CATALOGUE
 
 Stream = tuple[npt.NDArray[Any], npt.NDArray[Any], int]
@@ -87,7 +87,7 @@ def with_constant(module: ModuleType, name: str, value: float) -> Callable[[Stre
 def main() -> None:
     folder = os.environ.get("DRIFTSURF_DATA")
     streams = [*built_in(), *(real(Path(folder)) if folder else ())]
-    steps = {f"{x:g} / L": with_constant(logistic, "AUTO_STEP", x) for x in (0.33, 0.1, 0.03, 0.01)}
+    steps = {f"{x:g} / L": with_constant(_learner, "AUTO_STEP", x) for x in (0.33, 0.1, 0.03, 0.01)}
     table("The automatic step size", streams, steps)
     scales = {
         "as they are": lambda stream: mean_error(stream, scale=False),

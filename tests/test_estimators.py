@@ -479,7 +479,7 @@ def test_an_open_set_grows_in_order_of_appearance() -> None:
     assert model.predict_proba(X).tolist() == [[1.0], [1.0]]
     model.partial_fit(X, ["no", "yes"])
     assert model.classes_.tolist() == ["no", "yes"]
-    assert model._session.classes.labels == ("yes", "no")
+    assert model._session.targets.labels == ("yes", "no")
     before = model.to_bytes()
     with pytest.raises(LabelError, match="'maybe' would be class 3 beside 'yes', 'no'"):
         model.partial_fit(X, ["no", "maybe"])
@@ -494,7 +494,7 @@ def test_columns_of_probabilities_follow_classes_whatever_appeared_first() -> No
         at = int(np.argmax(y == first))
         order = np.r_[at, np.delete(np.arange(len(y)), at)]
         model = DriftSurfClassifier(random_state=0, batch_size=100).partial_fit(X[order], y[order])
-        assert model._session.classes.labels[0] == first
+        assert model._session.targets.labels[0] == first
         positive = model.predict_proba(X)[:, 1]
         assert np.mean((positive > 0.5) == (y == "b")) > 0.95
         assert np.array_equal(model.decision_function(X) > 0, model.predict(X) == "b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,13 +33,26 @@ def test_the_error_without_adaptation_is_as_said() -> None:
     assert f"{namespace['wrong'] / 100_000:.3f}" == said[1]  # type: ignore[operator]
 
 
-DOCUMENTS = sorted((README.parent / "docs").glob("*.md"))
+PAGES = sorted((README.parent / "docs").glob("*.md"))
+FOREIGN = "lightgbm", "river", "torch"
 
 
-@pytest.mark.parametrize("code", [*blocks("python")[1:], *(b for page in DOCUMENTS for b in blocks("python", page))])
+@pytest.mark.parametrize("code", blocks("python")[1:])
 def test_the_other_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     exec(code, {})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")  # of LightGBM
+def test_the_examples_of_a_page_run_one_after_the_other(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for code in blocks("python", page):
+        needed = [name for name in FOREIGN if re.search(rf"^(from|import) {name}\b", code, re.M)]
+        if all(map(find_spec, needed)):
+            exec(code, {})
 
 
 @pytest.mark.parametrize("command", [line for block in blocks("sh") for line in block.splitlines()])

@@ -32,10 +32,10 @@ def session(**options: Any) -> Session:
 def fail_at_step(one: Session, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     step = one.strategy.step
 
-    def failing(batch: Any) -> Decision:
+    def failing(batch: Any, tested: Any = None) -> Decision:
         if one.steps == at:
             raise DivergenceError("on purpose")
-        return step(batch)
+        return step(batch, tested)
 
     monkeypatch.setattr(one.strategy, "step", failing)
 
@@ -75,7 +75,7 @@ def test_a_new_class_is_forgotten_with_the_batch_that_brought_it(monkeypatch: py
     fail_at_step(one, 1, monkeypatch)
     with pytest.raises(DivergenceError):
         one.learn(X[100:200], Y[100:200])
-    assert one.classes.labels == (0,)
+    assert one.targets.labels == (0,)
 
 
 def test_observations_add_up() -> None:
@@ -201,10 +201,10 @@ def test_odd_entries_are_state_errors(entry: str, value: Any) -> None:
 
 def test_an_interrupt_during_a_step_comes_after_it_and_the_note_is_true() -> None:
     class Interrupted(DriftSurf):
-        def step(self, batch: Any) -> Decision:
+        def step(self, batch: Any, tested: Any = None) -> Decision:
             if self._live.step == 1:
                 signal.raise_signal(signal.SIGINT)
-            return super().step(batch)
+            return super().step(batch, tested)
 
     one = Session(Interrupted(LogisticRegression(), seed=0))
     one.learn(X[:100], Y[:100])

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from driftsurf.errors import DriftsurfError
-    from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, paper
+    from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, paper
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
 
 __all__ = [
     "AwareClassifier",
     "DriftSurfClassifier",
+    "DriftSurfRegressor",
     "DriftsurfError",
     "Trace",
     "__version__",
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AwareClassifier": "driftsurf.estimators",
     "DriftSurfClassifier": "driftsurf.estimators",
+    "DriftSurfRegressor": "driftsurf.estimators",
     "DriftsurfError": "driftsurf.errors",
     "Trace": "driftsurf.evaluation",
     "paper": "driftsurf.estimators",

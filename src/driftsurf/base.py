@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +116,7 @@ class Capabilities:
     """What a learner can do; strategies and faces refuse by these names."""
 
     tasks: frozenset[str] = frozenset({"binary"})
+    """Of "binary", "multiclass" and "regression"; the last one alone."""
     sparse: bool = True
     weights: bool = True
     anchor: bool = False
@@ -124,21 +125,39 @@ class Capabilities:
     """It can fit its training rows perfectly, so a comparison on those rows says little."""
     exact_state: bool = True
     """``from_state(state())`` continues bit for bit."""
+    probabilities: bool = True
+    """The scores of a classifier are log-odds or log-probabilities; else they only rank the classes."""
     grows_classes: bool = False
     grows_features: bool = False
+
+    @property
+    def values(self) -> bool:
+        """Whether targets are values, not classes."""
+        return "regression" in self.tasks
+
+    @property
+    def least_classes(self) -> int:
+        """The ``n_classes`` of the smallest model: 0 for values."""
+        return 0 if self.values else 2
 
 
 class Learner(Protocol):
     """A base learner. An unfitted one is a template that a strategy never changes."""
 
-    capabilities: ClassVar[Capabilities]
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+        ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments."""
         ...
 
     def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
-        """A new model made after this template, with every random draw fixed by ``seed``."""
+        """A new model made after this template, with every random draw fixed by ``seed``.
+
+        ``n_classes`` is 0 where values are to be predicted. CapabilityError if it cannot.
+        """
         ...
 
     def budget(self, new: Segment) -> int:
@@ -154,7 +173,10 @@ class Learner(Protocol):
         ...
 
     def scores(self, X: Rows) -> FloatArray:
-        """Margins (n,), log-probabilities (n, K) or values (n,). Changes nothing."""
+        """Margins (n,), log-probabilities (n, K) or values (n,). Changes nothing.
+
+        A learner has one shape for all its tasks: K columns also where K is 2.
+        """
         ...
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
@@ -165,6 +187,10 @@ class Learner(Protocol):
         """The loss of each row, without the penalty."""
         ...
 
+    def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
+        """The same of rows whose scores are known."""
+        ...
+
     def penalty(self) -> float:
         """What regularisation adds to the mean loss."""
         ...
@@ -173,7 +199,7 @@ class Learner(Protocol):
         """The oldest row number still needed, None before the first update."""
         ...
 
-    def grow(self, *, n_classes: int | None = None, n_features: int | None = None) -> None:
+    def grow(self, *, n_classes: int | None = None, n_features: int | None = None) -> Undo:
         """Make room for more classes or columns, or raise CapabilityError."""
         ...
 
@@ -267,7 +293,8 @@ class ModelRecord:
     risk_after: float | None = None
     """On this batch, after learning it."""
     risk_reactive: float | None = None
-    """Over T, the batches of the reactive state, after learning them (at its end only)."""
+    """Over T, the batches of the reactive state (at its end only): after learning them all, or, by the prequential
+    judge, each before learning it and without the first one, which the reactive model has not met before."""
     best_risk: float | None = None
     """R_b: the smallest ``risk_before`` of this model so far."""
     gradients: int = 0
@@ -363,6 +390,8 @@ class Decision:
     reactive_length: int | None = None
     greedy: bool | None = None
     variant: str | None = None
+    judge: str | None = None
+    """"training" or "prequential": by which risks the models of a reactive state are compared."""
     transitions: tuple[Transition, ...] = ()
 
     @property
@@ -413,7 +442,7 @@ class Strategy(Protocol):
         ...
 
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
-        """Make the store and the first model."""
+        """Make the store and the first model; ``n_classes`` is 0 for values."""
         ...
 
     def scores(self, X: Rows) -> FloatArray:
@@ -424,8 +453,11 @@ class Strategy(Protocol):
         """The scores by which a batch is judged before it is learnt: those of ``scores``, save for Candor."""
         ...
 
-    def step(self, batch: Batch) -> Decision:
-        """Learn one batch, all or nothing."""
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
+        """Learn one batch, all or nothing; codes beyond the known classes make the models grow.
+
+        ``tested`` is what ``test_scores`` gave for this batch, if it was asked: it need not be computed again.
+        """
         ...
 
     @property

@@ -1,4 +1,7 @@
-"""Labels and their codes: a set of classes is a value, replaced as a whole once a batch has been learnt."""
+"""What is predicted: classes and their codes, or values. Both read targets and say what scores mean.
+
+A set of classes is a value, replaced as a whole once a batch has been learnt.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._values import replace
-from driftsurf.base import FloatArray, State
-from driftsurf.errors import LabelError, ShapeError
+from driftsurf.base import Capabilities, FloatArray, IntArray, State
+from driftsurf.errors import LabelError, NonFiniteError, ShapeError, ValueTypeError
 from driftsurf.validation import listed
 
-__all__ = ["Classes"]
+__all__ = ["Classes", "Values", "targets_of"]
+
+LABELS = "for labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,25 @@ class Classes:
             raise LabelError("classes is empty: name every class, or leave it out.")
         _check_limit(distinct, limit)
         return cls(distinct, closed=True, limit=limit)
+
+    def agreed(self, classes: Any, begun: bool) -> Classes:
+        """The set to go on with where a call names its classes (None: it does not)."""
+        if classes is None:
+            return self
+        given = Classes.given(classes, self.limit)
+        if not begun and not self.closed:
+            return given
+        if set(given.labels) != set(self.labels):
+            raise LabelError(
+                f"classes is {list(given.labels)}, but this model began with {list(self.labels)}. "
+                "Leave classes out after the first call, or begin a new model."
+            )
+        return self
+
+    @property
+    def n_classes(self) -> int:
+        """For how many classes a model is made."""
+        return max(2, len(self.labels))
 
     @property
     def array(self) -> npt.NDArray[Any]:
@@ -89,6 +113,54 @@ class Classes:
             )
         return array
 
+    # -------------------------------------------------------------------- predictions
+
+    def met(self, before: int, codes: FloatArray) -> Classes:
+        """The classes as they are once rows with these codes have been taken; so many were known ``before``."""
+        return self if self.closed else replace(self, labels=self.labels[: max(before, int(codes.max()) + 1)])
+
+    def meant(self, scores: FloatArray, taught: int) -> FloatArray:
+        """What the scores of a model mean, given how many of the classes it has been taught.
+
+        A class that no time step has brought yet is not predicted. Before the first step nothing but the
+        names is known, and the codes, which go by appearance, would give a label away: there a positive
+        margin speaks for the larger name, and of more classes none has more than its share.
+        """
+        if scores.ndim == 1:
+            if taught == 0:
+                return -scores if self._against_names else scores
+            return -np.abs(scores) - np.finfo(np.float64).tiny if taught == 1 else scores
+        if taught == 0:
+            return np.full((len(scores), len(self.labels)), -np.log(len(self.labels)))
+        if taught < scores.shape[1]:
+            scores = scores[:, :taught] - np.logaddexp.reduce(scores[:, :taught], axis=1, keepdims=True)
+        unknown = np.full((len(scores), len(self.labels) - scores.shape[1]), -np.inf)
+        return np.hstack([scores, unknown]) if unknown.size else scores
+
+    def chosen(self, scores: FloatArray) -> IntArray:
+        """The codes that such scores mean. Ties go to the smaller name."""
+        if len(self.labels) < 2:
+            return np.zeros(len(scores), np.int64)
+        if scores.ndim == 1:
+            return (scores >= 0.0 if self._against_names else scores > 0.0).astype(np.int64)
+        by_name = np.argsort(self.array)
+        if len(by_name) == 2:
+            smaller, larger = by_name
+            return np.asarray(np.where(scores[:, larger] > scores[:, smaller], larger, smaller))
+        return np.asarray(by_name[scores[:, by_name].argmax(axis=1)])
+
+    def decoded(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The labels of codes."""
+        labels: npt.NDArray[Any] = self.array[codes.astype(np.int64, copy=False)]
+        return labels
+
+    @property
+    def _against_names(self) -> bool:
+        """Whether the codes, which go by appearance, run against the order of the names."""
+        return len(self.labels) == 2 and bool(self.array[0] > self.array[1])
+
+    # -------------------------------------------------------------------- state
+
     def state(self) -> State:
         """As flat entries."""
         limit = -1 if self.limit is None else self.limit
@@ -99,6 +171,79 @@ class Classes:
         """The set that gave ``state``."""
         limit = None if state["limit"] < 0 else int(state["limit"])
         return cls(tuple(json.loads(state["labels"])), bool(state["closed"]), limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Targets that are numbers: they are their own codes, and scores are predictions.
+
+    >>> Values().read([1, 2.5], 2)[1]
+    array([1. , 2.5])
+    """
+
+    labels: tuple[float, ...] = ()
+    n_classes: int = 0
+
+    def agreed(self, classes: Any, begun: bool) -> Values:
+        """There are no classes to agree on."""
+        if classes is not None:
+            raise LabelError(f"classes is {classes!r}, but values are predicted here: leave classes out.")
+        return self
+
+    def read(self, y: Any, count: int) -> tuple[Values, FloatArray]:
+        """Checked targets."""
+        if y is None:
+            raise LabelError("learning requires y to be passed, but the target y is None: give one value for each row.")
+        array = np.asarray(y)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim != 1 or len(array) != count:
+            raise ShapeError(f"X has {count} rows and y has shape {array.shape}: give one value for each row.")
+        if array.dtype.kind not in "fiubO":
+            raise ValueTypeError(f"y holds {array.dtype}, not numbers: {LABELS}")
+        try:
+            numbers = array.astype(np.float64)
+        except (ValueError, TypeError) as error:
+            raise ValueTypeError(
+                f"y holds a value that is no number ({error}): for labels, use a classifier."
+            ) from error
+        if not np.isfinite(numbers).all():
+            bad = int(np.argmax(~np.isfinite(numbers)))
+            raise NonFiniteError(f"Input y contains NaN or infinity: y[{bad}] is {numbers[bad]}. Drop such rows.")
+        return self, numbers
+
+    def met(self, before: int, codes: FloatArray) -> Values:
+        """Nothing to learn about them."""
+        return self
+
+    def meant(self, scores: FloatArray, taught: int) -> FloatArray:
+        """Scores are predictions."""
+        return scores
+
+    def chosen(self, scores: FloatArray) -> FloatArray:
+        """Scores are predictions."""
+        return scores
+
+    def decoded(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """They are themselves."""
+        return codes
+
+    def state(self) -> State:
+        """There is none."""
+        return {}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Values:
+        """As ever."""
+        return cls()
+
+
+def targets_of(capabilities: Capabilities, classes: Iterable[Any] | None) -> Classes | Values:
+    """What a learner of such capabilities predicts; ``classes`` make a closed set."""
+    if capabilities.values:
+        return Values().agreed(classes, begun=False)
+    limit = None if "multiclass" in capabilities.tasks else 2
+    return Classes(limit=limit) if classes is None else Classes.given(classes, limit)
 
 
 def _label_array(y: Any) -> npt.NDArray[Any]:
@@ -130,7 +275,7 @@ def _label_array(y: Any) -> npt.NDArray[Any]:
             bad = int(np.argmax(array != np.floor(array)))
             raise LabelError(
                 f"Unknown label type: continuous. y[{bad}] is {array[bad]}; class labels are whole numbers, "
-                "booleans or text. For values to predict, use a regressor."
+                "booleans or text. For values to predict, use a regressor (a learner with the task 'regression')."
             )
     elif array.dtype.kind not in "iubU":
         raise LabelError(f"Unknown label type: {array.dtype}; class labels are whole numbers, booleans or text.")
@@ -142,5 +287,5 @@ def _check_limit(labels: tuple[Any, ...], limit: int | None) -> None:
         raise LabelError(
             f"Only {'binary' if limit == 2 else f'{limit}-class'} classification is supported by this learner: "
             f"{labels[limit]!r} would be class {limit + 1} beside {listed(labels[:limit])}. "
-            "Merge classes, or use a learner for more."
+            "Merge classes, or use a learner with the task 'multiclass', such as SoftmaxRegression."
         )

@@ -42,11 +42,12 @@ def prequential(
     Parameters
     ----------
     stream
-        Where the batches come from.
+        Where the batches come from. One without ``classes`` has values to predict: the trace then has squared and
+        absolute errors.
     models
         One model, or a dictionary of names to models. A model has ``observe`` (all of this package
         do), or ``predict`` and ``partial_fit`` as in scikit-learn. Such a one cannot predict before its
-        first batch; there it is given the first class for every row, a guess like that of a fresh model.
+        first batch; there it is given the first class (the value 0) for every row, like that of a fresh model.
     batch_size
         Rows in a time step; by default a hundredth of the stream, and at least one.
     on_step
@@ -80,7 +81,7 @@ def prequential(
             row = book.row(name, y, predicted, losses, decisions)
             builder.add(row)
             if on_step is not None:
-                on_step(step, name, row["error"], decisions)
+                on_step(step, name, row["error" if labels else "squared_error"], decisions)
     return builder.build(stream.name, size, tuple(stream.drifts), seconds)
 
 
@@ -88,17 +89,16 @@ def _test_then_train(
     model: Any, X: Any, y: npt.NDArray[Any], labels: tuple[Any, ...]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None, tuple[Decision, ...]]:
     if hasattr(model, "observe"):
-        seen: Observation = model.observe(X, y, classes=labels)
-        return seen.labels, seen.log_losses(), seen.decisions
+        seen: Observation = model.observe(X, y, classes=labels) if labels else model.observe(X, y)
+        return seen.labels, seen.log_losses() if labels else None, seen.decisions
     if not hasattr(model, "partial_fit"):
         raise OptionError(f"{model!r} has neither observe nor partial_fit: it cannot learn from a stream")
-    begun = hasattr(model, "classes_")
     losses = None
-    predicted: npt.NDArray[Any] = np.full(len(y), labels[0])
-    if begun:
+    predicted: npt.NDArray[Any] = np.full(len(y), labels[0] if labels else 0.0)
+    if hasattr(model, "classes_" if labels else "n_features_in_"):
         predicted = model.predict(X)
-        if hasattr(model, "predict_proba"):
+        if labels and hasattr(model, "predict_proba"):
             share = model.predict_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
             losses = -np.log(np.clip(share, 1e-15, 1.0))
-    model.partial_fit(X, y, classes=np.array(labels))
+    model.partial_fit(X, y, **({"classes": np.array(labels)} if labels else {}))
     return predicted, losses, ()

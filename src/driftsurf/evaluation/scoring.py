@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ _NOTHING: dict[str, Any] = {"state": "", "predicted_by": -1, "trained_from": -1}
 
 
 class Scorebook:
-    """Makes the trace's rows, remembering only what the next ones need.
+    """Makes the trace's rows, remembering only what the next ones need. Without labels, targets are values.
 
     Examples
     --------
@@ -38,18 +39,24 @@ class Scorebook:
         self.labels = labels
         self.step_number = -1
         self.first_row = self._next_row = 0
-        self._previous: int = -1
-        """The place in ``labels`` of the label of the last row; -1 before it."""
-        self._persistence = 0
+        self._previous: float = -1 if labels else math.nan
+        """The place in ``labels`` of the label of the last row, -1 before it; of values the last one, NaN before it."""
+        self._persistence: float = 0
+        """Of this batch: the errors of predicting that the last label comes again; of values, the mean squared one."""
         self._latest: dict[str, dict[str, Any]] = {}
 
     def step(self, y: npt.NDArray[Any]) -> None:
         """A new batch, with these labels."""
         self.step_number += 1
         self.first_row, self._next_row = self._next_row, self._next_row + len(y)
-        wrong = self._previous < 0 or y[0] != self.labels[self._previous]
-        self._persistence = int(wrong) + int(np.count_nonzero(y[1:] != y[:-1]))
-        self._previous = next((place for place, label in enumerate(self.labels) if label == y[-1]), -1)
+        if self.labels:
+            wrong = self._previous < 0 or y[0] != self.labels[int(self._previous)]
+            self._persistence = int(wrong) + int(np.count_nonzero(y[1:] != y[:-1]))
+            self._previous = next((place for place, label in enumerate(self.labels) if label == y[-1]), -1)
+        else:
+            before = y[0] if math.isnan(self._previous) else self._previous
+            self._persistence = float(np.mean(np.square(y - np.append(before, y[:-1]))))
+            self._previous = float(y[-1])
 
     def row(
         self,
@@ -60,7 +67,6 @@ class Scorebook:
         decisions: Sequence[Decision],
     ) -> dict[str, Any]:
         """What one model did with the batch."""
-        wrong = int(np.count_nonzero(predicted != y))
         before = self._latest.get(model, _NOTHING)
         first = _kept(decisions[0]) if decisions else before  # the model that predicted when the rows came
         self._latest[model] = latest = _kept(decisions[-1]) if decisions else before
@@ -69,18 +75,33 @@ class Scorebook:
             "model": model,
             "first_row": self.first_row,
             "rows": len(y),
-            "errors": wrong,
-            "error": wrong / len(y),
-            "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
-            "persistence_errors": self._persistence,
             "state": latest["state"],
             "transition": "+".join(t.kind for d in decisions for t in d.transitions),
             "predicted_by": first["predicted_by"],
             "trained_from": first["trained_from"],
             "gradients": sum(d.gradients for d in decisions),
         }
+        return row | (self._of_classes(y, predicted, losses) if self.labels else self._of_values(y, predicted))
+
+    def _of_classes(
+        self, y: npt.NDArray[Any], predicted: npt.NDArray[Any], losses: npt.NDArray[np.float64] | None
+    ) -> dict[str, Any]:
+        wrong = int(np.count_nonzero(predicted != y))
+        row = {
+            "errors": wrong,
+            "error": wrong / len(y),
+            "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
+            "persistence_errors": self._persistence,
+        }
         row |= {f"true:{label}": int(np.count_nonzero(y == label)) for label in self.labels}
         return row | {f"predicted:{label}": int(np.count_nonzero(predicted == label)) for label in self.labels}
+
+    def _of_values(self, y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, Any]:
+        return {
+            "squared_error": float(np.mean(np.square(predicted - y))),
+            "absolute_error": float(np.mean(np.abs(predicted - y))),
+            "persistence_error": self._persistence,
+        }
 
     def state(self) -> State:
         """What the next rows need."""
@@ -94,7 +115,8 @@ class Scorebook:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
         self.step_number, self._next_row = int(state["step"]), int(state["next_row"])
-        self._previous, self._latest = int(state["previous"]), json.loads(state["latest"])
+        self._previous = (int if self.labels else float)(state["previous"])
+        self._latest = json.loads(state["latest"])
 
 
 def _kept(decision: Decision) -> dict[str, Any]:
@@ -119,7 +141,8 @@ class TraceRecorder:
         """One line for each model."""
         self._book.step(y)
         rows = (self._book.row(name, y, one.labels, one.log_losses(), one.decisions) for name, one in seen.items())
-        return "".join(_csv(row.values()) for row in rows)
+        names = column_names(self._book.labels)
+        return "".join(_csv(row[name] for name in names) for row in rows)
 
     def state(self) -> State:
         """What the next lines need."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.errors import OptionError
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.trace import Trace
 
-__all__ = ["Summary", "summarise"]
+__all__ = ["Summary", "ValueSummary", "summarise", "summarise_values"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ def summarise(trace: Trace, model: str, oracle: str | None = None) -> Summary:
     Drifts that last the whole stream have no moment to recover from and are left out of the recovery
     times, though reactions to them are not false.
     """
+    if not trace.labels:
+        raise OptionError("this trace has values, not classes: use summarise_values")
     run = trace.of(model)
     first_row, error = run["first_row"], run["error"]
     total = int(first_row[-1] + run["rows"][-1])
@@ -67,6 +70,42 @@ def summarise(trace: Trace, model: str, oracle: str | None = None) -> Summary:
         false_reactions=metrics.false_reactions(
             first_row, run["rows"], run["trained_from"], run["transition"], trace.drifts
         ),
+        switches=sum(kinds.split("+").count("switched") for kinds in run["transition"]),
+        share_reactive=metrics.share_reactive(run["state"]),
+        gradients=int(run["gradients"].sum()),
+    )
+
+
+@dataclass(frozen=True)
+class ValueSummary:
+    """The same of a model that predicts values."""
+
+    model: str
+    mean_squared_error: float
+    mean_absolute_error: float
+    skill: float
+    """1 less the squared error over that of predicting that the last value comes again; below 0 is worse than that."""
+    reactions: int
+    switches: int
+    share_reactive: float
+    gradients: int
+
+
+def summarise_values(trace: Trace, model: str) -> ValueSummary:
+    """Work out the metrics of one model that predicts values; errors are means over rows."""
+    if trace.labels:
+        raise OptionError("this trace has classes, not values: use summarise")
+    run = trace.of(model)
+    squared, absolute, persistence = (
+        float(np.average(run[name], weights=run["rows"]))
+        for name in ("squared_error", "absolute_error", "persistence_error")
+    )
+    return ValueSummary(
+        model=model,
+        mean_squared_error=squared,
+        mean_absolute_error=absolute,
+        skill=1.0 - squared / persistence if persistence > 0.0 else float("nan"),
+        reactions=len(metrics.reactions(run["transition"])),
         switches=sum(kinds.split("+").count("switched") for kinds in run["transition"]),
         share_reactive=metrics.share_reactive(run["state"]),
         gradients=int(run["gradients"].sum()),

@@ -38,6 +38,15 @@ COLUMNS: dict[str, type] = {
     "gradients": int,
 }
 """Then ``true:LABEL`` and ``predicted:LABEL``, the counts of each class."""
+_OF_CLASSES = "errors", "error", "log_loss", "persistence_errors"
+VALUE_COLUMNS: dict[str, type] = {
+    **{name: kind for name, kind in COLUMNS.items() if name not in _OF_CLASSES},
+    "squared_error": float,
+    "absolute_error": float,
+    "persistence_error": float,
+}
+"""Where values are predicted: means over the rows of a step; the last one squared, of predicting the value before."""
+TYPES = COLUMNS | VALUE_COLUMNS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +62,7 @@ class Trace:
     drifts
         The true drifts, as rows.
     labels
-        The classes.
+        The classes; none where values are predicted.
     columns
         Arrays of equal length, in the order of step and model.
     seconds
@@ -109,7 +118,7 @@ class Trace:
             table = list(csv.reader(io.StringIO(rest)))
             names, lines = table[0], table[1:]
             columns = {
-                name: np.array([COLUMNS.get(name, int)(line[k]) for line in lines]) for k, name in enumerate(names)
+                name: np.array([TYPES.get(name, int)(line[k]) for line in lines]) for k, name in enumerate(names)
             }
             drifts = tuple(Drift(**drift) for drift in head["drifts"])
             return cls(head["stream"], head["batch_size"], drifts, tuple(head["labels"]), columns)
@@ -139,7 +148,8 @@ def csv_head(stream: str, batch_size: int, drifts: tuple[Drift, ...], labels: tu
 
 def column_names(labels: tuple[Any, ...]) -> list[str]:
     """The columns of a trace, in their order."""
-    return [*COLUMNS, *(f"true:{label}" for label in labels), *(f"predicted:{label}" for label in labels)]
+    own = COLUMNS if labels else VALUE_COLUMNS
+    return [*own, *(f"true:{label}" for label in labels), *(f"predicted:{label}" for label in labels)]
 
 
 class TraceBuilder:
@@ -157,7 +167,7 @@ class TraceBuilder:
     def build(self, stream: str, batch_size: int, drifts: tuple[Drift, ...], seconds: dict[str, float]) -> Trace:
         """The finished trace."""
         columns = {
-            name: np.array(values, {int: np.int64, float: np.float64}.get(COLUMNS.get(name, int), np.str_))
+            name: np.array(values, {int: np.int64, float: np.float64}.get(TYPES.get(name, int), np.str_))
             for name, values in self._columns.items()
         }
         return Trace(stream, batch_size, drifts, self.labels, columns, seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from driftsurf.sizes import usual_frame, usual_sizes
 
 SMALLEST_SIZE = 1e-30
 
+Frame: TypeAlias = tuple[FloatArray, FloatArray, IntArray]
+"""The coordinates in which a model learns: gains, centre, and the columns whose centre is not 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Linear:
@@ -25,7 +28,7 @@ class Linear:
     """
 
     weights: FloatArray
-    """One for each feature, the intercept last."""
+    """One for each feature, the intercept last; with several outputs, one column for each."""
     gradient_sum: FloatArray
     factor: FloatArray
     """1 / scale of each column: the model learns as if columns were multiplied by it. Last, 1 or 0: the intercept."""
@@ -41,6 +44,8 @@ class Linear:
     hi: int = -1
     seen: int = 0
     """Rows ever given."""
+    target: float = 0.0
+    """Taken off the targets of a regression: the intercept is learnt from there."""
     step_size: float = math.nan
     renew_at: int = 0
     """``seen`` at which scale and step size are worked out again."""
@@ -50,15 +55,18 @@ class Linear:
     gradients: int = 0
 
     @property
-    def frame(self) -> tuple[FloatArray, FloatArray, IntArray]:
+    def frame(self) -> Frame:
         """The coordinates, as the kernels take them."""
         return np.square(self.factor), self.centre, np.flatnonzero(self.centre)
 
     @property
     def raw_weights(self) -> FloatArray:
-        """The weights for columns as they are."""
-        offset = (self.weights * self.centre).sum()
-        own = self.weights if offset == 0.0 else np.append(self.weights[:-1], self.weights[-1] - offset)
+        """The weights for columns and targets as they are."""
+        offset = (self.weights * along(self.centre, self.weights)).sum(axis=0) - self.target
+        own = self.weights
+        if np.any(offset):
+            own = own.copy()
+            own[-1] -= offset
         return own + self.anchor if len(self.anchor) else own
 
     def offsets(self, X: Rows) -> FloatArray | None:
@@ -67,7 +75,8 @@ class Linear:
 
     def penalty(self, l2: float) -> float:
         """l2 / 2 |u|^2, u the weights in its own coordinates."""
-        return 0.5 * l2 * float(_kernels.squared_length(self.weights, self.factor))
+        factor = self.factor if self.weights.ndim == 1 else np.repeat(self.factor, self.weights.shape[1])
+        return 0.5 * l2 * float(_kernels.squared_length(self.weights.ravel(), factor))
 
     def reframed(self, rows: Batch) -> Linear:
         """The same model in columns less their usual place and divided by their usual size in these rows.
@@ -83,43 +92,68 @@ class Linear:
             centre, sizes = np.zeros(len(factor) - 1), usual_sizes(rows.X, rows.weight)
         factor[:-1][sizes > 0.0] = 1.0 / np.clip(sizes[sizes > 0.0], SMALLEST_SIZE, 1.0 / SMALLEST_SIZE)
         centre = np.append(centre, 0.0)
-        shift = centre - self.centre
+        shift = along(centre - self.centre, self.weights)
         weights = self.weights.copy()
-        weights[-1] += (weights * shift).sum()
-        plain = np.divide(self.gradient_sum, np.square(self.factor), out=np.zeros_like(factor), where=factor > 0.0)
-        gradient_sum = np.square(factor) * (plain - shift * plain[-1])
+        weights[-1] += (weights * shift).sum(axis=0)
+        old, new = (along(np.square(gains), weights) for gains in (self.factor, factor))
+        plain = np.divide(self.gradient_sum, old, out=np.zeros_like(weights), where=new > 0.0)
+        gradient_sum = new * (plain - shift * plain[-1])
         return replace(self, weights=weights, gradient_sum=gradient_sum, factor=factor, centre=centre)
+
+    def retargeted(self, target: float) -> Linear:
+        """The same model with another number taken off the targets."""
+        weights = self.weights.copy()
+        weights[-1] += self.target - target
+        return replace(self, weights=weights, target=target)
+
+    def widened(self, outputs: int) -> Linear:
+        """The same model with more outputs, whose weights and gradients are 0."""
+        more = np.zeros((len(self.weights), outputs - self.weights.shape[1]))
+        weights, gradient_sum = np.hstack([self.weights, more]), np.hstack([self.gradient_sum, more])
+        return replace(self, weights=weights, gradient_sum=gradient_sum)
 
     def check_finite(self) -> None:
         """DivergenceError if training went astray."""
         # Far below overflow, so that margins and penalties of a published model are finite too.
-        largest = max(_kernels.largest(self.weights), _kernels.largest(self.gradient_sum))
+        largest = max(_kernels.largest(self.weights.ravel()), _kernels.largest(self.gradient_sum.ravel()))
         if not largest < 1e100:
             raise DivergenceError(
                 f"training diverged: the weights reached {largest:g} with step size {self.step_size:g}. "
                 "Lower step_size or scale the columns; the update was taken back."
             )
 
-    def check(self, table: Any, *, tabled: bool) -> None:
-        """StateError unless the entries fit together; ``tabled``: admitted rows have an entry in the table."""
+    def check(self, table: Any, *, tabled: bool, dimensions: int) -> None:
+        """StateError unless the entries fit together.
+
+        ``tabled``: admitted rows have an entry in the table; ``dimensions``: those of the weights.
+        """
         # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
-        vectors = self.weights, self.gradient_sum, self.factor, self.centre, self.anchor, table
+        vectors = self.factor, self.centre, self.anchor
+        matrices = self.weights, self.gradient_sum, table
         rows = self.lo, self.admitted, self.hi
         counts = self.drawn, self.seen, self.renew_at, self.gradients, self.words, self.seed
         if not (
-            all(isinstance(v, np.ndarray) and v.dtype == np.float64 and v.ndim == 1 for v in vectors)
-            and len({len(vector) for vector in vectors[:4]}) == 1
+            all(isinstance(v, np.ndarray) and v.dtype == np.float64 for v in (*vectors, *matrices))
+            and all(vector.ndim == 1 for vector in vectors)
+            and all(matrix.ndim == dimensions and matrix.shape[1:] == self.weights.shape[1:] for matrix in matrices)
+            and len({len(vector) for vector in (*vectors[:2], *matrices[:2])}) == 1
             and len(self.anchor) in (0, len(self.weights))
-            and len(self.weights) >= 1
+            and self.weights.size >= 1
             and all(type(number) is int for number in (*rows, *counts))
             and isinstance(self.step_size, float)
+            and isinstance(self.target, float)
             and (rows == (-1, -1, -1) or 0 <= self.lo <= self.admitted <= self.hi < 2**62)
             and all(0 <= count < 2**62 for count in counts[:-1])
             and 0 <= self.seed < 2**64
             and len(table) == (self.admitted - self.lo if tabled else 0)
-            and self.drawn == np.count_nonzero(~np.isnan(table))
+            and self.drawn == np.count_nonzero(~np.isnan(table[:, 0] if dimensions == 2 else table))
         ):
             raise StateError("the entries of the saved model do not fit together: they are no linear model's")
+
+
+def along(vector: FloatArray, weights: FloatArray) -> FloatArray:
+    """A number for each feature, shaped so that it multiplies the weights of all outputs."""
+    return vector if weights.ndim == 1 else vector[:, None]
 
 
 def margins(weights: FloatArray, X: Rows) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from driftsurf._options import number, whole
 from driftsurf.base import CSR, Decision, Rows, Segment, State, n_rows
 from driftsurf.errors import InputError, ShapeError, StateError
-from driftsurf.labels import Classes
+from driftsurf.labels import Classes, Values
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
 from driftsurf.validation import Schema, read_rows, read_schema
@@ -28,7 +28,7 @@ class DelayedModel(Protocol):
     """What learns behind the delay; ``runtime.Session`` is one."""
 
     batch_size: int | None
-    classes: Classes
+    targets: Classes | Values
 
     @property
     def steps(self) -> int:
@@ -68,7 +68,7 @@ class LabelCounts:
     scored: int = 0
     """Those of them that had a prediction; the first rows come before there is a model."""
     errors: int = 0
-    """Those of them whose stored prediction was wrong."""
+    """Those of them whose stored prediction was wrong; of values, was not met exactly."""
     expired: int = 0
     """Rows that were given up: no label in time, or too many newer rows."""
     replaced: int = 0
@@ -235,8 +235,8 @@ class DelayedLabels:
     def label(self, keys: Iterable[Any], y: Any, *, time: float | None = None) -> Joined:
         """Learn the rows whose labels these are; labels without a waiting row are counted and passed over."""
         names = _read_keys(keys, None)
-        known, codes = self.model.classes.read(y, len(names))
-        labels = known.array[codes.astype(np.int64)]
+        known, codes = self.model.targets.read(y, len(names))
+        labels = known.decoded(codes)
         self._now = self._time(time, 0)
         self._give_up()
         found, strays = self._find(names)

@@ -178,7 +178,7 @@ class Run:
 
     def _take(self, X: Any, y: Any, on_step: StepReport | None) -> None:
         seen: dict[str, Observation] = {}
-        labels = self.source.labels
+        labels = self.source.labels or None  # none where values are predicted
         for place, (name, session) in enumerate(self.sessions.items()):
             begin = self.clock()
             learning = not (self.pinned and place == 0 and session.schema is not None)
@@ -189,7 +189,7 @@ class Run:
         self._files[TRACE].write(self.recorder.lines(y, seen))
         if on_step is not None:
             for name, one in seen.items():
-                on_step(self.step, name, one.errors / len(one.true), one.decisions)
+                on_step(self.step, name, one.error, one.decisions)
 
     def text(self, name: str) -> str:
         """What was written so far to the journal or the trace."""

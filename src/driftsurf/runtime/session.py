@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import whole
-from driftsurf._values import replace
 from driftsurf.base import (
     Batch,
     Decision,
@@ -26,9 +25,9 @@ from driftsurf.base import (
     n_rows,
     take_rows,
 )
-from driftsurf.errors import LabelError, SmallBatchWarning, StateError
+from driftsurf.errors import CapabilityError, SmallBatchWarning, StateError
 from driftsurf.journal import Journal
-from driftsurf.labels import Classes
+from driftsurf.labels import Classes, Values, targets_of
 from driftsurf.runtime.guard import RangeGuard
 from driftsurf.runtime.interrupts import uninterrupted
 from driftsurf.samples import Samples
@@ -39,6 +38,7 @@ __all__ = ["Observation", "Session"]
 
 WARN_AFTER_STEPS = 20
 WARN_BELOW_ROWS = 10
+LEAST_PROBABILITY = 1e-15
 LEAST_WEIGHT = 0.01
 """A batch to which the guard leaves less than this share of its weight is no evidence of anything."""
 
@@ -48,24 +48,41 @@ class Observation:
     """What came of one call: predictions made before learning, and what was decided."""
 
     labels: npt.NDArray[Any]
-    """Predicted labels."""
-    predicted: npt.NDArray[np.int64]
-    """Their codes."""
-    true: npt.NDArray[np.int64]
-    """The codes of the true labels."""
+    """Predicted labels, or values."""
+    predicted: npt.NDArray[Any]
+    """Their codes; values are their own."""
+    true: npt.NDArray[Any]
+    """The codes of the true labels, or the true values."""
     scores: FloatArray
+    """Margins (n,), log-probabilities (n, K) by code, or values (n,)."""
     decisions: tuple[Decision, ...]
     """One for each time step that the call completed: one, or any number with a buffer."""
+    probabilities: bool = True
+    """Whether scores are log-odds or log-probabilities."""
 
     @property
     def errors(self) -> int:
-        """Rows that were predicted wrongly."""
+        """Rows that were predicted wrongly; of values, those that were not met exactly."""
         return int(np.count_nonzero(self.predicted != self.true))
 
+    @property
+    def error(self) -> float:
+        """The share of rows that were predicted wrongly; of values, the mean squared error."""
+        values = self.predicted.dtype.kind == "f"
+        return float(self.squared_errors().mean()) if values else self.errors / len(self.true)
+
     def log_losses(self) -> FloatArray:
-        """-log p(true class) of each row, from the margins."""
-        z = np.where(self.true == 1, -self.scores, self.scores)
-        return np.logaddexp(0.0, z)
+        """-log p(true class) of each row, p at least 1e-15; NaN where there are no probabilities."""
+        if not self.probabilities:
+            return np.full(len(self.true), np.nan)
+        if self.scores.ndim == 1:
+            return np.logaddexp(0.0, np.where(self.true == 1, -self.scores, self.scores))
+        logs = self.scores[np.arange(len(self.true)), self.true]
+        return np.asarray(-np.maximum(logs, np.log(LEAST_PROBABILITY)))
+
+    def squared_errors(self) -> FloatArray:
+        """Of values: the squared error of each row."""
+        return np.asarray(np.square(self.predicted - self.true))
 
 
 class Session:
@@ -114,7 +131,6 @@ class Session:
         owner: str = "this model",
     ) -> None:
         strategy.check()
-        self._limit = None if "multiclass" in strategy.learner.capabilities.tasks else 2
         self.strategy = strategy
         if batch_size is not None:
             batch_size = whole("batch_size", batch_size, at_least=1, otherwise=", or None")
@@ -122,7 +138,8 @@ class Session:
         self.journal = Journal() if journal is None else journal
         self.owner = owner
         self.schema: Schema | None = None
-        self.classes = Classes(limit=self._limit) if classes is None else Classes.given(classes, self._limit)
+        self._can = strategy.learner.capabilities
+        self.targets: Classes | Values = targets_of(self._can, classes)
         self.steps = 0
         self.taught = 0
         """How many of the classes were known at the last time step: those that can be predicted."""
@@ -145,10 +162,9 @@ class Session:
 
     def judge(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
         """Predict rows whose labels are known, and learn nothing from them."""
-        known, codes = self._agreed_classes(classes).read(y, n_rows(rows := self.read(X)))
-        scores = self._towards_code_1(self.strategy.scores(rows), known)
-        predicted = _codes(scores, known)
-        return Observation(known.array[predicted], predicted, codes.astype(np.int64), scores, ())
+        known = self.targets.agreed(classes, begun=self.schema is not None)
+        known, codes = known.read(y, n_rows(rows := self.read(X)))
+        return self._observation(known, codes, known.meant(self.strategy.scores(rows), self.taught), ())
 
     def renew(self, why: str) -> Transition | None:
         """Begin anew with fresh models, as someone asks; None if there is nothing yet to begin anew from."""
@@ -176,25 +192,28 @@ class Session:
         self, X: Any, y: Any, classes: Any, weight: Any, *, predict: bool, size: int | None = None
     ) -> Observation:
         """Check the whole call, then take it part by part: each is one time step, or waits in the buffer."""
-        known = self._agreed_classes(classes)
+        known = self.targets.agreed(classes, begun=self.schema is not None)
         schema = read_schema(X, self.owner) if self.schema is None else self.schema
+        self._check_capabilities(schema, weight)
         rows = read_rows(X, schema, self._dtype)
         count = n_rows(rows)
         known, codes = known.read(y, count)
         weights = read_weights(weight, count)
-        scores, predicted, decisions = [np.zeros(0)], [np.zeros(0, np.int64)], list[Decision]()
+        scores, decisions = list[FloatArray](), list[Decision]()
         start = 0
         try:
             for stop in self._stops(count, size):
                 part = Batch(take_rows(rows, start, stop), codes[start:stop], weights[start:stop])
                 with uninterrupted():
                     with self._all_or_nothing():
-                        self._begin(schema, known)
+                        met = known.met(len(self.targets.labels), part.y)
+                        self._begin(schema, met)
+                        tested = None
                         if predict:
-                            scores.append(self._towards_code_1(self._judged(part), known))
-                            predicted.append(_codes(scores[-1], known))
-                        self.classes = self._met(known, part.y)
-                        done = self._accept(part) if size is None else (self._step(part),)
+                            tested = self._tested(part)
+                            scores.append(known.meant(tested, self.taught))
+                        self.targets = met
+                        done = self._accept(part, tested) if size is None else (self._step(part),)
                     start = stop
                     for decision in done:
                         decisions.append(decision)
@@ -204,12 +223,24 @@ class Session:
                 error.add_note(f"{start} of the {count} rows of this call were taken, the rest were not.")
             raise
         if not predict:
-            return Observation(predicted[0], predicted[0], predicted[0], scores[0], tuple(decisions))
-        ahead = np.concatenate(predicted)
-        labels = known.array[ahead]
-        return Observation(labels, ahead, codes.astype(np.int64), np.concatenate(scores), tuple(decisions))
+            nothing = np.zeros(0)
+            return Observation(nothing, nothing, nothing, nothing, tuple(decisions), self._can.probabilities)
+        return self._observation(known, codes, np.concatenate(scores), tuple(decisions))
 
-    def _judged(self, part: Batch) -> FloatArray:
+    def _observation(
+        self, known: Classes | Values, codes: FloatArray, scores: FloatArray, decisions: tuple[Decision, ...]
+    ) -> Observation:
+        predicted = known.chosen(scores)
+        true = codes.astype(predicted.dtype)
+        return Observation(known.decoded(predicted), predicted, true, scores, decisions, self._can.probabilities)
+
+    def _check_capabilities(self, schema: Schema, weight: Any) -> None:
+        for name, wanted in (("sparse", schema.sparse), ("weights", weight is not None)):
+            if wanted and not getattr(self._can, name):
+                remedy = "give dense rows" if name == "sparse" else "leave sample_weight out"
+                raise CapabilityError(f"{self.strategy.learner!r} has not the capability {name!r}: {remedy}.")
+
+    def _tested(self, part: Batch) -> FloatArray:
         """The scores of rows before they are learnt. A part of a time step is not for the strategy to read ahead in."""
         return self.strategy.test_scores(part) if self._pending is None else self.strategy.scores(part.X)
 
@@ -222,29 +253,23 @@ class Session:
             return [count]
         return [*range(self.batch_size - self.rows_pending, count, self.batch_size), count]
 
-    def _begin(self, schema: Schema, known: Classes) -> None:
+    def _begin(self, schema: Schema, known: Classes | Values) -> None:
         if self.schema is not None:
             return
-        self.strategy.begin(schema.n_features, sparse=schema.sparse, n_classes=max(2, len(known.labels)))
+        self.strategy.begin(schema.n_features, sparse=schema.sparse, n_classes=known.n_classes)
         if self.batch_size is not None:
             self._pending = Samples(schema.n_features, sparse=schema.sparse, dtype=self._dtype)
         self.schema = schema
 
-    def _met(self, known: Classes, codes: FloatArray) -> Classes:
-        """The classes as they are once the next rows, which have these codes, have been taken."""
-        if known.closed:
-            return known
-        return replace(known, labels=known.labels[: max(len(self.classes.labels), int(codes.max()) + 1)])
-
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """What is changed inside stays if all goes well, else everything is as it was."""
-        before = self.schema, self.classes, self.taught, self.steps, self._guard, self._pending
+        before = self.schema, self.targets, self.taught, self.steps, self._guard, self._pending
         next_row = 0 if self._pending is None else self._pending.next_row
         try:
             yield
         except BaseException:
-            self.schema, self.classes, self.taught, self.steps, self._guard, self._pending = before
+            self.schema, self.targets, self.taught, self.steps, self._guard, self._pending = before
             if self._pending is not None:
                 self._pending.truncate(next_row)
             raise
@@ -253,10 +278,10 @@ class Session:
     def _dtype(self) -> str:
         return self.strategy.dtype
 
-    def _accept(self, part: Batch) -> tuple[Decision, ...]:
+    def _accept(self, part: Batch, tested: FloatArray | None) -> tuple[Decision, ...]:
         """Learn a part, or put it into the buffer and learn the buffer once it is full."""
         if self._pending is None:
-            return (self._step(part),)
+            return (self._step(part, tested),)
         self._pending.append(part.X, part.y, part.weight)
         return (self._cut(self._pending),) if len(self._pending) == self.batch_size else ()
 
@@ -265,7 +290,7 @@ class Session:
         pending.release(pending.next_row)
         return decision
 
-    def _step(self, batch: Batch) -> Decision:
+    def _step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """One time step; the strategy comes last of all that can fail."""
         guard = self._guard
         if guard is not None:
@@ -273,8 +298,8 @@ class Session:
             weight = batch.weight * factors
             # A risk is a mean: a batch of nothing but absurd rows would speak with full voice.
             batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
-        decision = self.strategy.step(batch)
-        self._guard, self.steps, self.taught = guard, self.steps + 1, len(self.classes.labels)
+        decision = self.strategy.step(batch) if tested is None else self.strategy.step(batch, tested)
+        self._guard, self.steps, self.taught = guard, self.steps + 1, len(self.targets.labels)
         return decision
 
     def _report(self, decision: Decision) -> None:
@@ -288,19 +313,6 @@ class Session:
                 stacklevel=5,
             )
 
-    def _agreed_classes(self, classes: Any) -> Classes:
-        if classes is None:
-            return self.classes
-        given = Classes.given(classes, self._limit)
-        if self.schema is None and not self.classes.closed:
-            return given
-        if set(given.labels) != set(self.classes.labels):
-            raise LabelError(
-                f"classes is {list(given.labels)}, but this model began with {list(self.classes.labels)}. "
-                "Leave classes out after the first call, or begin a new model."
-            )
-        return self.classes
-
     # -------------------------------------------------------------------- predicting
 
     def read(self, X: Any) -> Rows:
@@ -310,27 +322,13 @@ class Session:
         return read_rows(X, self.schema, self._dtype)
 
     def scores(self, X: Any) -> FloatArray:
-        """The scores of the model that predicts now: above 0 speaks for the class with code 1."""
-        return self._towards_code_1(self.strategy.scores(self.read(X)), self.classes)
+        """The scores of the model that predicts now: margins above 0 speak for the class with code 1."""
+        return self.targets.meant(self.strategy.scores(self.read(X)), self.taught)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Labels by the model that predicts now. Ties go to the smaller name."""
-        known = self.classes
-        labels: npt.NDArray[Any] = known.array[_codes(self.scores(X), known)]
-        return labels
-
-    def _towards_code_1(self, scores: FloatArray, known: Classes) -> FloatArray:
-        """What the scores of a model mean, given what it has been taught.
-
-        A class that no time step has brought yet is not predicted. Before the first step nothing but
-        the names is known, and the codes, which go by appearance, would give a label away: there a
-        positive score speaks for the larger name.
-        """
-        if self.steps == 0:
-            return -scores if _against_names(known) else scores
-        if self.taught == 1:
-            return -np.abs(scores) - np.finfo(np.float64).tiny
-        return scores
+        """Labels, or values, by the model that predicts now. Ties go to the smaller name."""
+        known = self.targets
+        return known.decoded(known.chosen(self.scores(X)))
 
     # -------------------------------------------------------------------- state
 
@@ -341,7 +339,7 @@ class Session:
     def parts(self) -> Parts:
         """The same, with what grows with the rows as ``Growing``."""
         state: State = {"steps": self.steps, "taught": self.taught, "begun": self.schema is not None}
-        state |= nest("classes", self.classes.state())
+        state |= nest("classes", self.targets.state())
         if self._guard is not None:
             state |= nest("guard", self._guard.state())
         if self.schema is not None:
@@ -362,7 +360,7 @@ class Session:
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.steps, self.taught = int(state["steps"]), int(state["taught"])
-        self.classes = Classes.from_state(pick("classes", state))
+        self.targets = self.targets.from_state(pick("classes", state))
         self.schema, width = None, None
         if not isinstance(state["begun"], bool):
             raise StateError(f"the entry 'begun' of the saved state is {state['begun']!r}, neither true nor false")
@@ -377,16 +375,3 @@ class Session:
         self._pending = Samples.from_state(pending) if pending else None
         if self._pending is not None and self._pending.n_features != width:
             raise StateError(f"the rows in the saved buffer do not have the {width} columns of the saved schema")
-
-
-def _codes(scores: FloatArray, known: Classes) -> npt.NDArray[np.int64]:
-    """The codes that scores towards code 1 mean, ties going to the smaller name."""
-    if len(known.labels) < 2:
-        return np.zeros(len(scores), np.int64)
-    return (scores >= 0.0 if _against_names(known) else scores > 0.0).astype(np.int64)
-
-
-def _against_names(known: Classes) -> bool:
-    """Whether the codes, which go by appearance, run against the order of the names."""
-    labels = known.array
-    return len(labels) == 2 and bool(labels[0] > labels[1])

@@ -4,7 +4,7 @@ from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
 from driftsurf.strategies.aue import AUE
 from driftsurf.strategies.aware import Aware
 from driftsurf.strategies.candor import Candor
-from driftsurf.strategies.driftsurf import DriftSurf, Variant
+from driftsurf.strategies.driftsurf import DriftSurf, Judge, ThresholdUnit, Variant
 from driftsurf.strategies.dwm import DWM
 from driftsurf.strategies.exponential_decay import ExponentialDecay
 from driftsurf.strategies.learn_nse import LearnNSE
@@ -26,6 +26,7 @@ __all__ = [
     "Candor",
     "DriftSurf",
     "ExponentialDecay",
+    "Judge",
     "LearnNSE",
     "LinearDecay",
     "Oblivious",
@@ -33,5 +34,6 @@ __all__ = [
     "PairedLearners",
     "ResetOnDrift",
     "SlidingWindow",
+    "ThresholdUnit",
     "Variant",
 ]

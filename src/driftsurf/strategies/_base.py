@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from driftsurf.base import Batch, Decision, FloatArray, Learner, Parts, Rows, Segment, State, Transition
+from driftsurf.base import Batch, Capabilities, Decision, FloatArray, Learner, Parts, Rows, Segment, State, Transition
+from driftsurf.errors import CapabilityError
 from driftsurf.state import nest, pick, resolved
 from driftsurf.strategies._pool import Member, Pool
 
@@ -28,8 +29,9 @@ class LiveState(Protocol):
         """All models."""
         ...
 
-    def scorer(self) -> Scorer:
-        """How the next batch is predicted, as the models are now."""
+    @property
+    def predictor(self) -> Member | None:
+        """The model that predicts the next batch, if it is one."""
         ...
 
 
@@ -68,6 +70,11 @@ class PooledStrategy(ABC, Generic[L]):
     def _loaded(self, state: Mapping[str, Any]) -> L:
         """The value that ``_saved`` gave."""
 
+    def _scoring(self, live: L) -> Scorer:
+        """How the next batch is predicted, as the models are now."""
+        assert live.predictor is not None
+        return live.predictor.learner.scorer()
+
     def _keep(self, live: L) -> int | None:
         """The oldest row that the strategy itself needs, beside its models."""
         return None
@@ -97,11 +104,14 @@ class PooledStrategy(ABC, Generic[L]):
         """The scores by which a batch is judged before it is learnt."""
         return self._scorer(batch.X)
 
-    def step(self, batch: Batch) -> Decision:
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was."""
         with contextlib.ExitStack() as undo:
             undo.callback(self._publish, self._live)  # runs last, when the models are as they were
-            after, decision = self._advance(self._live, self._pool.admit(batch, undo), undo)
+            segment = self._pool.admit(batch, undo)
+            self._pool.grow(batch, self._live.members, undo)
+            self._pool.tested(self._live.predictor, segment, tested)
+            after, decision = self._advance(self._live, segment, undo)
             self._pool.cap(*self._learning(after), undo=undo)
             self._publish(after)
             undo.pop_all()
@@ -140,12 +150,26 @@ class PooledStrategy(ABC, Generic[L]):
     def _new_pool(self) -> Pool:
         return Pool(self._template(), seed=self.seed, max_rows=self.max_rows, dtype=self.dtype)
 
+    @property
+    def _can(self) -> Capabilities:
+        """What the models can do: asked once, for a foreign learner may look it up in many places."""
+        return self._pool.capabilities if hasattr(self, "_pool") else self.learner.capabilities
+
+    def _check_classes(self) -> None:
+        """CapabilityError unless the learner tells classes apart: then there are right and wrong predictions."""
+        if self._can.values:
+            raise CapabilityError(
+                f"{type(self.learner).__name__} predicts values (its only task is 'regression'), and "
+                f"{type(self).__name__} counts wrong predictions; use a learner of classes, or a strategy that "
+                "compares risks, such as DriftSurf"
+            )
+
     def _template(self) -> Learner:
         """What models are made after: the learner, or the learner turned to the strategy's purpose."""
         return self.learner
 
     def _publish(self, live: L) -> None:
-        self._live, self._scorer = live, live.scorer()
+        self._live, self._scorer = live, self._scoring(live)
 
     _pool: Pool
     _live: L

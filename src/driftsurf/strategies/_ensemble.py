@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.base import Decision, FloatArray, ModelRecord, Rows, Segment, State, Transition, n_rows
+from driftsurf.base import Decision, FloatArray, ModelRecord, Rows, Segment, State, Transition
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy, Scorer
 from driftsurf.strategies._joint import JointScorer, joint_scorer
 from driftsurf.strategies._pool import Member
-from driftsurf.strategies._votes import weighted_vote
+from driftsurf.strategies._votes import undecided, weighted_vote
 
 
 @dataclass(frozen=True, slots=True)
 class Ensemble:
-    """Experts with the weights of their votes, oldest first. Without experts class 0 is predicted."""
+    """Experts with the weights of their votes, oldest first. Without experts nothing speaks for any class."""
 
     experts: tuple[Member, ...] = ()
     weights: tuple[float, ...] = ()
@@ -32,9 +32,9 @@ class Ensemble:
         """The experts."""
         return self.experts
 
-    def scorer(self) -> Scorer:
-        """The weighted vote of the experts as they are now."""
-        return functools.partial(vote, joint_scorer(e.learner for e in self.experts), np.array(self.weights))
+    @property
+    def predictor(self) -> None:
+        """It is never one of them."""
 
     @property
     def heaviest(self) -> Member | None:
@@ -42,11 +42,14 @@ class Ensemble:
         return self.experts[int(np.argmax(self.weights))] if self.experts else None
 
 
-def vote(scorer: JointScorer, weights: FloatArray, X: Rows) -> FloatArray:
-    """The weighted vote of the labels; class 0 for all rows without experts."""
-    if not weights.any():
-        return np.zeros(n_rows(X))
-    return weighted_vote(scorer(X), weights)
+def vote(scorer: JointScorer, weights: FloatArray, values: bool, X: Rows) -> FloatArray:
+    """The weighted vote of models."""
+    return weighted_vote(scorer(X), weights, values)
+
+
+def no_vote(scorer: Scorer, X: Rows) -> FloatArray:
+    """Scores shaped as this model's that speak for nothing."""
+    return undecided(scorer(X))
 
 
 class VotingStrategy(PooledStrategy[Ensemble]):
@@ -54,6 +57,12 @@ class VotingStrategy(PooledStrategy[Ensemble]):
 
     def _first(self) -> Ensemble:
         return Ensemble()
+
+    def _scoring(self, live: Ensemble) -> Scorer:
+        if not any(live.weights):
+            return functools.partial(no_vote, self._pool.untrained().scorer())
+        scorer = joint_scorer(expert.learner for expert in live.experts)
+        return functools.partial(vote, scorer, np.array(live.weights), self._can.values)
 
     def _decision(
         self,

@@ -12,7 +12,7 @@ from driftsurf import _kernels
 from driftsurf._options import choice, whole
 from driftsurf._random import derive
 from driftsurf._values import replace
-from driftsurf.base import Batch, Learner, ModelRecord, Parts, Role, SampleStore, Segment, State
+from driftsurf.base import Batch, FloatArray, Learner, ModelRecord, Parts, Role, SampleStore, Segment, State
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
 from driftsurf.strategies._votes import errors
@@ -63,19 +63,21 @@ class Pool:
         self, learner: Learner, *, seed: int, max_rows: int | None, dtype: str, risk: RiskName = "loss"
     ) -> None:
         self.template = learner
+        self.capabilities = learner.capabilities
         self._risk = risk
         self.seed = seed
         self.max_rows = None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
         self.dtype = dtype
         self.made = 0
-        self.n_classes = 2
+        self.n_classes = self.capabilities.least_classes
         self._from_step = self._from_row = 0
         self.samples: Samples
+        self._tested: tuple[Learner, Segment, FloatArray] | None = None
 
     def check(self) -> None:
         """Raise OptionError if an option cannot be used, those of the learner included."""
         choice("dtype", self.dtype, ("float64", "float32"))
-        self.template.fresh(seed=0, n_features=1, n_classes=2)
+        self.template.fresh(seed=0, n_features=1, n_classes=self.n_classes)
 
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Make an empty store."""
@@ -84,7 +86,7 @@ class Pool:
 
     def make(self, step: int, first_row: int) -> Member:
         """A fresh model, the next in number; ``admit`` has seen to it that an undone step gives the number back."""
-        learner = self.template.fresh(derive(self.seed, self.made), self.samples.n_features, self.n_classes)
+        learner = self.untrained(derive(self.seed, self.made))
         self.made += 1
         return Member(self.made - 1, learner, max(step, self._from_step), max(first_row, self._from_row))
 
@@ -92,11 +94,31 @@ class Pool:
         """Models made from now on know nothing from before ``step``; those made for step 0 are meant for it."""
         self._from_step, self._from_row = step, self.samples.next_row
 
+    def untrained(self, seed: int = 0) -> Learner:
+        """A model for these rows and classes that is no member."""
+        return self.template.fresh(seed, self.samples.n_features, self.n_classes)
+
     def admit(self, batch: Batch, undo: contextlib.ExitStack) -> Segment:
         """Append a batch to the store."""
         undo.callback(setattr, self, "made", self.made)
         undo.callback(self.samples.truncate, self.samples.next_row)
         return self.samples.append(batch.X, batch.y, batch.weight)
+
+    def grow(self, batch: Batch, members: tuple[Member, ...], undo: contextlib.ExitStack) -> None:
+        """Make room for classes that this batch brings; codes go by appearance."""
+        known = int(batch.y.max(initial=0.0)) + 1 if self.n_classes else 0
+        if known <= self.n_classes:
+            return
+        undo.callback(setattr, self, "n_classes", self.n_classes)
+        for member in members:
+            undo.callback(member.learner.grow(n_classes=known))
+        self.n_classes = known
+
+    def tested(self, member: Member | None, segment: Segment, scores: FloatArray | None) -> None:
+        """Note the scores that a model gave for new rows, for ``risk``; they hold until a model learns."""
+        self._tested = None
+        if member is not None and scores is not None and scores.shape[1:] in ((), (self.n_classes,)):
+            self._tested = member.learner, segment, scores
 
     def train(
         self,
@@ -108,6 +130,7 @@ class Pool:
         seen_as: SampleStore | None = None,
     ) -> int:
         """Update one model; returns the gradients it spent. ``seen_as`` shows it the rows with other weights."""
+        self._tested = None
         spent = member.learner.gradients
         if member.learner.needs() is None:  # rows may have come since it was made
             segment = Segment(max(member.first_row, self.samples.first_row), segment.hi)
@@ -116,7 +139,9 @@ class Pool:
 
     def risk(self, member: Member, *segments: Segment) -> float:
         """The risk of a model over stored rows."""
-        return risk(member.learner, *map(self.samples.view, segments), name=self._risk)
+        tested = self._tested
+        known = tested[2] if tested is not None and tested[0] is member.learner and segments == tested[1:2] else None
+        return risk(member.learner, *map(self.samples.view, segments), name=self._risk, scores=known)
 
     def copy(self, member: Member, step: int) -> Member:
         """A model that is as ``member`` is now, with a number of its own."""
@@ -165,14 +190,15 @@ class Pool:
         return Member(int(state["id"]), learner, int(state["born"]), int(state["first_row"]), best)
 
 
-def risk(learner: Learner, *batches: Batch, name: RiskName = "loss") -> float:
+def risk(learner: Learner, *batches: Batch, name: RiskName = "loss", scores: FloatArray | None = None) -> float:
     """Weighted mean loss over the batches plus the penalty, or share of errors: the one place where risk is computed.
 
-    NaN when no row has weight: no evidence either way.
+    NaN when no row has weight: no evidence either way. ``scores`` are those of a single batch, if they are known.
     """
     total = mass = 0.0
     for batch in batches:
-        values = learner.losses(batch) if name == "loss" else errors(learner.scores(batch.X), batch.y)
+        known = learner.scores(batch.X) if scores is None else scores
+        values = learner.row_losses(known, batch.y) if name == "loss" else errors(known, batch.y)
         part = _kernels.weighted_sum(values, batch.weight)
         total, mass = total + part[0], mass + part[1]
     penalty = learner.penalty() if name == "loss" else 0.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from driftsurf.base import Decision, Learner, Segment, State, Transition
 from driftsurf.state import nest, pick
-from driftsurf.strategies._base import PooledStrategy, Scorer
+from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 
 
@@ -27,9 +27,10 @@ class Single:
         """The model."""
         return (self.model,)
 
-    def scorer(self) -> Scorer:
-        """The model's own."""
-        return self.model.learner.scorer()
+    @property
+    def predictor(self) -> Member:
+        """The same."""
+        return self.model
 
 
 class SingleModel(PooledStrategy[Single]):

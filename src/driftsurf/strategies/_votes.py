@@ -18,7 +18,7 @@ def labels(scores: FloatArray) -> npt.NDArray[np.int64]:
 
 
 def errors(scores: FloatArray, y: FloatArray) -> FloatArray:
-    """1 where the prediction is wrong, else 0."""
+    """1 where the predicted class is wrong, else 0."""
     return np.not_equal(labels(scores), y).astype(np.float64)
 
 
@@ -31,14 +31,21 @@ def true_class_share(scores: FloatArray, y: FloatArray) -> FloatArray:
     return np.exp(scores[np.arange(len(y)), y.astype(np.int64)])
 
 
-def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
-    """The weighted vote of the models' labels, as scores.
+def squared_errors(scores: FloatArray, y: FloatArray, values: bool) -> FloatArray:
+    """(1 - p)^2, p the probability of the true class of each row; of values, the squared error."""
+    return np.square(scores - y if values else 1.0 - true_class_share(scores, y))
+
+
+def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray, values: bool = False) -> FloatArray:
+    """The weighted vote of the models' labels, as scores; of values, their weighted mean.
 
     With two classes, the log-odds of the shares of the vote: above 0 iff class 1 has more than half of
     the weight, and a tie is 0. With more, the logarithms of the shares. Shares are rounded, so that the
     last bits of a sum do not break a tie.
     """
     weights = weights / weights.sum()
+    if values:
+        return np.asarray((np.asarray(ballots) * weights[:, None]).sum(axis=0))
     if ballots[0].ndim == 1:
         balance = np.zeros(len(ballots[0]))
         for scores, weight in zip(ballots, weights, strict=True):
@@ -49,6 +56,11 @@ def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray) -> FloatAr
     for scores, weight in zip(ballots, weights, strict=True):
         shares[rows, scores.argmax(axis=1)] += weight
     return np.log(np.clip(np.round(shares, DIGITS), LEAST_SHARE, 1.0))
+
+
+def undecided(scores: FloatArray) -> FloatArray:
+    """Scores of the same shape that speak for nothing: 0, or equal shares."""
+    return np.zeros_like(scores) if scores.ndim == 1 else np.full_like(scores, -np.log(scores.shape[1]))
 
 
 DIGITS = 12

@@ -12,7 +12,7 @@ from driftsurf.base import Decision, FloatArray, Learner, Segment
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
-from driftsurf.strategies._votes import true_class_share
+from driftsurf.strategies._votes import squared_errors
 
 __all__ = ["AUE"]
 
@@ -30,6 +30,8 @@ class AUE(VotingStrategy):
     the error of guessing by the class shares of the batch. A newcomer enters with weight
     1 / (MSE_r + eps), as if it were perfect; of k experts the one with the lowest weight makes room.
     Then all experts, the newcomer included, learn the batch. Predictions are the weighted vote of labels.
+    Where values are predicted, MSE_i is their squared error, MSE_r the variance of the batch and the
+    prediction the weighted mean.
 
     Parameters
     ----------
@@ -85,11 +87,12 @@ class AUE(VotingStrategy):
 
     def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
-        guess = guessing_error(batch.y, batch.weight)
+        values = self._can.values
+        guess = guessing_error(batch.y, batch.weight, values)
         experts, weights = list(live.experts), list[float]()
         for scores in joint_scorer(expert.learner for expert in experts)(batch.X):
-            share = true_class_share(scores, batch.y)
-            weights.append(1.0 / (guess + mean_square(1.0 - share, batch.weight) + TINY))
+            wrong = squared_errors(scores, batch.y, values)
+            weights.append(1.0 / (guess + weighted_mean(wrong, batch.weight) + TINY))
         gone = []
         if len(experts) == self.experts:
             weakest = int(np.argmin(weights))
@@ -113,8 +116,10 @@ class AUE(VotingStrategy):
         return [rho if self.budget == "each" else rho // len(shares)] * len(shares)
 
 
-def guessing_error(y: FloatArray, weight: FloatArray) -> float:
-    """MSE_r: the squared error of guessing by the class shares; with two classes p (1 - p)."""
+def guessing_error(y: FloatArray, weight: FloatArray, values: bool = False) -> float:
+    """MSE_r: the squared error of guessing by the class shares, with two classes p (1 - p); of values, the variance."""
+    if values:
+        return weighted_mean(np.square(y - weighted_mean(y, weight)), weight)
     mass = float(weight.sum())
     if mass == 0.0:
         return 0.0
@@ -122,7 +127,7 @@ def guessing_error(y: FloatArray, weight: FloatArray) -> float:
     return float((shares * (1.0 - shares) ** 2).sum())
 
 
-def mean_square(values: FloatArray, weight: FloatArray) -> float:
-    """Weighted mean of squares; 0 when no row has weight."""
+def weighted_mean(values: FloatArray, weight: FloatArray) -> float:
+    """0 when no row has weight."""
     mass = float(weight.sum())
-    return float((weight * np.square(values)).sum()) / mass if mass > 0.0 else 0.0
+    return float((weight * values).sum()) / mass if mass > 0.0 else 0.0

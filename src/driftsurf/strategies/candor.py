@@ -86,7 +86,7 @@ class Candor(VotingStrategy):
     def _check(self) -> None:
         whole("experts", self.experts, at_least=1)
         number("decay", self.decay, at_least=0.0)
-        if not self.learner.capabilities.anchor:
+        if not self._can.anchor:
             raise CapabilityError(
                 f"{type(self.learner).__name__} cannot be held to a point of our choice (it has not the capability "
                 "'anchor'), which Candor needs; use a linear learner, such as LogisticRegression"

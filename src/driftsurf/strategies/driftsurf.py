@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple
 from typing import Any, Literal
 
 import numpy as np
@@ -18,16 +18,20 @@ from driftsurf.base import (
     Role,
     Segment,
     State,
-    Transition,
     TransitionKind,
 )
+from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.state import nest, pick
-from driftsurf.strategies._base import PooledStrategy, Scorer
+from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
+from driftsurf.strategies._reaction import Contest, Live, Step
+from driftsurf.strategies._unit import RiskUnit
 
 __all__ = ["DriftSurf", "challenger_predicts", "entering", "switching"]
 
 Variant = Literal["algorithm-1", "authors"]
+Judge = Literal["auto", "training", "prequential"]
+ThresholdUnit = Literal["auto", "risk", "trivial"]
 
 
 # The rule itself: pure functions of scalars. A comparison with NaN (no evidence) is false.
@@ -59,69 +63,7 @@ def switching(old_risk: float, new_risk: float) -> bool:
     return new_risk < old_risk
 
 
-@dataclass(frozen=True, slots=True)
-class _Live:
-    """Everything that a step replaces. There is a reactive state iff there is a reactive model."""
-
-    predictive: Member
-    reactive: Member | None = None
-    stable: Member | None = None
-    step: int = 0
-    reactive_step: int = 0
-    """i: batches learnt in the current reactive state."""
-    trial: tuple[Segment, ...] = ()
-    """T: the rows over which the two models are compared at the end."""
-    challenged: bool = False
-    """The reactive model predicts (greedy policy)."""
-    reacted: bool = False
-    """There has been a reactive state."""
-
-    @property
-    def predictor(self) -> Member:
-        return self.reactive if self.challenged and self.reactive is not None else self.predictive
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        return tuple(m for m in (self.predictive, self.reactive, self.stable) if m is not None)
-
-    def scorer(self) -> Scorer:
-        return self.predictor.learner.scorer()
-
-
-@dataclass(slots=True)
-class _Step:
-    """One step in the making: what was measured, of whom, and what followed."""
-
-    segment: Segment
-    live: _Live
-    condition: int = 0
-    reactive_step: int = 0
-    cast: dict[Role, Member] = field(default_factory=dict)
-    before: dict[Role, float] = field(default_factory=dict)
-    after: dict[Role, float] = field(default_factory=dict)
-    trial: dict[Role, float] = field(default_factory=dict)
-    spent: dict[Role, int] = field(default_factory=dict)
-    transitions: list[Transition] = field(default_factory=list)
-
-    def measure(self, pool: Pool, when: Literal["before", "after"], role: Role, member: Member) -> Member:
-        """Take the risk on this batch; one taken before learning enters the model's record R_b."""
-        risk = pool.risk(member, self.segment)
-        if when == "before":
-            self.before[role] = risk
-            member = member.met(risk)
-        else:
-            self.after[role] = risk
-        self.cast[role] = member
-        return member
-
-    def say(self, kind: TransitionKind, left: float, right: float, **more: Any) -> None:
-        """Note a transition; by default from the predictive to the reactive model."""
-        assert self.live.reactive is not None
-        ids = {"old": self.live.predictive.id, "new": self.live.reactive.id}
-        self.transitions.append(Transition(kind, self.live.step, left=left, right=right, **(ids | more)))
-
-
-class DriftSurf(PooledStrategy[_Live]):
+class DriftSurf(PooledStrategy[Live]):
     r"""Algorithm 1 of the paper, generic in its base learner.
 
     In the **stable state** the predictive model w, trained on S, and (after the first reactive
@@ -157,6 +99,17 @@ class DriftSurf(PooledStrategy[_Live]):
     risk
         What the models are compared by: "loss", the learner's own loss with its penalty (the paper's), or
         "zero-one", the share of errors.
+    judge
+        By which risks the two models of a reactive state are compared. "training" is the paper's: on the last
+        batch and on T after learning them. "prequential" takes what each model lost on a batch before learning
+        it, summed over T without its first batch, which the reactive model met untrained; so it needs a
+        ``reactive_length`` of 2 or more, and until the second batch the old model predicts. A learner that can
+        fit its training rows perfectly is always good on them, and must be judged so: "auto" does that iff the
+        learner's capabilities say ``can_memorise``.
+    threshold_unit
+        "risk" takes the thresholds in units of the learner's risk. "trivial" multiplies them by the risk of
+        predicting each batch by the mean of the one before, over ln 2 (the risk of tossing a coin): then 0.1
+        means for a regression in any unit what it means for log loss. "auto" does that iff targets are values.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -201,6 +154,8 @@ class DriftSurf(PooledStrategy[_Live]):
         greedy: bool = True,
         variant: Variant = "algorithm-1",
         risk: RiskName = "loss",
+        judge: Judge = "auto",
+        threshold_unit: ThresholdUnit = "auto",
         budget: BudgetRule = "each",
         max_rows: int | None = DEFAULT_MAX_ROWS,
         dtype: str = "float64",
@@ -213,6 +168,8 @@ class DriftSurf(PooledStrategy[_Live]):
         self.greedy = greedy
         self.variant = variant
         self.risk = risk
+        self.judge = judge
+        self.threshold_unit = threshold_unit
         self.budget = budget
         self.max_rows = max_rows
         self.dtype = dtype
@@ -227,12 +184,28 @@ class DriftSurf(PooledStrategy[_Live]):
         number("threshold", self.threshold, at_least=0.0, infinite=True)
         if self.stable_threshold is not None:
             number("stable_threshold", self.stable_threshold, at_least=0.0, infinite=True, otherwise=", or None")
+        choice("judge", self.judge, ("auto", "training", "prequential"))
+        choice("threshold_unit", self.threshold_unit, ("auto", "risk", "trivial"))
+        if self.risk == "zero-one":
+            self._check_classes()
+        if self._prequential and self.reactive_length < 2:
+            raise OptionError(
+                "reactive_length is 1, but the prequential judge needs a batch that the reactive model has met before; "
+                "give at least 2, or judge='training'"
+            )
+        if self._prequential and self.variant == "authors":
+            raise OptionError(
+                "judge is 'prequential', but the variant 'authors' compares models on their training rows; "
+                "use variant='algorithm-1', or judge='training'"
+            )
+        if self.threshold_unit == "trivial" and not self._can.values:
+            raise CapabilityError(
+                f"threshold_unit='trivial' is for values to predict (the task 'regression'), which "
+                f"{type(self.learner).__name__} does not; use 'auto'"
+            )
 
     def _new_pool(self) -> Pool:
         return Pool(self.learner, seed=self.seed, max_rows=self.max_rows, dtype=self.dtype, risk=self.risk)
-
-    def _first(self) -> _Live:
-        return _Live(self._pool.make(step=0, first_row=0))
 
     @property
     def predicting(self) -> Learner:
@@ -240,23 +213,42 @@ class DriftSurf(PooledStrategy[_Live]):
         return self._live.predictor.learner
 
     @property
-    def _stable_threshold(self) -> float:
-        return self.threshold / 2 if self.stable_threshold is None else self.stable_threshold
+    def _prequential(self) -> bool:
+        if self.judge == "auto":
+            return self._can.can_memorise and self.variant == "algorithm-1"
+        return self.judge == "prequential"
 
-    def _advance(self, live: _Live, segment: Segment, undo: contextlib.ExitStack) -> tuple[_Live, Decision]:
+    @property
+    def _relative(self) -> bool:
+        if self.threshold_unit == "auto":
+            return self._can.values
+        return self.threshold_unit == "trivial"
+
+    def _first(self) -> Live:
+        return Live(self._pool.make(step=0, first_row=0))
+
+    def _thresholds(self, live: Live) -> tuple[float, float]:
+        """Delta and delta', in units of the risk."""
+        stable = self.threshold / 2 if self.stable_threshold is None else self.stable_threshold
+        return float(self.threshold) * live.unit.value, float(stable) * live.unit.value
+
+    def _advance(self, live: Live, segment: Segment, undo: contextlib.ExitStack) -> tuple[Live, Decision]:
         """Watch, train, judge."""
-        now = _Step(segment, live)
+        now = Step(segment, live, self._thresholds(live))
         self._watch(now)
+        if self._relative:
+            unit = live.unit.met(self._pool.samples.view(segment), self.learner)
+            now.live = replace(now.live, unit=unit)
         self._train(now, undo)
         after = self._bounded(self._judge(now), segment.hi)
         return after, self._decision(now, live.predictor, after)
 
-    def _keep(self, live: _Live) -> int | None:
+    def _keep(self, live: Live) -> int | None:
         return min((part.lo for part in live.trial), default=None)
 
     # -------------------------------------------------------------------- the three parts of a step
 
-    def _watch(self, now: _Step) -> None:
+    def _watch(self, now: Step) -> None:
         """Take the risks on the new batch before learning it; enter the reactive state on a sign of drift."""
         live = now.live
         predictive = now.measure(self._pool, "before", "predictive", live.predictive)
@@ -269,11 +261,11 @@ class DriftSurf(PooledStrategy[_Live]):
         risk, stable_risk = now.before["predictive"], now.before.get("stable", math.nan)
         best = predictive.best_risk
         now.live = replace(live, predictive=predictive)
-        now.condition = entering(risk, best, stable_risk, self.threshold, self._stable_threshold)
+        now.condition = entering(risk, best, stable_risk, *now.thresholds)
         if now.condition:
             self._enter(now)
 
-    def _enter(self, now: _Step) -> None:
+    def _enter(self, now: Step) -> None:
         live, authors = now.live, self.variant == "authors"
         reactive = self._pool.make(live.step, now.segment.lo)
         now.cast["reactive"] = reactive
@@ -283,16 +275,17 @@ class DriftSurf(PooledStrategy[_Live]):
             stable=live.stable if authors else None,
             trial=live.trial if authors else (),
             reacted=True,
+            contest=Contest(),
         )
         if authors:
             now.measure(self._pool, "before", "reactive", reactive)
         if now.condition == 1:
-            right, margin = live.predictive.best_risk, self.threshold
+            right, margin = live.predictive.best_risk, now.thresholds[0]
         else:
-            right, margin = now.before["stable"], self._stable_threshold
+            right, margin = now.before["stable"], now.thresholds[1]
         now.say("entered", now.before["predictive"], right, margin=margin, condition=now.condition)
 
-    def _train(self, now: _Step, undo: contextlib.ExitStack) -> None:
+    def _train(self, now: Step, undo: contextlib.ExitStack) -> None:
         """Update the models in training within the budget: at most two, the stable one resting for the reactive."""
         live = now.live
         rival: Role = "stable" if live.reactive is None else "reactive"
@@ -306,40 +299,51 @@ class DriftSurf(PooledStrategy[_Live]):
         for role, share in zip(trainees, shares, strict=False):
             now.spent[role] = self._pool.train(getattr(live, role), now.segment, share, undo)
 
-    def _judge(self, now: _Step) -> _Live:
+    def _judge(self, now: Step) -> Live:
         """Who predicts the next batch, and what becomes of a reactive state."""
         live = now.live
         old, new = live.predictive, live.reactive
         if new is None:
             return replace(live, step=live.step + 1)
-        now.measure(self._pool, "after", "predictive", old)
-        now.measure(self._pool, "after", "reactive", new)
-        live = replace(live, reactive_step=live.reactive_step + 1, trial=(*live.trial, now.segment))
+        live = replace(live, reactive_step=live.reactive_step + 1)
         now.reactive_step = live.reactive_step
+        if self._prequential:
+            weight = float(self._pool.samples.view(now.segment).weight.sum())
+            contest = live.contest.met(now.before["predictive"], now.before.get("reactive", math.nan), weight)
+            live = replace(live, contest=contest)
+        else:
+            now.measure(self._pool, "after", "predictive", old)
+            now.measure(self._pool, "after", "reactive", new)
+            live = replace(live, trial=(*live.trial, now.segment))
         if live.reactive_step == self.reactive_length:
             return self._leave(now, live)
-        judged = now.before if self.variant == "authors" else now.after
-        challenged = challenger_predicts(judged["predictive"], judged["reactive"], bool(self.greedy))
+        judged = now.before if self._prequential or self.variant == "authors" else now.after
+        # On the batch that brought it the reactive model has no risk before learning: no evidence, no challenge.
+        challenger = judged.get("reactive", math.nan)
+        challenged = challenger_predicts(judged["predictive"], challenger, bool(self.greedy))
         if challenged != live.challenged:
             ids = {"old": old.id, "new": new.id} if challenged else {"old": new.id, "new": old.id}
-            now.say("greedy", judged["reactive"], judged["predictive"], **ids)
+            now.say("greedy", challenger, judged["predictive"], **ids)
         return replace(live, step=live.step + 1, challenged=challenged)
 
-    def _leave(self, now: _Step, live: _Live) -> _Live:
+    def _leave(self, now: Step, live: Live) -> Live:
         """Back to the stable state, with the model that was better over T."""
         old, new = live.predictive, live.reactive
         assert new is not None
-        now.trial["predictive"] = self._pool.risk(old, *live.trial)
-        now.trial["reactive"] = self._pool.risk(new, *live.trial)
-        switched = switching(now.trial["predictive"], now.trial["reactive"])
+        if self._prequential:
+            risks, over = live.contest.risks, live.reactive_step - 1
+        else:
+            risks, over = (self._pool.risk(old, *live.trial), self._pool.risk(new, *live.trial)), len(live.trial)
+        now.trial["predictive"], now.trial["reactive"] = risks
+        switched = switching(*risks)
         kind: TransitionKind = "switched" if switched else "kept"
-        now.say(kind, now.trial["reactive"], now.trial["predictive"], over=len(live.trial))
-        after = _Live(new if switched else old, step=live.step + 1, reacted=True)
+        now.say(kind, risks[1], risks[0], over=over)
+        after = Live(new if switched else old, step=live.step + 1, reacted=True, unit=live.unit)
         if self.variant == "authors" and not switched:
             return replace(after, stable=live.stable, trial=live.trial)
         return replace(after, stable=self._pool.make(after.step, now.segment.hi))
 
-    def _bounded(self, live: _Live, end: int) -> _Live:
+    def _bounded(self, live: Live, end: int) -> Live:
         """Where T outlives a reactive state (authors), the cap holds for the batches of former ones."""
         cap = self._pool.max_rows
         if self.variant != "authors" or cap is None:
@@ -348,7 +352,7 @@ class DriftSurf(PooledStrategy[_Live]):
         kept = [part for part in live.trial[:former] if part.lo >= end - cap]
         return replace(live, trial=(*kept, *live.trial[former:]))
 
-    def _decision(self, now: _Step, predictor: Member, after: _Live) -> Decision:
+    def _decision(self, now: Step, predictor: Member, after: Live) -> Decision:
         records = tuple(
             member.record(
                 role,
@@ -371,17 +375,18 @@ class DriftSurf(PooledStrategy[_Live]):
             models=records,
             reactive_step=now.reactive_step,
             condition=now.condition,
-            threshold=float(self.threshold),
-            stable_threshold=float(self._stable_threshold),
+            threshold=now.thresholds[0],
+            stable_threshold=now.thresholds[1],
             reactive_length=int(self.reactive_length),
             greedy=bool(self.greedy),
             variant=self.variant,
+            judge="prequential" if self._prequential else "training",
             transitions=tuple(now.transitions),
         )
 
     # -------------------------------------------------------------------- state
 
-    def _saved(self, live: _Live) -> State:
+    def _saved(self, live: Live) -> State:
         state: State = {
             "step": live.step,
             "reactive_step": live.reactive_step,
@@ -389,20 +394,26 @@ class DriftSurf(PooledStrategy[_Live]):
             "challenged": live.challenged,
             "reacted": live.reacted,
         }
+        if self._prequential:
+            state["contest"] = np.array(astuple(live.contest))
+        if self._relative:
+            state |= nest("unit", live.unit.state())
         for role in ("predictive", "reactive", "stable"):
             member = getattr(live, role)
             if member is not None:
                 state |= nest(role, member.state())
         return state
 
-    def _loaded(self, state: Mapping[str, Any]) -> _Live:
+    def _loaded(self, state: Mapping[str, Any]) -> Live:
         members = {role: pick(role, state) for role in ("predictive", "reactive", "stable")}
         restored = {role: self._pool.restore_member(entry) for role, entry in members.items() if entry}
-        return _Live(
+        return Live(
             **restored,
             step=int(state["step"]),
             reactive_step=int(state["reactive_step"]),
             trial=tuple(Segment(int(lo), int(hi)) for lo, hi in state["trial"]),
             challenged=bool(state["challenged"]),
             reacted=bool(state["reacted"]),
+            unit=RiskUnit.from_state(pick("unit", state)) if self._relative else RiskUnit(),
+            contest=Contest(*(float(value) for value in state["contest"])) if self._prequential else Contest(),
         )

@@ -30,7 +30,7 @@ class DWM(VotingStrategy):
     Parameters
     ----------
     learner
-        The template of all experts.
+        The template of all experts. It has to tell classes apart.
     beta
         What a mistake leaves of a weight.
     period
@@ -92,6 +92,7 @@ class DWM(VotingStrategy):
         number("removal", self.removal, at_least=0.0, below=1.0)
         whole("experts", self.experts, at_least=1)
         choice("budget", self.budget, ("each", "divided"))
+        self._check_classes()
 
     def _first(self) -> Ensemble:
         return Ensemble((self._pool.make(step=0, first_row=0),), (1.0,))

@@ -41,7 +41,7 @@ class LearnNSE(VotingStrategy):
     Parameters
     ----------
     learner
-        The template of all experts. It needs the capability ``weights``.
+        The template of all experts. It needs the capability ``weights``, and has to tell classes apart.
     experts
         The largest number of experts, of which the oldest makes room; None keeps all.
     slope
@@ -94,6 +94,7 @@ class LearnNSE(VotingStrategy):
         number("slope", self.slope, at_least=0.0)
         number("crossing", self.crossing, at_least=0.0)
         check_weights(self.learner, self)
+        self._check_classes()
 
     def _first(self) -> Ensemble:
         return Ensemble(memory=np.zeros((0, 2)))
@@ -103,7 +104,7 @@ class LearnNSE(VotingStrategy):
 
     def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
-        factor = np.ones(len(segment)) if not live.experts else emphasis(live.scorer()(batch.X), batch)
+        factor = np.ones(len(segment)) if not live.experts else emphasis(self._scoring(live)(batch.X), batch)
         newcomer = self._pool.make(live.step, segment.lo)
         stressed = Reweighted(self._pool.samples, lambda part: factor[part.lo - segment.lo : part.hi - segment.lo])
         spent = self._pool.train(newcomer, segment, self.learner.budget(segment), undo, seen_as=stressed)

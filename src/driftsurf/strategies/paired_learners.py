@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from driftsurf._options import number, whole
 from driftsurf.base import Decision, Learner, Role, Segment, State, Transition
+from driftsurf.errors import CapabilityError
 from driftsurf.state import nest, pick
-from driftsurf.strategies._base import PooledStrategy, Scorer
+from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._votes import errors
 
@@ -34,8 +35,9 @@ class _Live:
     def members(self) -> tuple[Member, ...]:
         return self.stable, self.reactive
 
-    def scorer(self) -> Scorer:
-        return self.stable.learner.scorer()
+    @property
+    def predictor(self) -> Member:
+        return self.stable
 
 
 class PairedLearners(PooledStrategy[_Live]):
@@ -53,7 +55,7 @@ class PairedLearners(PooledStrategy[_Live]):
     Parameters
     ----------
     learner
-        The template of both models.
+        The template of both models. It needs the capability ``exact_state``, and has to tell classes apart.
     window
         w, in rows: the sample set of the reactive model, and the length of C. A few batches.
     threshold
@@ -100,6 +102,12 @@ class PairedLearners(PooledStrategy[_Live]):
     def _check(self) -> None:
         whole("window", self.window, at_least=1)
         number("threshold", self.threshold, at_least=0.0, below=1.0)
+        self._check_classes()
+        if not self._can.exact_state:
+            raise CapabilityError(
+                f"{type(self.learner).__name__} cannot be copied by its state (it has not the capability "
+                "'exact_state'), which PairedLearners needs; use a learner of driftsurf.learners"
+            )
 
     def _first(self) -> _Live:
         return _Live(self._pool.make(0, 0), self._pool.make(0, 0), np.zeros(0, np.bool_))

@@ -28,7 +28,7 @@ class ResetOnDrift(SingleModel):
     Parameters
     ----------
     learner
-        The template of all models.
+        The template of all models. It has to tell classes apart.
     detector
         The template of the detector; one of :mod:`driftsurf.detectors`, or any that meets their contract.
     max_rows, dtype, seed
@@ -64,6 +64,7 @@ class ResetOnDrift(SingleModel):
 
     def _check(self) -> None:
         self.detector.check()
+        self._check_classes()
 
     def _memory(self) -> Detector:
         return self.detector.fresh()

@@ -1,0 +1,331 @@
+"""What the scikit-learn faces share: parameters and conventions around a session."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from driftsurf import learners
+from driftsurf.adapters import as_learner
+from driftsurf.base import FloatArray, Learner, Strategy
+from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
+from driftsurf.journal import Journal
+from driftsurf.labels import Classes
+from driftsurf.learners import LinearRegression, LogisticRegression
+from driftsurf.runtime import files
+from driftsurf.runtime.session import Observation, Session
+from driftsurf.state import from_bytes, nest, pick, read_header, to_bytes
+
+FIT_BATCH_ROWS = 1000
+"""``fit`` cuts its rows into time steps of this many when there is no ``batch_size``."""
+
+_Made = tuple[Session, dict[str, Any]]
+
+
+class Adaptive(BaseEstimator):  # type: ignore[misc]
+    """All that the faces share; a subclass has the parameters and makes the strategy."""
+
+    learner: Any
+    batch_size: int | None
+    guard: float | None
+    random_state: Any
+    _default: ClassVar[type]
+    """The learner where none is given."""
+    _values: ClassVar[bool]
+    """Whether it predicts values."""
+    _session: Session
+    _params: dict[str, Any]
+    """The parameters that the session was made with."""
+
+    def _strategy(self, learner: Learner, seed: int) -> Strategy:
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------- learning
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then learn the rows in their order, in equal steps of ``batch_size`` (or 1,000) rows."""
+        if sample_weight is not None and not np.any(np.asarray(sample_weight)):
+            raise ShapeError("sample_weight is zero for every row: there is nothing to learn.")
+        session, params = self._new_session()
+        size = FIT_BATCH_ROWS if session.batch_size is None else session.batch_size
+        session.learn_in_steps(X, _column(y), size, weight=sample_weight)
+        self._publish(session, params)
+        return self
+
+    def flush(self) -> Self:
+        """Make a time step of the rows that wait in the buffer (``batch_size``), if any."""
+        if hasattr(self, "_session"):
+            self._session.flush()
+        return self
+
+    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        with self._taking() as session:
+            session.learn(X, _column(y), classes=classes, weight=sample_weight)
+        return self
+
+    def _observe(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Observation:
+        with self._taking() as session:
+            return session.observe(X, _column(y), classes=classes, weight=sample_weight)
+
+    def _template(self) -> Learner:
+        """The learner; a model from elsewhere in its adapter."""
+        learner: Learner = self._default() if self.learner is None else as_learner(self.learner)
+        if learner.capabilities.values != self._values:
+            wanted = "'regression'" if self._values else "'binary' or 'multiclass'"
+            raise CapabilityError(
+                f"learner is {learner!r}, whose tasks are {', '.join(sorted(learner.capabilities.tasks))}; "
+                f"{type(self).__name__} needs {wanted}"
+            )
+        return learner
+
+    def _new_session(self) -> _Made:
+        """A session with the parameters of this moment; they, too, stay what they are while it lives."""
+        params = self.get_params(deep=False)
+        del params["learner"]
+        params["random_state"] = _seed(self.random_state)
+        session = Session(
+            self._strategy(clone(self._template()), params["random_state"]),
+            classes=params.get("classes"),
+            batch_size=self.batch_size,
+            guard=self.guard,
+            owner=type(self).__name__,
+        )
+        return session, params
+
+    @contextlib.contextmanager
+    def _taking(self) -> Iterator[Session]:
+        """The session to learn with. Whole time steps that it took before an error stay."""
+        session, params = (self._session, self._params) if hasattr(self, "_session") else self._new_session()
+        try:
+            yield session
+        finally:
+            if session.schema is not None:
+                self._publish(session, params)
+
+    def _publish(self, session: Session, params: dict[str, Any]) -> None:
+        schema = session.schema
+        assert schema is not None
+        self._session, self._params = session, params
+        self.n_features_in_ = schema.n_features
+        if schema.names is not None:
+            self.feature_names_in_ = np.array(schema.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    # -------------------------------------------------------------------- predicting
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Labels, or values, by the model that predicts now."""
+        check_is_fitted(self)
+        return self._session.predict(X)
+
+    @property
+    def journal_(self) -> Journal:
+        """What was seen and decided at every step: the last 10,000 steps and transitions."""
+        check_is_fitted(self)
+        return self._session.journal
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes held for rows and models."""
+        check_is_fitted(self)
+        return self._session.strategy.nbytes
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_session")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        with contextlib.suppress(OptionError, CapabilityError):  # a learner that cannot be used is refused later
+            tags.input_tags.sparse = self._template().capabilities.sparse
+        return tags
+
+    # -------------------------------------------------------------------- state
+
+    def to_bytes(self) -> bytes:
+        """The whole model, exactly: ``from_bytes`` continues as if there had been no break.
+
+        The journal is a record beside the model and not saved; keep it with ``journal_.to_jsonl()``, or
+        give it a sink: ``model.journal_.sink = write_line``.
+        """
+        check_is_fitted(self)
+        learner = self._session.strategy.learner
+        if not learner.capabilities.exact_state:
+            raise CapabilityError(f"{type(learner).__name__} has no exact state to save")
+        head = {
+            "estimator": type(self).__name__,
+            "params": json.dumps(self._params, sort_keys=True, default=_plain),
+            "learner": type(learner).__name__,
+            "learner_params": json.dumps(learner.get_params(), sort_keys=True, default=_plain),
+        }
+        return to_bytes(head | nest("session", self._session.state()))
+
+    def save(self, path: str | Path) -> None:
+        """Write ``to_bytes()`` to a file, whole or not at all; the one it replaces is kept as ``path.previous``."""
+        files.keep_previous(Path(path), self.to_bytes(), good=read_header)
+
+    @classmethod
+    def load(cls, path: str | Path, learner: Learner | None = None) -> Self:
+        """The model in a file, as ``from_bytes``. StateWarning if it is damaged and ``path.previous`` was used."""
+        return cls.from_bytes(files.read_kept(Path(path), good=read_header), learner)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, learner: Learner | None = None) -> Self:
+        """The model that gave these bytes; a ``learner`` of your own has to be given again."""
+        state = from_bytes(data)
+        if state.get("estimator") != cls.__name__:
+            raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}")
+        try:
+            params, learner_params = (json.loads(str(state[key])) for key in ("params", "learner_params"))
+            model = cls(_same_learner(learner, str(state["learner"]), learner_params), **params)
+            session, params = model._new_session()
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, StateError):
+                raise
+            raise StateError(f"the parameters in these bytes cannot be read: {error}") from error
+        session.restore(pick("session", state))
+        if session.schema is None:
+            raise StateError("these bytes hold a model that has seen no batch")
+        model._publish(session, params)
+        return model
+
+
+class AdaptiveClassifier(ClassifierMixin, Adaptive):  # type: ignore[misc]
+    """Learns and predicts classes."""
+
+    _default = LogisticRegression
+    _values = False
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn one batch: one time step (with ``batch_size``: as many as become full).
+
+        ``classes`` in the first call makes the set of labels a closed one.
+        """
+        return self._learn(X, y, classes, sample_weight)
+
+    def test_then_train(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> npt.NDArray[Any]:
+        """Predict the batch, then learn it: one time step. Returns the predictions.
+
+        Before the first batch the fresh model predicts, as the paper scores step 0; of the labels of
+        that batch only their names are used.
+        """
+        return self._observe(X, y, classes, sample_weight).labels
+
+    def observe(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Observation:
+        """``test_then_train`` with everything there is to know: scores, codes, decisions."""
+        return self._observe(X, y, classes, sample_weight)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Two classes: margins (n,), above 0 means ``classes_[1]``. More: (n, K) in the order of ``classes_``."""
+        check_is_fitted(self)
+        scores = self._session.scores(X)
+        order = np.argsort(self._known)
+        if scores.ndim == 1:
+            return -scores if len(order) == 2 and order[0] == 1 else scores
+        if len(order) > 2:
+            return scores[:, order]
+        return scores[:, order[1]] - scores[:, order[0]] if len(order) == 2 else scores[:, 0]
+
+    def _has_probabilities(self) -> bool:
+        learner = self._session.strategy.learner if hasattr(self, "_session") else self._template()
+        if not learner.capabilities.probabilities:
+            raise AttributeError(f"{learner!r} has not the capability 'probabilities'")
+        return True
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities, one column for each of ``classes_``."""
+        check_is_fitted(self)
+        scores, known = self._session.scores(X), self._known
+        if scores.ndim == 2:
+            return np.exp(scores[:, np.argsort(known)])
+        if len(known) == 1 or (self._session.steps and self._session.taught == 1):  # one class so far: it is certain
+            return np.tile((np.sort(known) == known[0]).astype(np.float64), (len(scores), 1))
+        shares = np.exp(-np.logaddexp(0.0, np.column_stack([scores, -scores])))
+        return shares[:, np.argsort(known)]
+
+    @property
+    def _known(self) -> npt.NDArray[Any]:
+        """The known labels by code."""
+        targets = self._session.targets
+        assert isinstance(targets, Classes)
+        return targets.array
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The known labels, sorted."""
+        check_is_fitted(self)
+        return np.sort(self._known)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        with contextlib.suppress(OptionError, CapabilityError):
+            tags.classifier_tags.multi_class = "multiclass" in self._template().capabilities.tasks
+        return tags
+
+
+class AdaptiveRegressor(RegressorMixin, Adaptive):  # type: ignore[misc]
+    """Learns and predicts values."""
+
+    _default = LinearRegression
+    _values = True
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn one batch: one time step (with ``batch_size``: as many as become full)."""
+        return self._learn(X, y, None, sample_weight)
+
+    def test_then_train(self, X: Any, y: Any, sample_weight: Any = None) -> FloatArray:
+        """Predict the batch, then learn it: one time step. Returns the predictions, 0 before the first batch."""
+        return self._observe(X, y, None, sample_weight).labels
+
+    def observe(self, X: Any, y: Any, sample_weight: Any = None) -> Observation:
+        """``test_then_train`` with everything there is to know: values, decisions."""
+        return self._observe(X, y, None, sample_weight)
+
+
+def _same_learner(given: Learner | None, name: str, params: dict[str, Any]) -> Learner:
+    """The learner of saved bytes: one of ours by name, or the user's own if it is the same."""
+    if given is None:
+        if not isinstance(getattr(learners, name, None), type):
+            raise StateError(f"the learner of these bytes is a {name}: give one as from_bytes(data, learner=...)")
+        made: Learner = getattr(learners, name)(**params)
+        return made
+    theirs = type(given).__name__, json.loads(json.dumps(given.get_params(), default=_plain))
+    if theirs != (name, params):
+        raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
+    return given
+
+
+def _seed(random_state: Any) -> int:
+    """An integer as it is; anything else that scikit-learn takes gives one."""
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise OptionError(f"random_state is {random_state}; give an integer of at least 0, or None")
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _column(y: Any) -> Any:
+    if getattr(y, "ndim", 1) == 2:
+        return column_or_1d(y, warn=True)
+    return y
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, set | frozenset | range):
+        return sorted(value)
+    raise StateError(f"a parameter is {value!r}, which cannot be saved; use numbers, text or lists")

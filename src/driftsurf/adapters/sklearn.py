@@ -1,0 +1,203 @@
+"""Any scikit-learn classifier or regressor, or one with its interface, as a base learner."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from sklearn import config_context
+from sklearn.base import clone, is_regressor
+from sklearn.utils import get_tags
+
+from driftsurf._options import choice, number, whole
+from driftsurf.adapters._foreign import COUNTED, Fitted, ForeignLearner, Risk, of_task, refuse, visits
+from driftsurf.base import CSR, Batch, Capabilities, FloatArray, Rows, SampleStore, Segment
+
+__all__ = ["SklearnLearner"]
+
+
+class SklearnLearner(ForeignLearner):
+    """A model with ``fit`` and ``predict``: scikit-learn's, pipelines, LightGBM, XGBoost.
+
+    One with ``partial_fit`` learns each batch as it comes and keeps no rows. Any other is fitted anew on
+    its own sample set, the rows since it was made, of which it keeps the last ``rows``. Its random state
+    is set from the strategy's seed. An update works on a copy, or a new clone, so that it can be taken
+    back and a prediction in another thread never meets a model half trained.
+
+    Scores are the logarithms of ``predict_proba``, clipped at 1e-15; without it, those of the predicted
+    class alone, and the risk is the share of wrong rows.
+
+    Parameters
+    ----------
+    estimator
+        The template, never fitted itself.
+    mode
+        "partial_fit", "refit", or "auto": the first if the estimator has it.
+    passes
+        The budget in visits of rows, as a multiple of the new rows. ``partial_fit`` goes over the batch so
+        often (None: once). A refit costs a visit to each of its rows, and waits until that many have been saved
+        up (None: it never waits).
+    rows
+        The largest sample set of a refit.
+    risk
+        What is compared: "auto" is log loss (probabilities of at least 0.01), zero-one without probabilities,
+        squared error for values.
+        Also "log", "zero-one", "squared", "absolute", or a function of the true codes or values and the
+        predicted probabilities or values that gives a number for each row.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from driftsurf import DriftSurfClassifier
+    >>> from driftsurf.streams import Mixed
+    >>> model = DriftSurfClassifier(SklearnLearner(DecisionTreeClassifier(max_depth=6), rows=5_000), random_state=0)
+    >>> errors = [(model.test_then_train(X, y) != y).mean() for X, y in Mixed(n_rows=20_000).batches(200)]
+    >>> print(f"{np.mean(errors):.2f}")
+    0.20
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        mode: Literal["auto", "partial_fit", "refit"] = "auto",
+        passes: float | None = None,
+        rows: int = 10_000,
+        risk: Risk = "auto",
+    ) -> None:
+        self.estimator = estimator
+        self.mode = mode
+        self.passes = passes
+        self.rows = rows
+        self.risk = risk
+
+    # -------------------------------------------------------------------- what it can do
+
+    def _capabilities(self) -> Capabilities:
+        values = is_regressor(self.estimator)
+        return Capabilities(
+            tasks=of_task(values),
+            sparse=bool(get_tags(self.estimator).input_tags.sparse),
+            weights=self._weight_name is not None,
+            can_memorise=True,
+            exact_state=False,
+            probabilities=not values and hasattr(self.estimator, "predict_proba"),
+            grows_classes=self._keeps_rows,
+        )
+
+    @property
+    def _keeps_rows(self) -> bool:
+        return self.mode == "refit" or (self.mode == "auto" and not hasattr(self.estimator, "partial_fit"))
+
+    @property
+    def _weight_name(self) -> str | None:
+        """What ``sample_weight`` is called; None if there is none."""
+        last, prefix = self.estimator, ""
+        while hasattr(last, "named_steps"):  # a Pipeline, whose module is heavy to import
+            name, last = last.steps[-1]
+            prefix += f"{name}__"
+        known = inspect.signature(last.fit if self._keeps_rows else last.partial_fit).parameters
+        return f"{prefix}sample_weight" if "sample_weight" in known else None
+
+    def _check(self) -> None:
+        choice("mode", self.mode, ("auto", "partial_fit", "refit"))
+        whole("rows", self.rows, at_least=1)
+        if self.passes is not None:
+            number("passes", self.passes, above=0.0, otherwise=", or None")
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+            raise refuse(self.estimator, "no estimator: give an object with fit and predict")
+        if self.mode == "partial_fit" and not hasattr(self.estimator, "partial_fit"):
+            raise refuse(self.estimator, "without partial_fit: use mode='refit', or 'auto'")
+
+    def budget(self, new: Segment) -> int:
+        """``passes`` visits for each new row; without them, as many as a fit can take."""
+        if self.passes is None:
+            return self.rows if self._keeps_rows else len(new)
+        return visits(self.passes, new)
+
+    # -------------------------------------------------------------------- learning
+
+    def _learnt(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
+        if self._keeps_rows:
+            return self._refitted(replace(known, lo=max(known.lo, known.hi - self.rows)), samples, steps)
+        return self._continued(known, samples.view(new), steps)
+
+    def _continued(self, known: Fitted, batch: Batch, steps: int) -> Fitted:
+        if steps == 0 or len(batch.y) == 0:
+            return known
+        model = self._new(known.seed) if known.model is None else copy.deepcopy(known.model)
+        first = {} if known.model is not None or known.n_classes == 0 else {"classes": np.arange(known.n_classes)}
+        # The rows have been checked, and so have the parameters by the first call.
+        with config_context(assume_finite=True, skip_parameter_validation=known.model is not None):
+            for X, y, weight in _passes(batch, steps):
+                X, y, weights = self._counted(X, y, weight)
+                if len(y):
+                    model.partial_fit(X, y if known.n_classes == 0 else y.astype(np.int64), **first, **weights)
+                    first = {}
+        return replace(known, model=model, present=np.arange(known.n_classes), gradients=known.gradients + steps)
+
+    def _refitted(self, known: Fitted, samples: SampleStore, steps: int) -> Fitted:
+        cost, saved = known.hi - known.lo, known.saved + steps
+        if cost == 0 or (known.present is not None and saved < cost):
+            return replace(known, saved=saved)
+        batch = samples.view(Segment(known.lo, known.hi))
+        X, y, weights = self._counted(batch.X, batch.y, batch.weight)
+        spent = replace(known, saved=min(max(0, saved - cost), self.rows), gradients=known.gradients + cost)
+        if len(y) == 0:
+            return spent
+        if known.n_classes == 0:
+            return replace(spent, model=self._new(known.seed).fit(X, y, **weights), present=np.zeros(0, np.int64))
+        present, codes = np.unique(y.astype(np.int64), return_inverse=True)
+        # Many classifiers refuse rows of one class; there is nothing to tell apart.
+        model = self._new(known.seed).fit(X, codes, **weights) if len(present) > 1 else None
+        return replace(spent, model=model, present=present)
+
+    def _new(self, seed: int) -> Any:
+        model = clone(self.estimator)
+        names = [name for name in model.get_params() if name.rpartition("__")[2] == "random_state"]
+        return model.set_params(**dict.fromkeys(names, seed % 2**31)) if names else model
+
+    def _counted(self, X: Rows, y: FloatArray, weight: FloatArray) -> tuple[Any, FloatArray, dict[str, FloatArray]]:
+        """Rows, targets and weights as the model takes them; a copy where it may keep them."""
+        matrix: Any = csr_array(_slices(X), shape=(len(y), X.n_features)) if isinstance(X, CSR) else X
+        if (weight == 1.0).all():
+            return (matrix.copy() if self._keeps_rows else matrix), y, {}
+        name = self._weight_name
+        kept = weight > 0.0 if name is not None else weight >= COUNTED
+        return matrix[kept], y[kept], {} if name is None else {name: weight[kept]}
+
+    # -------------------------------------------------------------------- predicting
+
+    def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
+        matrix: Any = csr_array(_slices(X), shape=(len(X.indptr) - 1, X.n_features)) if isinstance(X, CSR) else X
+        with config_context(assume_finite=True):
+            if fitted.capabilities.probabilities:
+                return np.asarray(fitted.model.predict_proba(matrix))
+            predicted = np.asarray(fitted.model.predict(matrix))
+        if not fitted.n_classes:
+            return predicted
+        assert fitted.present is not None
+        return np.asarray(predicted[:, None] == np.arange(len(fitted.present)))
+
+
+def _slices(X: CSR) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    a, b = int(X.indptr[0]), int(X.indptr[-1])
+    # Trees and others take no wider indices.
+    width = np.int32 if b - a < 2**31 else np.int64
+    return X.data[a:b], X.indices[a:b], (X.indptr - a).astype(width)
+
+
+def _passes(batch: Batch, steps: int) -> Iterator[tuple[Rows, FloatArray, FloatArray]]:
+    """The batch again and again until ``steps`` rows were visited; the last time its last rows."""
+    count = len(batch.y)
+    while steps > 0:
+        first = max(0, count - steps)
+        steps -= count - first
+        X = batch.X._replace(indptr=batch.X.indptr[first:]) if isinstance(batch.X, CSR) else batch.X[first:]
+        yield X, batch.y[first:], batch.weight[first:]

@@ -1,0 +1,152 @@
+"""A PyTorch module as a base learner."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf import _kernels
+from driftsurf._options import choice, number, whole
+from driftsurf.adapters._foreign import Fitted, ForeignLearner, Risk, extra, of_task, refuse, visits
+from driftsurf.base import CSR, Capabilities, FloatArray, Rows, SampleStore, Segment
+
+__all__ = ["TorchLearner"]
+
+
+class TorchLearner(ForeignLearner):
+    """A network trained on mini-batches drawn uniformly from its own sample set, the rows since it was made.
+
+    Parameters
+    ----------
+    module
+        A function of the number of columns and of outputs (the classes; 1 for values) that makes the
+        ``torch.nn.Module``. Outputs for classes are logits.
+    task
+        "classification" or "regression".
+    loss
+        A function of outputs and targets that gives a number for each row; None for cross entropy, or
+        the squared error.
+    optimizer
+        A function of the parameters that makes the optimiser; None for ``Adam(lr=0.001)``.
+    batch_size
+        Rows of a mini-batch.
+    passes
+        The budget: visits of rows, as a multiple of the new rows.
+    rows
+        The largest sample set.
+    device
+        Where the module lives: "cpu", "cuda", ...
+    risk
+        As for :class:`driftsurf.adapters.SklearnLearner`.
+    """
+
+    def __init__(
+        self,
+        module: Callable[[int, int], Any],
+        *,
+        task: Literal["classification", "regression"] = "classification",
+        loss: Callable[[Any, Any], Any] | None = None,
+        optimizer: Callable[[Any], Any] | None = None,
+        batch_size: int = 32,
+        passes: float = 2.0,
+        rows: int = 10_000,
+        device: str = "cpu",
+        risk: Risk = "auto",
+    ) -> None:
+        self.module = module
+        self.task = task
+        self.loss = loss
+        self.optimizer = optimizer
+        self.batch_size = batch_size
+        self.passes = passes
+        self.rows = rows
+        self.device = device
+        self.risk = risk
+
+    def _capabilities(self) -> Capabilities:
+        values = self.task == "regression"
+        return Capabilities(
+            tasks=of_task(values), sparse=False, can_memorise=True, exact_state=False, probabilities=not values
+        )
+
+    @property
+    def _keeps_rows(self) -> bool:
+        return True
+
+    def _check(self) -> None:
+        extra("torch", "torch")
+        choice("task", self.task, ("classification", "regression"))
+        whole("batch_size", self.batch_size, at_least=1)
+        number("passes", self.passes, above=0.0)
+        whole("rows", self.rows, at_least=1)
+        if not callable(self.module) or hasattr(self.module, "parameters"):
+            raise refuse(self.module, "no function that makes a module: give lambda columns, outputs: torch.nn...")
+
+    def budget(self, new: Segment) -> int:
+        """``passes`` visits for each new row."""
+        return visits(self.passes, new)
+
+    def _learnt(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
+        known = replace(known, lo=max(known.lo, known.hi - self.rows))
+        X, y, weight, _ = samples.view(Segment(known.lo, known.hi))
+        assert not isinstance(X, CSR)
+        if steps == 0 or not weight.any():
+            return known
+        torch = extra("torch", "torch")
+        order = np.empty(steps, np.int64)
+        words = _kernels.draw_uniformly(order, known.hi - known.lo, known.seed, known.words)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed((known.seed + known.words) % 2**63)
+            module, optimizer = self._new(known, torch) if known.model is None else copy.deepcopy(known.model)
+            module.train()
+            for first in range(0, steps, self.batch_size):
+                part = order[first : first + self.batch_size]
+                self._step(torch, module, optimizer, X[part], y[part], weight[part])
+        module.eval()
+        return replace(
+            known,
+            model=(module, optimizer),
+            present=np.arange(known.n_classes),
+            words=words,
+            gradients=known.gradients + steps,
+        )
+
+    def _step(self, torch: Any, module: Any, optimizer: Any, X: Any, y: FloatArray, weight: FloatArray) -> None:
+        values = self.task == "regression"
+        target = self._tensor(torch, y, torch.float32 if values else torch.int64)
+        outputs = module(self._tensor(torch, X, torch.float32))
+        outputs = outputs.reshape(-1) if values else outputs
+        if self.loss is not None:
+            losses = self.loss(outputs, target)
+        elif values:
+            losses = torch.nn.functional.mse_loss(outputs, target, reduction="none")
+        else:
+            losses = torch.nn.functional.cross_entropy(outputs, target, reduction="none")
+        if losses.shape != target.shape:
+            raise refuse(self.loss, f"a loss of shape {tuple(losses.shape)} for {len(y)} rows: use reduction='none'")
+        optimizer.zero_grad()
+        (losses * self._tensor(torch, weight, torch.float32)).mean().backward()
+        optimizer.step()
+
+    def _new(self, known: Fitted, torch: Any) -> tuple[Any, Any]:
+        module = self.module(known.n_features, max(1, known.n_classes)).to(self.device)
+        make = self.optimizer or torch.optim.Adam
+        return module, make(module.parameters())
+
+    def _tensor(self, torch: Any, array: Any, dtype: Any) -> Any:
+        return torch.as_tensor(np.asarray(array), dtype=dtype, device=self.device)
+
+    def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
+        assert not isinstance(X, CSR)
+        torch = extra("torch", "torch")
+        with torch.no_grad():
+            outputs = fitted.model[0](self._tensor(torch, X.copy(), torch.float32))
+            if fitted.n_classes:
+                outputs = torch.softmax(outputs, dim=1)
+        result = outputs.cpu().numpy().astype(np.float64)
+        return np.asarray(result if fitted.n_classes else result.reshape(-1))

@@ -1,0 +1,85 @@
+"""Linear learners on the loops for a choice of losses: what a loss adds is its kind and the reading of scores."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from driftsurf._kernels import multi
+from driftsurf.base import CSR, Batch, FloatArray, Rows, n_rows
+from driftsurf.learners._learner import LinearLearner
+from driftsurf.learners._linear import Frame, Linear, check_width
+
+LARGEST_STEP = 1.0 / 3.0
+"""Up to which SAGA is known to converge."""
+
+
+class MultiLearner(LinearLearner):
+    """A linear learner with a column of weights for each output."""
+
+    kind: ClassVar[int]
+    """The loss, as the kernels number them."""
+
+    @property
+    def _loss(self) -> tuple[int, float]:
+        """The kind of the loss and its width."""
+        return self.kind, 0.0
+
+    @property
+    def _reach(self) -> float:
+        """The largest step at a row, as a share of the one to its own minimum. A step size of the user's is meant."""
+        return LARGEST_STEP if self.step_size == "auto" else math.inf
+
+    @staticmethod
+    def read(outputs: FloatArray) -> FloatArray:
+        """From the outputs (n, K) to scores: here the only column."""
+        return outputs.reshape(-1)
+
+    def _run(self, rows: Batch, order: Any, fitted: Linear, table: FloatArray) -> int:
+        X, y, weight, _ = rows
+        weights, sums = fitted.weights, fitted.gradient_sum
+        work = np.empty((2, weights.shape[1]))
+        how = fitted.step_size, float(self.l2), fitted.frame, (*self._loss, fitted.target, self._reach), work
+        if isinstance(X, CSR):
+            sparse = X.data, X.indices, X.indptr, y, weight
+            if self._tabled:
+                return int(multi.saga_csr(sparse, order, (weights, sums, table), fitted.drawn, *how))
+            multi.sgd_csr(sparse, order, weights, *how)
+            return 0
+        turned, turned_sums = (np.ascontiguousarray(matrix.T) for matrix in (weights, sums))
+        drawn = 0
+        if self._tabled:
+            model = turned, turned_sums, table
+            drawn = int(multi.saga_dense((X, y, weight), order, model, fitted.drawn, *how))
+            sums[:] = turned_sums.T
+        else:
+            multi.sgd_dense((X, y, weight), order, turned, *how)
+        weights[:] = turned.T
+        return drawn
+
+    def _discharge(self, X: Rows, table: FloatArray, gradient_sum: FloatArray, frame: Frame) -> int:
+        if isinstance(X, CSR):
+            return int(multi.discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, frame))
+        return int(multi.discharge_dense(X, table, gradient_sum, frame))
+
+    def scores(self, X: Rows) -> FloatArray:
+        """What the model says of rows."""
+        return _scored(self.read, self._fitted.raw_weights, X)
+
+    def scorer(self) -> Callable[[Rows], FloatArray]:
+        """``scores`` as it is now, whatever is learnt later."""
+        return functools.partial(_scored, self.read, self._fitted.raw_weights)
+
+
+def _scored(read: Callable[[FloatArray], FloatArray], weights: FloatArray, X: Rows) -> FloatArray:
+    check_width(X, weights)
+    outputs = np.empty((n_rows(X), weights.shape[1]))
+    if isinstance(X, CSR):
+        multi.outputs_csr(X.data, X.indices, X.indptr, weights, outputs)
+    else:
+        multi.outputs_dense(X, np.ascontiguousarray(weights.T), outputs)
+    return read(outputs)

@@ -1,0 +1,319 @@
+"""Any number of classes, and values, from raw input to predictions: sessions, faces, prequential evaluation."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import SGDClassifier, SGDRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from driftsurf import DriftSurfClassifier, DriftSurfRegressor, prequential
+from driftsurf.errors import CapabilityError, DivergenceError, InputError, LabelError, NonFiniteError, OptionError
+from driftsurf.evaluation import Trace, summarise, summarise_values
+from driftsurf.labels import Classes, Values, targets_of
+from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
+from driftsurf.runtime.session import Session
+from driftsurf.state import to_bytes
+from driftsurf.strategies import AUE, DriftSurf
+from driftsurf.streams import SEA
+from test_estimators import EXPECTED_FAILURES
+
+NAMES = np.array(["d", "b", "a", "c"])
+Rows = npt.NDArray[np.float64]
+
+
+def rows_of_classes(n: int, k: int = 3, seed: int = 0) -> tuple[Rows, npt.NDArray[Any]]:
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4))
+    return X, NAMES[(X @ np.random.default_rng(9).normal(size=(4, k))).argmax(axis=1)]
+
+
+def rows_of_values(n: int, seed: int = 0, sign: float = 1.0) -> tuple[Rows, npt.NDArray[np.float64]]:
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4))
+    return X, 500.0 + 10.0 * sign * X[:, 0] + random.normal(size=n)
+
+
+def session(learner: Any = None, **options: Any) -> Session:
+    return Session(DriftSurf(SoftmaxRegression() if learner is None else learner, seed=0), **options)
+
+
+# ---------------------------------------------------------------------------- what scores mean
+
+
+def test_classes_are_chosen_by_the_largest_score_and_ties_go_to_the_smaller_name() -> None:
+    classes = Classes(("c", "a", "b"))
+    scores = np.log(np.array([[0.2, 0.5, 0.3], [0.4, 0.2, 0.4], [1.0, 1.0, 1.0]]))
+    assert classes.decoded(classes.chosen(scores)).tolist() == ["a", "b", "a"]
+    two = Classes(("b", "a"))
+    assert two.decoded(two.chosen(np.zeros((1, 2)))).tolist() == ["a"]
+    assert two.decoded(two.chosen(np.log([[0.7, 0.3]]))).tolist() == ["b"]
+
+
+def test_what_was_not_taught_is_not_predicted() -> None:
+    classes = Classes(("c", "a", "b"))
+    scores = np.log(np.array([[0.2, 0.5, 0.3]]))
+    assert np.exp(classes.meant(scores, taught=0)) == pytest.approx(np.full((1, 3), 1 / 3))
+    assert np.exp(classes.meant(scores, taught=2)) == pytest.approx(np.array([[2 / 7, 5 / 7, 0.0]]))
+    assert np.exp(classes.meant(scores[:, :2], taught=2)) == pytest.approx(np.array([[0.2, 0.5, 0.0]]))
+    assert classes.meant(scores, taught=3) is scores
+
+
+@pytest.mark.parametrize(
+    ("y", "error"),
+    [
+        (None, LabelError),
+        ([1.0], InputError),
+        ([[1.0, 2.0]], InputError),
+        ([1.0, np.nan], NonFiniteError),
+        ([1.0, np.inf], NonFiniteError),
+        (["a", "b"], InputError),
+        (np.array([1.0, "x"], object), InputError),
+        (np.array([1.0, 2j]), InputError),
+    ],
+)
+def test_values_are_finite_numbers(y: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Values().read(y, 2)
+
+
+def test_values_of_any_number_type_are_read() -> None:
+    for y in ([1, 2], np.array([[1], [2]]), np.array([1, 2], object), np.array([1, 2], np.float32)):
+        assert Values().read(y, 2)[1].tolist() == [1.0, 2.0]
+    assert Values.from_state(Values().state()) == Values()
+
+
+def test_values_have_no_classes() -> None:
+    with pytest.raises(LabelError, match="leave classes out"):
+        targets_of(LinearRegression.capabilities, [1, 2])
+    with pytest.raises(LabelError, match="leave classes out"):
+        session(LinearRegression()).learn(*rows_of_values(10), classes=[1])
+
+
+# ---------------------------------------------------------------------------- many classes
+
+
+def test_an_open_set_grows_with_the_rows_and_takes_the_models_along() -> None:
+    X, y = rows_of_classes(600, 4)
+    one = session()
+    order = np.argsort(np.isin(y, ["a", "c"]), kind="stable")  # a and c come last
+    X, y = X[order], y[order]
+    first = int(np.isin(y, ["b", "d"]).sum())
+    one.learn(X[:first], y[:first])
+    assert one.strategy.scores(X).shape == (600, 2)
+    seen = one.observe(X[first:], y[first:])
+    assert set(seen.labels) <= {"b", "d"}
+    assert seen.scores.shape == (600 - first, 4)
+    assert np.allclose(seen.log_losses(), -np.log(1e-15))
+    for _ in range(5):
+        one.learn(X, y)
+    assert np.mean(one.predict(X) == y) > 0.8
+    assert np.exp(one.scores(X)).sum(axis=1) == pytest.approx(np.ones(600))
+
+
+def test_a_failing_step_takes_growth_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows_of_classes(300)
+    one, undisturbed = session(), session()
+    two = np.isin(y, np.unique(y)[:2])
+    for each in (one, undisturbed):
+        each.learn(X[two], y[two])
+    before = to_bytes(one.state())
+
+    def fail(*_: Any) -> None:
+        raise DivergenceError("on purpose")
+
+    monkeypatch.setattr(one.strategy, "_judge", fail)
+    with pytest.raises(DivergenceError):
+        one.learn(X, y)
+    assert to_bytes(one.state()) == before
+    monkeypatch.undo()
+    for each in (one, undisturbed):
+        each.learn(X, y)
+    assert to_bytes(one.state()) == to_bytes(undisturbed.state())
+
+
+@pytest.mark.parametrize("sizes", [[300], [1] * 300, [7, 150, 143]])
+def test_with_a_buffer_the_split_over_calls_does_not_matter(sizes: list[int]) -> None:
+    X, y = rows_of_classes(300)
+    order = np.argsort(y == "a", kind="stable")
+    X, y = X[order], y[order]
+    whole, parts = session(batch_size=50), session(batch_size=50)
+    expected = whole.observe(X, y).labels
+    ends = np.cumsum(sizes)
+    got = [
+        parts.observe(X[end - size : end], y[end - size : end]).labels for size, end in zip(sizes, ends, strict=True)
+    ]
+    assert to_bytes(parts.state()) == to_bytes(whole.state())
+    assert np.concatenate(got)[50:].tolist() == expected[50:].tolist()
+
+
+def test_a_restored_session_goes_on_bit_for_bit() -> None:
+    X, y = rows_of_classes(400)
+    for learner, target in ((SoftmaxRegression(), y), (LinearRegression(), rows_of_values(400)[1])):
+        one, other = session(learner), session(learner)
+        one.learn(X[:200], target[:200])
+        other.restore(one.state())
+        for each in (one, other):
+            each.learn(X[200:], target[200:])
+        assert to_bytes(one.state()) == to_bytes(other.state())
+
+
+def test_two_classes_at_most_for_a_learner_of_two() -> None:
+    X, y = rows_of_classes(100)
+    with pytest.raises(LabelError, match="Only binary"):
+        session(LogisticRegression()).learn(X, y)
+
+
+def test_columns_of_probabilities_follow_the_sorted_classes() -> None:
+    X, y = rows_of_classes(2000, 4)
+    model = DriftSurfClassifier(SoftmaxRegression(), random_state=0)
+    for start in range(0, 2000, 200):
+        model.partial_fit(X[start : start + 200], y[start : start + 200])
+    shares = model.predict_proba(X)
+    assert model.classes_.tolist() == ["a", "b", "c", "d"]
+    assert model.classes_[shares.argmax(axis=1)].tolist() == model.predict(X).tolist()
+    assert np.array_equal(model.decision_function(X).argmax(axis=1), shares.argmax(axis=1))
+    assert model.score(X, y) > 0.9
+    assert model.from_bytes(model.to_bytes()).predict_proba(X).tolist() == shares.tolist()
+    assert pickle.loads(pickle.dumps(model)).predict_proba(X).tolist() == shares.tolist()
+
+
+@pytest.mark.parametrize("labels", [["b", "a"], ["b"]])
+def test_log_probabilities_of_one_and_two_classes_are_margins_too(labels: list[str]) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = np.where(X[:, 0] > 0, labels[0], labels[-1])
+    model = DriftSurfClassifier(SoftmaxRegression(), random_state=0).partial_fit(X, y)
+    margins = model.decision_function(X)
+    assert margins.shape == (200,)
+    assert model.predict(X).tolist() == model.classes_[(margins > 0).astype(int) * (len(labels) - 1)].tolist()
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(200))
+
+
+def test_a_learner_without_probabilities_has_no_predict_proba() -> None:
+    X, y = rows_of_classes(200, 2)
+    model = DriftSurfClassifier(LinearSVM(), random_state=0)
+    assert not hasattr(model, "predict_proba")
+    seen = model.observe(X, y)
+    assert not hasattr(model, "predict_proba")
+    assert np.isnan(seen.log_losses()).all()
+    assert model.partial_fit(X, y).score(X, y) > 0.9
+    assert hasattr(DriftSurfClassifier(), "predict_proba")
+
+
+# ---------------------------------------------------------------------------- values
+
+
+def test_a_regressor_learns_values_and_adapts() -> None:
+    model = DriftSurfRegressor(random_state=0)
+    errors = []
+    for step in range(30):
+        X, y = rows_of_values(200, seed=step, sign=1.0 if step < 15 else -1.0)
+        seen = model.observe(X, y)
+        assert np.array_equal(seen.squared_errors(), (seen.labels - y) ** 2)
+        assert seen.errors == 200
+        assert np.isnan(seen.log_losses()).all()
+        errors.append(seen.squared_errors().mean())
+    assert [(t.kind, t.step) for t in model.journal_.transitions] == [("entered", 15), ("greedy", 15), ("switched", 18)]
+    assert errors[14] < 2.0
+    assert errors[15] > 100.0
+    assert errors[-1] < 2.0
+    X, y = rows_of_values(200, seed=99, sign=-1.0)
+    assert model.score(X, y) > 0.95
+    again = DriftSurfRegressor.from_bytes(model.to_bytes())
+    assert again.predict(X).tolist() == model.predict(X).tolist()
+    assert model.test_then_train(csr_matrix(X), y).tolist() == again.test_then_train(X, y).tolist()
+
+
+def test_a_regressor_takes_rows_of_any_kind_and_weights() -> None:
+    X, y = rows_of_values(500)
+    wrong = y.copy()
+    wrong[::2] = 0.0
+    model = DriftSurfRegressor(random_state=0, batch_size=50)
+    for _ in range(3):
+        model.partial_fit(csr_matrix(X), wrong, sample_weight=np.tile([0.0, 1.0], 250))
+    model.flush()
+    assert model.score(X, y) > 0.9
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [DriftSurfRegressor(), DriftSurfClassifier(SoftmaxRegression()), DriftSurfClassifier(DecisionTreeClassifier())],
+    expected_failed_checks=lambda model: {} if isinstance(model.learner, DecisionTreeClassifier) else EXPECTED_FAILURES,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("model", "error"),
+    [
+        (DriftSurfRegressor(LogisticRegression()), "needs 'regression'"),
+        (DriftSurfClassifier(LinearRegression()), "needs 'binary' or 'multiclass'"),
+        (DriftSurfRegressor(SGDClassifier()), "needs 'regression'"),
+    ],
+)
+def test_a_learner_of_another_task_is_refused_by_name(model: Any, error: str) -> None:
+    with pytest.raises(CapabilityError, match=error):
+        model.fit(np.zeros((2, 1)), [0, 1])
+
+
+def test_a_regressor_works_in_a_pipeline() -> None:
+    X, y = rows_of_values(2000)
+    assert make_pipeline(StandardScaler(), DriftSurfRegressor(random_state=0)).fit(X, y).score(X, y) > 0.95
+
+
+def test_a_vote_of_regressors_is_their_weighted_mean() -> None:
+    one = Session(AUE(LinearRegression(), experts=3, seed=0))
+    X, y = rows_of_values(100)
+    assert one.observe(X, y).predicted.tolist() == [0.0] * 100
+    for seed in range(1, 6):
+        one.learn(*rows_of_values(100, seed))
+    live = one.strategy._live  # type: ignore[attr-defined]
+    mean = sum(w * e.learner.scores(X) for w, e in zip(live.weights, live.experts, strict=True))
+    assert one.scores(X) == pytest.approx(mean)
+    assert np.mean((one.predict(X) - y) ** 2) < 3.0
+
+
+# ---------------------------------------------------------------------------- evaluation
+
+
+class ValueStream:
+    """A stream of values, as prequential takes them."""
+
+    name, n_rows, classes, drifts = "values", 1000, (), ()
+
+    def batches(self, size: int) -> Iterator[tuple[Rows, npt.NDArray[np.float64]]]:
+        for step in range(1000 // size):
+            yield rows_of_values(size, seed=step)
+
+
+def test_a_stream_of_values_gives_squared_and_absolute_errors() -> None:
+    models = {"ours": DriftSurfRegressor(random_state=0), "theirs": SGDRegressor(random_state=0)}
+    steps: list[float] = []
+    trace = prequential(ValueStream(), models, batch_size=100, on_step=lambda *a: steps.append(a[2]))  # type: ignore[arg-type]
+    assert trace.labels == ()
+    ours = trace.of("ours")
+    assert steps[::2] == ours["squared_error"].tolist()
+    assert ours["squared_error"][0] > 1e5
+    assert (ours["squared_error"][1:] < 50.0).all()
+    assert (np.square(ours["absolute_error"]) <= ours["squared_error"]).all()
+    _, y = rows_of_values(100)
+    assert ours["persistence_error"][0] == pytest.approx(np.square(np.diff(y)).sum() / 100)
+    again = Trace.from_csv(trace.to_csv())
+    assert all(np.array_equal(again.columns[name], column) for name, column in trace.columns.items())
+    summary = summarise_values(trace, "ours")
+    assert summary.mean_squared_error == pytest.approx(ours["squared_error"].mean())
+    assert summary.skill == pytest.approx(1 - ours["squared_error"].mean() / ours["persistence_error"].mean())
+    with pytest.raises(OptionError, match="use summarise_values"):
+        summarise(trace, "ours")
+    with pytest.raises(OptionError, match="use summarise"):
+        summarise_values(prequential(SEA(n_rows=200), DriftSurfClassifier(), batch_size=100), "model")
