@@ -20,15 +20,29 @@ from torture.workload import Workload, digests, state_digest
 
 from driftsurf._buffer import Touched
 from driftsurf.base import Strategy
+from driftsurf.detectors import DDM
 from driftsurf.errors import LockedError, OptionError, StateError, StateVersionError, StateWarning
-from driftsurf.learners import LogisticRegression
+from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.runtime import disk, files, orders
 from driftsurf.runtime.checkpoint import HEAD, SEGMENT, CheckpointFolder
 from driftsurf.runtime.run import JOURNAL, Run, Stopped
 from driftsurf.runtime.session import Session
 from driftsurf.runtime.source import StreamSource
 from driftsurf.state import from_bytes, resolved, to_bytes
-from driftsurf.strategies import AUE, Aware, Candor, DriftSurf, Oblivious, OnePass
+from driftsurf.strategies import (
+    AUE,
+    DWM,
+    PERM,
+    Aware,
+    Candor,
+    DriftSurf,
+    LearnNSE,
+    Oblivious,
+    OnePass,
+    PairedLearners,
+    ResetOnDrift,
+    SlidingWindow,
+)
 from driftsurf.streams import SEA
 
 WORK = Workload(steps=12, rows=15, every=2, max_rows=60)
@@ -68,6 +82,15 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "candor": lambda: Candor(LEARNER),
     "oblivious": lambda: Oblivious(LEARNER, max_rows=50),
     "one pass": lambda: OnePass(LEARNER),
+    "reset": lambda: ResetOnDrift(LEARNER, DDM(), max_rows=100),
+    "perm": lambda: PERM(LEARNER, window=60, permutations=19, significance=0.05),
+    "window": lambda: SlidingWindow(LEARNER, window=70),
+    "paired": lambda: PairedLearners(LEARNER, window=50),
+    "dwm": lambda: DWM(LEARNER, period=5, experts=3),
+    "learn++.nse": lambda: LearnNSE(LEARNER, experts=4),
+    "softmax": lambda: DriftSurf(SoftmaxRegression(), max_rows=150),
+    "prequential judge": lambda: DriftSurf(SoftmaxRegression(), max_rows=150, judge="prequential"),
+    "svm": lambda: AUE(LinearSVM(), experts=3),
 }
 
 
@@ -89,6 +112,25 @@ def test_what_is_loaded_is_what_was_saved_and_can_be_gone_on_from(name: str, spa
             session.restore(found.state)
             writer = CheckpointFolder(tmp_path)
             writer.follow(found, session.parts())
+
+
+@pytest.mark.parametrize("learner", [SoftmaxRegression(), LinearRegression()], ids=["classes", "values"])
+def test_classes_that_come_later_and_values_are_saved_as_they_grow(learner: Any, tmp_path: Path) -> None:
+    session = Session(DriftSurf(learner, max_rows=150))
+    writer = CheckpointFolder(tmp_path)
+    for step, (X, y) in enumerate(batches(16)):
+        targets = 1e3 + X[:, 0] * y if learner.capabilities.values else np.where(X[:, 1] > 2.5 - step / 8, "new", y)
+        session.observe(X, targets)
+        writer.save(session.parts())
+        found = CheckpointFolder(tmp_path).load()
+        assert found is not None
+        assert to_bytes(found.state) == to_bytes(session.state())
+        if step % 5 == 4:
+            session = Session(DriftSurf(learner, max_rows=150))
+            session.restore(found.state)
+            writer = CheckpointFolder(tmp_path)
+            writer.follow(found, session.parts())
+    assert len(session.targets.labels) == (0 if learner.capabilities.values else 3)
 
 
 def test_a_checkpoint_writes_what_is_new_and_drops_what_nobody_needs(tmp_path: Path) -> None:

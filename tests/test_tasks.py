@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, prequential
 from driftsurf.errors import CapabilityError, DivergenceError, InputError, LabelError, NonFiniteError, OptionError
 from driftsurf.evaluation import Trace, summarise, summarise_values
+from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.labels import Classes, Values, targets_of
 from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
+from driftsurf.runtime.checkpoint import CheckpointFolder
+from driftsurf.runtime.delayed import DelayedLabels
+from driftsurf.runtime.run import TRACE, Run
 from driftsurf.runtime.session import Session
+from driftsurf.runtime.source import StreamSource
 from driftsurf.state import to_bytes
 from driftsurf.strategies import AUE, DriftSurf
 from driftsurf.streams import SEA
@@ -317,3 +323,65 @@ def test_a_stream_of_values_gives_squared_and_absolute_errors() -> None:
         summarise(trace, "ours")
     with pytest.raises(OptionError, match="use summarise"):
         summarise_values(prequential(SEA(n_rows=200), DriftSurfClassifier(), batch_size=100), "model")
+
+
+def test_a_run_over_values_that_is_resumed_has_the_trace_of_prequential(tmp_path: Path) -> None:
+    stream: Any = ValueStream()
+    reported: list[float] = []
+
+    def begun(folder: CheckpointFolder) -> Run:
+        sessions = {"model": Session(DriftSurf(LinearRegression(), seed=0))}
+        source, recorder = StreamSource(stream, 100), TraceRecorder(stream, 100)
+        return Run(source, sessions, recorder, folder.path.joinpath, folder=folder, every=2)
+
+    class Enough(Exception):
+        pass
+
+    def report(step: int, model: str, error: float, decisions: object) -> None:
+        reported.append(error)
+        if step == 4 and len(reported) == 5:
+            raise Enough
+
+    with CheckpointFolder(tmp_path) as folder, begun(folder) as run:
+        run.begin()
+        with pytest.raises(Enough):
+            run.go(report)
+    with CheckpointFolder(tmp_path) as folder, begun(folder) as run:
+        saved = folder.load()
+        assert saved is not None
+        run.resume(saved)
+        run.go(report)
+        text = run.text(TRACE)
+    trace = prequential(stream, Session(DriftSurf(LinearRegression(), seed=0)), batch_size=100)
+    assert text == trace.to_csv()
+    assert reported[:5] + reported[6:] == trace.of("model")["squared_error"].tolist()
+
+
+def test_a_regressor_is_saved_to_a_file(tmp_path: Path) -> None:
+    model = DriftSurfRegressor(random_state=0).fit(*rows_of_values(300))
+    model.save(tmp_path / "model.state")
+    assert DriftSurfRegressor.load(tmp_path / "model.state").to_bytes() == model.to_bytes()
+
+
+def test_rows_with_values_and_more_classes_are_judged_without_learning() -> None:
+    X, y = rows_of_classes(200, k=4)
+    some = session()
+    some.learn(X[:100], np.where(y[:100] == "c", "a", y[:100]))
+    seen = some.judge(X[100:], y[100:])
+    assert seen.scores.shape == (100, 4)
+    assert seen.error == pytest.approx(np.mean(seen.labels != y[100:]))
+    values = session(LinearRegression())
+    values.learn(*rows_of_values(100))
+    X, z = rows_of_values(100, seed=1)
+    assert values.judge(X, z).error == pytest.approx(np.mean((values.predict(X) - z) ** 2))
+
+
+def test_values_may_come_late() -> None:
+    X, y = rows_of_values(200)
+    delayed, plain = DelayedLabels(session(LinearRegression())), session(LinearRegression())
+    for at in range(0, 200, 50):
+        delayed.predict(range(at, at + 50), X[at : at + 50])
+        joined = delayed.label(range(at, at + 50), y[at : at + 50])
+        plain.learn(X[at : at + 50], y[at : at + 50])
+        assert joined.true.tolist() == y[at : at + 50].tolist()
+    assert to_bytes(delayed.model.state()) == to_bytes(plain.state())

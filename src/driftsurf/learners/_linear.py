@@ -64,7 +64,7 @@ class Linear:
         """The weights for columns and targets as they are."""
         offset = (self.weights * along(self.centre, self.weights)).sum(axis=0) - self.target
         own = self.weights
-        if np.any(offset):
+        if np.count_nonzero(offset):
             own = own.copy()
             own[-1] -= offset
         return own + self.anchor if len(self.anchor) else own

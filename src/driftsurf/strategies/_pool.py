@@ -106,7 +106,9 @@ class Pool:
 
     def grow(self, batch: Batch, members: tuple[Member, ...], undo: contextlib.ExitStack) -> None:
         """Make room for classes that this batch brings; codes go by appearance."""
-        known = int(batch.y.max(initial=0.0)) + 1 if self.n_classes else 0
+        if "multiclass" not in self.capabilities.tasks:
+            return
+        known = int(batch.y.max(initial=0.0)) + 1
         if known <= self.n_classes:
             return
         undo.callback(setattr, self, "n_classes", self.n_classes)
