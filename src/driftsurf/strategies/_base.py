@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from driftsurf.base import Batch, Decision, FloatArray, Learner, Rows, Segment, State
+from driftsurf.errors import StateError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._pool import Member, Pool
 
@@ -113,11 +114,15 @@ class PooledStrategy(ABC, Generic[L]):
         return self._pool.nbytes(*self._live.members)
 
     def state(self) -> State:
-        """Everything that learning changes."""
-        return self._saved(self._live) | nest("pool", self._pool.state())
+        """Everything that learning changes, as views that hold until the next step."""
+        own: State = {"strategy": type(self).__name__}
+        return own | self._saved(self._live) | nest("pool", self._pool.state())
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
+        saved = state.get("strategy")
+        if saved != type(self).__name__:
+            raise StateError(f"the saved state is that of a {saved}, not of a {type(self).__name__}")
         self._pool = self._new_pool()
         self._pool.restore(pick("pool", state))
         self._publish(self._loaded(state))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -84,6 +85,10 @@ class AUE(VotingStrategy):
 
     def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
+        if not batch.weight.any():  # no evidence: nobody comes, nobody goes
+            after = replace(live, step=live.step + 1)
+            records = [e.record("expert", live.step, weight=w) for e, w in zip(live.experts, live.weights, strict=True)]
+            return after, self._decision(live, after, segment, records)
         guess = guessing_error(batch.y, batch.weight)
         experts, weights = list(live.experts), list[float]()
         for expert in experts:
@@ -114,14 +119,10 @@ class AUE(VotingStrategy):
 
 def guessing_error(y: FloatArray, weight: FloatArray) -> float:
     """MSE_r: the squared error of guessing by the class shares; with two classes p (1 - p)."""
-    mass = float(weight.sum())
-    if mass == 0.0:
-        return 0.0
-    shares = np.bincount(y.astype(np.int64), weights=weight) / mass
+    shares = np.bincount(y.astype(np.int64), weights=weight) / weight.sum()
     return float((shares * (1.0 - shares) ** 2).sum())
 
 
 def mean_square(values: FloatArray, weight: FloatArray) -> float:
-    """Weighted mean of squares; 0 when no row has weight."""
-    mass = float(weight.sum())
-    return float((weight * np.square(values)).sum()) / mass if mass > 0.0 else 0.0
+    """Weighted mean of squares."""
+    return float((weight * np.square(values)).sum() / weight.sum())

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from driftsurf._options import number, whole
 from driftsurf.base import Decision, Learner, Role, Segment, State, Transition
+from driftsurf.errors import StateError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy, Scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
@@ -155,4 +156,7 @@ class PairedLearners(PooledStrategy[_Live]):
 
     def _loaded(self, state: Mapping[str, Any]) -> _Live:
         stable, reactive = (self._pool.restore_member(pick(role, state)) for role in ("stable", "reactive"))
-        return _Live(stable, reactive, state["beaten"], int(state["step"]))
+        beaten = state["beaten"]
+        if beaten.dtype != np.bool_ or beaten.ndim != 1 or len(beaten) > self.window:
+            raise StateError(f"the saved outcomes are not at most {self.window} truth values")
+        return _Live(stable, reactive, beaten, int(state["step"]))
