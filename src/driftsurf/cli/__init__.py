@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from driftsurf import __version__
+from driftsurf.cli.reproduce import reproduce
 from driftsurf.errors import DriftsurfError, InputError
 
 __all__ = ["main"]
@@ -205,3 +206,6 @@ def run(
     files.write_text(folder / "report.html", report)
     folder.finish()
     terminal.print_result(trace, folder.path)
+
+
+main.add_command(reproduce)

@@ -13,7 +13,7 @@ from typing import Any
 from driftsurf import __version__
 from driftsurf.experiments import plan
 from driftsurf.experiments.plan import Column, Table
-from driftsurf.experiments.published import COMPACT, STREAMS
+from driftsurf.experiments.published import COMPACT, STREAMS, PublishedStream
 from driftsurf.experiments.reproduce import Reproduction, title_of
 from driftsurf.experiments.results import Cell, agreement, to_csv, to_markdown
 from driftsurf.experiments.runner import data_digest
@@ -120,8 +120,8 @@ def _settings() -> Iterator[tuple[str, list[tuple[str, ...]]]]:
     yield (
         "hyperparameters",
         [
-            ("Stream", "mu", "eta", "Batch size", "Steps"),
-            *((s.title, f"{s.l2:g}", f"{s.step_size:g}", f"{s.batch_size}", f"{s.n_steps}") for s in streams),
+            ("Stream", "mu", "eta (printed)", "eta (used)", "Batch size (printed)", "Batch size (used)", "Steps"),
+            *((s.title, *(f"{value:g}" for value in _numbers(s))) for s in streams),
         ],
     )
     yield (
@@ -131,6 +131,10 @@ def _settings() -> Iterator[tuple[str, list[tuple[str, ...]]]]:
             *((s.title, d.what, d.printed, d.ours, d.why) for s in streams for d in s.departures),
         ],
     )
+
+
+def _numbers(s: PublishedStream) -> tuple[float, ...]:
+    return s.l2, s.printed_step_size, s.step_size, s.printed_batch_size, s.batch_size, s.n_steps
 
 
 def _markdown(rows: Iterable[tuple[str, ...]]) -> str:

@@ -12,18 +12,23 @@ from driftsurf.base import Decision
 from driftsurf.errors import RunFolderError
 from driftsurf.journal import json_lines
 
-__all__ = ["JournalWriter", "RunFolder", "next_run_folder", "read_text", "write_text"]
+__all__ = ["JournalWriter", "RunFolder", "next_run_folder", "read_text", "write_bytes", "write_text"]
 
 RUN_FILES = "run.json", "trace.csv", "journal.jsonl", "timings.json", "report.html"
 PARTIAL = ".partial"
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a file of text whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: to a temporary one, flushed, then renamed over ``path``."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
