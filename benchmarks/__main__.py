@@ -1,13 +1,22 @@
-"""``python -m benchmarks [kernel] [whole-run] [--rounds N] [--quick]``."""
+"""``python -m benchmarks [suite ...] [--rounds N] [--quick]``."""
 
 from __future__ import annotations
 
 import argparse
 
-from benchmarks import kernel, whole_run
+from benchmarks import adaptive, ageing, detectors, growth, kernel, start, step, whole_run
 from benchmarks.harness import MIN_ROUNDS, hold, machine, write
 
-SUITES = {"kernel": kernel.contests, "whole-run": whole_run.contests}
+SUITES = {
+    "kernel": kernel.contests,
+    "step": step.contests,
+    "whole-run": whole_run.contests,
+    "adaptive": adaptive.contests,
+    "detectors": detectors.contests,
+    "ageing": ageing.contests,
+    "growth": growth.contests,
+    "start": start.contests,
+}
 """A suite is a function ``(quick, note)`` that yields its contests; ``note`` adds a line to the report."""
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import resource
 import shutil
 import statistics
 import subprocess
@@ -18,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import driftsurf
+from benchmarks.picture import picture
 
 RESULTS = Path(__file__).with_name("results")
-PACKAGES = "driftsurf", "numpy", "scipy", "scikit-learn", "numba", "llvmlite", "river", "pandas"
+PEERS = "river", "pandas", "frouros", "vowpalwabbit", "capymoa"
+PACKAGES = "driftsurf", "numpy", "scipy", "scikit-learn", "numba", "llvmlite", *PEERS
 MIN_ROUNDS = 5
 
 
@@ -105,9 +108,9 @@ def hold(contest: Contest, rounds: int) -> Result:
         for one in contenders[first:] + contenders[:first]:
             prepared = one.prepare()
             gc.collect()
-            wall, cpu = time.perf_counter(), time.process_time()
+            wall, cpu = time.perf_counter(), _cpu_seconds()
             outcome = one.run(prepared)
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            cpu, wall = _cpu_seconds() - cpu, time.perf_counter() - wall
             if turn >= 0:
                 scores[one.name].cpu_seconds.append(cpu)
                 scores[one.name].wall_seconds.append(wall)
@@ -119,6 +122,12 @@ def hold(contest: Contest, rounds: int) -> Result:
         ratios = [(own / score.units) / (other / anchor.units) for own, other in pairs]
         done.append(replace(score, ratios=ratios, remark=remarks[score.name]))
     return Result(contest.title, contest.unit, contest.anchor, done)
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of those that it started and that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def machine() -> dict[str, Any]:
@@ -174,7 +183,7 @@ def busy(results: Sequence[Result]) -> str:
 
 
 def write(suite: str, rounds: int, about: dict[str, Any], notes: Sequence[str], results: Sequence[Result]) -> str:
-    """All rounds as JSON, the tables as Markdown, in ``benchmarks/results``; returns the latter's head."""
+    """Rounds as JSON, tables as Markdown, bars as SVG, all in ``benchmarks/results``; returns the tables' head."""
     RESULTS.mkdir(exist_ok=True)
     notes = [*notes, busy(results)]
     if source() != about["source"]:
@@ -199,4 +208,5 @@ def write(suite: str, rounds: int, about: dict[str, Any], notes: Sequence[str], 
     head = "\n".join(lines) + "\n"
     tables = "\n".join(result.table() for result in results)
     (RESULTS / f"{suite}.md").write_text(f"{head}\n{tables}", encoding="utf-8")
+    (RESULTS / f"{suite}.svg").write_text(picture(suite, results), encoding="utf-8")
     return head

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.linear_model import LogisticRegression
 
 from benchmarks.anchor import Anchor, Loop, build
 from benchmarks.harness import Contender, Contest
@@ -15,6 +17,9 @@ from driftsurf import _kernels
 
 COLUMNS = 3, 10, 54
 ROWS = 1_000, 100_000, 500_000
+WIDE_COLUMNS, WIDE_ROWS = 679, 20_000
+TWIN_STEPS = 2_000
+EPOCHS = 3
 SPARSE_ROWS, SPARSE_COLUMNS, SPARSE_NONZEROS = 100_000, 47_000, 75
 MU = 1e-4
 CHECKED_STEPS = 100, 2_000, 20_000
@@ -96,6 +101,28 @@ def sgd(name: str, problem: Problem, loop: Callable[..., Any]) -> Contender:
     return Contender(name, len(problem.order), lambda: np.zeros(problem.width), run)
 
 
+def twin(problem: Problem) -> Contender:
+    """The same loop with its decorator off: readable Python over the same arrays."""
+    plain = _kernels.saga_dense.__wrapped__  # type: ignore[attr-defined]
+    few = replace(problem, order=problem.order[:TWIN_STEPS])
+    return saga(f"the same in Python, {TWIN_STEPS:,} steps", few, plain)
+
+
+def scikit_learn(problem: Problem) -> Contender:
+    """Its SAGA, a step for each row and epoch, what it does before the first one included."""
+    X, y, weight = problem.rows
+
+    def run(model: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it has not converged
+            model.fit(X, y, weight)
+
+    def make() -> Any:
+        return LogisticRegression(solver="saga", max_iter=EPOCHS, tol=1e-12, C=1.0 / (MU * problem.n_rows))
+
+    return Contender(f"scikit-learn LogisticRegression(saga), {EPOCHS} epochs", EPOCHS * problem.n_rows, make, run)
+
+
 def agree(problem: Problem, loop: Loop, reference: Problem, reference_loop: Loop) -> None:
     """Raise unless two SAGA loops do the same arithmetic, from the first draw of each row on."""
     for steps in CHECKED_STEPS:
@@ -137,6 +164,9 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
             where = f"{n_columns} columns, {n_rows:,} rows"
             yield _saga_dense(f"saga_dense, {where}", problem, strict, relaxed, single)
             yield _sgd_dense(f"sgd_dense, {where}", problem, strict, relaxed)
+    problem = dense(WIDE_ROWS // (10 if quick else 1), WIDE_COLUMNS, 40_000 // (10 if quick else 1))
+    where = f"{WIDE_COLUMNS} columns, {problem.n_rows:,} rows"
+    yield _saga_dense(f"saga_dense, {where}", problem, strict, relaxed, single)
     problem = sparse(SPARSE_ROWS // (10 if quick else 1), 100_000 // (10 if quick else 1))
     where = f"{SPARSE_COLUMNS:,} columns, {SPARSE_NONZEROS} non-zeros a row, {problem.n_rows:,} rows"
     yield _saga_csr(f"saga_csr, {where}", problem, strict, relaxed)
@@ -151,6 +181,10 @@ def _saga_dense(
         saga("driftsurf, float32 rows", half, _kernels.saga_dense),
     ]
     agree(half, _kernels.saga_dense, problem, _kernels.saga_dense)
+    if problem.n_rows == ROWS[0]:
+        ours.append(twin(problem))
+    if problem.n_rows == ROWS[1]:
+        ours.append(scikit_learn(problem))
     if strict is None or relaxed is None or single is None:
         return Contest(title, "step", ours[0].name, ours)
     loops = {

@@ -47,26 +47,47 @@ def test_a_link_or_a_file_in_its_place_is_not_used(temporary: Path) -> None:
     assert _cache.private_folder() is None
 
 
-@pytest.mark.parametrize("folder", [True, False])
-def test_it_works_where_numba_finds_no_place(temporary: Path, monkeypatch: pytest.MonkeyPatch, folder: bool) -> None:
-    seen: list[Any] = []
+class Compiled:
+    """What numba makes of a function, as far as it is asked here."""
 
-    def njit(signature: Any, **options: Any) -> Any:
+    class stats:
+        cache_path = "/nonexistent"
+
+    def __call__(self) -> None:
+        raise AssertionError
+
+    def compile(self, signature: Any) -> None: ...
+
+    def disable_compile(self) -> None: ...
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_it_works_where_numba_finds_no_place(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, folder: bool
+) -> None:
+    seen: list[Any] = []
+    _cache._say_once.cache_clear()
+    caplog.set_level("INFO", "driftsurf")
+
+    def njit(**options: Any) -> Any:
         seen.append(options["cache"])
-        if len(seen) == 1:
+        if options["cache"] and not numba.config.CACHE_DIR:
             raise RuntimeError("cannot cache function 'f': no locator available for file 'x'")
-        return lambda function: function
+        return lambda function: Compiled()
 
     monkeypatch.setattr(numba, "njit", njit)
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     if not folder:
         monkeypatch.setattr(_cache, "private_folder", lambda: None)
-    assert _cache.compile_cached(len, None) is len
+    assert isinstance(_cache.compile_cached(len, None), Compiled)
     assert seen == [True, folder]
+    _cache.compile_cached(len, None)
+    assert len(caplog.messages) == 1
+    assert ("is kept in" in caplog.messages[0]) is folder
 
 
 def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def njit(signature: Any, **options: Any) -> Any:
+    def njit(**options: Any) -> Any:
         raise RuntimeError("something else")
 
     monkeypatch.setattr(numba, "njit", njit)
@@ -99,3 +120,23 @@ def test_a_read_only_installation_and_no_home(tmp_path: Path) -> None:
     assert run.stdout.splitlines()[-1:] == ["[1.0, 1.0]"], run.stderr
     assert str(copy) in run.stdout
     assert list((scratch / "driftsurf-65534").rglob("*.nbi"))
+
+
+def test_of_many_processes_that_start_at_once_one_compiles(tmp_path: Path) -> None:
+    code = (
+        "import numpy as np\n"
+        "from driftsurf import _cache, _kernels\n"
+        "made, compiled = [], _cache._compile\n"
+        "def watched(*arguments, **options):\n"
+        "    made.append(compiled(*arguments, **options))\n"
+        "    return made[-1]\n"
+        "_cache._compile = watched\n"
+        "_kernels.weighted_sum(np.ones(3), np.ones(3))\n"
+        "print(sum(sum(one.stats.cache_misses.values()) for one in made))\n"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    assert sorted(int(run.communicate()[0]) for run in runs) == [0, 0, 1]

@@ -200,6 +200,15 @@ def test_uniform_numbers_fill_the_unit_interval() -> None:
     assert chisquare(np.histogram(out, 20, (0.0, 1.0))[0]).pvalue > 0.001
 
 
+@given(values=st.lists(st.floats(), min_size=1, max_size=9), places=st.lists(st.integers(0, 8), max_size=20))
+@check
+def test_gathering_is_indexing(values: list[float], places: list[int]) -> None:
+    table, order = np.array(values), np.array(places, np.int64) % len(values)
+    out = np.empty(len(order))
+    _kernels.gather(frozen(table), frozen(order), out)
+    np.testing.assert_array_equal(out, table[order])
+
+
 # ---------------------------------------------------------------------------- margins and losses
 
 
@@ -213,6 +222,27 @@ def test_margins_equal_the_twin_dense_and_sparse(problem: Problem) -> None:
     _kernels.margins_csr(data, indices, indptr, frozen(problem.w), csr)
     close(dense, expected)
     close(csr, dense)
+
+
+@given(problem=problems(max_steps=0), models=st.integers(1, 4))
+@check
+def test_margins_of_all_models_are_those_of_each(problem: Problem, models: int) -> None:
+    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
+    weights = np.outer(np.arange(1.0, models + 1), problem.w)
+    dense, csr = np.empty((2, models, len(X)))
+    _kernels.margins_of_all_dense(X, frozen(weights), dense)
+    _kernels.margins_of_all_csr(data, indices, indptr, frozen(weights), csr)
+    close(dense, weights @ np.column_stack([X, np.ones(len(X))]).astype(float).T)
+    close(csr, dense)
+
+
+@given(rows=st.lists(st.tuples(st.floats(-1e300, 1e300), st.sampled_from([0.0, 1.0])), max_size=20))
+@check
+def test_the_share_of_the_true_class_is_that_of_its_loss(rows: list[tuple[float, float]]) -> None:
+    margins, y = np.array(rows).reshape(-1, 2).T.copy()
+    out = np.empty(len(margins))
+    _kernels.true_class_shares(frozen(margins), frozen(y), out)
+    np.testing.assert_allclose(out, [math.exp(-reference.logistic_loss(m, c)) for m, c in rows], rtol=1e-9, atol=1e-300)
 
 
 @given(problem=problems(max_steps=0))
@@ -239,6 +269,26 @@ def test_magnitudes_equal_numpy_dense_and_sparse(problem: Problem) -> None:
     close(csr, dense)
 
 
+@given(problem=problems(max_steps=0), huge=st.booleans())
+@check
+def test_measuring_is_norms_and_magnitudes_in_one_pass(problem: Problem, huge: bool) -> None:
+    X = problem.X.astype(float)
+    X[0, 0] = 1e200 if huge else X[0, 0]  # its square overflows: it has a norm but adds nothing
+    factor, cap = frozen(problem.factor[:-1]), frozen(2.0 * problem.factor[:-1])
+    both: list[tuple[tuple[Any, ...], Callable[..., None]]] = [
+        ((frozen(X),), _kernels.measure_dense),
+        (sparse(X)[:3], _kernels.measure_csr),
+    ]
+    for rows, measure in both:
+        norms, (total, mass) = np.empty(len(X)), np.ones((2, X.shape[1]))
+        measure(*rows, factor, cap, total, mass, norms)
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(norms, np.square(X * factor).sum(axis=1), rtol=1e-12)
+        counted = X[huge:]
+        close(total, 1 + np.minimum(np.abs(counted), cap).sum(axis=0))
+        close(mass, 1 + np.count_nonzero(counted, axis=0))
+
+
 def test_squared_norms_beyond_the_range_are_infinite() -> None:
     X = np.array([[1e200, 0.0], [3.0, 4.0]])
     csr, (dense, out) = sparse(X), np.empty((2, 2))
@@ -257,8 +307,6 @@ def test_losses_equal_the_twin_for_every_finite_margin(rows: list[tuple[float, f
     out = np.empty(len(margins))
     _kernels.logistic_losses(frozen(margins), frozen(y), out)
     np.testing.assert_allclose(out, [reference.logistic_loss(m, c) for m, c in rows], rtol=1e-12, atol=1e-300)
-    _kernels.logistic_losses(margins, y, margins)  # in place
-    assert margins.tolist() == out.tolist()
 
 
 def test_losses_do_not_overflow() -> None:
@@ -303,6 +351,23 @@ def test_losses_of_rows_without_weight_and_of_any_size_leave_votes_finite() -> N
     _kernels.follow_losses(margins, losses, np.array([0.0, 1.0, 1.0]), logs, balance, 0.75)
     assert balance.tolist() == [0.0, 0.0, -1.0]
     assert logs.tolist() == [-0.75e300, 0.0]
+
+
+@given(values=st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.1, 10.0)), min_size=1, max_size=20))
+@check
+def test_squared_length_sums_in_the_order_of_the_weights(values: list[tuple[float, float]]) -> None:
+    weights, factor = np.array(values).T.copy()
+    expected = np.cumsum(np.square(weights / factor))
+    assert _kernels.squared_length(frozen(weights), frozen(factor)) == expected[-1]
+    factor[-1] = 0.0
+    assert _kernels.squared_length(weights, factor) == (expected[-2] if len(expected) > 1 else 0.0)
+
+
+@given(values=st.lists(st.floats(), max_size=20))
+@check
+def test_the_largest_size_is_infinite_beside_a_nan(values: list[float]) -> None:
+    expected = math.inf if any(map(math.isnan, values)) else max(map(abs, values), default=0.0)
+    assert _kernels.largest(frozen(np.array(values, float))) == expected
 
 
 # ---------------------------------------------------------------------------- optimisers

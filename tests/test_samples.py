@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftsurf import _buffer
 from driftsurf._buffer import Buffer
 from driftsurf.base import CSR, Batch, FloatArray, Rows, Segment, n_rows, take_rows
 from driftsurf.errors import StateError
@@ -178,6 +180,60 @@ def test_each_value_is_moved_about_once_and_the_room_is_bounded(kept: int, count
     assert moves <= appended + most
     assert rooms <= 4, "once it has its size, values move within the room"
     assert buffer.nbytes <= 8 * max(64, 4 * most)
+
+
+@pytest.fixture
+def mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if every buffer were large."""
+    if not _buffer.can_map():
+        pytest.skip("this system has no private mappings")
+    monkeypatch.setattr(_buffer, "MAPPED_BYTES", 0)
+
+
+@pytest.mark.usefixtures("mapped")
+@pytest.mark.parametrize("width", [None, 3])
+def test_a_large_room_grows_where_it_is(width: int | None) -> None:
+    buffer = Buffer(np.float64, width)
+    shape = (1000,) if width is None else (1000, width)
+    for k in range(50):
+        buffer.append(np.full(shape, float(k)))
+    assert _buffer._mapping_of(buffer.physical) is not None
+    assert len(buffer) == 50_000
+    assert (buffer.live.reshape(50, -1) == np.arange(50.0)[:, None]).all()
+
+
+@pytest.mark.usefixtures("mapped")
+def test_who_looks_into_a_large_room_keeps_what_is_there() -> None:
+    buffer = Buffer(np.int64)
+    buffer.append(np.arange(100))
+    view = buffer.live[20:][:50]
+    buffer.append(np.arange(100, 100_000))
+    assert view.tolist() == list(range(20, 70))
+    assert buffer.live.tolist() == list(range(100_000))
+
+
+@pytest.mark.usefixtures("mapped")
+def test_a_large_room_that_was_trimmed_is_made_anew() -> None:
+    buffer = Buffer(np.int64)
+    buffer.append(np.arange(1000))
+    buffer.trim(10)
+    assert buffer.append(np.arange(1000, 9000)) == 10
+    assert buffer.live.tolist() == list(range(10, 9000))
+
+
+@pytest.mark.usefixtures("mapped")
+def test_no_memory_for_a_large_room_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = Buffer(np.int64)
+    buffer.append(np.arange(1000))
+    monkeypatch.setattr(mmap, "mmap", _no_memory)
+    with pytest.raises(MemoryError, match="no memory for"):
+        buffer.plan(2**20)
+    assert buffer.live.tolist() == list(range(1000))
+
+
+class _no_memory:
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise OSError(12, "Cannot allocate memory")
 
 
 # ---------------------------------------------------------------------------- the store

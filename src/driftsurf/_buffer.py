@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import mmap
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+MAPPED_BYTES = 2**22
+"""Rooms of this size or more are mappings of their own, which the system can make longer without copying."""
+
 
 class Buffer:
     """Values of one type, one after the other; ``width`` columns each, or none.
 
-    Room doubles when it runs out; values that were trimmed are overwritten by moving the live ones
-    down once they are at most half of the room, so that nothing is moved more than once per value
-    appended and the room never exceeds four times the most that was live.
+    Room doubles when it runs out, a large one without copying what is there; values that were trimmed
+    are overwritten by moving the live ones down once they are at most half of the room, so that nothing is
+    moved more than once per value appended and the room never exceeds four times the most that was live.
 
     >>> buffer = Buffer(np.float64)
     >>> _ = buffer.append(np.arange(5.0))
@@ -65,17 +71,41 @@ class Buffer:
         self._array[self._stop : self._stop + count] = value
         self._stop += count
 
+    def fits(self, count: int) -> bool:
+        """Whether ``count`` more values can be written as it is."""
+        return self._stop + count <= len(self._array)
+
     def plan(self, count: int) -> npt.NDArray[Any] | None:
         """The room in which ``count`` more values fit: all that can fail in growing, without changing anything.
 
         None if they fit as it is or after the live values have moved down, else a larger array.
         """
         live = len(self)
-        if self._stop + count <= len(self._array) or 2 * (live + count) <= len(self._array):
+        if self.fits(count) or 2 * (live + count) <= len(self._array):
             return None
-        array = np.empty((max(64, 2 * (live + count)), *self._array.shape[1:]), self._array.dtype)
+        length = max(64, 2 * (live + count))
+        if self._lengthened(length):
+            return None
+        array = _room((length, *self._array.shape[1:]), self._array.dtype)
         array[:live] = self.live
         return array
+
+    def _lengthened(self, length: int) -> bool:
+        """Make the room longer where it is, if it is a mapping, nothing was trimmed and nobody looks into it."""
+        mapping = _mapping_of(self._array)
+        shape, dtype = self._array.shape, self._array.dtype
+        if mapping is None or self._start > 0:
+            return False
+        longer = (length, *shape[1:])
+        self._array = np.empty(0)  # our own view is one too
+        try:
+            mapping.resize(_nbytes(longer, dtype))
+            shape = longer
+        except (BufferError, OSError, SystemError):  # a view is alive; no memory left; not known to this system
+            return False
+        finally:
+            self._array = _array(shape, dtype, mapping)
+        return True
 
     def adopt(self, plan: npt.NDArray[Any] | None, count: int = 0) -> int:
         """Make the planned room. Returns by how much the live values moved down."""
@@ -105,3 +135,53 @@ class Buffer:
     def untrim(self, count: int) -> None:
         """Take back a ``trim`` that nothing was appended after."""
         self._start -= count
+
+
+def _room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Memory for values to come; it is taken as it is written to."""
+    nbytes = _nbytes(shape, dtype)
+    if nbytes < MAPPED_BYTES or not can_map():
+        return np.empty(shape, dtype)
+    try:
+        mapping = _mapping(nbytes)
+    except OSError as error:
+        raise MemoryError(f"no memory for {nbytes / 2**20:.0f} MiB of rows") from error
+    with contextlib.suppress(AttributeError, OSError):  # numpy does so too: large pages are faster, where there are any
+        mapping.madvise(mmap.MADV_HUGEPAGE)
+    return _array(shape, dtype, mapping)
+
+
+@functools.cache
+def can_map() -> bool:
+    """Whether there are private mappings here, and views of an array in one keep it from being moved."""
+    if not hasattr(mmap, "MAP_PRIVATE"):  # pragma: no cover - Windows
+        return False
+    mapping = _mapping(mmap.PAGESIZE)
+    view = _array((8,), np.dtype(np.uint8), mapping)[2:]
+    try:
+        mapping.resize(2 * mmap.PAGESIZE)
+    except BufferError:
+        return _mapping_of(view) is mapping
+    return False  # pragma: no cover - a numpy that does not hold what its arrays look into
+
+
+def _mapping(nbytes: int) -> mmap.mmap:
+    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def _array(shape: tuple[int, ...], dtype: np.dtype[Any], mapping: mmap.mmap) -> npt.NDArray[Any]:
+    """An array in a mapping, which is held in place by it and its views."""
+    # Not np.ndarray(shape, dtype, mapping), which lets go of the mapping.
+    return np.frombuffer(mapping, dtype, count=int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+
+def _mapping_of(array: npt.NDArray[Any]) -> mmap.mmap | None:
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    mapping = getattr(base, "obj", None)
+    return mapping if isinstance(mapping, mmap.mmap) else None
+
+
+def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize

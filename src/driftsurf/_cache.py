@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numba
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
 
 log = logging.getLogger("driftsurf")
 
@@ -28,11 +35,16 @@ def compile_cached(function: Callable[..., Any], signature: Any, **options: Any)
             raise
     folder = private_folder()
     if folder is not None:
-        log.info("compiled code is kept in %s: neither the installation nor the home folder can be written", folder)
+        _say_once(f"compiled code is kept in {folder}: neither the installation nor the home folder can be written")
         numba.config.CACHE_DIR = str(folder)
         return _compile(function, signature, cache=True, **options)
-    log.info("compiled code is not kept: there is no folder to write to")
+    _say_once("compiled code is not kept: there is no folder to write to")
     return _compile(function, signature, cache=False, **options)
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    log.info(text)
 
 
 def private_folder() -> Path | None:
@@ -52,5 +64,24 @@ def private_folder() -> Path | None:
 
 
 def _compile(function: Callable[..., Any], signature: Any, **options: Any) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = numba.njit(signature, **options)(function)
+    dispatcher: Any = numba.njit(**options)(function)
+    with _alone(dispatcher.stats.cache_path if options["cache"] else None):
+        dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    compiled: Callable[..., Any] = dispatcher
     return compiled
+
+
+@contextlib.contextmanager
+def _alone(folder: str | None) -> Iterator[None]:
+    """One process at a time: of many that start at once, one compiles a loop and the others find it."""
+    handle = None
+    if folder is not None and fcntl is not None:
+        with contextlib.suppress(OSError):  # no lock to be had: the worst is that some work is done twice
+            handle = os.open(Path(folder) / "driftsurf.lock", os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)

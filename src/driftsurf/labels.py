@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf._values import replace
 from driftsurf.base import FloatArray, State
 from driftsurf.errors import LabelError, ShapeError
 from driftsurf.validation import listed
@@ -57,6 +58,10 @@ class Classes:
             return self._grown(array).read(array, count) if count else (self, np.zeros(0))
         known = self.array
         array = self._same_kind(array, known)
+        if len(known) == 2 and array.dtype.kind in "iubf":
+            second = array == known[1]
+            if (second | (array == known[0])).all():
+                return self, second.astype(np.float64)
         order = np.argsort(known)
         place = np.searchsorted(known, array, sorter=order).clip(max=len(known) - 1)
         codes = order[place]

@@ -73,9 +73,15 @@ class Samples:
     def append(self, X: Rows, y: FloatArray, weight: FloatArray | None = None) -> Segment:
         """Add rows at the end, all or nothing; the caller has checked them."""
         lo, count = self.next_row, n_rows(X)
+        weight = np.ones(count) if weight is None else weight
+        if not isinstance(X, CSR) and self._X.fits(count) and self._y.fits(count) and self._weight.fits(count):
+            self._X.write(X)
+            self._y.write(y)
+            self._weight.write(weight)
+            return Segment(lo, lo + count)
         parts: list[tuple[Buffer, npt.NDArray[Any]]] = [
             (self._y, y),
-            (self._weight, np.ones(count) if weight is None else weight),
+            (self._weight, weight),
         ]
         ends = np.zeros(0, np.int64)
         if isinstance(X, CSR):

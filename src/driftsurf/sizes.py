@@ -7,7 +7,7 @@ import numpy as np
 from driftsurf import _kernels
 from driftsurf.base import CSR, FloatArray, Rows, n_rows
 
-__all__ = ["CAP", "add_magnitudes", "squared_norms", "usual_frame", "usual_sizes"]
+__all__ = ["CAP", "add_magnitudes", "measure", "squared_norms", "usual_frame", "usual_sizes"]
 
 CAP = 3.0
 """A value counts with at most this many times the usual size of its column."""
@@ -40,6 +40,20 @@ def add_magnitudes(X: Rows, weight: FloatArray, cap: FloatArray, total: FloatArr
         _kernels.add_magnitudes_csr(X.data, X.indices, X.indptr, weight, cap, total, mass)
     else:
         _kernels.add_magnitudes_dense(X, weight, cap, total, mass)
+
+
+def measure(X: Rows, sizes: FloatArray, total: FloatArray, mass: FloatArray) -> FloatArray:
+    """|x / sizes|^2 of each row, where a column of size 0 counts as it is; the rows enter ``total`` and ``mass``.
+
+    Values up to ``CAP`` sizes are added; a row whose squares overflow is not.
+    """
+    out = np.empty(n_rows(X))
+    factor = 1.0 / sizes if sizes.all() else np.divide(1.0, sizes, out=np.ones(len(sizes)), where=sizes > 0.0)
+    if isinstance(X, CSR):
+        _kernels.measure_csr(X.data, X.indices, X.indptr, factor, CAP * sizes, total, mass, out)
+    else:
+        _kernels.measure_dense(X, factor, CAP * sizes, total, mass, out)
+    return out
 
 
 def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf import _kernels
 from driftsurf.base import CSR, DenseRows, FloatArray, Rows, State, n_rows
 from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 
@@ -69,6 +70,8 @@ def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64) -> Rows
            [3., 4.]])
     """
     dtype = np.dtype(dtype)
+    if _is_ready(X, schema, dtype):
+        return X  # type: ignore[no-any-return]
     rows: Rows
     if _is_sparse(X):
         rows = _read_sparse(X, schema, dtype)
@@ -83,6 +86,21 @@ def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64) -> Rows
             "learn or predict; leave the call out."
         )
     return rows
+
+
+def _is_ready(X: Any, schema: Schema, dtype: np.dtype[Any]) -> bool:
+    """Whether X can be taken as it is: the usual case, and for a single row the others cost more than learning it."""
+    return (
+        type(X) is np.ndarray
+        and not schema.sparse
+        and X.dtype == dtype
+        and X.ndim == 2
+        and X.shape[1] == schema.n_features
+        and X.shape[0] > 0
+        and X.flags.c_contiguous
+        and X.flags.aligned
+        and bool(_kernels.all_finite(X))
+    )
 
 
 def _read_dense(X: Any, schema: Schema, dtype: np.dtype[Any]) -> DenseRows:
@@ -119,7 +137,7 @@ def _as_numbers(array: npt.NDArray[Any], dtype: np.dtype[Any], names: tuple[str,
     if array.dtype.kind not in "fiub":
         columns = [_column_numbers(array[:, c], _column(c, names)) for c in range(array.shape[1])]
         array = np.column_stack(columns)
-    return _narrow(np.ascontiguousarray(array), dtype)
+    return _narrow(np.require(array, requirements=["C", "A"]), dtype)
 
 
 def _column_numbers(values: npt.NDArray[Any], column: str) -> npt.NDArray[Any]:
@@ -153,10 +171,6 @@ def _narrow(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> DenseRows:
 
 
 def _check_finite(array: DenseRows, names: tuple[str, ...] | None) -> None:
-    # The sum is finite when all values are; the converse fails only for huge values, which are looked at.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum()):
-            return
     bad = ~np.isfinite(array)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from driftsurf import _kernels
+from driftsurf._values import replace
 from driftsurf.base import CSR, Batch, FloatArray, IntArray, Rows, n_rows
 from driftsurf.errors import DivergenceError, ShapeError, StateError
 from driftsurf.sizes import usual_frame, usual_sizes
@@ -66,9 +67,7 @@ class Linear:
 
     def penalty(self, l2: float) -> float:
         """l2 / 2 |u|^2, u the weights in its own coordinates."""
-        scaled = np.divide(self.weights, self.factor, out=np.zeros_like(self.weights), where=self.factor > 0.0)
-        # Not u @ u: the last bits of BLAS depend on the number of threads, and decisions on the penalty.
-        return 0.5 * l2 * float(np.square(scaled).sum())
+        return 0.5 * l2 * float(_kernels.squared_length(self.weights, self.factor))
 
     def reframed(self, rows: Batch) -> Linear:
         """The same model in columns less their usual place and divided by their usual size in these rows.
@@ -94,7 +93,7 @@ class Linear:
     def check_finite(self) -> None:
         """DivergenceError if training went astray."""
         # Far below overflow, so that margins and penalties of a published model are finite too.
-        largest = max(np.abs(self.weights).max(), np.abs(self.gradient_sum).max())
+        largest = max(_kernels.largest(self.weights), _kernels.largest(self.gradient_sum))
         if not largest < 1e100:
             raise DivergenceError(
                 f"training diverged: the weights reached {largest:g} with step size {self.step_size:g}. "
@@ -131,6 +130,17 @@ def margins(weights: FloatArray, X: Rows) -> FloatArray:
         _kernels.margins_csr(X.data, X.indices, X.indptr, weights, out)
     else:
         _kernels.margins_dense(X, weights, out)
+    return out
+
+
+def margins_of_all(weights: FloatArray, X: Rows) -> FloatArray:
+    """w.x + intercept of each row under each of several weights: a row of the result for each."""
+    check_width(X, weights[0])
+    out = np.empty((len(weights), n_rows(X)))
+    if isinstance(X, CSR):
+        _kernels.margins_of_all_csr(X.data, X.indices, X.indptr, weights, out)
+    else:
+        _kernels.margins_of_all_dense(X, weights, out)
     return out
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from driftsurf import _kernels
 from driftsurf._buffer import Buffer
 from driftsurf._options import choice, number, truth, whole
+from driftsurf._values import replace
 from driftsurf.base import (
     CSR,
     Batch,
@@ -25,7 +25,7 @@ from driftsurf.base import (
     Undo,
 )
 from driftsurf.errors import CapabilityError, OptionError, StateError
-from driftsurf.learners._linear import Linear, check_width, margins
+from driftsurf.learners._linear import Linear, check_width, margins, margins_of_all
 from driftsurf.sizes import squared_norms
 
 __all__ = ["LogisticRegression", "paper_learner"]
@@ -209,19 +209,9 @@ class LogisticRegression:
             steps = new.hi - lo
         if new.hi == lo:
             steps = 0  # there is no row to draw
-        after = replace(
-            before,
-            weights=before.weights.copy(),
-            gradient_sum=before.gradient_sum.copy(),
-            lo=lo,
-            hi=new.hi,
-            seen=before.seen + new.hi - (lo if before.lo < 0 else before.hi),
-            gradients=before.gradients + steps,
-        )
         rows = samples.view(Segment(lo, new.hi))
-        check_width(rows.X, after.weights)
-        after = self._renewed(after, rows)
-        order = np.empty(steps, np.int64)
+        check_width(rows.X, before.weights)
+        order, words = np.empty(steps, np.int64), before.words
         table_length = len(self._table)
         touched: FloatArray | None = None
 
@@ -234,16 +224,29 @@ class LogisticRegression:
         try:
             if self._tabled:
                 schedule = _kernels.alternate if self.optimizer == "strsaga" else _kernels.grow_and_draw
-                count, words = schedule(order, admitted - lo, new.hi - admitted, after.seed, after.words)
-                after = replace(after, admitted=admitted + count, words=words)
+                count, words = schedule(order, admitted - lo, new.hi - admitted, before.seed, words)
+                admitted += count
                 self._table.extend(count, math.nan)
-                touched = self._table.live[order]
+                touched = np.empty(steps)
+                _kernels.gather(self._table.live, order, touched)
             elif self.optimizer == "one-pass":
                 order[:] = np.arange(steps)
-                after = replace(after, lo=new.hi, admitted=new.hi)
+                lo = admitted = new.hi
             else:
-                words = _kernels.draw_uniformly(order, new.hi - lo, after.seed, after.words)
-                after = replace(after, admitted=new.hi, words=words)
+                words = _kernels.draw_uniformly(order, new.hi - lo, before.seed, words)
+                admitted = new.hi
+            after = replace(
+                before,
+                weights=before.weights.copy(),
+                gradient_sum=before.gradient_sum.copy(),
+                lo=lo,
+                admitted=admitted,
+                hi=new.hi,
+                seen=before.seen + new.hi - (new.lo if before.lo < 0 else before.hi),
+                gradients=before.gradients + steps,
+                words=words,
+            )
+            after = self._renewed(after, rows)
             drawn = self._run(rows, order, after, self._table.live)
             after.check_finite()
             self._fitted = replace(after, drawn=drawn)
@@ -304,23 +307,23 @@ class LogisticRegression:
         before = self._fitted
         if before.lo < 0 or before_row <= before.lo:
             return lambda: None
-        after = replace(
-            before,
-            gradient_sum=before.gradient_sum.copy(),
-            lo=before_row,
-            admitted=max(before_row, before.admitted),
-            hi=max(before_row, before.hi),
-        )
-        count = 0
+        gradient_sum, drawn, count = before.gradient_sum.copy(), before.drawn, 0
         if self._tabled:
             gone = Segment(before.lo, min(before_row, before.admitted))
             count = len(gone)
             X, table, frame = samples.view(gone).X, self._table.live[:count], before.frame
             if isinstance(X, CSR):
-                drawn = _kernels.discharge_csr(X.data, X.indices, X.indptr, table, after.gradient_sum, frame)
+                drawn -= int(_kernels.discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, frame))
             else:
-                drawn = _kernels.discharge_dense(X, table, after.gradient_sum, frame)
-            after = replace(after, drawn=before.drawn - int(drawn))
+                drawn -= int(_kernels.discharge_dense(X, table, gradient_sum, frame))
+        after = replace(
+            before,
+            gradient_sum=gradient_sum,
+            drawn=drawn,
+            lo=before_row,
+            admitted=max(before_row, before.admitted),
+            hi=max(before_row, before.hi),
+        )
 
         def undo() -> None:
             self._table.untrim(count)
@@ -340,10 +343,19 @@ class LogisticRegression:
         """``scores`` as it is now, whatever is learnt later: an update replaces the weights, never changes them."""
         return functools.partial(margins, self._fitted.raw_weights)
 
+    @classmethod
+    def joint_scorer(cls, models: Sequence[Self]) -> Callable[[Rows], FloatArray]:
+        """``scorer`` of several models in one pass over the rows: a row of the result for each."""
+        return functools.partial(margins_of_all, np.array([model._fitted.raw_weights for model in models]))
+
     def losses(self, batch: Batch) -> FloatArray:
         """Logistic loss of each row."""
-        values = self.scores(batch.X)
-        _kernels.logistic_losses(values, batch.y, values)
+        return self.row_losses(self.scores(batch.X), batch.y)
+
+    def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
+        """The loss of each row that has these scores."""
+        values = np.empty(len(y))
+        _kernels.logistic_losses(scores, y, values)
         return values
 
     def penalty(self) -> float:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from driftsurf._options import number
+from driftsurf._values import replace
 from driftsurf.base import CSR, FloatArray, Rows, State
 from driftsurf.errors import StateError
-from driftsurf.sizes import CAP, add_magnitudes, squared_norms, usual_sizes
+from driftsurf.sizes import measure, squared_norms, usual_sizes
 
 __all__ = ["RangeGuard"]
 
@@ -55,18 +56,16 @@ class RangeGuard:
     def weigh(self, X: Rows) -> tuple[FloatArray, RangeGuard]:
         """The weights of these rows, and the guard that has seen them."""
         n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
-        factor = np.append(np.ones(n_features), 0.0)
-        origin = np.zeros(n_features + 1)
-        finite = np.isfinite(squared_norms(X, factor, origin)).astype(np.float64)
         total, mass = self._columns(n_features)
         new = mass == 0.0
-        sizes = np.divide(total, mass, out=np.zeros(n_features), where=~new)
-        if new.any():
-            sizes[new] = usual_sizes(X, finite)[new]
-        add_magnitudes(X, finite, CAP * sizes, total, mass)
-        np.divide(1.0, sizes, out=factor[:-1], where=sizes > 0.0)
-        norms = squared_norms(X, factor, origin)
-        recent = np.concatenate([self.recent, norms[norms > 0.0]])
+        sizes = np.divide(total, mass, out=np.zeros(n_features), where=~new) if new.any() else total / mass
+        norms = measure(X, sizes, total, mass)
+        if (mass[new] > 0.0).any():  # columns that had no value before: their size is that in these rows
+            total, mass = self._columns(n_features)
+            finite = np.isfinite(squared_norms(X, np.ones(n_features + 1), np.zeros(n_features + 1)))
+            sizes[new] = usual_sizes(X, finite.astype(np.float64))[new]
+            norms = measure(X, sizes, total, mass)
+        recent = np.concatenate([self.recent, norms if norms.all() else norms[norms > 0.0]])
         weights = self._weights(norms, recent)
         return weights, replace(self, recent=recent[-MEMORY:], total=total, mass=mass)
 
@@ -81,7 +80,12 @@ class RangeGuard:
         weights = np.ones(len(norms))
         if len(recent) == 0:
             return weights
-        limit = self.factor**2 * float(np.quantile(recent, QUANTILE, method="lower"))
+        place = math.floor(QUANTILE * (len(recent) - 1))
+        # The quantile reaches this if at most ``place`` values are below; 1e-12 is more than rounding does.
+        enough = float(norms.max()) / self.factor**2 * (1.0 + 1e-12)
+        if math.isfinite(enough) and np.count_nonzero(recent < enough) <= place:
+            return weights
+        limit = self.factor**2 * float(np.partition(recent, place)[place])
         if math.isfinite(limit):
             large = norms > limit
             weights[large] = limit / norms[large]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import whole
+from driftsurf._values import replace
 from driftsurf.base import (
     Batch,
     Decision,
@@ -186,6 +187,8 @@ class Session:
             if size is None:
                 error.add_note(f"{start} of the {count} rows of this call were taken, the rest were not.")
             raise
+        if not predict:
+            return Observation(predicted[0], predicted[0], predicted[0], scores[0], tuple(decisions))
         ahead = np.concatenate(predicted)
         labels = known.array[ahead]
         return Observation(labels, ahead, codes.astype(np.int64), np.concatenate(scores), tuple(decisions))

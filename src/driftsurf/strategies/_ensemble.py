@@ -13,6 +13,7 @@ from driftsurf.base import Decision, FloatArray, ModelRecord, Rows, Segment, Sta
 from driftsurf.errors import StateError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy, Scorer
+from driftsurf.strategies._joint import JointScorer, joint_scorer
 from driftsurf.strategies._pool import Member
 from driftsurf.strategies._votes import weighted_vote
 
@@ -34,7 +35,7 @@ class Ensemble:
 
     def scorer(self) -> Scorer:
         """The weighted vote of the experts as they are now."""
-        return functools.partial(vote, [expert.learner.scorer() for expert in self.experts], np.array(self.weights))
+        return functools.partial(vote, joint_scorer(e.learner for e in self.experts), np.array(self.weights))
 
     @property
     def heaviest(self) -> Member | None:
@@ -42,11 +43,11 @@ class Ensemble:
         return self.experts[int(np.argmax(self.weights))] if self.experts else None
 
 
-def vote(scorers: list[Scorer], weights: FloatArray, X: Rows) -> FloatArray:
+def vote(scorer: JointScorer, weights: FloatArray, X: Rows) -> FloatArray:
     """The weighted vote of the labels; class 0 for all rows without experts."""
-    if not scorers or not weights.any():
+    if not weights.any():
         return np.zeros(n_rows(X))
-    return weighted_vote([scorer(X) for scorer in scorers], weights)
+    return weighted_vote(scorer(X), weights)
 
 
 class VotingStrategy(PooledStrategy[Ensemble]):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from driftsurf import _kernels
 from driftsurf._options import choice, whole
 from driftsurf._random import derive
+from driftsurf._values import replace
 from driftsurf.base import Batch, Learner, ModelRecord, Role, SampleStore, Segment, State
 from driftsurf.errors import OptionError
 from driftsurf.samples import Samples

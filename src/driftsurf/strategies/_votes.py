@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf import _kernels
 from driftsurf.base import FloatArray
 
 
@@ -22,11 +25,13 @@ def errors(scores: FloatArray, y: FloatArray) -> FloatArray:
 def true_class_share(scores: FloatArray, y: FloatArray) -> FloatArray:
     """The probability that a model gives to the true class of each row."""
     if scores.ndim == 1:
-        return np.exp(-np.logaddexp(0.0, np.where(y > 0.5, -scores, scores)))
+        shares = np.empty(len(y))
+        _kernels.true_class_shares(scores, y, shares)
+        return shares
     return np.exp(scores[np.arange(len(y)), y.astype(np.int64)])
 
 
-def weighted_vote(ballots: list[FloatArray], weights: FloatArray) -> FloatArray:
+def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
     """The weighted vote of the models' labels, as scores.
 
     With two classes, the log-odds of the shares of the vote: above 0 iff class 1 has more than half of

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from driftsurf._options import choice, whole
+from driftsurf._values import replace
 from driftsurf.base import Decision, FloatArray, Learner, Segment
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
+from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._votes import true_class_share
 
@@ -91,8 +92,8 @@ class AUE(VotingStrategy):
             return after, self._decision(live, after, segment, records)
         guess = guessing_error(batch.y, batch.weight)
         experts, weights = list(live.experts), list[float]()
-        for expert in experts:
-            share = true_class_share(expert.learner.scores(batch.X), batch.y)
+        for scores in joint_scorer(expert.learner for expert in experts)(batch.X):
+            share = true_class_share(scores, batch.y)
             weights.append(1.0 / (guess + mean_square(1.0 - share, batch.weight) + TINY))
         gone = []
         if len(experts) == self.experts:

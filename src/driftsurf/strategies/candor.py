@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from driftsurf import _kernels
 from driftsurf._options import number, whole
+from driftsurf._values import replace
 from driftsurf.base import Batch, Decision, FloatArray, Learner, Segment
 from driftsurf.errors import CapabilityError
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
+from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._votes import log_odds
 
@@ -102,8 +103,11 @@ class Candor(VotingStrategy):
         """Scores of the rows of a batch, and the weights of the votes after its last row."""
         scores, logs = np.zeros(len(batch.y)), np.zeros(len(experts))
         if experts:
-            margins = np.array([expert.learner.scores(batch.X) for expert in experts])
-            losses = np.array([expert.learner.losses(batch) for expert in experts])
+            learners: list[Any] = [expert.learner for expert in experts]
+            margins = np.asarray(joint_scorer(learners)(batch.X))
+            losses = np.array(
+                [learner.row_losses(row, batch.y) for learner, row in zip(learners, margins, strict=True)]
+            )
             _kernels.follow_losses(margins, losses, batch.weight, logs, scores, float(self.decay))
             scores = log_odds(scores)
         shares = np.exp(logs - logs.max(initial=0.0))

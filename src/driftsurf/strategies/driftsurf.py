@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from driftsurf._options import choice, number, truth, whole
+from driftsurf._values import replace
 from driftsurf.base import (
     Decision,
     Learner,

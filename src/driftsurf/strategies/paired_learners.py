@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import number, whole
+from driftsurf._values import replace
 from driftsurf.base import Decision, Learner, Role, Segment, State, Transition
 from driftsurf.errors import StateError
 from driftsurf.state import nest, pick

@@ -1,0 +1,44 @@
+"""Starting up: imports and commands in processes of their own, beside ``import numpy`` and ``import numba``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.harness import Contender, Contest
+
+
+def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
+    """Light starts beside numpy; a whole run, from compiled code on disk, beside numba; many at once."""
+    yield Contest(
+        "light starts",
+        "start",
+        "import numpy",
+        [
+            _python("import numpy", "-c", "import numpy"),
+            _python("import driftsurf", "-c", "import driftsurf"),
+            _python("driftsurf --help", "-m", "driftsurf", "--help"),
+        ],
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        run = ("-m", "driftsurf", "run", "sea10", "--quiet", "--overwrite", "--out", str(Path(folder) / "run"))
+        yield Contest(
+            "a whole command, from the disk cache",
+            "start",
+            "import numba",
+            [
+                _python("import numba", "-c", "import numba"),
+                _python("import sklearn.base", "-c", "import sklearn.base"),
+                _python("driftsurf run sea10, report included", *run),
+            ],
+        )
+
+
+def _python(name: str, *arguments: str) -> Contender:
+    def run(_: None) -> None:
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+    return Contender(name, 1, lambda: None, run)

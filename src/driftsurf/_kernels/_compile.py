@@ -1,0 +1,89 @@
+"""How the loops are compiled: one signature each, lazily, kept on disk.
+
+numba keeps compiled code for as long as the file that the loop is in stays the same. So what a loop calls
+belongs into its own file; and who changes this one, or ``_prefetch.py``, removes the ``__pycache__`` folders
+(``make clean``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import register_jitable
+
+from driftsurf._cache import compile_cached
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Not full fastmath: isnan and comparisons with infinity must keep telling the truth. (isfinite does not: numba makes
+# it x - x == 0, which may be reordered to 0 == 0.)
+FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
+
+
+def inline(function: Function) -> Function:
+    """A helper that is compiled into the kernels that call it."""
+    return cast("Function", register_jitable(function))
+
+
+def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) -> Callable[[Function], Function]:
+    """Compile for exactly one signature per type of row, on first use, cached on disk.
+
+    Input arrays are declared read-only, which accepts writable ones too; left to itself numba would
+    compile each kernel again for every mixture of the two. The last argument may be None, which compiles a
+    kernel of its own without what it is for. ``exact`` keeps the order of arithmetic, for what has to agree
+    with others to the bit.
+    """
+
+    def decorate(function: Function) -> Function:
+        if numba.config.DISABLE_JIT:
+            return function
+        compiled: dict[Any, Callable[..., Any]] = {}
+
+        def call(*arguments: Any) -> Any:
+            first = arguments[0]
+            row_type = (first[0] if isinstance(first, tuple) else first).dtype
+            key = row_type, arguments[-1] is None
+            run = compiled.get(key)
+            if run is None:
+                declared = signature(types.float32 if row_type == np.float32 else types.float64)
+                if arguments[-1] is None:
+                    declared = (*declared[:-1], types.none)
+                run = compile_cached(
+                    function, declared, nogil=True, fastmath=not exact and FASTMATH, error_model="numpy"
+                )
+                compiled[key] = run
+            return run(*arguments)
+
+        call.__doc__ = function.__doc__
+        call.__name__ = function.__name__
+        call.__wrapped__ = function  # type: ignore[attr-defined]
+        return cast("Function", call)
+
+    return decorate
+
+
+def _in(element: Any, dimensions: int = 1) -> Any:
+    return types.Array(element, dimensions, "C", readonly=True)
+
+
+def _out(element: Any, dimensions: int = 1) -> Any:
+    return types.Array(element, dimensions, "C")
+
+
+F8, I8 = types.float64, types.int64
+
+
+def _dense(f: Any) -> Any:
+    return types.Tuple((_in(f, 2), _in(F8), _in(F8)))
+
+
+def _csr(f: Any) -> Any:
+    return types.Tuple((_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8)))
+
+
+MODEL = types.UniTuple(_out(F8), 3)
+FRAME = types.Tuple((_in(F8), _in(F8), _in(I8)))
