@@ -76,6 +76,14 @@ bench: $(BENCH_VENV)/ready ## Measure speed beside C and the peers
 reproduce: $(VENV)/dev ## Run the paper's evaluation; ends with a report page (data: DRIFTSURF_DATA)
 	@$(BIN)/driftsurf reproduce --out $(REPRODUCTION)
 
+.PHONY: torture
+torture: $(VENV)/dev ## Prove that state survives: kills, faults, power losses, damage, bad values (30 minutes)
+	$(BIN)/python -m torture
+
+.PHONY: torture-full
+torture-full: $(VENV)/dev ## The same, ten times as much (hours)
+	$(BIN)/python -m torture --scale 10
+
 .PHONY: lock
 lock: ## Renew the lock files (needs uv)
 	$(LOCK) pyproject.toml --group build --output-file requirements/core.txt

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import signal
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -270,3 +273,99 @@ def test_names_are_escaped() -> None:
     chart = Chart(steps=2, top=1.0, y_label="<y>")
     chart.line([0.1, float("nan")], css="curve", title='<script>"&')
     assert "<script>" not in chart.render("<b>")
+
+
+# ---------------------------------------------------------------------------- checkpoints
+
+RUN = ["run", "mixed", "--rows", "4000", "--batch-size", "100", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def checkpointed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoints") / "live"
+    assert invoke(*RUN, "--checkpoint", str(folder), "--every", "9").exit_code == 0
+    return folder
+
+
+def test_a_run_under_checkpoints_is_the_same_run(checkpointed: Path, tmp_path: Path) -> None:
+    assert invoke(*RUN, "--out", str(tmp_path / "plain")).exit_code == 0
+    for name in ("trace.csv", "journal.jsonl", "report.html", "run.json"):
+        assert (checkpointed / "result" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+
+
+def test_an_interrupted_run_under_checkpoints_goes_on(
+    checkpointed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "live"
+    command = [*RUN, "--checkpoint", str(folder), "--every", "9"]
+
+    def interrupt(self: terminal.Progress, step: int, model: str, *_: object) -> None:
+        if (step, model) == (20, terminal.ORACLE):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(terminal.Progress, "__call__", interrupt)
+        result = invoke(*command)
+    assert result.exit_code == 143
+    assert "stopped by SIGTERM before step 21; go on with --resume" in result.output
+    assert "--resume" in invoke(*command).output
+    assert "it has seed 0, not 5" in invoke(*command, "--resume", "--seed", "5").output
+    assert invoke(*command, "--resume").exit_code == 0
+    for name in ("trace.csv", "journal.jsonl", "report.html"):
+        assert (folder / "result" / name).read_bytes() == (checkpointed / "result" / name).read_bytes()
+    assert json.loads((folder / "result" / "timings.json").read_text())["first_step"] == 21
+    before = (folder / "result" / "trace.csv").read_bytes()
+    (folder / "result").rename(folder / "result.partial")  # as if it had been killed at the very end
+    (folder / "result.partial" / "report.html").unlink()
+    assert invoke(*command, "--resume").exit_code == 0
+    assert (folder / "result" / "trace.csv").read_bytes() == before
+
+
+def test_checkpoints_and_results_are_not_replaced_unasked(tmp_path: Path) -> None:
+    folder, out = tmp_path / "live", tmp_path / "out"
+    command = [*RUN[:2], "--rows", "2000", "--quiet", "--checkpoint", str(folder)]
+    assert invoke(*command, "--resume").exit_code == 0  # there was nothing to go on from
+    assert "exists already" in invoke(*command).output
+    assert "has checkpoints already" in invoke(*command, "--out", str(out)).output
+    assert not out.exists()
+    assert invoke(*command, "--overwrite").exit_code == 0
+    assert "--resume needs --checkpoint" in invoke(*RUN, "--resume").output
+
+
+def test_the_bar_goes_on_where_it_was(tmp_path: Path) -> None:
+    command = ["run", "mixed", "--rows", "2000", "--checkpoint", str(tmp_path / "live")]
+    assert "[100/100]" in invoke(*command).output
+    assert "rows/s" in invoke(*command, "--resume").output
+
+
+def test_inspect_says_what_a_file_or_folder_is(checkpointed: Path, tmp_path: Path) -> None:
+    said = invoke("inspect", str(checkpointed)).output
+    assert "2 checkpoints" in said
+    assert "step 40, at its end" in said
+    assert "models.driftsurf.strategy.pool.samples.X" in said
+    head = max(checkpointed.glob("head-*"))
+    assert f"written by driftsurf {__version__} in format 1" in invoke("inspect", str(head)).output
+    damaged = tmp_path / "damaged"
+    shutil.copytree(checkpointed, damaged)
+    (damaged / head.name).write_bytes(head.read_bytes()[:-1] + b"x")
+    assert "damaged: " in invoke("inspect", str(damaged)).output
+    (tmp_path / "text").write_text("hello")
+    result = invoke("inspect", str(tmp_path / "text"))
+    assert result.exit_code == 1
+    assert "too few for a saved state" in result.output
+    (tmp_path / "empty").mkdir()
+    assert "has no checkpoints" in invoke("inspect", str(tmp_path / "empty")).output
+
+
+def test_orders_are_given_by_name(checkpointed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "live"
+    shutil.copytree(checkpointed, folder)
+    assert "order 1: pin" in invoke("pin", str(folder)).output
+    assert "order 2: unpin" in invoke("pin", str(folder), "--off").output
+    assert "order 3: reset" in invoke("reset", str(folder)).output
+    assert "order 4: rollback" in invoke("rollback", str(folder)).output
+    assert "has no checkpoint 99" in invoke("rollback", str(folder), "--to", "99").output
+    assert "has no checkpoints" in invoke("pin", str(tmp_path)).output
+    assert invoke(*RUN, "--checkpoint", str(folder), "--every", "9", "--resume", "--overwrite").exit_code == 0
+    journal = (folder / "journal.jsonl").read_text().splitlines()
+    assert [json.loads(line)["order"] for line in journal[-4:]] == ["pin", "unpin", "reset", "rollback"]

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from driftsurf.base import Decision, ModelRecord, Transition
-from driftsurf.journal import Journal, json_lines
+from driftsurf.journal import Journal, json_lines, read_lines
+from driftsurf.learners import LogisticRegression
+from driftsurf.runtime.session import Session
+from driftsurf.strategies import DriftSurf
+from driftsurf.streams import Mixed
 
 ENTERED = Transition("entered", 25, 1, left=0.61, right=0.38, margin=0.1)
 
@@ -185,3 +189,13 @@ def test_explain_has_one_line_for_each_transition() -> None:
     journal.record(decision(25, ENTERED))
     journal.record(decision(28, Transition("switched", 28, left=0.41, right=0.52, over=4)))
     assert journal.explain().splitlines() == [transition.describe() for transition in journal.transitions]
+
+
+def test_lines_are_read_back_as_the_decisions_that_gave_them() -> None:
+    session = Session(DriftSurf(LogisticRegression()), classes=(-1, 1))
+    for X, y in Mixed(n_rows=6_000).batches(100):
+        session.observe(X, y)
+    text = session.journal.to_jsonl()
+    again = read_lines('{"type":"order","order":"pin"}\n' + text)
+    assert "".join(json_lines(again)) == text
+    assert again[5] == session.journal[5]

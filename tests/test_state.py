@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from driftsurf import __version__
 from driftsurf.base import State
 from driftsurf.errors import StateError
-from driftsurf.state import MAGIC, from_bytes, nest, pick, to_bytes
+from driftsurf.state import FORMAT, MAGIC, from_bytes, nest, pick, to_bytes
 
 TYPES = ["<f8", "<f4", "<i8", "<i4", "|b1", "|u1"]
 
@@ -59,6 +60,8 @@ def sealed(body: bytes) -> bytes:
 
 def forged(header: Any, arrays: bytes = b"") -> bytes:
     """Bytes as ``to_bytes`` lays them out, around any header."""
+    if isinstance(header, dict):
+        header = {"format": FORMAT, "driftsurf": __version__, "size": len(arrays)} | header
     text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
     return sealed(MAGIC + len(text).to_bytes(8, "little") + text + arrays)
 
@@ -178,9 +181,11 @@ def test_every_truncation_and_extension_is_found() -> None:
     [
         pytest.param(b"", "too few", id="empty"),
         pytest.param(b"\x80\x04" * 50, "do not begin", id="foreign"),
-        pytest.param(sealed(MAGIC[:-1] + b"\x02" + bytes(8) + b"{}"), "this version", id="other version"),
+        pytest.param(sealed(MAGIC[:-1] + b"\x02" + bytes(8) + b"{}"), "has format 2", id="other version"),
         pytest.param(sealed(MAGIC + b"\xff" * 8 + b"{}"), "header is longer", id="header beyond the end"),
         pytest.param(forged({"entries": []}, b"rest"), "4 bytes follow", id="trailing bytes"),
+        pytest.param(forged({"entries": [], "size": 3}, b"rest"), "which says 3", id="a size that is not so"),
+        pytest.param(forged({"entries": [], "driftsurf": 1}), "as this version", id="a writer that is no text"),
         pytest.param(
             forged({"entries": [["a", "array", "<f8", [3]]]}, bytes(16)), "beyond the end", id="array cut off"
         ),

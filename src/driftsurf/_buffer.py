@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import mmap
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -28,13 +30,15 @@ class Buffer:
     array([2., 3., 4.])
     """
 
-    __slots__ = ("_array", "_start", "_stop")
+    __slots__ = ("_array", "_start", "_stop", "first")
 
     def __init__(self, dtype: npt.DTypeLike, width: int | None = None) -> None:
         shape = (0,) if width is None else (0, width)
         self._array: npt.NDArray[Any] = np.empty(shape, dtype)
         self._start = 0
         self._stop = 0
+        self.first = 0
+        """The number of the first live value, if all that were ever added are numbered from 0."""
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -131,10 +135,49 @@ class Buffer:
     def trim(self, count: int) -> None:
         """Drop the first ``count`` values."""
         self._start += count
+        self.first += count
 
     def untrim(self, count: int) -> None:
         """Take back a ``trim`` that nothing was appended after."""
         self._start -= count
+        self.first -= count
+
+    def numbered(self, lo: int, hi: int) -> npt.NDArray[Any]:
+        """The values with the numbers ``lo`` to ``hi - 1``, as a view."""
+        return self.live[lo - self.first : hi - self.first]
+
+
+class Touched:
+    """Which values of a buffer were written to, and when: bounded, for whoever saves changes only.
+
+    >>> touched = Touched()
+    >>> touched.add(np.array([4, 2]), first=10, limit=100)
+    >>> touched.version, touched.since(0)
+    (1, array([14, 12]))
+    """
+
+    __slots__ = ("_count", "_log", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._log: deque[tuple[int, npt.NDArray[np.int64]]] = deque()
+        self._count = 0
+
+    def add(self, places: npt.NDArray[np.int64], first: int, limit: int) -> None:
+        """Note that the values at these ``places``, counted from ``first``, are written; keep at most ``limit``."""
+        self._log.append((first, places))
+        self._count += len(places)
+        self.version += 1
+        while self._count > limit:
+            self._count -= len(self._log.popleft()[1])
+
+    def since(self, version: int) -> npt.NDArray[np.int64] | None:
+        """The numbers written since ``version``; None if that is no longer known."""
+        newer = self.version - version
+        if newer > len(self._log):
+            return None
+        recent = itertools.islice(self._log, len(self._log) - newer, None)
+        return np.concatenate([np.zeros(0, np.int64), *(places + first for first, places in recent)])
 
 
 def _room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

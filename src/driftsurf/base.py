@@ -20,8 +20,39 @@ DenseRows: TypeAlias = npt.NDArray[np.floating[Any]]
 Scalar: TypeAlias = bool | int | float | str
 State: TypeAlias = dict[str, "Scalar | npt.NDArray[Any]"]
 """What is saved of an object: a flat dictionary of scalars, text and arrays, live entries only."""
+Parts: TypeAlias = dict[str, Any]
+"""A state in which the arrays that grow with the rows are ``Growing``."""
 Undo: TypeAlias = Callable[[], None]
 """Takes back the one mutation that returned it; valid until the next mutation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """An array of a state that a checkpoint saves by what is new in it.
+
+    Its entries are numbered: new ones come at the end, old ones are let go at the start.
+    """
+
+    owner: object
+    """Who holds the entries. The same owner means the same numbering."""
+    first: int
+    stop: int
+    read: Callable[[int, int], npt.NDArray[Any]]
+    """The entries from one number up to another."""
+    version: int = 0
+    """Counts the changes of entries."""
+    changed: Callable[[int], IntArray | None] = lambda version: np.zeros(0, np.int64)
+    """The numbers of the entries changed since a version, in any order; None if that is too long ago to tell."""
+    ends: bool = False
+    """The entries are lengths, and the array says where each ends, from 0 on."""
+
+    def array(self) -> npt.NDArray[Any]:
+        """All of it, as a state holds it."""
+        return self.laid_out(self.read(self.first, self.stop))
+
+    def laid_out(self, entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Entries as a state holds them."""
+        return np.concatenate([np.zeros(1, entries.dtype), np.cumsum(entries)]) if self.ends else entries
 
 
 class CSR(NamedTuple):
@@ -404,6 +435,14 @@ class Strategy(Protocol):
 
     def state(self) -> State:
         """Everything that changes while learning."""
+        ...
+
+    def parts(self) -> Parts:
+        """The same, with what grows with the rows as ``Growing``."""
+        ...
+
+    def renew(self, why: str) -> Transition:
+        """Begin anew with fresh models and none of the rows so far, because somebody asks for it."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:

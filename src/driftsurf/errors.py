@@ -9,6 +9,7 @@ __all__ = [
     "FetchError",
     "InputError",
     "LabelError",
+    "LockedError",
     "NonFiniteError",
     "OptionError",
     "RunFolderError",
@@ -16,6 +17,8 @@ __all__ = [
     "ShapeError",
     "SmallBatchWarning",
     "StateError",
+    "StateVersionError",
+    "StateWarning",
     "ValueTypeError",
 ]
 
@@ -62,6 +65,18 @@ class DivergenceError(DriftsurfError, ArithmeticError):
 
 class StateError(DriftsurfError, ValueError):
     """Bytes that are not a saved state, or not this object's state."""
+
+
+class StateVersionError(StateError):
+    """A state in a format that this version does not read; nothing is wrong with it."""
+
+
+class StateWarning(UserWarning):
+    """A saved state was damaged, and the one before it was used."""
+
+
+class LockedError(DriftsurfError, OSError):
+    """A folder that another process works on."""
 
 
 class RunFolderError(DriftsurfError, OSError):

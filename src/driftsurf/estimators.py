@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,8 +19,9 @@ from driftsurf.base import FloatArray, Learner, Strategy
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
 from driftsurf.journal import Journal
 from driftsurf.learners import LogisticRegression, paper_learner
+from driftsurf.runtime import files
 from driftsurf.runtime.session import Observation, Session
-from driftsurf.state import from_bytes, nest, pick, to_bytes
+from driftsurf.state import from_bytes, nest, pick, read_header, to_bytes
 from driftsurf.strategies import DEFAULT_MAX_ROWS, Aware, BudgetRule, DriftSurf, Variant
 
 __all__ = ["AwareClassifier", "DriftSurfClassifier", "paper"]
@@ -201,6 +203,15 @@ class _AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "learner_params": json.dumps(learner.get_params(), sort_keys=True, default=_plain),
         }
         return to_bytes(head | nest("session", self._session.state()))
+
+    def save(self, path: str | Path) -> None:
+        """Write ``to_bytes()`` to a file, whole or not at all; the one it replaces is kept as ``path.previous``."""
+        files.keep_previous(Path(path), self.to_bytes(), good=read_header)
+
+    @classmethod
+    def load(cls, path: str | Path, learner: Learner | None = None) -> Self:
+        """The model in a file, as ``from_bytes``. StateWarning if it is damaged and ``path.previous`` was used."""
+        return cls.from_bytes(files.read_kept(Path(path), good=read_header), learner)
 
     @classmethod
     def from_bytes(cls, data: bytes, learner: Learner | None = None) -> Self:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from driftsurf.base import Decision, Transition
+from driftsurf.base import Decision, ModelRecord, Transition
 
 __all__ = ["Journal"]
 
@@ -81,6 +82,26 @@ def json_lines(decisions: Iterable[Decision]) -> Iterator[str]:
         yield _line(decision.to_dict())
         for transition in decision.transition_dicts():
             yield _line(transition)
+
+
+def read_lines(text: str) -> list[Decision]:
+    """The decisions that gave these lines; lines that are neither a step nor a transition are passed over.
+
+    What was not finite is None.
+    """
+    decisions: list[Decision] = []
+    for line in text.splitlines():
+        record = json.loads(line)
+        kind = record.pop("type")
+        if kind == "step":
+            del record["rows_seen"]
+            models = tuple(ModelRecord(**model) for model in record.pop("models"))
+            decisions.append(Decision(**record, models=models))
+        elif kind == "transition":
+            del record["text"]
+            last = decisions[-1]
+            decisions[-1] = replace(last, transitions=(*last.transitions, Transition(**record)))
+    return decisions
 
 
 def _line(record: dict[str, Any]) -> str:

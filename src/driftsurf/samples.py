@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._buffer import Buffer
-from driftsurf.base import CSR, Batch, FloatArray, Rows, Segment, State, n_rows
+from driftsurf.base import CSR, Batch, FloatArray, Growing, Parts, Rows, Segment, State, n_rows
 from driftsurf.errors import StateError
+from driftsurf.state import resolved
 
 __all__ = ["Samples"]
 
@@ -139,21 +140,28 @@ class Samples:
 
     def state(self) -> State:
         """The live rows, whatever the buffers around them look like, as views until the next ``append``."""
-        segment = Segment(self.first_row, self.next_row)
-        X, y, weight, first_row = self.view(segment)
-        state: State = {
+        return resolved(self.parts())
+
+    def parts(self) -> Parts:
+        """The same, with rows that are read when they are asked for."""
+        state: Parts = {
             "n_features": self.n_features,
             "sparse": self.sparse,
             "dtype": self.dtype.name,
-            "first_row": first_row,
-            "y": y,
-            "weight": weight,
+            "first_row": self.first_row,
+            "y": _growing(self._y),
+            "weight": _growing(self._weight),
         }
-        if isinstance(X, CSR):
-            a, b = int(X.indptr[0]), int(X.indptr[-1])
-            state |= {"data": X.data[a:b], "indices": X.indices[a:b], "indptr": X.indptr - a}
+        if self.sparse:
+            starts = self._indptr
+
+            def lengths(lo: int, hi: int) -> npt.NDArray[Any]:
+                return np.diff(starts.numbered(lo, hi + 1))
+
+            state |= {"data": _growing(self._data), "indices": _growing(self._indices)}
+            state["indptr"] = Growing(starts, starts.first, starts.first + len(self), lengths, ends=True)
         else:
-            state["X"] = X
+            state["X"] = _growing(self._X)
         return state
 
     @classmethod
@@ -170,6 +178,10 @@ class Samples:
 
     def _csr(self, indptr: npt.NDArray[np.int64]) -> CSR:
         return CSR(self._data.physical, self._indices.physical, indptr, self.n_features)
+
+
+def _growing(buffer: Buffer) -> Growing:
+    return Growing(buffer, buffer.first, buffer.first + len(buffer), buffer.numbered)
 
 
 def _check_state(state: Mapping[str, Any]) -> None:

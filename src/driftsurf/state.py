@@ -1,8 +1,9 @@
 """Flat state dictionaries to bytes and back. No file call, no pickle, nothing that runs code.
 
-Layout: magic (8 bytes), length of the header (8 bytes, little-endian), the header (JSON: entries
-sorted by name, with the kind, type and shape of each), the arrays one after the other (C order,
-little-endian), SHA-256 of all that stands before it (32 bytes). The same state gives the same bytes.
+Layout: magic (7 bytes), the format (1 byte), length of the header (8 bytes, little-endian), the header
+(JSON: the format, the version that wrote it, the size of all arrays, the entries sorted by name, with the
+kind, type and shape of each), the arrays one after the other (C order, little-endian), SHA-256 of all that
+stands before it (32 bytes). The same state gives the same bytes.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.base import State
-from driftsurf.errors import StateError
+from driftsurf import __version__
+from driftsurf.base import Growing, State
+from driftsurf.errors import StateError, StateVersionError
 
-__all__ = ["from_bytes", "nest", "pick", "to_bytes"]
+__all__ = ["Header", "digest", "from_bytes", "nest", "pick", "read_header", "resolved", "to_bytes"]
 
-MAGIC = b"DRSURF\x00\x01"
+FORMAT = 1
+"""Raised by every change that older versions could not read; ``from_bytes`` then reads all formats up to it."""
+MAGIC = b"DRSURF\x00" + bytes([FORMAT])
 _TYPES = {"<f8", "<f4", "<i8", "<i4", "|b1", "|u1"}
 _DIGEST = 32
 
@@ -41,6 +45,27 @@ def pick(prefix: str, state: Mapping[str, Any]) -> State:
     return {key[len(start) :]: value for key, value in state.items() if key.startswith(start)}
 
 
+def resolved(state: Mapping[str, Any]) -> State:
+    """The state with whole arrays in place of what grows."""
+    return {name: value.array() if isinstance(value, Growing) else value for name, value in state.items()}
+
+
+class Header(NamedTuple):
+    """What stands before the arrays of a saved state."""
+
+    format: int
+    writer: str
+    """The version of driftsurf that wrote it."""
+    size: int
+    """Bytes of all arrays."""
+    entries: list[Any]
+
+    def to_bytes(self) -> bytes:
+        """As it stands in the file."""
+        what = {"format": self.format, "driftsurf": self.writer, "size": self.size, "entries": self.entries}
+        return json.dumps(what, separators=(",", ":"), ensure_ascii=True).encode()
+
+
 def to_bytes(state: Mapping[str, Any]) -> bytes:
     """Serialise a flat state.
 
@@ -51,6 +76,8 @@ def to_bytes(state: Mapping[str, Any]) -> bytes:
     arrays: list[bytes] = []
     for name in sorted(state):
         value = state[name]
+        if isinstance(value, Growing):
+            value = value.array()
         if isinstance(value, np.ndarray):
             array = _little_endian(name, value)
             entries.append([name, "array", array.dtype.str, list(array.shape)])
@@ -67,38 +94,63 @@ def to_bytes(state: Mapping[str, Any]) -> bytes:
             raise StateError(
                 f"entry {name!r} is a {type(value).__name__}; a state holds bool, int, float, str and arrays"
             )
-    header = _header(entries)
+    header = Header(FORMAT, __version__, sum(map(len, arrays)), entries).to_bytes()
     body = b"".join([MAGIC, len(header).to_bytes(8, "little"), header, *arrays])
     return body + hashlib.sha256(body).digest()
 
 
 def from_bytes(data: bytes | bytearray | memoryview) -> State:
-    """The state that ``to_bytes`` was given; StateError for anything else."""
-    data = bytes(data)
+    """The state that ``to_bytes`` was given; StateError for anything else, StateVersionError for a later format."""
+    header, body, start = _opened(bytes(data))
+    try:
+        return _read_entries(header.entries, body, start)
+    except (ValueError, LookupError, TypeError, OverflowError) as error:
+        if isinstance(error, StateError):
+            raise
+        raise StateError(f"an entry of the saved state cannot be read: {error}") from error
+
+
+def read_header(data: bytes) -> Header:
+    """The header of a saved state whose checksum is right; StateError for anything else."""
+    return _opened(data)[0]
+
+
+def digest(data: bytes) -> str:
+    """The checksum that a saved state ends with, in hexadecimal digits."""
+    return data[-_DIGEST:].hex()
+
+
+def _opened(data: bytes) -> tuple[Header, bytes, int]:
+    """The header, all but the checksum, and where the arrays begin."""
     if len(data) < len(MAGIC) + 8 + _DIGEST:
         raise StateError(f"{len(data)} bytes are too few for a saved state: it is empty or cut off")
-    if data[: len(MAGIC)] != MAGIC:
-        raise StateError("these bytes do not begin like a saved state of this version")
-    body, digest = data[:-_DIGEST], data[-_DIGEST:]
-    if hashlib.sha256(body).digest() != digest:
+    if data[: len(MAGIC) - 1] != MAGIC[:-1]:
+        raise StateError("these bytes do not begin like a saved state of driftsurf")
+    body = data[:-_DIGEST]
+    if hashlib.sha256(body).digest() != data[-_DIGEST:]:
         raise StateError("the checksum does not match: the saved state is damaged or cut off")
     start = len(MAGIC) + 8
     stop = start + int.from_bytes(body[len(MAGIC) : start], "little")
     if stop > len(body):
         raise StateError("the header is longer than the saved state")
     try:
-        entries = json.loads(body[start:stop])["entries"]
-        if _header(entries) != body[start:stop]:
+        if body[len(MAGIC) - 1] != FORMAT:
+            raise StateVersionError(
+                f"this state has format {body[len(MAGIC) - 1]} and begins with {body[start:stop][:60]!r}; this is "
+                f"driftsurf {__version__}, which reads format {FORMAT}. Use the version that wrote it, or a later one."
+            )
+        # As ASCII: left to guess, the reader would load whatever decoder the bytes suggest.
+        told = json.loads(body[start:stop].decode("ascii"))
+        header = Header(told["format"], told["driftsurf"], told["size"], told["entries"])
+        if header.to_bytes() != body[start:stop] or header.format != FORMAT or not isinstance(header.writer, str):
             raise StateError("the header of the saved state is not written as this version writes it")
-        return _read_entries(entries, body, stop)
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
         if isinstance(error, StateError):
             raise
         raise StateError(f"the header of the saved state cannot be read: {error}") from error
-
-
-def _header(entries: list[list[Any]]) -> bytes:
-    return json.dumps({"entries": entries}, separators=(",", ":"), ensure_ascii=True).encode()
+    if header.size != len(body) - stop:
+        raise StateError(f"{len(body) - stop} bytes follow the header, which says {header.size!r}")
+    return header, body, stop
 
 
 def _read_entries(entries: list[Any], body: bytes, position: int) -> State:

@@ -16,12 +16,14 @@ import numpy.typing as npt
 
 from driftsurf import _kernels
 from driftsurf.base import CSR, DenseRows, FloatArray, Rows, State, n_rows
-from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
+from driftsurf.errors import InputError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
 
 __all__ = ["Schema", "listed", "read_rows", "read_schema", "read_weights"]
 
 DENSE_LIMIT_BYTES = 2**28
 """Sparse batches are made dense for a dense model up to this size."""
+LARGEST_WEIGHT = 1e15
+"""Beside a heavier row one of weight 1 is lost in rounding, and a step at it leads out of all bounds."""
 
 
 # ---------------------------------------------------------------------------- rows
@@ -350,6 +352,11 @@ def read_weights(weight: Any, count: int) -> FloatArray:
     if not (np.isfinite(array).all() and (array >= 0).all()):
         bad = int(np.argmax(~(np.isfinite(array) & (array >= 0))))
         raise NonFiniteError(f"sample_weight[{bad}] is {array[bad]}: weights must be finite and not negative.")
+    if (array > LARGEST_WEIGHT).any():
+        bad = int(np.argmax(array))
+        raise InputError(
+            f"sample_weight[{bad}] is {array[bad]}: give weights up to {LARGEST_WEIGHT:g}, divided by a unit."
+        )
     return array
 
 

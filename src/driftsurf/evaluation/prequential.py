@@ -12,7 +12,9 @@ import numpy.typing as npt
 from driftsurf._options import whole
 from driftsurf.base import Decision
 from driftsurf.errors import OptionError
+from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import Trace, TraceBuilder
+from driftsurf.runtime.run import StepReport
 from driftsurf.runtime.session import Observation
 from driftsurf.streams.base import Stream
 
@@ -24,14 +26,6 @@ class Observable(Protocol):
 
     def observe(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
         """Predict, then learn."""
-        ...
-
-
-class StepReport(Protocol):
-    """Called after every step of every model: for progress."""
-
-    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
-        """Report one step."""
         ...
 
 
@@ -75,43 +69,18 @@ def prequential(
         raise OptionError("the same model stands under two names: it would learn every batch twice. Give copies.")
     size = max(1, stream.n_rows // 100) if batch_size is None else whole("batch_size", batch_size, at_least=1)
     labels = tuple(stream.classes)
-    builder = TraceBuilder(labels)
+    builder, book = TraceBuilder(labels), Scorebook(labels)
     seconds = dict.fromkeys(named, 0.0)
-    latest: dict[str, Decision | None] = dict.fromkeys(named)
-    first_row, previous = 0, None
     for step, (X, y) in enumerate(stream.batches(size)):
-        persistence = np.empty(len(y), bool)
-        persistence[0] = previous is None or y[0] != previous
-        persistence[1:] = y[1:] != y[:-1]
-        previous = y[-1]
+        book.step(y)
         for name, model in named.items():
             begin = clock()
             predicted, losses, decisions = _test_then_train(model, X, y, labels)
             seconds[name] += clock() - begin
-            wrong = int(np.count_nonzero(predicted != y))
-            first = decisions[0] if decisions else latest[name]  # the model that predicted when the rows came
-            decision = latest[name] = decisions[-1] if decisions else latest[name]
-            row = {
-                "step": step,
-                "model": name,
-                "first_row": first_row,
-                "rows": len(y),
-                "errors": wrong,
-                "error": wrong / len(y),
-                "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
-                "persistence_errors": int(persistence.sum()),
-                "state": decision.state if decision else "",
-                "transition": "+".join(t.kind for d in decisions for t in d.transitions),
-                "predicted_by": first.predicted_by if first else -1,
-                "trained_from": first.trained_from if first else -1,
-                "gradients": sum(d.gradients for d in decisions),
-            }
-            row |= {f"true:{label}": int(np.count_nonzero(y == label)) for label in labels}
-            row |= {f"predicted:{label}": int(np.count_nonzero(predicted == label)) for label in labels}
+            row = book.row(name, y, predicted, losses, decisions)
             builder.add(row)
             if on_step is not None:
-                on_step(step, name, wrong / len(y), decisions)
-        first_row += len(y)
+                on_step(step, name, row["error"], decisions)
     return builder.build(stream.name, size, tuple(stream.drifts), seconds)
 
 

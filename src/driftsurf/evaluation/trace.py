@@ -93,14 +93,8 @@ class Trace:
 
     def to_csv(self) -> str:
         """One line of JSON behind ``#`` (stream, batch size, drifts, labels), then a CSV table."""
-        head = {
-            "stream": self.stream,
-            "batch_size": self.batch_size,
-            "drifts": [asdict(drift) for drift in self.drifts],
-            "labels": list(self.labels),
-        }
         out = io.StringIO()
-        out.write(f"# {json.dumps(head)}\n")
+        out.write(csv_head(self.stream, self.batch_size, self.drifts, self.labels))
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.columns)
         writer.writerows(zip(*(column.tolist() for column in self.columns.values()), strict=True))
@@ -132,17 +126,28 @@ class Trace:
         return cls.from_csv(files.read_text(Path(path)))
 
 
+def csv_head(stream: str, batch_size: int, drifts: tuple[Drift, ...], labels: tuple[Any, ...]) -> str:
+    """The line of JSON that a saved trace begins with."""
+    head = {
+        "stream": stream,
+        "batch_size": batch_size,
+        "drifts": [asdict(drift) for drift in drifts],
+        "labels": list(labels),
+    }
+    return f"# {json.dumps(head)}\n"
+
+
+def column_names(labels: tuple[Any, ...]) -> list[str]:
+    """The columns of a trace, in their order."""
+    return [*COLUMNS, *(f"true:{label}" for label in labels), *(f"predicted:{label}" for label in labels)]
+
+
 class TraceBuilder:
     """Collects rows and makes the trace."""
 
     def __init__(self, labels: tuple[Any, ...]) -> None:
         self.labels = labels
-        names = [
-            *COLUMNS,
-            *(f"true:{label}" for label in labels),
-            *(f"predicted:{label}" for label in labels),
-        ]
-        self._columns: dict[str, list[Any]] = {name: [] for name in names}
+        self._columns: dict[str, list[Any]] = {name: [] for name in column_names(labels)}
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Append one row; every column must be given."""

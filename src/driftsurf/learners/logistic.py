@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from driftsurf import _kernels
-from driftsurf._buffer import Buffer
+from driftsurf._buffer import Buffer, Touched
 from driftsurf._options import choice, number, truth, whole
 from driftsurf._values import replace
 from driftsurf.base import (
@@ -18,6 +18,8 @@ from driftsurf.base import (
     Batch,
     Capabilities,
     FloatArray,
+    Growing,
+    Parts,
     Rows,
     SampleStore,
     Segment,
@@ -27,6 +29,7 @@ from driftsurf.base import (
 from driftsurf.errors import CapabilityError, OptionError, StateError
 from driftsurf.learners._linear import Linear, check_width, margins, margins_of_all
 from driftsurf.sizes import squared_norms
+from driftsurf.state import resolved
 
 __all__ = ["LogisticRegression", "paper_learner"]
 
@@ -178,6 +181,7 @@ class LogisticRegression:
         model = type(self)(**self.get_params())
         model._fitted = fitted
         model._table = Buffer(np.float64)
+        model._touched = Touched()
         return model
 
     def _check_params(self) -> None:
@@ -227,6 +231,7 @@ class LogisticRegression:
                 count, words = schedule(order, admitted - lo, new.hi - admitted, before.seed, words)
                 admitted += count
                 self._table.extend(count, math.nan)
+                self._touched.add(order, self._table.first, limit=len(self._table))
                 touched = np.empty(steps)
                 _kernels.gather(self._table.live, order, touched)
             elif self.optimizer == "one-pass":
@@ -407,8 +412,16 @@ class LogisticRegression:
 
     def state(self) -> State:
         """Everything that learning changes."""
-        state: State = {name: getattr(self._fitted, name) for name in Linear.__slots__}
-        return state | {"table": self._table.live.copy()}
+        return resolved(self.parts()) | {"table": self._table.live.copy()}
+
+    def parts(self) -> Parts:
+        """The same, with the table as what grows with the rows."""
+        state: Parts = {name: getattr(self._fitted, name) for name in Linear.__slots__}
+        table, touched = self._table, self._touched
+        stop = table.first + len(table)
+        return state | {
+            "table": Growing(table, table.first, stop, table.numbered, touched.version, changed=touched.since)
+        }
 
     @classmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
@@ -425,6 +438,7 @@ class LogisticRegression:
 
     _fitted: Linear
     _table: Buffer
+    _touched: Touched
 
 
 def paper_learner(step_size: float | Literal["auto"], l2: float, **options: Any) -> LogisticRegression:

@@ -40,7 +40,7 @@ class Progress:
     """
 
     def __init__(self, stream: Stream, batch_size: int, *, quiet: bool = False) -> None:
-        self.decisions: list[Decision] = []  # for the report, which draws every one
+        self._passed = 0
         self._steps = -(-stream.n_rows // batch_size)
         self._quiet = quiet
         self._console = console()
@@ -67,11 +67,14 @@ class Progress:
     ) -> None:
         self._bar.stop()
 
+    def passed(self, steps: int) -> None:
+        """Say that so many steps were taken before, and are not shown again."""
+        self._passed = steps
+
     def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
         """Report one step of one model; only the model itself is shown, not the oracle."""
         if model != MODEL:
             return
-        self.decisions.extend(decisions)
         if self._quiet:
             return
         self._error += error
@@ -83,12 +86,12 @@ class Progress:
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, error=error, state=state)
         elif done == self._steps or done % max(1, self._steps // 10) == 0:
-            mean = self._error / done
+            mean = self._error / (done - self._passed)
             self._console.print(f"[{done}/{self._steps}] error {error:.3f}, mean {mean:.3f}, {state}", markup=False)
 
 
-def print_result(trace: Trace, folder: Path) -> None:
-    """The table at the end of a run."""
+def print_result(trace: Trace, folder: Path, first_step: int = 0) -> None:
+    """The table at the end of a run; ``first_step``: where this process began, for the speed."""
     screen = console()
     totals = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
     totals.add_column("")
@@ -96,6 +99,7 @@ def print_result(trace: Trace, folder: Path) -> None:
         totals.add_column(name, justify="right")
     mine, oracle = (summarise(trace, name, ORACLE) for name in (MODEL, ORACLE))
     rows = int(trace.of(MODEL)["rows"].sum())
+    speeds = _speeds(trace, first_step)
     for label, values in {
         "mean error": [f"{s.mean_error:.4f}" for s in (mine, oracle)],
         "log loss": [f"{s.log_loss:.4f}" for s in (mine, oracle)],
@@ -105,7 +109,7 @@ def print_result(trace: Trace, folder: Path) -> None:
         "switches to a new model": [str(mine.switches), "-"],
         "time reactive": [f"{mine.share_reactive:.0%}", "-"],
         "gradients per row": [f"{s.gradients / rows:.2f}" for s in (mine, oracle)],
-        "rows/s": [f"{rows / trace.seconds[name]:,.0f}" for name in (MODEL, ORACLE)],
+        "rows/s": [f"{speeds[name]:,.0f}" for name in (MODEL, ORACLE)],
     }.items():
         totals.add_row(label, *values)
     screen.print(totals)
@@ -121,13 +125,17 @@ def print_result(trace: Trace, folder: Path) -> None:
     screen.print(f"report: {folder / 'report.html'}")
 
 
-def timings(trace: Trace) -> str:
-    """Measured times as JSON: kept apart from all that is reproducible."""
-    models = {
-        name: {"seconds": seconds, "rows_per_second": float(trace.of(name)["rows"].sum() / seconds)}
-        for name, seconds in trace.seconds.items()
-    }
-    return json.dumps({"models": models}, indent=2) + "\n"
+def timings(trace: Trace, first_step: int = 0) -> str:
+    """Measured times as JSON, since the step at which the process began: kept apart from all that is reproducible."""
+    speeds = _speeds(trace, first_step)
+    models = {name: {"seconds": seconds, "rows_per_second": speeds[name]} for name, seconds in trace.seconds.items()}
+    return json.dumps({"first_step": first_step, "models": models}, indent=2) + "\n"
+
+
+def _speeds(trace: Trace, first_step: int) -> dict[str, float]:
+    """Rows a second of each model; 0 if it had nothing left to do."""
+    rows = {name: float(trace.of(name)["rows"][first_step:].sum()) for name in trace.seconds}
+    return {name: rows[name] / seconds if seconds else 0.0 for name, seconds in trace.seconds.items()}
 
 
 def _steps(value: int | None) -> str:

@@ -17,10 +17,12 @@ from driftsurf.base import (
     Batch,
     Decision,
     FloatArray,
+    Parts,
     Rows,
     Segment,
     State,
     Strategy,
+    Transition,
     n_rows,
     take_rows,
 )
@@ -30,7 +32,7 @@ from driftsurf.labels import Classes
 from driftsurf.runtime.guard import RangeGuard
 from driftsurf.runtime.interrupts import uninterrupted
 from driftsurf.samples import Samples
-from driftsurf.state import nest, pick
+from driftsurf.state import nest, pick, resolved
 from driftsurf.validation import Schema, read_rows, read_schema, read_weights
 
 __all__ = ["Observation", "Session"]
@@ -140,6 +142,20 @@ class Session:
     def learn_in_steps(self, X: Any, y: Any, size: int, *, weight: Any = None) -> tuple[Decision, ...]:
         """Learn rows that are all there, in equal time steps of ``size`` rows or somewhat more, past the buffer."""
         return self._take(X, y, None, weight, predict=False, size=size).decisions
+
+    def judge(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
+        """Predict rows whose labels are known, and learn nothing from them."""
+        known, codes = self._agreed_classes(classes).read(y, n_rows(rows := self.read(X)))
+        scores = self._towards_code_1(self.strategy.scores(rows), known)
+        predicted = _codes(scores, known)
+        return Observation(known.array[predicted], predicted, codes.astype(np.int64), scores, ())
+
+    def renew(self, why: str) -> Transition | None:
+        """Begin anew with fresh models, as someone asks; None if there is nothing yet to begin anew from."""
+        if self.schema is None:
+            return None
+        with uninterrupted():
+            return self.strategy.renew(why)
 
     def flush(self) -> tuple[Decision, ...]:
         """Make a time step of the rows left in the buffer, if any."""
@@ -320,12 +336,16 @@ class Session:
 
     def state(self) -> State:
         """Everything that decides what comes next; the journal is a record beside it."""
+        return resolved(self.parts())
+
+    def parts(self) -> Parts:
+        """The same, with what grows with the rows as ``Growing``."""
         state: State = {"steps": self.steps, "taught": self.taught, "begun": self.schema is not None}
         state |= nest("classes", self.classes.state())
         if self._guard is not None:
             state |= nest("guard", self._guard.state())
         if self.schema is not None:
-            state |= nest("schema", self.schema.state()) | nest("strategy", self.strategy.state())
+            state |= nest("schema", self.schema.state()) | nest("strategy", self.strategy.parts())
         if self._pending is not None:
             state |= nest("pending", self._pending.state())
         return state
@@ -343,7 +363,7 @@ class Session:
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.steps, self.taught = int(state["steps"]), int(state["taught"])
         self.classes = Classes.from_state(pick("classes", state))
-        width = None
+        self.schema, width = None, None
         if not isinstance(state["begun"], bool):
             raise StateError(f"the entry 'begun' of the saved state is {state['begun']!r}, neither true nor false")
         if state["begun"]:

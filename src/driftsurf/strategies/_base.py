@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from driftsurf.base import Batch, Decision, FloatArray, Learner, Rows, Segment, State
+from driftsurf.base import Batch, Decision, FloatArray, Learner, Parts, Rows, Segment, State, Transition
 from driftsurf.errors import StateError
-from driftsurf.state import nest, pick
+from driftsurf.state import nest, pick, resolved
 from driftsurf.strategies._pool import Member, Pool
 
 Scorer = Callable[[Rows], FloatArray]
@@ -115,12 +116,26 @@ class PooledStrategy(ABC, Generic[L]):
 
     def state(self) -> State:
         """Everything that learning changes, as views that hold until the next step."""
-        own: State = {"strategy": type(self).__name__}
-        return own | self._saved(self._live) | nest("pool", self._pool.state())
+        return resolved(self.parts())
+
+    def parts(self) -> Parts:
+        """The same, with what grows with the rows as ``Growing``."""
+        own: Parts = {"strategy": type(self).__name__}
+        return own | self._saved(self._live) | nest("pool", self._pool.parts())
+
+    def renew(self, why: str) -> Transition:
+        """Begin anew with fresh models and none of the rows so far, because somebody asks for it."""
+        old, made = self._live, self._pool.made
+        self._pool.restart(old.step)
+        live: L = replace(self._first(), step=old.step)  # type: ignore[type-var]  # every live state is a dataclass
+        self._publish(live)
+        self._pool.release(*self._learning(live), keep=self._keep(live))
+        before = old.members[0].id if old.members else -1
+        return Transition("reset", old.step, old=before, new=made, why=why)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
-        saved = state.get("strategy")
+        saved = state.get("strategy", type(self).__name__)  # the first saved states do not name it
         if saved != type(self).__name__:
             raise StateError(f"the saved state is that of a {saved}, not of a {type(self).__name__}")
         self._pool = self._new_pool()

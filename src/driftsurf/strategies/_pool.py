@@ -12,7 +12,7 @@ from driftsurf import _kernels
 from driftsurf._options import choice, whole
 from driftsurf._random import derive
 from driftsurf._values import replace
-from driftsurf.base import Batch, Learner, ModelRecord, Role, SampleStore, Segment, State
+from driftsurf.base import Batch, Learner, ModelRecord, Parts, Role, SampleStore, Segment, State
 from driftsurf.errors import OptionError
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
@@ -46,14 +46,15 @@ class Member:
         return ModelRecord(role, self.id, step - self.born, self.first_row, best_risk=best, **risks)
 
     def state(self) -> State:
-        """Everything but the template."""
+        """Everything but the template, with what grows with the rows as ``Growing``."""
         own: State = {
             "id": self.id,
             "born": self.born,
             "first_row": self.first_row,
             "best_risk": self.best_risk,
         }
-        return own | nest("learner", self.learner.state())
+        # A learner whose state grows with the rows can say so; for all others there is nothing to spare.
+        return own | nest("learner", getattr(self.learner, "parts", self.learner.state)())
 
 
 class Pool:
@@ -69,6 +70,7 @@ class Pool:
         self.dtype = dtype
         self.made = 0
         self.n_classes = 2
+        self._from_step = self._from_row = 0
         self.samples: Samples
 
     def check(self) -> None:
@@ -88,7 +90,11 @@ class Pool:
         """A fresh model, the next in number; ``admit`` has seen to it that an undone step gives the number back."""
         learner = self.template.fresh(derive(self.seed, self.made), self.samples.n_features, self.n_classes)
         self.made += 1
-        return Member(self.made - 1, learner, step, first_row)
+        return Member(self.made - 1, learner, max(step, self._from_step), max(first_row, self._from_row))
+
+    def restart(self, step: int) -> None:
+        """Models made from now on know nothing from before ``step``; those made for step 0 are meant for it."""
+        self._from_step, self._from_row = step, self.samples.next_row
 
     def admit(self, batch: Batch, undo: contextlib.ExitStack) -> Segment:
         """Append a batch to the store."""
@@ -146,13 +152,13 @@ class Pool:
         """Bytes of the rows and of the models."""
         return self.samples.nbytes + sum(member.learner.nbytes for member in members)
 
-    def state(self) -> State:
+    def parts(self) -> Parts:
         """The store and the count of models."""
         own: State = {"made": self.made, "seed": self.seed, "n_classes": self.n_classes}
-        return own | nest("samples", self.samples.state())
+        return own | nest("samples", self.samples.parts())
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state()`` gave."""
+        """Take over what ``parts()`` gave, with whole arrays."""
         self.made, self.seed, self.n_classes = int(state["made"]), int(state["seed"]), int(state["n_classes"])
         self.samples = Samples.from_state(pick("samples", state))
 

@@ -1,0 +1,136 @@
+"""What is counted of each step and model: the rows of a trace."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.base import Decision, State
+from driftsurf.evaluation.trace import column_names, csv_head
+from driftsurf.runtime.session import Observation
+from driftsurf.streams.base import Stream
+
+__all__ = ["Scorebook", "TraceRecorder"]
+
+_NOTHING: dict[str, Any] = {"state": "", "predicted_by": -1, "trained_from": -1}
+
+
+class Scorebook:
+    """Makes the trace's rows, remembering only what the next ones need.
+
+    Examples
+    --------
+    >>> book = Scorebook(labels=(-1, 1))
+    >>> y, predicted = np.array([1, 1, -1]), np.array([1, -1, -1])
+    >>> book.step(y)
+    >>> row = book.row("model", y, predicted, None, ())
+    >>> row["errors"], row["persistence_errors"], row["predicted:-1"]
+    (1, 2, 2)
+    """
+
+    def __init__(self, labels: tuple[Any, ...]) -> None:
+        self.labels = labels
+        self.step_number = -1
+        self.first_row = self._next_row = 0
+        self._previous: int = -1
+        """The place in ``labels`` of the label of the last row; -1 before it."""
+        self._persistence = 0
+        self._latest: dict[str, dict[str, Any]] = {}
+
+    def step(self, y: npt.NDArray[Any]) -> None:
+        """A new batch, with these labels."""
+        self.step_number += 1
+        self.first_row, self._next_row = self._next_row, self._next_row + len(y)
+        wrong = self._previous < 0 or y[0] != self.labels[self._previous]
+        self._persistence = int(wrong) + int(np.count_nonzero(y[1:] != y[:-1]))
+        self._previous = next((place for place, label in enumerate(self.labels) if label == y[-1]), -1)
+
+    def row(
+        self,
+        model: str,
+        y: npt.NDArray[Any],
+        predicted: npt.NDArray[Any],
+        losses: npt.NDArray[np.float64] | None,
+        decisions: Sequence[Decision],
+    ) -> dict[str, Any]:
+        """What one model did with the batch."""
+        wrong = int(np.count_nonzero(predicted != y))
+        before = self._latest.get(model, _NOTHING)
+        first = _kept(decisions[0]) if decisions else before  # the model that predicted when the rows came
+        self._latest[model] = latest = _kept(decisions[-1]) if decisions else before
+        row = {
+            "step": self.step_number,
+            "model": model,
+            "first_row": self.first_row,
+            "rows": len(y),
+            "errors": wrong,
+            "error": wrong / len(y),
+            "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
+            "persistence_errors": self._persistence,
+            "state": latest["state"],
+            "transition": "+".join(t.kind for d in decisions for t in d.transitions),
+            "predicted_by": first["predicted_by"],
+            "trained_from": first["trained_from"],
+            "gradients": sum(d.gradients for d in decisions),
+        }
+        row |= {f"true:{label}": int(np.count_nonzero(y == label)) for label in self.labels}
+        return row | {f"predicted:{label}": int(np.count_nonzero(predicted == label)) for label in self.labels}
+
+    def state(self) -> State:
+        """What the next rows need."""
+        return {
+            "step": self.step_number,
+            "next_row": self._next_row,
+            "previous": self._previous,
+            "latest": json.dumps(self._latest),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        self.step_number, self._next_row = int(state["step"]), int(state["next_row"])
+        self._previous, self._latest = int(state["previous"]), json.loads(state["latest"])
+
+
+def _kept(decision: Decision) -> dict[str, Any]:
+    return {name: getattr(decision, name) for name in _NOTHING}
+
+
+class TraceRecorder:
+    """Writes the trace of a run over a stream line by line, just as ``Trace.save`` would at its end."""
+
+    def __init__(self, stream: Stream, batch_size: int) -> None:
+        self.stream = stream
+        self.batch_size = batch_size
+        self._book = Scorebook(tuple(stream.classes))
+
+    def head(self) -> str:
+        """What stands before the first line."""
+        stream = self.stream
+        head = csv_head(stream.name, self.batch_size, tuple(stream.drifts), self._book.labels)
+        return head + _csv(column_names(self._book.labels))
+
+    def lines(self, y: npt.NDArray[Any], seen: Mapping[str, Observation]) -> str:
+        """One line for each model."""
+        self._book.step(y)
+        rows = (self._book.row(name, y, one.labels, one.log_losses(), one.decisions) for name, one in seen.items())
+        return "".join(_csv(row.values()) for row in rows)
+
+    def state(self) -> State:
+        """What the next lines need."""
+        return self._book.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        self._book.restore(state)
+
+
+def _csv(values: Any) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(values)
+    return out.getvalue()

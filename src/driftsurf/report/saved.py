@@ -1,0 +1,76 @@
+"""What a saved model or a folder of checkpoints is, for a person."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from driftsurf.errors import StateError, StateWarning
+from driftsurf.report.terminal import console
+from driftsurf.runtime import files
+from driftsurf.runtime.checkpoint import CheckpointFolder
+from driftsurf.state import digest, from_bytes, read_header
+
+__all__ = ["print_what"]
+
+
+def print_what(path: Path) -> None:
+    """Print what there is at ``path``; StateError if it is no state, or damaged."""
+    if files.is_folder(path):
+        _print_folder(path)
+    else:
+        _print_file(path)
+
+
+def _print_file(path: Path) -> None:
+    data = files.read_bytes(path)
+    header, state = read_header(data), from_bytes(data)
+    screen = console()
+    kind = state.get("estimator") or state.get("kind") or "state"
+    screen.print(f"{path}: {kind}, written by driftsurf {header.writer} in format {header.format}", markup=False)
+    screen.print(f"{len(data):,} bytes, of which {header.size:,} in arrays; whole, SHA-256 {digest(data)}")
+    _print_entries(state)
+
+
+def _print_folder(path: Path) -> None:
+    folder = CheckpointFolder(path)
+    numbers = folder.generations()
+    if not numbers:
+        raise StateError(f"{path} has no checkpoints")
+    screen = console()
+    said = files.holder(path)
+    screen.print(f"{path}: {len(numbers)} checkpoints" + (f", held by {said}" if said else ""), markup=False)
+    newest: Mapping[str, Any] = {}
+    for number in numbers:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", StateWarning)
+                found = folder.load(number)
+        except StateError as error:
+            screen.print(f"  checkpoint {number}: damaged: {error}", markup=False)
+            continue
+        assert found is not None
+        newest = found.state
+        grown = ", ".join(f"{name} {size:,} bytes" for name, (size, _) in found.outputs.items())
+        done = ", at its end" if newest.get("done") is True else ""
+        screen.print(f"  checkpoint {number}: whole; step {newest.get('step')}{done}; {grown}", markup=False)
+    _print_entries(newest)
+
+
+def _print_entries(state: Mapping[str, Any]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("entry", "kind", "value"):
+        table.add_column(column)
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            kind, shown = value.dtype.name, " x ".join(map(str, value.shape)) or "one"
+        else:
+            kind, shown = type(value).__name__, json.dumps(value)
+        table.add_row(name, kind, shown if len(shown) <= 60 else shown[:57] + "...")
+    console().print(table)

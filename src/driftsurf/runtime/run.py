@@ -1,0 +1,279 @@
+"""A run: source -> models -> journal and trace -> checkpoint, step by step, to be continued at any time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from driftsurf._options import whole
+from driftsurf.base import Decision, Parts, State
+from driftsurf.errors import StateError
+from driftsurf.journal import json_lines
+from driftsurf.runtime import files, orders
+from driftsurf.runtime.checkpoint import Checkpoint, CheckpointFolder
+from driftsurf.runtime.session import Observation, Session
+from driftsurf.runtime.source import Position, Source
+from driftsurf.state import nest, pick
+
+__all__ = ["Recorder", "Run", "StepReport", "Stopped"]
+
+JOURNAL, TRACE = "journal.jsonl", "trace.csv"
+
+
+class Recorder(Protocol):
+    """Makes the lines of the trace; what it remembers from step to step is part of the run's state."""
+
+    def head(self) -> str:
+        """What stands before the first line."""
+        ...
+
+    def lines(self, y: Any, seen: Mapping[str, Observation]) -> str:
+        """One line for each model."""
+        ...
+
+    def state(self) -> State:
+        """What it remembers."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        ...
+
+
+class StepReport(Protocol):
+    """Called after every step of every model: for progress."""
+
+    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Report one step."""
+        ...
+
+
+class Stopped(Exception):
+    """The run was asked to stop by a signal, and has; the last checkpoint has all of it."""
+
+    def __init__(self, signal_number: int, step: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signal_number).name} before step {step}")
+        self.exit_code = 128 + signal_number
+        self.step = step
+
+
+class Run:
+    """Models over a source, with a journal and a trace that grow line by line, under checkpoints or not.
+
+    A checkpoint has all that decides what comes next: the models, the place in the source, the
+    lengths of the files. Whatever was written after it is cut off when the run goes on, so a run that
+    was killed at any point ends with the same bytes as one that was not.
+
+    Parameters
+    ----------
+    source
+        Where the batches come from.
+    sessions
+        The models, by name. The journal is that of the first.
+    recorder
+        Makes the trace.
+    place
+        Says where a file of this name goes.
+    about
+        What is run, as a JSON object. A checkpoint of something else is refused.
+    folder
+        Where checkpoints go; None for none.
+    every
+        Steps from one checkpoint to the next.
+    clock
+        Measures the seconds of each model, which decide nothing and are not saved.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        sessions: Mapping[str, Session],
+        recorder: Recorder,
+        place: Callable[[str], Path],
+        *,
+        about: str = "{}",
+        folder: CheckpointFolder | None = None,
+        every: int = 10,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.source = source
+        self.sessions = dict(sessions)
+        self.recorder = recorder
+        self.about = about
+        self.folder = folder
+        self.every = whole("every", every, at_least=1)
+        self.clock = clock
+        self.step = 0
+        self.first_step = 0
+        """Where this process began: 0, or the step at which it went on."""
+        self.position: Position = None
+        self.done = False
+        self.pinned = False
+        """Whether the first model is left as it is; all else goes on."""
+        self.seconds = dict.fromkeys(self.sessions, 0.0)
+        self._place = place
+        self._orders_done = 0
+        self._files: dict[str, files.AppendedFile] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files.values():
+            file.close()
+
+    # -------------------------------------------------------------------- beginning and going on
+
+    def begin(self) -> None:
+        """Begin with the first row; what checkpoints there were are removed."""
+        if self.folder is not None:
+            self.folder.clear()
+        self._files = {name: files.AppendedFile(self._place(name)) for name in (JOURNAL, TRACE)}
+        self._files[TRACE].write(self.recorder.head())
+        if self.folder is not None:
+            files.sync_folder(self.folder.path)  # no checkpoint may outlive the names of the files that it counts on
+        self.checkpoint()
+
+    def resume(self, saved: Checkpoint) -> None:
+        """Go on from a checkpoint."""
+        assert self.folder is not None
+        state: Parts = dict(saved.state)
+        _check_same(str(state.get("about")), self.about)
+        try:
+            self.step, self.position = int(state["step"]), json.loads(str(state["position"]))
+            self.done, self.pinned = bool(state["done"]), bool(state["pinned"])
+            self._orders_done = int(state["orders_done"])
+            self.recorder.restore(pick("recorder", state))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"the checkpoint is not one of a run: {error!r}") from error
+        for name, session in self.sessions.items():
+            session.restore(pick(f"models.{name}", state))
+        self._files = {name: files.AppendedFile(self._place(name), *saved.outputs[name]) for name in (JOURNAL, TRACE)}
+        self.folder.follow(saved, self.state())
+        self.first_step = self.step
+
+    # -------------------------------------------------------------------- running
+
+    def go(self, on_step: StepReport | None = None) -> None:
+        """Run to the end of the source; Stopped after a checkpoint if SIGTERM or SIGINT asks for it."""
+        with _signals(held=self.folder is not None) as asked:
+            self._carry_out_orders()
+            for X, y, position in self.source.batches(self.position):
+                self._take(X, y, on_step)
+                self.step, self.position = self.step + 1, position
+                if self.folder is not None and (asked or self.step % self.every == 0):
+                    self.checkpoint()
+                    self._carry_out_orders()
+                if asked:
+                    raise Stopped(asked[0], self.step)
+            if not self.done:
+                self.done = True
+                self.checkpoint()
+
+    def _take(self, X: Any, y: Any, on_step: StepReport | None) -> None:
+        seen: dict[str, Observation] = {}
+        labels = self.source.labels
+        for place, (name, session) in enumerate(self.sessions.items()):
+            begin = self.clock()
+            learning = not (self.pinned and place == 0 and session.schema is not None)
+            seen[name] = (session.observe if learning else session.judge)(X, y, classes=labels)
+            self.seconds[name] += self.clock() - begin
+        first = next(iter(self.sessions))
+        self._files[JOURNAL].write("".join(json_lines(seen[first].decisions)))
+        self._files[TRACE].write(self.recorder.lines(y, seen))
+        if on_step is not None:
+            for name, one in seen.items():
+                on_step(self.step, name, one.errors / len(one.true), one.decisions)
+
+    def text(self, name: str) -> str:
+        """What was written so far to the journal or the trace."""
+        return self._files[name].text()
+
+    # -------------------------------------------------------------------- checkpoints
+
+    def state(self) -> Parts:
+        """All that decides what comes next, with what grows with the rows as ``Growing``."""
+        state: Parts = {
+            "about": self.about,
+            "step": self.step,
+            "position": json.dumps(self.position),
+            "done": self.done,
+            "pinned": self.pinned,
+            "orders_done": self._orders_done,
+        }
+        state |= nest("recorder", self.recorder.state())
+        for name, session in self.sessions.items():
+            state |= nest(f"models.{name}", session.parts())
+        return state
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint, if there is a folder for it."""
+        if self.folder is not None:
+            waiting = orders.waiting(self.folder.path, self._orders_done)
+            self.folder.save(self.state(), self._files, spare=[order.to for order in waiting if order.to is not None])
+
+    def _carry_out_orders(self) -> None:
+        """Do what an operator has asked for meanwhile; each order is journalled and has a checkpoint of its own."""
+        if self.folder is None:
+            return
+        for order in orders.waiting(self.folder.path, self._orders_done):
+            text = self._carry_out(order)
+            line = {"type": "order", "order": order.kind, "number": order.number, "step": self.step, "text": text}
+            self._files[JOURNAL].write(json.dumps(line, separators=(",", ":")) + "\n")
+            self._orders_done = order.number
+            self.checkpoint()
+
+    def _carry_out(self, order: orders.Order) -> str:
+        assert self.folder is not None
+        name, session = next(iter(self.sessions.items()))
+        if order.kind in ("pin", "unpin"):
+            self.pinned = order.kind == "pin"
+            return f"{name} {'is left as it is' if self.pinned else 'learns again'} from step {self.step} on"
+        if order.kind == "reset":
+            change = session.renew("ordered by an operator")
+            return f"{name} has learnt nothing yet" if change is None else change.describe()
+        earlier = self.folder.load(order.to)
+        assert earlier is not None
+        session.restore(pick(f"models.{name}", earlier.state))
+        return f"{name} is again as it was before step {earlier.state['step']} (checkpoint {earlier.number})"
+
+
+@contextlib.contextmanager
+def _signals(*, held: bool) -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM instead of dying of them, so that a run can stop between two steps."""
+    asked: list[int] = []
+    if not held or threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {
+        number: signal.signal(number, lambda got, frame: asked.append(got))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _check_same(there: str, here: str) -> None:
+    """StateError, naming the difference, unless the checkpoint is of the same run."""
+    if there == here:
+        return
+    try:
+        old, new = json.loads(there), json.loads(here)
+        told = [
+            f"{key} {old.get(key)!r}, not {new.get(key)!r}" for key in {**old, **new} if old.get(key) != new.get(key)
+        ]
+    except (ValueError, AttributeError):
+        told = []
+    raise StateError(
+        f"the checkpoint is of another run: it has {'; '.join(told) or 'something else'}. Repeat the command that "
+        "began it, or take another folder."
+    )

@@ -1,0 +1,95 @@
+"""Small deterministic parts of every proof in ``torture``: ``make torture`` does them in full."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from torture import attack, bad_values, damage, endurance, faults, fuzz, harness, kills, power
+from torture.harness import Outcome
+from torture.values import CLASSES
+from torture.workload import Workload
+
+TINY = Workload(steps=4, rows=10, every=2, max_rows=20)
+
+
+@pytest.fixture(autouse=True)
+def _failures_go_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "FAILURES", tmp_path / "failures")
+
+
+def passed(outcome: Outcome) -> bool:
+    assert outcome.tried > 0
+    assert outcome.failed == 0, outcome.line()
+    return True
+
+
+def test_a_run_survives_faults_at_file_calls() -> None:
+    assert passed(faults.file_calls(0, seed=1, work=TINY, stride=7))
+
+
+def test_saving_survives_faults_at_file_calls() -> None:
+    assert passed(faults.saving(0, seed=1, stride=3))
+
+
+def test_a_run_survives_a_full_disk() -> None:
+    assert passed(faults.full_disk(0, seed=1, steps=12))
+
+
+def test_a_run_survives_kills() -> None:
+    assert passed(kills.library(0, seed=1, kills=12))
+
+
+def test_a_run_survives_power_losses() -> None:
+    assert passed(power.states(0, seed=1, count=400, resumed=8))
+
+
+def test_the_disk_in_memory_loses_what_was_not_flushed() -> None:
+    import random
+
+    memory, path = power.MemoryDisk(), Path("/x/file")
+    handle = memory.create(path)
+    memory.write(handle, b"data")
+    assert memory.after_power_loss(random.Random(0), 0.0, 0.0).inodes == {}
+    memory.sync_folder(path.parent)
+    assert memory.after_power_loss(random.Random(0), 0.0, 0.0).read(path) == b""
+    memory.sync(handle)
+    assert memory.after_power_loss(random.Random(0), 0.0, 0.0).read(path) == b"data"
+
+
+def test_flipped_bits_are_found_in_files_and_checkpoints() -> None:
+    assert passed(damage.bit_flips(0, seed=1, count=300))
+    assert passed(damage.checkpoint_flips(0, seed=1, count=60))
+
+
+def test_strange_files_are_found() -> None:
+    assert passed(damage.files(0, seed=1, count=50))
+
+
+def test_hostile_files_are_refused() -> None:
+    assert passed(fuzz.loader(0, seed=1, count=2_000))
+
+
+def test_bad_values_do_no_lasting_damage() -> None:
+    assert len(CLASSES) == 85
+    assert passed(bad_values.ours(0, seed=1, names=list(CLASSES)[::6]))
+
+
+def test_bursts_of_flipped_labels_cost_little() -> None:
+    assert passed(attack.forced_resets(0, seed=1, count=1))
+
+
+def test_a_short_soak_is_flat() -> None:
+    refused = endurance.soak(0, seed=1, rows=60_000).figures["bad batches refused"]
+    assert refused == "6 of 6"
+
+
+def test_splits_and_restarts_do_not_matter() -> None:
+    assert passed(endurance.determinism(0, seed=1, processes=False))
+
+
+def test_a_failed_case_is_saved(tmp_path: Path) -> None:
+    outcome = Outcome("a proof", seed=3)
+    assert not outcome.check(False, {"bit": 7})
+    assert '"bit": 7' in (tmp_path / "failures" / "a-proof-3-1.json").read_text()
+    assert "FAILED" in outcome.line()

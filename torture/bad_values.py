@@ -1,0 +1,302 @@
+"""Bad values: what one bad batch does to a model, to ours and to those of others."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from driftsurf import DriftSurfClassifier, learners
+from torture.harness import HERE, RESULTS, Outcome
+from torture.values import CLASSES, DETECTOR_VALUES
+
+ROWS, BEFORE, AFTER = 200, 10, 5
+LASTING = 0.02
+"""A loss of accuracy of more than this, after 1,000 clean rows, is lasting damage."""
+
+
+class Candidate(Protocol):
+    """A model of any library."""
+
+    def learn(self, X: Any, y: Any, weight: Any) -> None:
+        """Learn a batch."""
+        ...
+
+    def accuracy(self, X: Any, y: Any) -> float:
+        """On rows with labels."""
+        ...
+
+    def print_of_state(self) -> Any:
+        """Something that differs if the state does."""
+        ...
+
+
+class Ours:
+    """DriftSurf around one of our learners."""
+
+    def __init__(self, learner: Any) -> None:
+        self.model = DriftSurfClassifier(learner, classes=(-1, 1), random_state=0)
+
+    def learn(self, X: Any, y: Any, weight: Any) -> None:
+        """Learn a batch."""
+        self.model.partial_fit(X, y, sample_weight=weight)
+
+    def accuracy(self, X: Any, y: Any) -> float:
+        """On rows with labels."""
+        return float(np.mean(self.model.predict(X) == y))
+
+    def print_of_state(self) -> Any:
+        """All of it."""
+        return self.model.to_bytes()
+
+
+class Sklearn:
+    """A model of scikit-learn."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        module, _, kind = name.rpartition(".")
+        self.model = getattr(importlib.import_module(f"sklearn.{module}"), kind)(**options)
+
+    def learn(self, X: Any, y: Any, weight: Any) -> None:
+        """Learn a batch."""
+        options = {} if weight is None else {"sample_weight": weight}
+        self.model.partial_fit(X, y, classes=[-1, 1], **options)
+
+    def accuracy(self, X: Any, y: Any) -> float:
+        """On rows with labels; a model that cannot predict any more has none."""
+        try:
+            return float(np.mean(self.model.predict(X) == y))
+        except Exception:
+            return 0.0
+
+    def print_of_state(self) -> Any:
+        """All that is learnt."""
+        return {name: copy.deepcopy(value) for name, value in vars(self.model).items() if name.endswith("_")}
+
+
+class River:
+    """A model of river, fed row by row as its users do."""
+
+    def __init__(self, name: str) -> None:
+        module, _, kind = name.rpartition(".")
+        self.model = getattr(importlib.import_module(f"river.{module}"), kind)()
+
+    def learn(self, X: Any, y: Any, weight: Any) -> None:
+        """Learn row by row."""
+        if hasattr(X, "toarray"):
+            X = X.toarray()
+        weights = [None] * len(y) if weight is None else weight
+        for row, label, own in zip(X, y, weights, strict=True):
+            named = dict(enumerate(row))
+            known = isinstance(label, int | float | np.number) and label in (-1, 1)
+            target = bool(label == 1) if known else label
+            if own is None:
+                self.model.learn_one(named, target)
+            else:
+                self.model.learn_one(named, target, w=own)
+
+    def accuracy(self, X: Any, y: Any) -> float:
+        """On rows with labels; a model that cannot predict any more has none."""
+        try:
+            said = [self.model.predict_one(dict(enumerate(row))) for row in X]
+        except Exception:
+            return 0.0
+        pairs = zip(said, y, strict=True)
+        return float(np.mean([one is not None and bool(one) == (label == 1) for one, label in pairs]))
+
+    def print_of_state(self) -> Any:
+        """All of it, as text."""
+        return repr([repr(vars(part)) for part in _parts(self.model)])
+
+
+def _parts(model: Any) -> list[Any]:
+    return [model, *(value for value in vars(model).values() if hasattr(value, "__dict__"))]
+
+
+def clean(seed: int, batch: int) -> tuple[Any, Any]:
+    """Batch ``batch`` of a stream without drift."""
+    generator = np.random.default_rng([seed, batch])
+    X = generator.normal(size=(ROWS, 4))
+    return X, np.where(X @ np.array([1.0, -1.0, 0.5, 0.0]) > 0, 1, -1)
+
+
+def verdict(make: Callable[[], Candidate], name: str, seed: int, usual: float) -> str:
+    """What a bad batch did: refused, harmless, "half-learned" or "lasting damage"."""
+    model = make()
+    for batch in range(BEFORE):
+        model.learn(*clean(seed, batch), None)
+    before = model.print_of_state()
+    ended = "taken"
+    try:
+        model.learn(*CLASSES[name](*clean(seed, BEFORE)))
+    except Exception:
+        ended = "refused"
+    if ended == "refused" and not _same(before, model.print_of_state()):
+        return "half-learned"
+    for batch in range(BEFORE + 1, BEFORE + 1 + AFTER):
+        try:
+            model.learn(*clean(seed, batch), None)
+        except Exception:
+            return "lasting damage"
+    X, y = clean(seed, 1_000)
+    return "lasting damage" if model.accuracy(X, y) < usual - LASTING else ended
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    try:
+        return bool(np.array_equal(left, right, equal_nan=True))
+    except TypeError:
+        return bool(left == right)
+
+
+def usual_accuracy(make: Callable[[], Candidate], seed: int) -> float:
+    """Without the bad batch."""
+    model = make()
+    for batch in range(BEFORE + 1 + AFTER):
+        if batch != BEFORE:
+            model.learn(*clean(seed, batch), None)
+    return model.accuracy(*clean(seed, 1_000))
+
+
+def our_learners() -> dict[str, Callable[[], Candidate]]:
+    """Every learner of the package for two classes, LogisticRegression with each of its optimizers."""
+    templates: dict[str, Any] = {
+        f"LogisticRegression {optimizer}": learners.LogisticRegression(optimizer=optimizer)
+        for optimizer in ("strsaga", "saga", "sgd", "one-pass")
+    }
+    for name in learners.__all__:
+        kind: Any = getattr(learners, name)
+        if isinstance(kind, type) and name != "LogisticRegression":
+            capabilities = kind.capabilities  # type: ignore[attr-defined]
+            if "binary" in capabilities.tasks and capabilities.exact_state:
+                templates[name] = kind()
+    return {name: functools.partial(Ours, template) for name, template in templates.items()}
+
+
+PEERS: dict[str, dict[str, Callable[[], Candidate]]] = {
+    "scikit-learn": {
+        "SGDClassifier": lambda: Sklearn("linear_model.SGDClassifier", loss="log_loss", random_state=0),
+        "Perceptron": lambda: Sklearn("linear_model.Perceptron", random_state=0),
+        "GaussianNB": lambda: Sklearn("naive_bayes.GaussianNB"),
+    },
+    "river": {
+        "LogisticRegression": lambda: River("linear_model.LogisticRegression"),
+        "GaussianNB": lambda: River("naive_bayes.GaussianNB"),
+        "HoeffdingTreeClassifier": lambda: River("tree.HoeffdingTreeClassifier"),
+    },
+}
+
+
+def ours(scale: float, seed: int, names: list[str] | None = None) -> Outcome:
+    """Every class of bad batch against every learner: no lasting damage, no half-learned rows."""
+    outcome = Outcome("bad values, our learners", seed)
+    chosen = list(CLASSES) if names is None else names
+    outcome.figures = {"classes": len(chosen), "learners": 0}
+    outcome.figures |= dict.fromkeys(("refused", "taken", "lasting damage", "half-learned"), 0)
+    for learner, make in our_learners().items():
+        outcome.count("learners")
+        usual = usual_accuracy(make, seed)
+        for name in chosen:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                got = verdict(make, name, seed, usual)
+            outcome.count(got)
+            outcome.check(got in ("refused", "taken"), {"learner": learner, "class": name, "got": got})
+    return outcome
+
+
+def peers(scale: float, seed: int) -> Outcome:
+    """The same table on scikit-learn and river, each class in a process of its own: one of them may crash it."""
+    outcome = Outcome("bad values, beside others", seed)
+    table: dict[str, dict[str, str]] = {}
+    for library, models in PEERS.items():
+        try:
+            importlib.import_module({"scikit-learn": "sklearn"}.get(library, library))
+        except ImportError:
+            outcome.figures[library] = "not installed"
+            continue
+        for model in models:
+            command = [sys.executable, "-m", "torture.bad_values", library, model, str(seed)]
+            got: dict[str, str] = {}
+            while len(got) < len(CLASSES):  # a crash ends the process; go on after what crashed it
+                ran = subprocess.run(
+                    [*command, str(len(got))], cwd=HERE.parent, capture_output=True, text=True, check=False
+                )
+                lines = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("[")]
+                got |= dict(lines)
+                if ran.returncode and len(got) < len(CLASSES):
+                    got[list(CLASSES)[len(got)]] = "crashed the process"
+            table[f"{library} {model}"] = got
+            outcome.tried += len(got)
+        mine = [one for name, row in table.items() if name.startswith(library) for one in row.values()]
+        harmful = sum(one not in ("refused", "taken") for one in mine)
+        outcome.figures[library] = f"{harmful} of {len(mine)} harmful"
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "bad-values.json").write_text(json.dumps(table, indent=1) + "\n")
+    return outcome
+
+
+def _main() -> None:
+    library, model, seed, skipped = sys.argv[1:]
+    make = PEERS[library][model]
+    warnings.simplefilter("ignore")
+    usual = usual_accuracy(make, int(seed))
+    for name in list(CLASSES)[int(skipped) :]:
+        print(json.dumps([name, verdict(make, name, int(seed), usual)]), flush=True)
+
+
+def detectors(scale: float, seed: int) -> Outcome:
+    """Bad values into every detector: the next true drift is found as soon as usual, within a tenth."""
+    outcome = Outcome("bad values, our detectors", seed)
+    try:
+        module: Any = importlib.import_module("driftsurf.detectors")
+    except ImportError:
+        outcome.skipped = "this version has no detectors"
+        return outcome
+    outcome.figures = {"detectors": 0, "classes": len(DETECTOR_VALUES), "refused": 0}
+    for name in module.__all__:
+        outcome.count("detectors")
+        for trial in range(max(1, round(30 * scale))):
+            generator = np.random.default_rng([seed, trial])
+            calm = (generator.random(3_000) < 0.1).astype(float)
+            wild = (generator.random(3_000) < 0.6).astype(float)
+            usual = _delay(getattr(module, name)(), calm, None, wild)
+            for what, value in DETECTOR_VALUES.items():
+                delay = _delay(getattr(module, name)(), calm, value, wild)
+                outcome.count("refused", delay < 0)
+                delay = ~delay if delay < 0 else delay
+                good = delay <= 1.1 * usual + 1
+                outcome.check(good, {"detector": name, "class": what, "trial": trial, "delay": delay, "usual": usual})
+    return outcome
+
+
+def _delay(detector: Any, calm: Any, bad: Any, wild: Any) -> int:
+    """Rows from a true drift to the signal, after a bad value among calm ones; its complement if that was refused."""
+    refused = False
+    _feed(detector, calm)
+    if bad is not None:
+        try:
+            detector.update(bad if isinstance(bad, list) else [bad])
+        except (ValueError, TypeError, OverflowError):
+            refused = True
+    taken = int(detector.update(wild))
+    return ~taken if refused else taken
+
+
+def _feed(detector: Any, values: Any) -> None:
+    while len(values):
+        values = values[detector.update(values) :]
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,228 @@
+"""A fault at every file call, once or for good: EIO, ENOSPC, a short write, a kill; and a disk that fills up."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import tempfile
+import warnings
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+from driftsurf import DriftSurfClassifier
+from driftsurf.errors import DriftsurfError
+from driftsurf.runtime.checkpoint import CheckpointFolder
+from driftsurf.runtime.disk import Disk, using
+from torture.harness import Outcome
+from torture.workload import Workload, state_digest
+
+Kind = Literal["EIO", "ENOSPC", "short", "kill"]
+KINDS: tuple[Kind, ...] = "EIO", "ENOSPC", "short", "kill"
+CALLS = tuple(name for name in vars(Disk) if not name.startswith("_") and name != "unlock")
+
+
+class FaultyDisk(Disk):
+    """The real disk, but call ``at`` (and with ``lasting`` all after it) goes wrong. Counts its calls."""
+
+    def __init__(self, at: int = -1, kind: Kind = "EIO", *, lasting: bool = False) -> None:
+        self.at = at
+        self.kind = kind
+        self.lasting = lasting
+        self.calls = 0
+        self.hit = False
+
+    def __getattribute__(self, name: str) -> Any:
+        method = super().__getattribute__(name)
+        if name not in CALLS:
+            return method
+
+        def call(*arguments: Any) -> Any:
+            now = self.calls == self.at or (self.lasting and 0 <= self.at < self.calls)
+            self.calls += 1
+            if not now:
+                return method(*arguments)
+            self.hit = True
+            if self.kind == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.kind == "short":
+                if name != "write":
+                    return method(*arguments)
+                handle, data = arguments
+                return method(handle, data[: max(1, len(data) // 3)])
+            if name == "close":
+                method(*arguments)  # whatever it reports, the handle is gone
+            raise OSError(getattr(errno, self.kind), f"made to fail: {name}")
+
+        return call
+
+
+class FullDisk(Disk):
+    """The real disk with room for so many more bytes; the write that fills it is cut short."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def write(self, handle: int, data: bytes | memoryview) -> int:
+        """Write what fits."""
+        if self.room <= 0:
+            raise OSError(errno.ENOSPC, "made to be full")
+        written = super().write(handle, data[: self.room])
+        self.room -= written
+        return written
+
+
+def _quietly_finish(work: Workload, path: Path) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return work.finish(path)
+
+
+def _attempt(work: Workload, path: Path, disk: Disk, *, fork: bool) -> str:
+    """Run over a disk; returns how it ended: "whole", or the name of a clear error, or "killed"."""
+    if fork:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                with using(disk):
+                    _quietly_finish(work, path)
+                code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        return "killed" if os.WIFSIGNALED(status) else "whole" if status == 0 else "error"
+    try:
+        with using(disk):
+            _quietly_finish(work, path)
+    except (OSError, DriftsurfError) as error:
+        return type(error).__name__
+    return "whole"
+
+
+def file_calls(scale: float, seed: int, work: Workload | None = None, stride: int = 1) -> Outcome:
+    """Every file call of a run goes wrong: the folder then has the old or the new checkpoint, and the run goes on."""
+    outcome = Outcome("a fault at every file call", seed)
+    work = Workload(steps=8, rows=15, every=1, max_rows=60, seed=seed) if work is None else work
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as place:
+        counting = FaultyDisk()
+        with using(counting):
+            expected, states = work.reference(Path(place) / "reference")
+        known = set(states)
+        outcome.figures = {"file calls": counting.calls}
+        for kind in KINDS:
+            for lasting in (False, True):
+                if kind == "kill" and lasting:
+                    continue  # nothing comes after a kill
+                for at in range(0, counting.calls, stride):
+                    path = Path(place) / f"{kind}-{lasting}-{at}"
+                    disk = FaultyDisk(at, kind, lasting=lasting)
+                    ended = _attempt(work, path, disk, fork=kind == "kill")
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        found = CheckpointFolder(path).load()
+                    legal = found is None or state_digest(found.state) in known
+                    right = ended == "whole" if kind == "short" else True
+                    outcome.count(f"ended {ended}")
+                    same = _quietly_finish(work, path) == expected
+                    case = {"at": at, "kind": kind, "lasting": lasting, "ended": ended, "legal": legal, "same": same}
+                    outcome.check(legal and right and same, case)
+                    clear(path)
+    return outcome
+
+
+def saving(scale: float, seed: int, stride: int = 1) -> Outcome:
+    """Every file call of ``model.save`` goes wrong: ``load`` then gives the old model or the new one."""
+    outcome = Outcome("a fault at every call of save", seed)
+    batches = list(Workload(seed=seed).stream.batches(15))
+    model = DriftSurfClassifier(random_state=seed)
+    for X, y in batches[:6]:
+        model.partial_fit(X, y)
+    old = model.to_bytes()
+    model.partial_fit(*batches[6])
+    new = model.to_bytes()
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as place:
+        path = Path(place) / "models" / "model.state"
+        for kind, lasting, there in product(KINDS, (False, True), (False, True)):
+            counting = FaultyDisk()
+            _prepare(path, old if there else None)
+            _save(model, path, counting, fork=False)
+            for at in range(0, counting.calls, stride):
+                _prepare(path, old if there else None)
+                ended = _save(model, path, FaultyDisk(at, kind, lasting=lasting), fork=kind == "kill")
+                got = _loaded(path)
+                allowed = {old, new} if there else {None, new}
+                good = got in allowed and (ended != "whole" or got == new)
+                outcome.count(f"ended {ended}")
+                outcome.check(good, {"at": at, "kind": kind, "lasting": lasting, "there": there})
+    return outcome
+
+
+def _prepare(path: Path, old: bytes | None) -> None:
+    """An empty folder, or one with the old model and a previous one."""
+    clear(path.parent)
+    path.parent.mkdir()
+    for _ in range(2 if old else 0):
+        DriftSurfClassifier.from_bytes(old or b"").save(path)
+
+
+def _save(model: DriftSurfClassifier, path: Path, disk: Disk, *, fork: bool) -> str:
+    if fork:
+        child = os.fork()
+        if child == 0:
+            try:
+                with using(disk):
+                    model.save(path)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        return "killed" if os.WIFSIGNALED(status) else "whole"
+    try:
+        with using(disk):
+            model.save(path)
+    except OSError:
+        return "error"
+    return "whole"
+
+
+def _loaded(path: Path) -> bytes | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return DriftSurfClassifier.load(path).to_bytes()
+        except FileNotFoundError:
+            return None
+
+
+def full_disk(scale: float, seed: int, steps: int | None = None) -> Outcome:
+    """The disk fills up at every place of a run: a clear error, and when there is room again it goes on exactly."""
+    outcome = Outcome("disk full", seed)
+    work = Workload(steps=12, every=2, seed=seed)
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as place:
+        expected, _ = work.reference(Path(place) / "reference")
+        room = FullDisk(2**40)
+        with using(room):
+            work.finish(Path(place) / "count")
+        total = 2**40 - room.room
+        count = round(400 * scale) if steps is None else steps
+        outcome.figures = {"bytes of a run": total}
+        for trial in range(count):
+            path = Path(place) / str(trial)
+            ended = _attempt(work, path, FullDisk(trial * total // count), fork=False)
+            outcome.count(f"ended {ended}")
+            good = ended == "OSError" and _quietly_finish(work, path) == expected
+            outcome.check(good, {"room": trial * total // count, "ended": ended})
+            clear(path)
+    return outcome
+
+
+def fast_folder() -> str | None:
+    """A folder in memory, if there is one: kills and faults are the same there, flushes cost nothing."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def clear(path: Path) -> None:
+    """Remove a folder and all that is in it."""
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,180 @@
+"""Hostile state files: refused or read, never a crash, no code run, no socket opened, no memory spent.
+
+With the extra ``torture`` (atheris) the fuzzer is guided by coverage, in a process of its own. Beside it a plain one
+mutates saved models and seals them with a right checksum, so that what lies behind it is reached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import random
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from driftsurf import AwareClassifier, DriftSurfClassifier
+from driftsurf.errors import DriftsurfError
+from driftsurf.state import MAGIC, from_bytes, to_bytes
+from torture.harness import HERE, Outcome
+from torture.workload import Workload
+
+FORBIDDEN = "exec", "compile", "os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket", "open"
+MOST_MEMORY = 64 * 2**20
+_armed: list[bool] = []
+_events: list[str] = []
+
+
+def _watch(event: str, arguments: Any) -> None:
+    if _armed and event.startswith(FORBIDDEN):
+        _events.append(event)
+
+
+def seeds(seed: int) -> list[bytes]:
+    """Small saved models of several kinds to begin with."""
+    found = [to_bytes({}), to_bytes({"a": 1, "b": 0.5, "c": "x", "d": True})]
+    for model in (DriftSurfClassifier(random_state=seed), AwareClassifier(random_state=seed, batch_size=8)):
+        for X, y in Workload(steps=3, rows=5, seed=seed).stream.batches(5):
+            model.partial_fit(X, y)
+        found.append(model.to_bytes())
+    return found
+
+
+def sealed(body: bytes) -> bytes:
+    """With the checksum that belongs to it."""
+    return body + hashlib.sha256(body).digest()
+
+
+def target(data: bytes) -> str:
+    """Read a state, and what a model would make of it; returns how far it came."""
+    try:
+        from_bytes(data)
+        DriftSurfClassifier.from_bytes(data)
+    except DriftsurfError:
+        return "refused"
+    return "read"
+
+
+def mutate(data: bytes, chance: random.Random) -> bytes:
+    """Change a saved state in one to four places, all but its checksum."""
+    body = bytearray(data[:-32])
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(body)) if chance.random() < 0.5 else chance.randrange(min(len(body), 1_000))
+        match chance.randrange(6):
+            case 0:
+                body[at] ^= 1 << chance.randrange(8)
+            case 1:
+                body[at] = chance.choice(b'0123456789"[],:{}-.eE\\\x00\xff')
+            case 2:
+                del body[at : at + chance.randint(1, 8)]
+            case 3:
+                body[at:at] = chance.choice((b"null", b"1e999", b"NaN", b"[", b"-1", b"9" * 30, b'"', b"\xff" * 8))
+            case 4:
+                length = chance.randint(1, 40)
+                body[at : at + length] = body[(start := chance.randrange(len(body))) : start + length]
+            case _:
+                numbers = list(re.finditer(rb"\d+", bytes(body[16:2_000])))
+                if numbers:
+                    one = chance.choice(numbers)
+                    new = chance.choice((b"0", b"1", b"2", b"-1", b"255", b"4294967296", b"9223372036854775807"))
+                    body[16 + one.start() : 16 + one.end()] = new
+        if not body:
+            body = bytearray(MAGIC)
+    if chance.random() < 0.7 and len(body) >= 16:  # most get a length of the header that fits it
+        end = body.rfind(b"]}", 0, 20_000)
+        if end > 16:
+            body[8:16] = (end + 2 - 16).to_bytes(8, "little")
+    return sealed(bytes(body))
+
+
+def loader(scale: float, seed: int, count: int | None = None) -> Outcome:
+    """Mutated states with a right checksum."""
+    outcome = Outcome("fuzzed state files", seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # to show a warning Python opens the source, which is no doing of ours
+        _feed(outcome, seed, round(400_000 * scale) if count is None else count)
+    return outcome
+
+
+def _feed(outcome: Outcome, seed: int, count: int) -> None:
+    chance = random.Random(seed)
+    pool = seeds(seed)
+    for data in pool:
+        target(data)
+    sys.addaudithook(_watch)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for trial in range(count):
+        data = mutate(chance.choice(pool), chance)
+        del _events[:]
+        _armed.append(True)
+        try:
+            ended = target(data)
+        except Exception as error:  # anything but our own errors is a finding
+            ended = f"{type(error).__name__}: {error}"
+        _armed.clear()
+        outcome.count(ended if ended in ("read", "refused") else "crashed")
+        good = ended in ("read", "refused") and not _events
+        outcome.check(good, {"trial": trial, "ended": ended, "events": _events[:5], "data": data.hex()})
+    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    outcome.figures["MiB of memory more"] = grown / 2**20
+    outcome.check(grown < MOST_MEMORY, {"grown": grown})
+
+
+def guided(scale: float, seed: int) -> Outcome:
+    """The same with atheris, for ten minutes."""
+    outcome = Outcome("fuzzed state files, guided by coverage", seed)
+    if importlib.util.find_spec("atheris") is None:
+        outcome.skipped = "atheris is not installed: pip install 'driftsurf[torture]'"
+        return outcome
+    with tempfile.TemporaryDirectory() as place:
+        for number, data in enumerate(seeds(seed)):
+            (Path(place) / str(number)).write_bytes(data[:-32])
+        command = [sys.executable, "-m", "torture.fuzz", f"-max_total_time={round(600 * scale)}", f"-seed={seed + 1}"]
+        command += ["-rss_limit_mb=2048", "-max_len=8192", "-timeout=20", f"-artifact_prefix={place}/found-", place]
+        ran = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, check=False)
+        done = re.search(r"Done (\d+) runs in (\d+) second", ran.stderr)
+        covered = re.findall(r"cov: (\d+)", ran.stderr)
+        outcome.figures = {
+            "executions": int(done[1]) if done else 0,
+            "covered places": int(covered[-1]) if covered else 0,
+        }
+        found = {file.name: file.read_bytes().hex() for file in Path(place).glob("found-*")}
+        outcome.check(ran.returncode == 0, {"stderr": ran.stderr[-3_000:], "found": found})
+        outcome.tried = int(done[1]) if done else outcome.tried
+    return outcome
+
+
+def _main() -> None:
+    import atheris
+
+    warnings.simplefilter("ignore")  # to show a warning Python opens the source, which is no doing of ours
+    for data in seeds(0):
+        target(data)
+    for name in ("driftsurf.state", "driftsurf.samples", "driftsurf.labels", "driftsurf.validation"):
+        module = sys.modules[name]
+        for key, value in vars(module).items():
+            if getattr(value, "__module__", "") == name and hasattr(value, "__code__"):
+                setattr(module, key, atheris.instrument_func(value))
+    sys.addaudithook(_watch)
+
+    def one(data: bytes) -> None:
+        _armed.append(True)
+        try:
+            target(sealed(data))
+            target(data)
+        finally:
+            _armed.clear()
+        if _events:
+            raise RuntimeError(f"forbidden: {_events}")
+
+    atheris.Setup(sys.argv, one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    _main()

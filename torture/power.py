@@ -1,0 +1,275 @@
+"""Power losses: a disk in memory that may lose, reorder or tear whatever was not flushed."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from driftsurf.errors import StateError
+from driftsurf.runtime.checkpoint import CheckpointFolder
+from driftsurf.runtime.disk import Disk, using
+from torture.harness import Outcome
+from torture.workload import Workload, state_digest
+
+EXTREMES = (0.0, 0.0), (1.0, 0.0), (1.0, 1.0)
+KEEP, TEAR = (0.1, 0.5, 0.9), (0.0, 0.3, 1.0)
+"""How much of what was not flushed survives, and how much of that is torn: the extremes are tried first."""
+
+
+@dataclass(eq=False)
+class Inode:
+    """A file: what is safe, and what was written since the last flush."""
+
+    safe: bytes = b""
+    pending: list[tuple[int, bytes | None]] = field(default_factory=list)
+    """(where, what); what is None for a cut."""
+
+    def content(self) -> bytes:
+        """As a running system shows it."""
+        return _applied(self.safe, self.pending)
+
+
+def _applied(data: bytes, changes: list[tuple[int, bytes | None]]) -> bytes:
+    for where, what in changes:
+        rest = b"" if what is None else what + data[where + len(what) :]
+        data = data.ljust(where, b"\0")[:where] + rest
+    return data
+
+
+class MemoryDisk(Disk):
+    """Files in memory, with all that a real disk may do to them when the power fails."""
+
+    def __init__(self) -> None:
+        self.inodes: dict[Path, Inode] = {}
+        self.safe_names: dict[Path, Inode] = {}
+        self.pending: list[tuple[Path, Inode | None]] = []
+        """Changes of names since their folder was flushed; None takes a name away."""
+        self.folders: set[Path] = set()
+        self.open: dict[int, Inode] = {}
+
+    def _name(self, path: Path, inode: Inode | None) -> None:
+        self.pending.append((path, inode))
+        if inode is None:
+            self.inodes.pop(path, None)
+        else:
+            self.inodes[path] = inode
+
+    def _opened(self, inode: Inode) -> int:
+        handle = len(self.open) + 1
+        self.open[handle] = inode
+        return handle
+
+    def create(self, path: Path) -> int:
+        """Make a file."""
+        if path in self.inodes:
+            raise FileExistsError(path)
+        self._name(path, Inode())
+        return self._opened(self.inodes[path])
+
+    def append(self, path: Path) -> int:
+        """Open or make a file."""
+        if path not in self.inodes:
+            self._name(path, Inode())
+        return self._opened(self.inodes[path])
+
+    def write(self, handle: int, data: bytes | memoryview) -> int:
+        """Write at the end."""
+        inode = self.open[handle]
+        inode.pending.append((len(inode.content()), bytes(data)))
+        return len(data)
+
+    def truncate(self, handle: int, size: int) -> None:
+        """Cut a file."""
+        if len(self.open[handle].content()) != size:
+            self.open[handle].pending.append((size, None))
+
+    def sync(self, handle: int) -> None:
+        """Make the content safe; not the name."""
+        inode = self.open[handle]
+        inode.safe, inode.pending = inode.content(), []
+
+    def close(self, handle: int) -> None:
+        """Nothing becomes safe by it."""
+
+    def sync_folder(self, path: Path) -> None:
+        """Make the names of a folder safe."""
+        for name, inode in self.pending:
+            if name.parent == path:
+                _set(self.safe_names, name, inode)
+        self.pending = [change for change in self.pending if change[0].parent != path]
+
+    def replace(self, old: Path, new: Path) -> None:
+        """Rename a file."""
+        inode = self.inodes[old]
+        self._name(new, inode)
+        self._name(old, None)
+
+    def link(self, old: Path, new: Path) -> None:
+        """A second name."""
+        if new in self.inodes:
+            raise FileExistsError(new)
+        self._name(new, self.inodes[old])
+
+    def remove(self, path: Path) -> None:
+        """Take a name away."""
+        if path in self.inodes:
+            self._name(path, None)
+
+    def make_folder(self, path: Path) -> None:
+        """Make a folder; for simplicity it is safe at once."""
+        self.folders.update((path, *path.parents))
+
+    def read(self, path: Path) -> bytes:
+        """All of a file."""
+        if path not in self.inodes:
+            raise FileNotFoundError(2, "no such file", str(path))
+        return self.inodes[path].content()
+
+    def names(self, path: Path) -> list[str]:
+        """The names in a folder."""
+        return [name.name for name in self.inodes if name.parent == path]
+
+    def is_folder(self, path: Path) -> bool:
+        """Whether there is such a folder."""
+        return path in self.folders
+
+    def lock(self, path: Path, who: bytes) -> int:
+        """Nobody else is here."""
+        return 0
+
+    def unlock(self, handle: int) -> None:
+        """Nobody else is here."""
+
+    def frozen(self) -> MemoryDisk:
+        """A copy of this moment."""
+        copy = MemoryDisk()
+        copies: dict[Inode, Inode] = {}
+
+        def copied(inode: Inode) -> Inode:
+            return copies.setdefault(inode, Inode(inode.safe, list(inode.pending)))
+
+        copy.inodes = {name: copied(inode) for name, inode in self.inodes.items()}
+        copy.safe_names = {name: copied(inode) for name, inode in self.safe_names.items()}
+        copy.pending = [(name, None if inode is None else copied(inode)) for name, inode in self.pending]
+        copy.folders = set(self.folders)
+        return copy
+
+    def after_power_loss(self, chance: random.Random, keep: float, tear: float) -> MemoryDisk:
+        """What is found after the power failed: each unflushed change is there with probability ``keep``, or torn."""
+        found = MemoryDisk()
+        found.folders = set(self.folders)
+        names = dict(self.safe_names)
+        for name, inode in self.pending:
+            if chance.random() < keep:
+                _set(names, name, inode)
+        contents: dict[Inode, Inode] = {}
+        for inode in names.values():
+            if inode not in contents:
+                kept: list[tuple[int, bytes | None]] = []
+                for where, what in inode.pending:
+                    if chance.random() >= keep:
+                        continue
+                    if what and chance.random() < tear:
+                        cut = chance.randrange(len(what) + 1)
+                        what = what[:cut] if chance.random() < 0.5 else bytes(cut) + what[cut:]
+                    kept.append((where, what))
+                contents[inode] = Inode(_applied(inode.safe, kept))
+        found.inodes = {name: contents[inode] for name, inode in names.items()}
+        found.safe_names = dict(found.inodes)
+        return found
+
+    def fingerprint(self) -> int:
+        """Two states that look the same are one."""
+        return hash(frozenset((name, inode.safe) for name, inode in self.inodes.items()))
+
+
+def _set(names: dict[Path, Inode], name: Path, inode: Inode | None) -> None:
+    if inode is None:
+        names.pop(name, None)
+    else:
+        names[name] = inode
+
+
+class WatchedDisk(MemoryDisk):
+    """Keeps a copy of every moment between two calls, with the number of checkpoints that were finished by then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies: list[tuple[int, MemoryDisk]] = []
+        self.finished = 0
+
+    def keep(self) -> None:
+        """Keep this moment."""
+        self.copies.append((self.finished, self.frozen()))
+
+
+for _name in ("create", "append", "write", "truncate", "sync", "sync_folder", "replace", "link", "remove"):
+
+    def _watched(self, *arguments, _name=_name):  # type: ignore[no-untyped-def]
+        answer = getattr(MemoryDisk, _name)(self, *arguments)
+        self.keep()
+        return answer
+
+    setattr(WatchedDisk, _name, _watched)
+
+
+def _moments(work: Workload, path: Path) -> tuple[list[tuple[int, MemoryDisk]], list[str], dict[str, str]]:
+    """Every moment of a run, the digests of the states it saved, and what came of it."""
+    disk = WatchedDisk()
+    states: list[str] = []
+    with using(disk), CheckpointFolder(path) as folder, work.run(folder) as run:
+        write = folder._write
+
+        def watched(state, outputs):  # type: ignore[no-untyped-def]
+            states.append(state_digest(state))
+            number = write(state, outputs)
+            disk.finished = len(states)
+            return number
+
+        folder._write = watched  # type: ignore[method-assign]
+        run.begin()
+        run.go()
+    with using(disk):
+        expected = work.finish(path)
+    return disk.copies, states, expected
+
+
+def states(scale: float, seed: int, count: int | None = None, resumed: int = 200) -> Outcome:
+    """After a power loss at any moment the last finished checkpoint is there, or the one under way; never a third."""
+    outcome = Outcome("power loss", seed)
+    wanted = round(100_000 * scale) if count is None else count
+    chance = random.Random(seed)
+    work, path = Workload(steps=40, rows=10, every=3, max_rows=40, seed=seed), Path("/run")
+    moments, saved, expected = _moments(work, path)
+    place = {digest: index + 1 for index, digest in enumerate(saved)}
+    outcome.figures = {"moments": len(moments), "checkpoints": len(saved), "resumed to the end": 0}
+    seen: set[int] = set()
+    outcome.figures["drawn"] = 0
+    while outcome.tried < wanted and outcome.figures["drawn"] < 20 * wanted + 10_000:
+        for moment, (finished, disk) in enumerate(moments):
+            if outcome.tried == wanted:
+                break
+            trial = outcome.figures["drawn"] // len(moments)
+            keep, tear = EXTREMES[trial] if trial < len(EXTREMES) else (chance.choice(KEEP), chance.choice(TEAR))
+            outcome.count("drawn")
+            found = disk.after_power_loss(chance, keep, tear)
+            mark = hash((finished, found.fingerprint()))
+            if mark in seen:
+                continue
+            seen.add(mark)
+            with using(found), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    checkpoint = CheckpointFolder(path).load()
+                    got = 0 if checkpoint is None else place.get(state_digest(checkpoint.state), -1)
+                    good = finished <= got <= finished + 1
+                    if good and len(seen) % max(1, wanted // resumed) == 0:
+                        outcome.count("resumed to the end")
+                        good = work.finish(path) == expected
+                except StateError as error:
+                    got, good = str(error), False  # type: ignore[assignment]
+            case = {"moment": moment, "trial": trial, "keep": keep, "tear": tear, "finished": finished, "got": got}
+            outcome.check(good, case)
+    return outcome
