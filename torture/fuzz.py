@@ -14,6 +14,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +95,20 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 def loader(scale: float, seed: int, count: int | None = None) -> Outcome:
     """Mutated states with a right checksum."""
     outcome = Outcome("fuzzed state files", seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # to show a warning Python opens the source, which is no doing of ours
+        _feed(outcome, seed, round(400_000 * scale) if count is None else count)
+    return outcome
+
+
+def _feed(outcome: Outcome, seed: int, count: int) -> None:
     chance = random.Random(seed)
     pool = seeds(seed)
     for data in pool:
         target(data)
     sys.addaudithook(_watch)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for trial in range(round(400_000 * scale) if count is None else count):
+    for trial in range(count):
         data = mutate(chance.choice(pool), chance)
         del _events[:]
         _armed.append(True)
@@ -115,7 +123,6 @@ def loader(scale: float, seed: int, count: int | None = None) -> Outcome:
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     outcome.figures["MiB of memory more"] = grown / 2**20
     outcome.check(grown < MOST_MEMORY, {"grown": grown})
-    return outcome
 
 
 def guided(scale: float, seed: int) -> Outcome:
@@ -145,6 +152,7 @@ def guided(scale: float, seed: int) -> Outcome:
 def _main() -> None:
     import atheris
 
+    warnings.simplefilter("ignore")  # to show a warning Python opens the source, which is no doing of ours
     for data in seeds(0):
         target(data)
     for name in ("driftsurf.state", "driftsurf.samples", "driftsurf.labels", "driftsurf.validation"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from driftsurf import __version__
+from driftsurf.cli.reproduce import reproduce
 from driftsurf.errors import DriftsurfError, InputError, RunFolderError
 
 if TYPE_CHECKING:
@@ -347,3 +348,6 @@ def rollback(run: Path, to: int | None) -> None:
         to = (folder.generations() or [0])[-2:][0]
     folder.load(to)
     _order(run, "rollback", to)
+
+
+main.add_command(reproduce)

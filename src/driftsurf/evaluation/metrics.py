@@ -101,18 +101,25 @@ def recovery_by_error(
     return times
 
 
-def reactions(transition: Numbers) -> npt.NDArray[np.int64]:
+def reactions(transition: Numbers, kind: str = "entered") -> npt.NDArray[np.int64]:
     """The steps at which a reactive state was entered; a step stands once for each time.
+
+    An algorithm that begins anew at once reacts by another ``kind`` of transition, "reset".
 
     >>> reactions(np.array(["", "entered+greedy", "switched"])).tolist()
     [1]
     """
-    entered = [kinds.split("+").count("entered") for kinds in transition]
-    return np.repeat(np.arange(len(transition)), entered).astype(np.int64)
+    times = [kinds.split("+").count(kind) for kinds in transition]
+    return np.repeat(np.arange(len(transition)), times).astype(np.int64)
 
 
 def false_reactions(
-    first_row: Numbers, rows: Numbers, trained_from: Numbers, transition: Numbers, drifts: Sequence[Drift]
+    first_row: Numbers,
+    rows: Numbers,
+    trained_from: Numbers,
+    transition: Numbers,
+    drifts: Sequence[Drift],
+    kind: str = "entered",
 ) -> int:
     """Reactions with nothing to react to.
 
@@ -124,7 +131,7 @@ def false_reactions(
     1
     """
     count = 0
-    for step in reactions(transition):
+    for step in reactions(transition, kind):
         last_row = first_row[step] + rows[step]
         begun = [drift for drift in drifts if drift.start < last_row]
         under_way = any(first_row[step] < max(drift.end, drift.start + 1) for drift in begun)

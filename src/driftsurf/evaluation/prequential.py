@@ -63,6 +63,8 @@ def prequential(
     >>> trace.models, len(trace.columns["error"])
     (('model',), 100)
     """
+    if not isinstance(stream, Stream):
+        raise OptionError(f"stream is {stream!r}; give a stream, such as driftsurf.streams.ArrayStream(X, y)")
     named: Mapping[str, Any] = models if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise OptionError("models is empty: give at least one model to evaluate")
@@ -92,7 +94,10 @@ def _test_then_train(
         seen: Observation = model.observe(X, y, classes=labels) if labels else model.observe(X, y)
         return seen.labels, seen.log_losses() if labels else None, seen.decisions
     if not hasattr(model, "partial_fit"):
-        raise OptionError(f"{model!r} has neither observe nor partial_fit: it cannot learn from a stream")
+        raise OptionError(
+            f"{model!r} has neither observe nor partial_fit: it cannot learn from a stream. A strategy learns in a "
+            "session: driftsurf.runtime.session.Session(strategy)"
+        )
     losses = None
     predicted: npt.NDArray[Any] = np.full(len(y), labels[0] if labels else 0.0)
     if hasattr(model, "classes_" if labels else "n_features_in_"):

@@ -100,7 +100,7 @@ _ALL = (
     Algorithm("mddm-e", "MDDM-E", _resetting(MDDM(weighting="euler")), "detector"),
     Algorithm("ddm", "DDM", _resetting(DDM()), "detector"),
     Algorithm("eddm", "EDDM", _resetting(EDDM()), "detector"),
-    Algorithm("adwin", "ADWIN", _resetting(ADWIN()), "detector"),
+    Algorithm("adwin", "ADWIN", _resetting(ADWIN(increase_only=True)), "detector"),
     Algorithm("fhddm", "FHDDM", _resetting(FHDDM()), "detector"),
     Algorithm("aue", "AUE", _aue(10), "ensemble"),
     Algorithm("aue-2", "AUE (k=2)", _aue(2), "ensemble"),

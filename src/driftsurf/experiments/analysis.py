@@ -2,7 +2,7 @@ r"""The paper's bounds beside what is measured, on the streams with abrupt drift
 
 H(n) = h n^-alpha bounds the statistical error of n rows; DriftSurf's model is to be
 7 / 4^(1-alpha)-risk-competitive with Aware's. A *recovered state* is the time after a drift from the moment
-that the predicting model is trained on rows of the new concept alone. In it, theta is the rate of false
+that a model begun after the drift has taken over. In it, theta is the rate of false
 entries into the reactive state, and beta the age of the model, in steps, at an entry. After a drift, p is
 the probability of entering at a step and p* that of switching at the end of a reactive state.
 """
@@ -19,13 +19,12 @@ import numpy.typing as npt
 
 from driftsurf.base import FloatArray
 from driftsurf.experiments.algorithms import ALGORITHMS, Setting
-from driftsurf.experiments.paper import settings_of
+from driftsurf.experiments.paper import REACTIVE_LENGTH, settings_of
 from driftsurf.experiments.trials import Outcome, Trial, prepared
 from driftsurf.runtime.session import Session
 
 __all__ = ["Bounds", "Competition", "CompetitionTask", "bounds", "competition", "recovery_bound"]
 
-REACTIVE_LENGTH = 4
 FAILURE = 0.05
 """epsilon_1 and epsilon_2: how improbable a violation of the bounds is to be."""
 ALPHAS = 0.5, 1.0
@@ -62,8 +61,8 @@ class Competition:
 
     @property
     def ratios(self) -> FloatArray:
-        """DriftSurf's sub-optimality over h n^-alpha, which is (but for o(1)) what the bound is about."""
-        return np.asarray(self.driftsurf) / (self.h * np.asarray(self.rows, float) ** -self.alpha)
+        """DriftSurf's sub-optimality over Aware's."""
+        return np.divide(self.driftsurf, self.aware)
 
     @property
     def share_within(self) -> float:
@@ -193,53 +192,98 @@ class Bounds:
 def bounds(dataset: str, outcomes: Sequence[Outcome]) -> Bounds:
     """Estimate theta, p and p*, and put what was measured beside what they imply."""
     _, size, aware_steps = prepared(dataset)
-    stable_steps = all_steps = entries_false = large = 0
-    switched_at: list[tuple[int, bool]] = []
-    recovery: list[int | None] = []
-    before: list[int] = []
-    waiting = tried = won = 0
-    for run in outcomes:
-        n_steps = len(run.error)
-        for start, end in zip((0, *aware_steps), (*aware_steps, n_steps), strict=True):
-            recovered = np.flatnonzero(run.trained_from[start:end] >= start * size)
-            at = start + int(recovered[0]) if len(recovered) else end
-            if start > 0:
-                recovery.append(at - start if len(recovered) else None)
-                entered = [t for t in range(start, at) if "entered" in run.transition[t]]
-                before.append(len(entered))
-                waiting += int(np.count_nonzero(~run.reactive[start:at])) + len(entered)
-                tried += len(entered)
-                won += sum("switched" in run.transition[t] for t in range(start, at))
-            for t in range(at, end):
-                all_steps += 1
-                stable_steps += int(not run.reactive[t])
-                if "entered" in run.transition[t] and t + REACTIVE_LENGTH <= end:
-                    entries_false += 1
-                    age = t - int(run.trained_from[t]) // size
-                    outcome = run.transition[t + REACTIVE_LENGTH - 1]
-                    switched_at.append((age, "switched" in outcome))
-                if not run.reactive[t]:
-                    own, total = t * size - int(run.trained_from[t]), (t - at) * size
-                    large += int(2 * own >= total)
-    theta = entries_false / max(stable_steps + entries_false, 1)
-    p, p_star = tried / max(waiting, 1), won / max(tried, 1)
+    after = [
+        _after_drift(run, start, end)
+        for run in outcomes
+        for start, end in zip(aware_steps, (*aware_steps[1:], len(run.error)), strict=True)
+    ]
+    recovered = [
+        _in_recovered_state(run, start, end, size)
+        for run in outcomes
+        for start, end in _recovered_states(run, aware_steps)
+    ]
+    stable = sum(part.stable for part in recovered)
+    steps = sum(part.steps for part in recovered)
+    false = [entry for part in recovered for entry in part.false_entries]
+    theta = len(false) / max(stable, 1)
+    tried = sum(drift.entries for drift in after)
+    p = tried / max(sum(drift.looks for drift in after), 1)
+    p_star = sum(drift.recovery is not None for drift in after) / max(tried, 1)
     most_entries, longest = recovery_bound(p, p_star, REACTIVE_LENGTH)
     return Bounds(
         dataset,
         theta,
-        stable_steps / max(all_steps, 1),
+        stable / max(steps, 1),
         1.0 / (1.0 + REACTIVE_LENGTH * theta),
-        entries_false,
-        tuple(switched_at),
-        _smallest_b(switched_at),
-        large / max(stable_steps, 1),
+        len(false),
+        tuple(false),
+        _smallest_b(false),
+        sum(part.large for part in recovered) / max(stable, 1),
         p,
         p_star,
-        tuple(recovery),
+        tuple(drift.recovery for drift in after),
         longest,
-        tuple(before),
+        tuple(drift.entries for drift in after),
         most_entries,
     )
+
+
+@dataclass(frozen=True)
+class _AfterDrift:
+    """From a drift to the recovery from it, or to the next drift."""
+
+    recovery: int | None
+    """Steps until a model that was begun after the drift has taken over."""
+    entries: int
+    """Reactive states that were entered and decided meanwhile."""
+    looks: int
+    """Steps at which one could have been entered."""
+
+
+def _after_drift(run: Outcome, start: int, end: int) -> _AfterDrift:
+    entries = looks = 0
+    for step in range(start, end):
+        entered = "entered" in run.transition[step]
+        looks += entered or not run.reactive[step]
+        last = step + REACTIVE_LENGTH - 1
+        if entered and last < end:
+            entries += 1
+            if "switched" in run.transition[last]:
+                return _AfterDrift(last + 1 - start, entries, looks)
+    return _AfterDrift(None, entries, looks)
+
+
+def _recovered_states(run: Outcome, aware_steps: Sequence[int]) -> list[tuple[int, int]]:
+    """First and last step of each; the first one begins with the stream."""
+    ends = (*aware_steps, len(run.error))
+    states = [(0, ends[0])]
+    for start, end in zip(aware_steps, ends[1:], strict=True):
+        recovery = _after_drift(run, start, end).recovery
+        if recovery is not None:
+            states.append((start + recovery, end))
+    return states
+
+
+@dataclass(frozen=True)
+class _Recovered:
+    steps: int
+    stable: int
+    large: int
+    """Stable steps with |S| > n / 2, n the rows since recovery."""
+    false_entries: list[tuple[int, bool]]
+    """beta, and whether it switched; those that the next drift left undecided are left out."""
+
+
+def _in_recovered_state(run: Outcome, start: int, end: int, size: int) -> _Recovered:
+    calm = [step for step in range(start, end) if not run.reactive[step]]
+    own = [step * size - int(run.trained_from[step]) for step in calm]
+    large = sum(step == start or 2 * rows > (step - start) * size for step, rows in zip(calm, own, strict=True))
+    false = [
+        (step - int(run.trained_from[step]) // size, "switched" in run.transition[step + REACTIVE_LENGTH - 1])
+        for step in range(start, end - REACTIVE_LENGTH + 1)
+        if "entered" in run.transition[step]
+    ]
+    return _Recovered(end - start, len(calm), large, false)
 
 
 def recovery_bound(p: float, p_star: float, reactive_length: int) -> tuple[float, float]:

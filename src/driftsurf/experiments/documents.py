@@ -13,7 +13,7 @@ from typing import Any
 from driftsurf import __version__
 from driftsurf.experiments import plan
 from driftsurf.experiments.plan import Column, Table
-from driftsurf.experiments.published import COMPACT, STREAMS
+from driftsurf.experiments.published import COMPACT, STREAMS, PublishedStream
 from driftsurf.experiments.reproduce import Reproduction, title_of
 from driftsurf.experiments.results import Cell, agreement, to_csv, to_markdown
 from driftsurf.experiments.runner import data_digest
@@ -26,6 +26,9 @@ __all__ = ["seconds_of", "write"]
 def write(folder: Path, result: Reproduction) -> None:
     """Write everything. ``results.json`` has no time and no path in it: the same results are the same bytes."""
     (folder / "tables").mkdir(parents=True, exist_ok=True)
+    for name in (*plan.TABLES, "compact"):  # what an earlier run left, of tables that this one has not
+        for kind in ("csv", "md"):
+            (folder / "tables" / f"{name}.{kind}").unlink(missing_ok=True)
     files.write_text(folder / "results.json", json.dumps(results(result), indent=1, allow_nan=False) + "\n")
     files.write_text(folder / "timings.json", json.dumps({"cells": list(_timings(result))}, indent=1) + "\n")
     titles = {name: title_of(name) for name in result.datasets}
@@ -120,8 +123,8 @@ def _settings() -> Iterator[tuple[str, list[tuple[str, ...]]]]:
     yield (
         "hyperparameters",
         [
-            ("Stream", "mu", "eta", "Batch size", "Steps"),
-            *((s.title, f"{s.l2:g}", f"{s.step_size:g}", f"{s.batch_size}", f"{s.n_steps}") for s in streams),
+            ("Stream", "mu", "eta (printed)", "eta (used)", "Batch size (printed)", "Batch size (used)", "Steps"),
+            *((s.title, *(f"{value:g}" for value in _numbers(s))) for s in streams),
         ],
     )
     yield (
@@ -131,6 +134,10 @@ def _settings() -> Iterator[tuple[str, list[tuple[str, ...]]]]:
             *((s.title, d.what, d.printed, d.ours, d.why) for s in streams for d in s.departures),
         ],
     )
+
+
+def _numbers(s: PublishedStream) -> tuple[float, ...]:
+    return s.l2, s.printed_step_size, s.step_size, s.printed_batch_size, s.batch_size, s.n_steps
 
 
 def _markdown(rows: Iterable[tuple[str, ...]]) -> str:

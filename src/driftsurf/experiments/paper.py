@@ -14,8 +14,10 @@ from driftsurf.strategies import Aware, DriftSurf
 from driftsurf.streams.base import Stream
 from driftsurf.streams.datasets import DATASETS
 
-__all__ = ["BATCHES", "aware_session", "driftsurf_session", "record", "settings_of", "warm_up"]
+__all__ = ["BATCHES", "REACTIVE_LENGTH", "aware_session", "driftsurf_session", "record", "settings_of", "warm_up"]
 
+REACTIVE_LENGTH = 4
+"""r: steps in a reactive state."""
 BATCHES = 100
 """b: the number of time steps that a stream is divided into."""
 

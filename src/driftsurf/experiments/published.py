@@ -69,6 +69,16 @@ class PublishedStream:
     departures: tuple[Departure, ...]
 
     @property
+    def printed_step_size(self) -> float:
+        """eta as printed, where a run of ours departs from it.
+
+        >>> STREAMS["powersupply"].printed_step_size, STREAMS["powersupply"].step_size
+        (0.1, 0.02)
+        """
+        printed = [departure.printed for departure in self.departures if departure.what == "step size"]
+        return float(printed[0]) if printed else self.step_size
+
+    @property
     def batch_size(self) -> int:
         """m: rows a step. Rows that do not fill a last step are dropped.
 

@@ -16,6 +16,10 @@ from driftsurf.strategies import Variant
 __all__ = ["Agreement", "Cell", "agreement", "cells_of", "outcomes_of", "to_csv", "to_markdown"]
 
 
+RENEWALS = "reset", "switched", "replaced"
+"""The transitions after which another model predicts for good."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One number of a table: the median over the trials of the mean error over the steps."""
@@ -74,7 +78,7 @@ def cells_of(
 def _cell(table: Table, column: Column, dataset: str, variant: Variant, outcomes: list[Outcome]) -> Cell:
     errors = tuple(outcome.mean_error for outcome in outcomes)
     paper = published(table.name, dataset, column.name) if table.printed and dataset in STREAMS else None
-    renewals = [sum(kinds.count("reset") + kinds.count("switched") for kinds in o.transition) for o in outcomes]
+    renewals = [sum("+".join(o.transition).count(kind) for kind in RENEWALS) for o in outcomes]
     return Cell(
         table.name,
         dataset,

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TextIO, TypeVar
@@ -68,7 +69,7 @@ class Ledger:
         done: dict[str, dict[str, Any]] = {}
         if not self.path.exists():
             return done
-        for line in self.path.read_text(encoding="utf-8").splitlines():
+        for line in self.path.read_bytes().splitlines():
             try:
                 record = json.loads(line)
                 done[record["key"]] = record["result"]
@@ -95,7 +96,8 @@ def run(tasks: Iterable[Task[R]], ledger: Ledger, *, jobs: int = 1, on_done: Don
     keys = {task: _key(task, digests[task.dataset]) for task in wanted}
     known = ledger.read()
     done = {task: task.decode(known[key]) for task, key in keys.items() if key in known}
-    missing = [task for task in wanted if task not in done]
+    # By stream, so that a process that has one in memory goes on with it.
+    missing = sorted((task for task in wanted if task not in done), key=lambda task: task.dataset)
     report = on_done if on_done is not None else (lambda count, total: None)
     report(len(done), len(wanted))
     with ledger.open() as file:
@@ -106,7 +108,7 @@ def run(tasks: Iterable[Task[R]], ledger: Ledger, *, jobs: int = 1, on_done: Don
             file.flush()
             report(len(done), len(wanted))
         os.fsync(file.fileno())
-    return done
+    return {task: done[task] for task in wanted}  # in this order, whichever came first
 
 
 def _performed(tasks: list[Task[R]], jobs: int) -> Iterator[tuple[Task[R], R]]:
@@ -144,15 +146,16 @@ def data_digest(dataset: str) -> str:
     return "generated" if found is None else hashlib.sha256(found.read_bytes()).hexdigest()
 
 
-MAKERS = "algorithms.py", "analysis.py", "paper.py", "published.toml", "trials.py", "tune.py"
+MAKERS = "algorithms.py", "analysis.py", "paper.py", "published.py", "published.toml", "trials.py", "tune.py"
 """What a result depends on of this package; the rest of it says what to run, or reads what came of it."""
 
 
 @functools.cache
 def code_digest() -> str:
-    """Identifies the code that results depend on."""
+    """Identifies the code that results depend on, and the versions of what it is built on."""
     root = Path(driftsurf.__file__).parent
-    total = hashlib.sha256()
+    versions = [version(package) for package in ("numpy", "scipy", "numba")]
+    total = hashlib.sha256(json.dumps(versions).encode())
     for path in sorted((*root.rglob("*.py"), *root.rglob("*.toml"))):
         top, *_ = path.relative_to(root).parts
         if top not in ("cli", "report", "experiments") or (top == "experiments" and path.name in MAKERS):

@@ -17,7 +17,7 @@ from driftsurf.learners import paper_learner
 from driftsurf.samples import Samples
 from driftsurf.streams import catalogue
 from driftsurf.streams.datasets import DATASETS
-from driftsurf.streams.real import load
+from driftsurf.streams.real import load, permutation
 from driftsurf.validation import read_rows, read_schema
 
 __all__ = ["L2S", "STEP_SIZES", "Tuning", "TuningTask", "tune"]
@@ -89,7 +89,7 @@ def tune(dataset: str, seed: int = 0) -> Tuning:
         errors[i, j] = np.mean((model.scores(held_out) > 0.0) != truth)
     best_i, best_j = np.unravel_index(np.nanargmin(errors), errors.shape)
     paper = settings_of(dataset)
-    place = _nearest(L2S, paper.l2), _nearest(STEP_SIZES, paper.step_size)
+    place = _nearest(L2S, paper.l2), _nearest(STEP_SIZES, paper.printed_step_size)
     return Tuning(
         dataset,
         tuple(tuple(row) for row in errors.tolist()),
@@ -97,7 +97,7 @@ def tune(dataset: str, seed: int = 0) -> Tuning:
         STEP_SIZES[best_j],
         float(errors[best_i, best_j]),
         paper.l2,
-        paper.step_size,
+        paper.printed_step_size,
         float(errors[place]),
     )
 
@@ -107,7 +107,7 @@ def _split(dataset: str, seed: int) -> tuple[Samples, Any, Any]:
     real = dataset in DATASETS
     stream = load(dataset, drift=False) if real else catalogue.get(dataset).make()
     X, y = stream.arrays()
-    order = np.random.default_rng(seed).permutation(len(y))
+    order = permutation(len(y), seed)
     cut = int(TRAINING_SHARE * len(y))
     schema = read_schema(X, "tune")
     training = read_rows(X[order[:cut]], schema, "float64")

@@ -15,6 +15,8 @@ from driftsurf.errors import DivergenceError, ShapeError, StateError
 from driftsurf.sizes import usual_frame, usual_sizes
 
 SMALLEST_SIZE = 1e-30
+LARGEST = 1e100
+"""Of a weight or a sum of gradients: far below overflow, so that margins and penalties of a model are finite too."""
 
 Frame: TypeAlias = tuple[FloatArray, FloatArray, IntArray]
 """The coordinates in which a model learns: gains, centre, and the columns whose centre is not 0."""
@@ -114,9 +116,8 @@ class Linear:
 
     def check_finite(self) -> None:
         """DivergenceError if training went astray."""
-        # Far below overflow, so that margins and penalties of a published model are finite too.
         largest = max(_kernels.largest(self.weights.ravel()), _kernels.largest(self.gradient_sum.ravel()))
-        if not largest < 1e100:
+        if not largest < LARGEST:
             raise DivergenceError(
                 f"training diverged: the weights reached {largest:g} with step size {self.step_size:g}. "
                 "Lower step_size or scale the columns; the update was taken back."
@@ -139,6 +140,8 @@ class Linear:
             and len({len(vector) for vector in (*vectors[:2], *matrices[:2])}) == 1
             and len(self.anchor) in (0, len(self.weights))
             and self.weights.size >= 1
+            and all(np.isfinite(values).all() for values in (*vectors, self.weights, self.gradient_sum))
+            and max(np.abs(self.weights).max(), np.abs(self.gradient_sum).max()) < LARGEST
             and all(type(number) is int for number in (*rows, *counts))
             and isinstance(self.step_size, float)
             and isinstance(self.target, float)

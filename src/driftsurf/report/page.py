@@ -10,6 +10,7 @@ import numpy as np
 from driftsurf.base import Decision, Transition
 from driftsurf.evaluation.summary import Summary, summarise
 from driftsurf.evaluation.trace import Trace
+from driftsurf.report import html
 from driftsurf.report.svg import Chart
 
 __all__ = ["render"]
@@ -17,40 +18,6 @@ __all__ = ["render"]
 MOST_MARKED_STEPS = 2_000
 """In longer runs marks would hide the curve."""
 MOST_LISTED = 400
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --paper: #ffffff;
-  --model: #0072b2; --oracle: #6b6b6b; --drift: #d55e00; --band: #e69f0033; --switch: #009e73; --keep: #cc79a7; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8ebf0; --soft: #a3adba; --line: #39424f; --paper: #14181e;
-  --model: #56b4e9; --oracle: #b0b0b0; --drift: #ff8a3d; --band: #e69f0040; --switch: #3ddbaa; --keep: #e7a3c9; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1040px; padding: 28px 24px 60px; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 36px 0 6px; }
-p { margin: 6px 0; } .soft { color: var(--soft); }
-.lead { font-size: 18px; margin: 12px 0 20px; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
-.card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
-.card b { display: block; font-size: 22px; font-variant-numeric: tabular-nums; }
-.chart { overflow-x: auto; } .chart > svg { width: 100%; min-width: 640px; height: auto; display: block; }
-.grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
-.tick, .name, .rule-label { fill: var(--soft); font-size: 12px; }
-.rule-label { fill: var(--drift); text-anchor: middle; }
-.curve { fill: none; stroke: var(--model); stroke-width: 2; }
-.oracle { fill: none; stroke: var(--oracle); stroke-width: 1.5; stroke-dasharray: 5 4; }
-.limit { fill: none; stroke: var(--drift); stroke-width: 1.2; stroke-dasharray: 2 3; }
-.rival { fill: none; stroke: var(--switch); stroke-width: 1.5; }
-.drift { stroke: var(--drift); stroke-width: 2; stroke-dasharray: 7 4; }
-.drifting { fill: var(--drift); opacity: .18; } .reactive { fill: var(--band); }
-.switched { fill: var(--switch); } .kept { fill: var(--keep); }
-circle:focus { outline: 2px solid var(--ink); }
-.legend { display: flex; flex-wrap: wrap; gap: 6px 20px; font-size: 13px; color: var(--soft); margin: 4px 0 0 56px; }
-.legend svg { display: inline-block; width: 28px; height: 12px; vertical-align: -1px; margin-right: 6px; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 15px; }
-th, td { text-align: left; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: right; }
-@media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } svg, tr { break-inside: avoid; } }
-"""
 
 
 def render(trace: Trace, decisions: Sequence[Decision], *, model: str, oracle: str | None = None) -> str:
@@ -82,12 +49,7 @@ def render(trace: Trace, decisions: Sequence[Decision], *, model: str, oracle: s
     ]
     if summary.drift_steps:
         body += ["<h2>Recovery from the true drifts</h2>", _recovery_table(summary)]
-    title = f"{model} on {trace.stream}"
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>\n'
-        f"<body>\n{chr(10).join(body)}\n</body></html>\n"
-    )
+    return html.document(f"{model} on {trace.stream}", body)
 
 
 def _extent(trace: Trace, model: str) -> str:
@@ -127,8 +89,7 @@ def _cards(summary: Summary, trace: Trace, oracle: str | None) -> str:
         ("time reactive", f"{summary.share_reactive:.0%}"),
         ("gradients a row", f"{gradients:.2f}"),
     ]
-    cards = "".join(f'<div class="card"><b>{escape(v)}</b>{escape(k)}</div>' for k, v in values)
-    return f'<div class="cards">{cards}</div>'
+    return html.cards(values)
 
 
 def _error_chart(trace: Trace, decisions: Sequence[Decision], model: str, oracle: str | None) -> str:
@@ -152,7 +113,7 @@ def _error_chart(trace: Trace, decisions: Sequence[Decision], model: str, oracle
     seen = {transition.kind for decision in decisions for transition in decision.transitions}
     legend += [("reactive", "box", "reactive state")] * ("entered" in seen)
     legend += [(kind, "dot", text) for kind, text in words.items() if kind in seen]
-    return f'<div class="chart">{chart.render(f"error of {model} over time")}</div>' + _legend(legend)
+    return f'<div class="chart">{chart.render(f"error of {model} over time")}</div>' + html.legend(legend)
 
 
 def _risk_chart(trace: Trace, decisions: Sequence[Decision]) -> str:
@@ -174,7 +135,7 @@ def _risk_chart(trace: Trace, decisions: Sequence[Decision]) -> str:
     legend += [("rival", "line", "stable or reactive model beside it")] * bool(np.isfinite(rival).any())
     legend += _drift_legend(trace)
     legend += [("reactive", "box", "reactive state")] * any(d.state == "reactive" for d in decisions)
-    return f'<div class="chart">{chart.render("risk over time")}</div>' + _legend(legend)
+    return f'<div class="chart">{chart.render("risk over time")}</div>' + html.legend(legend)
 
 
 def _place(trace: Trace, decision: Decision) -> float:
@@ -215,19 +176,6 @@ def _drift_legend(trace: Trace) -> list[tuple[str, str, str]]:
     return [("drift", "line", "true drift")] * abrupt + [("drifting", "box", "drift under way")] * gradual
 
 
-def _legend(entries: Sequence[tuple[str, str, str]]) -> str:
-    shapes = {
-        "line": '<line class="{}" x1="0" x2="28" y1="6" y2="6"/>',
-        "box": '<rect class="{}" width="28" height="12"/>',
-        "dot": '<circle class="{}" cx="14" cy="6" r="5"/>',
-    }
-    items = (
-        f'<span><svg viewBox="0 0 28 12" aria-hidden="true">{shapes[shape].format(css)}</svg>{escape(text)}</span>'
-        for css, shape, text in entries
-    )
-    return f'<div class="legend">{"".join(items)}</div>'
-
-
 def _transition_table(transitions: Sequence[Transition]) -> str:
     if not transitions:
         return "<p>No transition: the model stayed in its stable state.</p>"
@@ -238,35 +186,33 @@ def _transition_table(transitions: Sequence[Transition]) -> str:
         "greedy": "predicting model changed",
         "reset": "fresh model",
     }
-    rows = "".join(
-        f'<tr><td class="number">{t.step}</td><td>{words[t.kind]}</td>'
-        f"<td>{escape(t.describe().partition(': ')[2])}</td><td>{t.old} &rarr; {t.new}</td></tr>"
+    rows = [
+        (str(t.step), words[t.kind], escape(t.describe().partition(": ")[2]), f"{t.old} &rarr; {t.new}")
         for t in transitions[:MOST_LISTED]
-    )
-    head = '<tr><th class="number">step</th><th>what</th><th>why</th><th>models</th></tr>'
+    ]
     more = len(transitions) - MOST_LISTED
     note = f'<p class="soft">The first {MOST_LISTED}; {more:,} more are in the journal.</p>' if more > 0 else ""
-    return f"<table>{head}{rows}</table>{note}"
+    return html.table(("step", "what", "why", "models"), rows, numbers=(0,)) + note
 
 
 def _recovery_table(summary: Summary) -> str:
-    head = (
-        '<tr><th class="number">drift at step</th><th class="number">steps until it predicts from new rows alone</th>'
+    heads = (
+        "drift at step",
+        "steps until it predicts from new rows alone",
+        "steps until its error is within 10&thinsp;% of the oracle&rsquo;s",
     )
     by_error = summary.recovery_by_error or (None,) * len(summary.drift_steps)
-    head += '<th class="number">steps until its error is within 10&thinsp;% of the oracle&rsquo;s</th></tr>'
-    rows = "".join(
-        f'<tr><td class="number">{first if first == last else f"{first} to {last}"}</td>'
-        f'<td class="number">{_or_not(trained)}</td><td class="number">{_or_not(close)}</td></tr>'
+    rows = [
+        (f"{first}" if first == last else f"{first} to {last}", _or_not(trained), _or_not(close))
         for (first, last), trained, close in zip(
             summary.drift_steps, summary.recovery_by_training, by_error, strict=True
         )
-    )
+    ]
     note = (
         '<p class="soft">The first count begins with the end of the drift, the second with its start and compares with '
         "the oracle&rsquo;s median error until the next drift.</p>"
     )
-    return f"<table>{head}{rows}</table>{note}"
+    return html.table(heads, rows, numbers=range(3)) + note
 
 
 def _or_not(value: int | None) -> str:

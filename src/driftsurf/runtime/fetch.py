@@ -125,8 +125,8 @@ def _download_from(url: str, file: IO[bytes], notes: Path, n_bytes: int | None, 
         headers |= {"Range": f"bytes={file.tell()}-", "If-Range": version}
     with _open(url, headers) as response:
         done = _begin(url, response, file.tell())
-        length = response.headers.get("Content-Length")
-        total = None if length is None else done + int(length)
+        length = response.headers.get("Content-Length", "")
+        total = done + int(length) if length.isdecimal() else None
         if n_bytes is not None and total not in (None, n_bytes):
             raise FetchError(f"{url} has {total:,} bytes, expected {n_bytes:,}: not the file it was")
         file.seek(file.truncate(done))
@@ -175,6 +175,8 @@ def _open(url: str, headers: dict[str, str]) -> Any:
         raise _UnavailableError(f"{url}: the server answers {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
         raise _UnavailableError(f"{url} cannot be reached ({error.reason}: is there a network?)") from error
+    except (http.client.HTTPException, OSError) as error:
+        raise _UnavailableError(f"{url}: the server does not answer as servers do ({error!r})") from error
 
 
 def _begin(url: str, response: Any, asked: int) -> int:

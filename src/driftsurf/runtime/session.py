@@ -25,7 +25,7 @@ from driftsurf.base import (
     n_rows,
     take_rows,
 )
-from driftsurf.errors import CapabilityError, SmallBatchWarning, StateError
+from driftsurf.errors import CapabilityError, OptionError, SmallBatchWarning, StateError
 from driftsurf.journal import Journal
 from driftsurf.labels import Classes, Values, targets_of
 from driftsurf.runtime.guard import RangeGuard
@@ -130,6 +130,8 @@ class Session:
         journal: Journal | None = None,
         owner: str = "this model",
     ) -> None:
+        if isinstance(strategy, type) or not all(hasattr(strategy, name) for name in ("check", "begin", "step")):
+            raise OptionError(f"strategy is {strategy!r}; give one of driftsurf.strategies, such as DriftSurf(learner)")
         strategy.check()
         self.strategy = strategy
         if batch_size is not None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from dataclasses import replace
 
 import numpy as np
 
+from driftsurf._values import replace
 from driftsurf.base import FloatArray, Segment
 from driftsurf.strategies._pool import Member
 from driftsurf.strategies._reweighted import Reweighted

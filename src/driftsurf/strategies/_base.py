@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from driftsurf.base import Batch, Capabilities, Decision, FloatArray, Learner, Parts, Rows, Segment, State, Transition
-from driftsurf.errors import CapabilityError
+from driftsurf.errors import CapabilityError, StateError
 from driftsurf.state import nest, pick, resolved
 from driftsurf.strategies._pool import Member, Pool
 
@@ -124,12 +124,13 @@ class PooledStrategy(ABC, Generic[L]):
         return self._pool.nbytes(*self._live.members)
 
     def state(self) -> State:
-        """Everything that learning changes."""
+        """Everything that learning changes, as views that hold until the next step."""
         return resolved(self.parts())
 
     def parts(self) -> Parts:
         """The same, with what grows with the rows as ``Growing``."""
-        return self._saved(self._live) | nest("pool", self._pool.parts())
+        own: Parts = {"strategy": type(self).__name__}
+        return own | self._saved(self._live) | nest("pool", self._pool.parts())
 
     def renew(self, why: str) -> Transition:
         """Begin anew with fresh models and none of the rows so far, because somebody asks for it."""
@@ -143,6 +144,9 @@ class PooledStrategy(ABC, Generic[L]):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
+        saved = state.get("strategy", type(self).__name__)  # the first saved states do not name it
+        if saved != type(self).__name__:
+            raise StateError(f"the saved state is that of a {saved}, not of a {type(self).__name__}")
         self._pool = self._new_pool()
         self._pool.restore(pick("pool", state))
         self._publish(self._loaded(state))

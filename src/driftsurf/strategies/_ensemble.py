@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.base import Decision, FloatArray, ModelRecord, Rows, Segment, State, Transition
+from driftsurf.errors import StateError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy, Scorer
 from driftsurf.strategies._joint import JointScorer, joint_scorer
@@ -96,6 +97,8 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         places = range(int(state["experts"]))
         experts = tuple(self._pool.restore_member(pick(f"expert{place}", state)) for place in places)
         weights = tuple(float(weight) for weight in state["weights"])
+        if len(weights) != len(experts) or not np.isfinite(weights).all():
+            raise StateError(f"the saved state has the weights {list(weights)} for {len(experts)} experts")
         return Ensemble(experts, weights, int(state["step"]), self._memory_from(pick("memory", state)))
 
     def _memory_state(self, memory: Any) -> State:

@@ -13,6 +13,7 @@ from driftsurf._options import choice, whole
 from driftsurf._random import derive
 from driftsurf._values import replace
 from driftsurf.base import Batch, FloatArray, Learner, ModelRecord, Parts, Role, SampleStore, Segment, State
+from driftsurf.errors import OptionError
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
 from driftsurf.strategies._votes import errors
@@ -77,6 +78,9 @@ class Pool:
     def check(self) -> None:
         """Raise OptionError if an option cannot be used, those of the learner included."""
         choice("dtype", self.dtype, ("float64", "float32"))
+        self.seed = whole("seed", self.seed, at_least=0)
+        if not all(hasattr(self.template, name) for name in ("capabilities", "fresh", "budget")):
+            raise OptionError(f"learner is {self.template!r}, which does not meet driftsurf.base.Learner")
         self.template.fresh(seed=0, n_features=1, n_classes=self.n_classes)
 
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
@@ -146,7 +150,7 @@ class Pool:
         return risk(member.learner, *map(self.samples.view, segments), name=self._risk, scores=known)
 
     def copy(self, member: Member, step: int) -> Member:
-        """A model that is as ``member`` is now, with a number of its own."""
+        """A model that is as ``member`` is now, its random draws included, with a number of its own."""
         learner = type(self.template).from_state(self.template, member.learner.state())
         self.made += 1
         return Member(self.made - 1, learner, step, member.first_row)

@@ -67,6 +67,10 @@ class SingleModel(PooledStrategy[Single]):
         """Look at a batch before it is learnt: why a fresh model is to learn it ('' for none), and the new memory."""
         return "", live.memory
 
+    def _cost_of_looking(self, before: Any, after: Any) -> int:
+        """Gradients that ``_watch`` spent, given the memory before and after it."""
+        return 0
+
     def _fit(self, model: Member, segment: Segment, undo: contextlib.ExitStack) -> int:
         """Learn the batch; returns the gradients spent."""
         return self._pool.train(model, segment, self._pool.template.budget(segment), undo)
@@ -95,7 +99,8 @@ class SingleModel(PooledStrategy[Single]):
         if why:
             model = renew(step, segment.lo, why)
         spent = self._fit(model, segment, undo)
-        records = [met.record("predictive", step, risk_before=before, gradients=0 if why else spent)]
+        looking = self._cost_of_looking(live.memory, memory)
+        records = [met.record("predictive", step, risk_before=before, gradients=looking + (0 if why else spent))]
         if why:
             records.append(model.record("reactive", step, gradients=spent))
         why = self._foresee(step + 1)

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from driftsurf._options import choice, whole
+from driftsurf._values import replace
 from driftsurf.base import Decision, FloatArray, Learner, Segment
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._joint import joint_scorer
@@ -87,6 +88,10 @@ class AUE(VotingStrategy):
 
     def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
+        if not batch.weight.any():  # no evidence: nobody comes, nobody goes
+            after = replace(live, step=live.step + 1)
+            records = [e.record("expert", live.step, weight=w) for e, w in zip(live.experts, live.weights, strict=True)]
+            return after, self._decision(live, after, segment, records)
         values = self._can.values
         guess = guessing_error(batch.y, batch.weight, values)
         experts, weights = list(live.experts), list[float]()
@@ -120,14 +125,10 @@ def guessing_error(y: FloatArray, weight: FloatArray, values: bool = False) -> f
     """MSE_r: the squared error of guessing by the class shares, with two classes p (1 - p); of values, the variance."""
     if values:
         return weighted_mean(np.square(y - weighted_mean(y, weight)), weight)
-    mass = float(weight.sum())
-    if mass == 0.0:
-        return 0.0
-    shares = np.bincount(y.astype(np.int64), weights=weight) / mass
+    shares = np.bincount(y.astype(np.int64), weights=weight) / weight.sum()
     return float((shares * (1.0 - shares) ** 2).sum())
 
 
 def weighted_mean(values: FloatArray, weight: FloatArray) -> float:
-    """0 when no row has weight."""
-    mass = float(weight.sum())
-    return float((weight * values).sum()) / mass if mass > 0.0 else 0.0
+    """The mean of values under weights."""
+    return float((weight * values).sum() / weight.sum())

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from driftsurf._options import choice, whole
 from driftsurf.base import Learner, Segment
+from driftsurf.errors import OptionError
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._single import Single, SingleModel
 
@@ -63,6 +64,8 @@ class Aware(SingleModel):
 
     def _check(self) -> None:
         choice("told", self.told, ("before", "after"))
+        if not isinstance(self.drift_steps, Collection):
+            raise OptionError(f"drift_steps is {self.drift_steps!r}; give a list of steps, such as [25, 50]")
         for step in self.drift_steps:
             whole("drift_steps", step, at_least=0)
 

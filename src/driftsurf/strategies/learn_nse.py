@@ -11,6 +11,7 @@ import numpy as np
 
 from driftsurf._options import number, whole
 from driftsurf.base import Batch, Decision, FloatArray, Learner, Segment, State
+from driftsurf.errors import StateError
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._reweighted import Reweighted, check_weights
@@ -73,7 +74,7 @@ class LearnNSE(VotingStrategy):
         self,
         learner: Learner,
         *,
-        experts: int | None = None,
+        experts: int | None = 100,
         slope: float = 0.5,
         crossing: float = 10.0,
         max_rows: int | None = DEFAULT_MAX_ROWS,
@@ -137,6 +138,8 @@ class LearnNSE(VotingStrategy):
 
     def _memory_from(self, state: Mapping[str, Any]) -> FloatArray:
         betas: FloatArray = state["betas"]
+        if betas.ndim != 2 or betas.shape[1] != 2 or not np.isfinite(betas).all():
+            raise StateError("the saved sums of betas are not two finite numbers for each expert")
         return betas
 
 

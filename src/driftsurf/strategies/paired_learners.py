@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import number, whole
+from driftsurf._values import replace
 from driftsurf.base import Decision, Learner, Role, Segment, State, Transition
-from driftsurf.errors import CapabilityError
+from driftsurf.errors import CapabilityError, StateError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
@@ -163,4 +164,7 @@ class PairedLearners(PooledStrategy[_Live]):
 
     def _loaded(self, state: Mapping[str, Any]) -> _Live:
         stable, reactive = (self._pool.restore_member(pick(role, state)) for role in ("stable", "reactive"))
-        return _Live(stable, reactive, state["beaten"], int(state["step"]))
+        beaten = state["beaten"]
+        if beaten.dtype != np.bool_ or beaten.ndim != 1 or len(beaten) > self.window:
+            raise StateError(f"the saved outcomes are not at most {self.window} truth values")
+        return _Live(stable, reactive, beaten, int(state["step"]))

@@ -117,6 +117,9 @@ class PERM(SingleModel):
         why = f"the order of the rows matters (p <= {self.significance:g})" if drift else ""
         return why, live.memory + spent
 
+    def _cost_of_looking(self, before: int, after: int) -> int:
+        return after - before
+
     def _test(self, rows: Batch, held_out: int, key: int) -> tuple[bool, int]:
         """Whether p <= significance, and the gradients that it took to know."""
         order = np.arange(len(rows.y))

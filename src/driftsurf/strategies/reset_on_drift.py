@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.base import Detector, Learner, Segment, State
+from driftsurf.errors import OptionError
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._single import Single, SingleModel
 from driftsurf.strategies._votes import errors
@@ -63,6 +64,10 @@ class ResetOnDrift(SingleModel):
         self.detector = detector
 
     def _check(self) -> None:
+        if isinstance(self.detector, type) or not all(
+            hasattr(self.detector, name) for name in ("fresh", "update", "drift")
+        ):
+            raise OptionError(f"detector is {self.detector!r}; give one of driftsurf.detectors, such as MDDM()")
         self.detector.check()
         self._check_classes()
 

@@ -1,0 +1,84 @@
+"""What all pages share: the look, the frame of a page, cards, tables and legends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from html import escape
+
+__all__ = ["cards", "document", "legend", "table"]
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --paper: #ffffff;
+  --model: #0072b2; --oracle: #6b6b6b; --drift: #d55e00; --band: #e69f0033; --switch: #009e73; --keep: #cc79a7; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8ebf0; --soft: #a3adba; --line: #39424f; --paper: #14181e;
+  --model: #56b4e9; --oracle: #b0b0b0; --drift: #ff8a3d; --band: #e69f0040; --switch: #3ddbaa; --keep: #e7a3c9; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1040px; padding: 28px 24px 60px; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 36px 0 6px; }
+p { margin: 6px 0; } .soft { color: var(--soft); }
+.lead { font-size: 18px; margin: 12px 0 20px; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
+.card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
+.card b { display: block; font-size: 22px; font-variant-numeric: tabular-nums; }
+.chart { overflow-x: auto; } .chart > svg { width: 100%; min-width: 640px; height: auto; display: block; }
+.grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
+.tick, .name, .rule-label { fill: var(--soft); font-size: 12px; }
+.rule-label { fill: var(--drift); text-anchor: middle; }
+.curve { fill: none; stroke: var(--model); stroke-width: 2; }
+.oracle { fill: none; stroke: var(--oracle); stroke-width: 1.5; stroke-dasharray: 5 4; }
+.limit { fill: none; stroke: var(--drift); stroke-width: 1.2; stroke-dasharray: 2 3; }
+.rival { fill: none; stroke: var(--switch); stroke-width: 1.5; }
+.drift { stroke: var(--drift); stroke-width: 2; stroke-dasharray: 7 4; }
+.drifting { fill: var(--drift); opacity: .18; } .reactive { fill: var(--band); }
+.switched { fill: var(--switch); } .kept { fill: var(--keep); }
+circle:focus { outline: 2px solid var(--ink); }
+.legend { display: flex; flex-wrap: wrap; gap: 6px 20px; font-size: 13px; color: var(--soft); margin: 4px 0 0 56px; }
+.legend svg { display: inline-block; width: 28px; height: 12px; vertical-align: -1px; margin-right: 6px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 15px; }
+th, td { text-align: left; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: right; }
+@media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } svg, tr { break-inside: avoid; } }
+"""
+
+
+def document(title: str, body: Iterable[str], *, style: str = "") -> str:
+    """A whole page that needs nothing from elsewhere; ``style`` is added to the common one."""
+    lines = "\n".join(body)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}{style}</style></head>\n'
+        f"<body>\n{lines}\n</body></html>\n"
+    )
+
+
+def cards(values: Iterable[tuple[str, str]]) -> str:
+    """A row of numbers, each with a word on what it is: pairs of word and number, as plain text."""
+    inner = "".join(f'<div class="card"><b>{escape(number)}</b>{escape(word)}</div>' for word, number in values)
+    return f'<div class="cards">{inner}</div>'
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = ()) -> str:
+    """A table; heads and cells are HTML, and the columns ``numbers`` are set to the right.
+
+    >>> table(("step", "why"), [("3", "drift")], numbers=(0,))
+    '<table><tr><th class="number">step</th><th>why</th></tr><tr><td class="number">3</td><td>drift</td></tr></table>'
+    """
+    kinds = [' class="number"' * (place in numbers) for place in range(len(heads))]
+    lines = ["".join(f"<th{kind}>{head}</th>" for kind, head in zip(kinds, heads, strict=True))]
+    lines += ["".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def legend(entries: Sequence[tuple[str, str, str]]) -> str:
+    """What the marks of a chart mean: (CSS class, "line", "box" or "dot", words) for each."""
+    shapes = {
+        "line": '<line class="{}" x1="0" x2="28" y1="6" y2="6"/>',
+        "box": '<rect class="{}" width="28" height="12"/>',
+        "dot": '<circle class="{}" cx="14" cy="6" r="5"/>',
+    }
+    items = (
+        f'<span><svg viewBox="0 0 28 12" aria-hidden="true">{shapes[shape].format(css)}</svg>{escape(text)}</span>'
+        for css, shape, text in entries
+    )
+    return f'<div class="legend">{"".join(items)}</div>'
