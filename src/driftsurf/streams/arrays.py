@@ -11,7 +11,6 @@ import numpy.typing as npt
 from driftsurf.base import CSR, FloatArray
 from driftsurf.errors import LabelError, NonFiniteError, OptionError, ShapeError, ValueTypeError
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes
-from driftsurf.validation import read_rows, read_schema
 
 
 class ArrayStream(Stream):
@@ -104,6 +103,8 @@ def _read_dense(X: npt.ArrayLike) -> FloatArray:
 def _read_sparse(X: Any) -> Any:
     """A CSR matrix of float64 with sorted columns, checked like the rows that a model is given."""
     from scipy.sparse import csr_array, get_index_dtype
+
+    from driftsurf.validation import read_rows, read_schema
 
     rows = read_rows(X, read_schema(X))
     assert isinstance(rows, CSR)
