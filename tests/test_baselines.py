@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import reference_baselines as plain
+from driftsurf import strategies
 from driftsurf.base import CSR, Batch, Capabilities, FloatArray, Rows, Segment
 from driftsurf.detectors import MDDM
-from driftsurf.errors import CapabilityError, OptionError
+from driftsurf.errors import CapabilityError, OptionError, StateError
 from driftsurf.learners import LogisticRegression
 from driftsurf.samples import Samples
 from driftsurf.state import to_bytes
@@ -445,3 +446,26 @@ def test_bad_options_name_the_value(kind: Any, option: str, value: Any) -> None:
 def test_options_of_the_detector_are_checked() -> None:
     with pytest.raises(OptionError, match="window is 0"):
         ResetOnDrift(learner(), MDDM(window=0)).check()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("Aware", {"drift_steps": 3}, "drift_steps is 3"),
+        ("ResetOnDrift", {"detector": "mddm"}, "detector is 'mddm'"),
+        ("ResetOnDrift", {"detector": MDDM}, "detector is <class"),
+        ("AUE", {"learner": None}, "learner is None"),
+        ("DWM", {"seed": 1.5}, "seed is 1.5"),
+    ],
+)
+def test_common_mistakes_are_said_in_words(name: str, options: dict[str, Any], message: str) -> None:
+    strategy = getattr(strategies, name)(**({"learner": LogisticRegression()} | options))
+    with pytest.raises(OptionError, match=message):
+        strategy.check()
+
+
+def test_the_state_of_another_strategy_is_refused_by_name() -> None:
+    one, other = strategies.AUE(LogisticRegression()), strategies.DWM(LogisticRegression())
+    one.begin(1, sparse=False, n_classes=2)
+    with pytest.raises(StateError, match="that of a AUE, not of a DWM"):
+        other.restore(one.state())

@@ -232,3 +232,9 @@ def test_an_endless_drift_has_no_recovery_and_no_false_reaction() -> None:
     assert summary.reactions > 0
     assert summary.false_reactions == 0
     assert summary.recovery_by_training == ()
+
+
+@pytest.mark.parametrize("stream", ["sine1", SEA, (np.ones((2, 1)), np.ones(2))])
+def test_what_is_no_stream_is_refused_with_an_example(stream: Any) -> None:
+    with pytest.raises(OptionError, match=r"(?s)stream is .*; give a stream"):
+        prequential(stream, DriftSurfClassifier())

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from driftsurf.errors import InputError, OptionError
+from driftsurf.errors import InputError, OptionError, RunFolderError
 from driftsurf.experiments import analysis, documents, plan, runner, trials, tune
 from driftsurf.experiments.algorithms import ALGORITHMS
 from driftsurf.experiments.claims import CLAIMS
@@ -278,7 +278,8 @@ def test_claims_about_curves_are_judged_on_the_stand_in_and_said_so(small: tuple
         assert verdicts[name].holds is True, verdicts[name].evidence
         assert verdicts[name].stand_in
     assert verdicts["recovers-in-one-reactive-state"].evidence == (
-        "covertype-sample from step 31: 0.200, Aware 0.200; covertype-sample from step 58: 0.200, Aware 0.200"
+        "covertype-sample from step 31: 0.200, Aware 0.200; covertype-sample from step 58: 0.200, Aware 0.200; "
+        "not judged: powersupply"
     )
     assert verdicts["old-model-first-on-airline"].holds is None
 
@@ -291,6 +292,7 @@ def test_claims_about_curves_are_judged_on_the_stand_in_and_said_so(small: tuple
         (lambda folder: reproduce(folder, names=[]), OptionError, "datasets is empty"),
         (lambda folder: reproduce(folder, names=["rcv1"]), InputError, "rcv1"),
         (lambda folder: reproduce(folder, trials=0), OptionError, "trials is 0"),
+        (lambda folder: reproduce(folder, ["noise"], names=["sine1"]), OptionError, "noise is not about sine1"),
     ],
 )
 def test_what_cannot_be_run_is_said_before_anything_is_written(
@@ -299,6 +301,13 @@ def test_what_cannot_be_run_is_said_before_anything_is_written(
     with pytest.raises(error, match=message.replace("?", r"\?")):
         ask(tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_files_of_others_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("mine")
+    with pytest.raises(RunFolderError, match="files of others"):
+        reproduce(tmp_path, ["greedy"], names=["sine1"], trials=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_without_files_the_real_streams_are_missing() -> None:

@@ -326,3 +326,9 @@ def test_the_guard_saves_and_loads() -> None:
     again = RangeGuard.from_state(guard.state(), 2)
     assert again.factor == 3.0
     assert np.array_equal(again.recent, guard.recent)
+
+
+@pytest.mark.parametrize("strategy", ["driftsurf", DriftSurf, LogisticRegression()])
+def test_what_is_no_strategy_is_refused_with_an_example(strategy: Any) -> None:
+    with pytest.raises(OptionError, match=r"give one of driftsurf\.strategies"):
+        Session(strategy)

@@ -68,6 +68,8 @@ def prequential(
     >>> trace.models, len(trace.columns["error"])
     (('model',), 100)
     """
+    if not isinstance(stream, Stream):
+        raise OptionError(f"stream is {stream!r}; give a stream, such as driftsurf.streams.ArrayStream(X, y)")
     named: Mapping[str, Any] = models if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise OptionError("models is empty: give at least one model to evaluate")
@@ -122,7 +124,10 @@ def _test_then_train(
         seen: Observation = model.observe(X, y, classes=labels)
         return seen.labels, seen.log_losses(), seen.decisions
     if not hasattr(model, "partial_fit"):
-        raise OptionError(f"{model!r} has neither observe nor partial_fit: it cannot learn from a stream")
+        raise OptionError(
+            f"{model!r} has neither observe nor partial_fit: it cannot learn from a stream. A strategy learns in a "
+            "session: driftsurf.runtime.session.Session(strategy)"
+        )
     begun = hasattr(model, "classes_")
     losses = None
     predicted: npt.NDArray[Any] = np.full(len(y), labels[0])

@@ -26,6 +26,9 @@ __all__ = ["seconds_of", "write"]
 def write(folder: Path, result: Reproduction) -> None:
     """Write everything. ``results.json`` has no time and no path in it: the same results are the same bytes."""
     (folder / "tables").mkdir(parents=True, exist_ok=True)
+    for name in (*plan.TABLES, "compact"):  # what an earlier run left, of tables that this one has not
+        for kind in ("csv", "md"):
+            (folder / "tables" / f"{name}.{kind}").unlink(missing_ok=True)
     files.write_text(folder / "results.json", json.dumps(results(result), indent=1, allow_nan=False) + "\n")
     files.write_text(folder / "timings.json", json.dumps({"cells": list(_timings(result))}, indent=1) + "\n")
     titles = {name: title_of(name) for name in result.datasets}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from driftsurf._options import choice, whole
-from driftsurf.errors import OptionError
+from driftsurf.errors import OptionError, RunFolderError
 from driftsurf.experiments import plan
 from driftsurf.experiments.analysis import Bounds, Competition, CompetitionTask, bounds
 from driftsurf.experiments.plan import Table
@@ -59,7 +59,7 @@ class Reproduction:
     experiments: tuple[str, ...]
     datasets: tuple[str, ...]
     missing: tuple[str, ...]
-    """Streams whose file is not at hand."""
+    """Streams that were to be run, but whose file is not at hand."""
     seeds: tuple[int, ...]
     tables: tuple[Table, ...]
     cells: tuple[Cell, ...]
@@ -111,13 +111,19 @@ def reproduce(
     streams, missing = _streams(names)
     needed = {table for name in chosen for table in EXPERIMENTS[name].tables}
     tables = tuple(table for table in plan.TABLES.values() if table.name in needed)
+    wanted = list(plan.trials_of(tables, streams, seeds))
+    if tables and not wanted:
+        about = sorted({name for table in tables for name in table.among(catalogue.CATALOGUE)})
+        raise OptionError(f"{', '.join(chosen)} is not about {', '.join(streams)}; choices: {', '.join(about)}")
     ledger = Ledger(folder / "ledger.jsonl")
+    if folder.exists() and any(folder.iterdir()) and not ledger.path.exists():
+        raise RunFolderError(f"{str(folder)!r} holds files of others; choose a folder for the reproduction alone")
 
     def work(what: str, tasks: Iterable[Task[R]]) -> dict[Task[R], R]:
         on_done = None if on_progress is None else functools.partial(on_progress, what)
         return run(tasks, ledger, jobs=jobs, on_done=on_done)
 
-    done = cast("dict[Trial, Outcome]", work("trials", plan.trials_of(tables, streams, seeds)))
+    done = cast("dict[Trial, Outcome]", work("trials", wanted))
     result = Reproduction(chosen, streams, missing, seeds, tables, tuple(cells_of(tables, streams, done, seeds)), done)
     if "tune" in chosen:
         tunings = work("grid searches", [TuningTask(name, seed) for name in streams])
@@ -155,4 +161,4 @@ def _streams(names: Iterable[str] | None) -> tuple[tuple[str, ...], tuple[str, .
     for name in asked:
         if name in missing:
             datasets.require(name)  # raises, and says how to get it
-    return tuple(name for name in found if name in asked), missing
+    return tuple(name for name in found if name in asked), ()

@@ -91,6 +91,8 @@ def _verdict(claim: Claim, measured: Measured) -> Verdict:
         holds = claim.holds(measured.lookup)
         places = claim.judged(measured.lookup)
         evidence = f"holds on {', '.join(places)}" if holds else "fails: " + ", ".join(failures)
+        unknown = [place for place in claim.judged(published) if place in STREAMS and place not in places]
+        evidence += f"; not judged, for want of numbers: {', '.join(unknown)}" if unknown else ""
         return Verdict(claim, holds, claim.holds(published), "no numbers" if holds is None else evidence)
     holds, evidence = _BY_CURVES[claim.id](measured)
     return Verdict(claim, holds, None, evidence, any(name in evidence for name in _stand_ins(measured)))
@@ -102,9 +104,11 @@ def _verdict(claim: Claim, measured: Measured) -> Verdict:
 def _recovers(measured: Measured) -> Judgement:
     """After the reactive state that follows a drift, within 10 % of Aware's error."""
     parts: list[Judgement] = []
+    absent: list[str] = []
     for name, steps in (("powersupply", (76,)), ("covertype", None)):
         place = measured.at_hand(name)
         if place is None:
+            absent.append(name)
             continue
         ours, aware = (measured.curve("equal-model", place, who) for who in ("driftsurf", "aware"))
         if ours is None or aware is None:
@@ -113,7 +117,8 @@ def _recovers(measured: Measured) -> Judgement:
             later = slice(step + REACTIVE_LENGTH, step + 2 * REACTIVE_LENGTH)
             mine, best = float(ours[later].mean()), float(aware[later].mean())
             parts.append((mine <= 1.1 * best, f"{place} from step {later.start}: {mine:.3f}, Aware {best:.3f}"))
-    return _all(parts)
+    holds, evidence = _all(parts)
+    return holds, evidence + f"; not judged: {', '.join(absent)}" * bool(parts and absent)
 
 
 def _faster_than_aue(name: str, table: str) -> Callable[[Measured], Judgement]:

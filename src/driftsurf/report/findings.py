@@ -285,8 +285,10 @@ def _matrix(
 ) -> str:
     line = {}
     for dataset in dict.fromkeys(dataset for dataset, _ in found):
-        row = [found[dataset, algorithm] for algorithm in algorithms]
-        tiles = "".join(f'<td class="number {css(one)}">{text(one)}</td>' for one in row)
+        row = [found.get((dataset, algorithm)) for algorithm in algorithms]
+        tiles = "".join(
+            "<td></td>" if one is None else f'<td class="number {css(one)}">{text(one)}</td>' for one in row
+        )
         line[dataset] = f"<tr><td>{stream_name(dataset)}</td>{tiles}</tr>"
     heads = "".join(f'<th class="number">{escape(ALGORITHMS[name].title)}</th>' for name in algorithms)
     body = by_stream(line, line, len(algorithms) + 1)

@@ -83,4 +83,6 @@ def print_result(result: Reproduction, folder: Path) -> None:
         screen.print(f"{good} of {len(judged)} claims hold in our numbers")
     if result.missing:
         screen.print(f"not at hand: {', '.join(result.missing)} (driftsurf datasets says how to get them)")
+    if "figures" in result.experiments and not (folder / "figures").exists():
+        screen.print("no figures: they need matplotlib, pip install 'driftsurf[figures]'")
     screen.print(f"results and report: {folder / 'report.html'}")

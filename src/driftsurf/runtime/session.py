@@ -24,7 +24,7 @@ from driftsurf.base import (
     n_rows,
     take_rows,
 )
-from driftsurf.errors import LabelError, SmallBatchWarning, StateError
+from driftsurf.errors import LabelError, OptionError, SmallBatchWarning, StateError
 from driftsurf.journal import Journal
 from driftsurf.labels import Classes
 from driftsurf.runtime.guard import RangeGuard
@@ -111,6 +111,8 @@ class Session:
         journal: Journal | None = None,
         owner: str = "this model",
     ) -> None:
+        if isinstance(strategy, type) or not all(hasattr(strategy, name) for name in ("check", "begin", "step")):
+            raise OptionError(f"strategy is {strategy!r}; give one of driftsurf.strategies, such as DriftSurf(learner)")
         strategy.check()
         self._limit = None if "multiclass" in strategy.learner.capabilities.tasks else 2
         self.strategy = strategy

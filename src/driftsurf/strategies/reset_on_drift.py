@@ -64,7 +64,9 @@ class ResetOnDrift(SingleModel):
         self.detector = detector
 
     def _check(self) -> None:
-        if isinstance(self.detector, type) or not all(hasattr(self.detector, name) for name in ("fresh", "update")):
+        if isinstance(self.detector, type) or not all(
+            hasattr(self.detector, name) for name in ("fresh", "update", "drift")
+        ):
             raise OptionError(f"detector is {self.detector!r}; give one of driftsurf.detectors, such as MDDM()")
         self.detector.check()
 
