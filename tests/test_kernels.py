@@ -259,6 +259,16 @@ def test_weighted_sum_equals_numpy(values: list[tuple[float, float]]) -> None:
     close(np.array(_kernels.weighted_sum(frozen(value), frozen(weight))), np.array([value @ weight, weight.sum()]))
 
 
+@given(values=st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.1, 10.0)), min_size=1, max_size=20))
+@check
+def test_squared_length_sums_in_the_order_of_the_weights(values: list[tuple[float, float]]) -> None:
+    weights, factor = np.array(values).T.copy()
+    expected = np.cumsum(np.square(weights / factor))
+    assert _kernels.squared_length(frozen(weights), frozen(factor)) == expected[-1]
+    factor[-1] = 0.0
+    assert _kernels.squared_length(weights, factor) == (expected[-2] if len(expected) > 1 else 0.0)
+
+
 def test_weighted_sum_passes_over_what_has_no_weight() -> None:
     values, weight = np.array([math.nan, 2.0, math.inf]), np.array([0.0, 3.0, 0.0])
     assert _kernels.weighted_sum(values, weight) == (6.0, 3.0)

@@ -57,24 +57,27 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
             return function
         compiled: dict[Any, Callable[..., Any]] = {}
 
-        def call(*arguments: Any) -> Any:
-            first = arguments[0]
-            row_type = (first[0] if isinstance(first, tuple) else first).dtype
-            key = row_type, arguments[-1] is None
-            run = compiled.get(key)
+        def compiled_for(row_type: Any, without_last: bool) -> Callable[..., Any]:
+            run = compiled.get((row_type, without_last))
             if run is None:
                 declared = signature(types.float32 if row_type == np.float32 else types.float64)
-                if arguments[-1] is None:
+                if without_last:
                     declared = (*declared[:-1], types.none)
                 run = compile_cached(
                     function, declared, nogil=True, fastmath=not exact and FASTMATH, error_model="numpy"
                 )
-                compiled[key] = run
-            return run(*arguments)
+                compiled[row_type, without_last] = run
+            return run
+
+        def call(*arguments: Any) -> Any:
+            first = arguments[0]
+            row_type = (first[0] if isinstance(first, tuple) else first).dtype
+            return compiled_for(row_type, arguments[-1] is None)(*arguments)
 
         call.__doc__ = function.__doc__
         call.__name__ = function.__name__
         call.__wrapped__ = function  # type: ignore[attr-defined]
+        call.compiled_for = compiled_for  # type: ignore[attr-defined]
         return cast("Function", call)
 
     return decorate
@@ -241,6 +244,20 @@ def weighted_sum(values: Any, weight: Any) -> Any:
             total += weight[i] * values[i]
             mass += weight[i]
     return total, mass
+
+
+@kernel(lambda f: (_in(F8), _in(F8)), exact=True)
+def squared_length(weights: Any, factor: Any) -> Any:
+    """|u|^2, u the weights in the coordinates that they are learnt in; a factor of 0 is a weight that is none.
+
+    One sum in one order: the last bits of BLAS depend on the number of threads, and decisions on these.
+    """
+    total = 0.0
+    for c in range(weights.shape[0]):
+        if factor[c] > 0.0:
+            scaled = weights[c] / factor[c]
+            total += scaled * scaled
+    return total
 
 
 @kernel(lambda f: (_in(F8, 2), _in(F8, 2), _in(F8), _out(F8), _out(F8), F8))

@@ -66,9 +66,7 @@ class Linear:
 
     def penalty(self, l2: float) -> float:
         """l2 / 2 |u|^2, u the weights in its own coordinates."""
-        scaled = np.divide(self.weights, self.factor, out=np.zeros_like(self.weights), where=self.factor > 0.0)
-        # Not u @ u: the last bits of BLAS depend on the number of threads, and decisions on the penalty.
-        return 0.5 * l2 * float(np.square(scaled).sum())
+        return 0.5 * l2 * float(_kernels.squared_length(self.weights, self.factor))
 
     def reframed(self, rows: Batch) -> Linear:
         """The same model in columns less their usual place and divided by their usual size in these rows.
