@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, paper
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
+    from driftsurf.fleet import Fleet
 
 __all__ = [
     "AwareClassifier",
     "DriftSurfClassifier",
     "DriftsurfError",
+    "Fleet",
     "Trace",
     "__version__",
     "paper",
@@ -30,6 +32,7 @@ _HOMES = {
     "AwareClassifier": "driftsurf.estimators",
     "DriftSurfClassifier": "driftsurf.estimators",
     "DriftsurfError": "driftsurf.errors",
+    "Fleet": "driftsurf.fleet",
     "Trace": "driftsurf.evaluation",
     "paper": "driftsurf.estimators",
     "prequential": "driftsurf.evaluation",

@@ -1,7 +1,7 @@
 """The compiled loops of a fleet: DriftSurf for each key, in arrays over keys.
 
 What decides is compiled from the functions that decide for one model (``driftsurf.strategies.driftsurf``), and what
-computes is the machine code of the kernels that learn one model (``_remote``); what stands here is the order of
+computes is the machine code of the kernels that learn one model (``_native``); what stands here is the order of
 things. numba keeps compiled code for as long as this file stays the same: who changes the rule removes the
 ``__pycache__`` folders (``make clean``).
 """
@@ -18,13 +18,15 @@ from driftsurf import _kernels
 from driftsurf._kernels import F8, FRAME, I8, _dense, _in, _out, _word, inline, kernel
 from driftsurf._kernels import MODEL as MODEL_ARRAYS
 from driftsurf.fleet import _layout
-from driftsurf.fleet._remote import Remote
+from driftsurf.fleet._native import Remote, borrowed
 from driftsurf.strategies.driftsurf import challenger_predicts, entering, switching
 
-__all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "ENTERED", "GREEDY", "KEPT", "SWITCHED", "begin", "parts", "score", "serve"]
+__all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "begin", "parts", "score", "serve"]
 
 ENTERED, GREEDY, SWITCHED, KEPT = 1, 2, 3, 4
 BAD_ROW, BAD_LABEL, DIVERGED = 1, 2, 3
+VALUES_A_LINE = 16
+"""float32 in a line of the cache."""
 LARGEST = 1e100
 """As in ``driftsurf.learners``: beyond it, training has diverged."""
 
@@ -34,9 +36,7 @@ LOSSES = Remote(_kernels.logistic_losses, types.none(_in(F8), _in(F8), _out(F8))
 SUM = Remote(_kernels.weighted_sum, types.UniTuple(F8, 2)(_in(F8), _in(F8)), np.float64)
 LENGTH = Remote(_kernels.squared_length, F8(_in(F8), _in(F8)), np.float64)
 DRAW = Remote(_kernels.alternate, types.UniTuple(I8, 2)(_out(I8), I8, I8, types.uint64, I8), np.int64)
-SAGA = Remote(
-    _kernels.saga_dense, I8(_dense(F4), _in(I8), MODEL_ARRAYS, I8, F8, F8, FRAME, types.none), np.float32
-)
+SAGA = Remote(_kernels.saga_dense, I8(_dense(F4), _in(I8), MODEL_ARRAYS, I8, F8, F8, FRAME, types.none), np.float32)
 DISCHARGE = Remote(_kernels.discharge_dense, I8(_in(F4, 2), _in(F8), _out(F8), FRAME), np.float32)
 FILL = Remote(_kernels.fill_uniform, I8(_out(F8), types.uint64, I8), np.float64)
 
@@ -57,7 +57,7 @@ RULE = types.Tuple((F8, F8, I8, types.boolean))
 HOW = types.Tuple((I8, I8, F8, F8, F8, types.boolean))
 LOG = types.Tuple((_out(from_dtype(_layout.TRANSITION)), _out(I8)))
 SCRATCH = types.Tuple(
-    (_out(F8), _out(F8), _in(F8), _in(F8), _out(I8), FRAME, _out(F8, 2), _out(F8, 2), _out(F8, 2), MODELS, KEYS)
+    (_out(F8), _out(F8), _in(F8), _in(F8), _out(I8, 2), FRAME, _out(F8, 2), _out(F8, 2), _out(F8, 2), MODELS, KEYS)
 )
 PARTS = types.UniTuple(I8, len(REMOTES))
 
@@ -105,35 +105,54 @@ def _risk(store: Any, k: Any, side: Any, lo: Any, batches: Any, how: Any, scratc
 
 
 @inline
+def _steps(new: Any, how: Any) -> Any:
+    """rho for the batch that begins with row ``new``; fractions of a step are carried over by counting from row 0."""
+    batch_size, per_row = how[0], how[2]
+    return np.int64(math.floor(per_row * (new + batch_size))) - np.int64(math.floor(per_row * new))
+
+
+@inline
 def _train(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) -> Any:
     """Learn the new batch; returns whether the weights are still weights."""
     rows, _, tables, weights, sums, models, keys = store
-    batch_size, max_rows, per_row, eta, mu, _ = how
-    y, _, ones, _, order, frame = scratch[:6]
+    batch_size, max_rows, _, eta, mu, _ = how
+    y, _, ones, _, orders, frame, touched = scratch[:7]
     model, key = models[k, side], keys[k]
     new = key["step"] * batch_size
     end = new + batch_size
     lo = max(model["born"] * batch_size, new - max_rows)
     admitted = lo if model["admitted"] < 0 else model["admitted"]
-    steps = np.int64(math.floor(per_row * end)) - np.int64(math.floor(per_row * new))
+    order = orders[side][: _steps(new, how)]
     seed = _word(_word(key["seed"], model["number"]), 0)
-    drawn = admitted - lo
-    count, words = draw_at(parts[4])(order[:steps], drawn, end - admitted, seed, model["words"])
-    a, b = lo - key["first"], admitted + count - key["first"]
-    stop = end - key["first"]
-    table = tables[k, side]
-    for p in range(b - count, b):
+    drawn = admitted - lo  # a row is drawn when it is admitted
+    count, words = draw_at(parts[4])(order, drawn, end - admitted, seed, model["words"])
+    a, stop = lo - key["first"], end - key["first"]
+    table = tables[k, side][a : a + drawn + count]
+    for p in range(drawn, drawn + count):
         table[p] = math.nan
+    for j in range(order.shape[0]):
+        touched[side, j] = table[order[j]]
     w, G = weights[k, side], sums[k, side]
     labelled = rows[k][a:stop], y[a:stop], ones[: stop - a]
-    saga_at(parts[5])(labelled, order[:steps], (w, G, table[a:b]), drawn, eta, mu, frame, None)
+    saga_at(parts[5])(labelled, order, (w, G, table), drawn, eta, mu, frame, None)
     model["admitted"] = admitted + count
     model["words"] = words
-    model["gradients"] += steps
+    model["gradients"] += order.shape[0]
     sound = True
     for c in range(w.shape[0]):
         sound = sound and abs(w[c]) < LARGEST and abs(G[c]) < LARGEST
     return sound
+
+
+@inline
+def _untrain(store: Any, k: Any, side: Any, how: Any, scratch: Any) -> None:
+    """Put back the entries of the table that ``_train`` has changed."""
+    orders, touched = scratch[4], scratch[6]
+    key = store[6][k]
+    new = key["step"] * how[0]
+    a = max(store[5][k, side]["born"] * how[0], new - how[1]) - key["first"]
+    for j in range(_steps(new, how)):
+        store[2][k, side, a + orders[side, j]] = touched[side, j]
 
 
 @inline
@@ -231,41 +250,62 @@ def _judge(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: 
 
 
 @inline
+def _fetched(values: Any, live: Any) -> Any:
+    """Touch the rows in the order in which they lie, at the speed of memory, before they are drawn in any order.
+
+    What is returned means nothing, but somebody has to want it.
+    """
+    total = np.float32(0.0)
+    for p in range(0, live, VALUES_A_LINE):
+        total += values[p]
+    return total
+
+
+@inline
+def _shift(values: Any, by: Any, live: Any) -> None:
+    """values[:live - by] = values[by:live], in pieces that do not overlap and are therefore copied at full speed."""
+    for start in range(0, live - by, by):
+        stop = min(start + by, live - by)
+        to, out_of = values[start:stop], values[start + by : stop + by]
+        for p in range(to.shape[0]):
+            to[p] = out_of[p]
+
+
+@inline
 def _move_down(store: Any, k: Any, by: Any, live: Any) -> None:
-    """The rows from position ``by`` to ``live`` come to the front, and what belongs to them."""
-    rows, labels, tables = store[0], store[1], store[2]
-    if by == 0:
-        return
-    for p in range(live - by):
-        for c in range(rows.shape[2]):
-            rows[k, p, c] = rows[k, p + by, c]
-        labels[k, p] = labels[k, p + by]
-    for side in range(2):
-        for p in range(live - by):
-            tables[k, side, p] = tables[k, side, p + by]
+    """The rows from place ``by`` to ``live`` come to the front, and what belongs to them."""
+    if by > 0:
+        d = store[3].shape[2] - 1
+        _shift(store[0][k].reshape(store[0].shape[1] * d), by * d, live * d)
+        _shift(store[1][k], by, live)
+        for side in range(2):
+            _shift(store[2][k, side], by, live)
 
 
 @inline
 def _keep(store: Any, k: Any, scratch: Any) -> None:
-    """Note everything that a step changes, to take it back if it comes to nothing."""
-    _, _, tables, weights, sums, models, keys = store
-    kept_w, kept_G, kept_tables, kept_models, kept_key = scratch[6:]
-    kept_w[:] = weights[k]
-    kept_G[:] = sums[k]
-    kept_tables[:] = tables[k]
+    """Note what a step changes, but for the tables, to take it back if it comes to nothing."""
+    _, _, _, weights, sums, models, keys = store
+    _, kept_w, kept_G, kept_models, kept_key = scratch[6:]
     for side in range(2):
+        for c in range(weights.shape[2]):
+            kept_w[side, c] = weights[k, side, c]
+            kept_G[side, c] = sums[k, side, c]
         kept_models[0, side] = models[k, side]
     kept_key[0] = keys[k]
 
 
 @inline
-def _take_back(store: Any, k: Any, scratch: Any) -> None:
-    _, _, tables, weights, sums, models, keys = store
-    kept_w, kept_G, kept_tables, kept_models, kept_key = scratch[6:]
-    weights[k] = kept_w
-    sums[k] = kept_G
-    tables[k] = kept_tables
+def _take_back(store: Any, k: Any, trained: Any, how: Any, scratch: Any) -> None:
+    """As if there had been no step; the first ``trained`` models of (predictive, rival) had been trained."""
+    _, _, _, weights, sums, models, keys = store
+    _, kept_w, kept_G, kept_models, kept_key = scratch[6:]
+    for i in range(trained):
+        _untrain(store, k, keys[k]["predictive"] ^ i, how, scratch)
     for side in range(2):
+        for c in range(weights.shape[2]):
+            weights[k, side, c] = kept_w[side, c]
+            sums[k, side, c] = kept_G[side, c]
         models[k, side] = kept_models[0, side]
     keys[k] = kept_key[0]
 
@@ -280,13 +320,16 @@ def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts
     for p in range(live):
         scratch[0][p] = labels[k, p]
     said = log[1][0]
+    scratch[1][0] = _fetched(store[0][k].reshape(store[0].shape[1] * store[0].shape[2]), live * store[0].shape[2])
     _keep(store, k, scratch)
     reactive = _watch(store, k, at, rule, how, scratch, log, parts)
+    trained = 1
     sound = _train(store, k, key["predictive"], how, scratch, parts)
     if sound and key["made"] > 1:
+        trained = 2
         sound = _train(store, k, 1 - key["predictive"], how, scratch, parts)
     if not sound:
-        _take_back(store, k, scratch)
+        _take_back(store, k, trained, how, scratch)
         log[1][0] = said
         return False
     if reactive:
@@ -310,6 +353,26 @@ def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts
 
 
 @inline
+def _good(bad: Any, chosen: Any) -> Any:
+    """How many of these rows come before the first bad one."""
+    n = 0
+    while n < chosen.shape[0] and bad[chosen[n]] == 0:
+        n += 1
+    return n
+
+
+@inline
+def _copy(X: Any, codes: Any, order: Any, start: Any, rows: Any, labels: Any) -> None:
+    """The rows ``order[start:]``, as many as there is room for."""
+    chosen = order[start:]
+    for j in range(rows.shape[0]):
+        r = np.uintp(chosen[j])  # an index without a sign needs no check for counting from the end
+        for c in range(rows.shape[1]):
+            rows[j, c] = X[r, c]
+        labels[j] = codes[r]
+
+
+@inline
 def _predictor(store: Any, k: Any) -> Any:
     """The weights that predict the next row of this key."""
     key = store[6][k]
@@ -317,15 +380,14 @@ def _predictor(store: Any, k: Any) -> Any:
 
 
 @kernel(lambda f: (STORE, BATCH, GROUPS, RULE, HOW, SCRATCH, LOG, PARTS), exact=True)
-def serve(
-    store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any
-) -> None:
+def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> None:
     """Predict each row with the model of its key as it is when the row arrives, then learn.
 
     ``groups`` is the slots, where the rows of each begin in the third array, and the rows, in order of arrival
     within a slot. A key with a row that is bad (``batch[2]``, which may be empty), or whose training diverges,
     is in quarantine from there on: its rows are predicted, counted, and not learnt.
     """
+    store, batch, groups, scratch, log = borrowed((store, batch, groups, scratch, log))
     rows, labels, keys = store[0], store[1], store[6]
     X, codes, bad, predicted = batch
     slots, starts, order = groups
@@ -347,15 +409,10 @@ def serve(
                 continue
             pending = key["pending"]
             at = key["step"] * batch_size - key["first"] + pending
-            n = 0
-            while i + n < stop and pending + n < batch_size:
-                r = order[i + n]
-                if bad.shape[0] > 0 and bad[r] > 0:
-                    break
-                for c in range(X.shape[1]):
-                    rows[k, at + n, c] = X[r, c]
-                labels[k, at + n] = codes[r]
-                n += 1
+            n = min(stop - i, batch_size - pending)
+            if bad.shape[0] > 0:
+                n = _good(bad, order[i : i + n])
+            _copy(X, codes, order, i, rows[k][at : at + n], labels[k][at : at + n])
             margins_at(parts[0])(rows[k][at : at + n], _predictor(store, k), scratch[1][:n])
             wrong = 0
             for j in range(n):

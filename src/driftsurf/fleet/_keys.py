@@ -156,7 +156,9 @@ class Keys:
             raise ShapeError(f"keys must be one key for each row, but have shape {array.shape}.")
         if array.dtype.kind in "iu":
             if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
-                raise ValueTypeError(f"the key {array.max()} is too large: keys are whole numbers below 2**63, or text.")
+                raise ValueTypeError(
+                    f"the key {array.max()} is too large: keys are whole numbers below 2**63, or text."
+                )
             kind: Kind = "numbers"
             made: IntArray | list[str] = np.ascontiguousarray(array, np.int64)
         else:

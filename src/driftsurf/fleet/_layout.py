@@ -12,13 +12,14 @@ many numbers follow from few: a model born at step s is trained from row s * bat
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["KEY", "MODEL", "TRANSITION", "Shape", "Store"]
+__all__ = ["KEY", "MODEL", "TRANSITION", "Shape", "Store", "scratch"]
 
 KEY = np.dtype(
     [
@@ -119,12 +120,23 @@ class Store(NamedTuple):
 
     def grown(self, n_keys: int, live: int) -> Store:
         """Room for ``n_keys``, the first ``live`` of them as they are here."""
-        larger = Store(*(np.empty((n_keys, *array.shape[1:]), array.dtype) for array in self))
+        larger = [np.empty((n_keys, *array.shape[1:]), array.dtype) for array in self]
         for new, old in zip(larger, self, strict=True):
             new[:live] = old[:live]
-        return larger
+        return Store(*larger)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the room."""
         return sum(array.nbytes for array in self)
+
+
+def scratch(shape: Shape, steps_per_row: float) -> tuple[Any, ...]:
+    """What serving needs beside the store, for one thread: see ``_kernels.SCRATCH``."""
+    n_rows, width = shape.n_rows, shape.n_features + 1
+    most_steps = math.ceil(steps_per_row * shape.batch_size) + 1
+    frame = np.ones(width), np.zeros(width), np.zeros(0, np.int64)
+    labels, values, ones, factor = np.empty(n_rows), np.empty(n_rows), np.ones(n_rows), np.ones(width)
+    orders, touched = np.empty((2, most_steps), np.int64), np.empty((2, most_steps))
+    kept = np.empty((2, width)), np.empty((2, width)), np.empty((1, 2), MODEL), np.empty(1, KEY)
+    return labels, values, ones, factor, orders, frame, touched, *kept

@@ -100,7 +100,7 @@ def _live(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> tup
 def _check(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> None:
     # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
     counts = [keys[name] for name in KEY_FIELDS] + [models[name] for name in ("number", "born", "words", "gradients")]
-    good = all(((0 <= count) & (count < MOST)).all() for count in counts)
+    good = all(((count >= 0) & (count < MOST)).all() for count in counts)
     good = good and all((keys[name] <= most).all() for name, most in _most(shape).items())
     if good:
         n = np.arange(len(keys))
@@ -114,7 +114,9 @@ def _check(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> No
             and (keys["first"] == first).all()
             and (old["born"] <= keys["step"]).all()
             and ((old["admitted"] >= 0) == (keys["step"] > 0)).all()
-            and np.where(reactive, new["born"] == keys["step"] - keys["reactive_step"], new["born"] <= keys["step"]).all()
+            and np.where(
+                reactive, new["born"] == keys["step"] - keys["reactive_step"], new["born"] <= keys["step"]
+            ).all()
             and (reactive >= (keys["challenged"] > 0)).all()
             and not (alone & (reactive | (keys["predictive"] > 0))).any()
             and not (alone & (new["admitted"] > 0)).any()

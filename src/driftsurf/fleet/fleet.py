@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+import inspect
+import os
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Self, cast
@@ -11,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import choice, number, whole
-from driftsurf.base import DenseRows, FloatArray, IntArray, State, Transition, TransitionKind
-from driftsurf.errors import DivergenceError, InputError, ShapeError, StateError
+from driftsurf.base import DenseRows, FloatArray, IntArray, State, Transition
+from driftsurf.errors import DivergenceError, InputError, ShapeError
 from driftsurf.fleet import _kernels, _saved
 from driftsurf.fleet._keys import Keys, by_slot, key_seed
-from driftsurf.fleet._layout import KEY, MODEL, TRANSITION, Shape, Store
-from driftsurf.labels import Classes
+from driftsurf.fleet._layout import TRANSITION, Shape, Store, scratch
+from driftsurf.fleet._record import KINDS, Record
 from driftsurf.learners import LogisticRegression
 from driftsurf.runtime.interrupts import uninterrupted
 from driftsurf.runtime.session import Session
@@ -29,12 +30,6 @@ __all__ = ["Fleet"]
 LEAST_ROOM = 64
 ROWS_A_THREAD = 4096
 """Fewer are not worth a thread."""
-JOURNAL_LIMIT = 100_000
-OPTIONS = (
-    "n_features step_size l2 steps_per_row start batch_size threshold stable_threshold reactive_length greedy "
-    "max_rows classes on_bad threads seed"
-).split()
-KINDS: tuple[TransitionKind, ...] = "entered", "greedy", "switched", "kept"
 CAUSES = "", "a value that is not finite", "an unknown label", "training diverged"
 
 
@@ -75,7 +70,7 @@ class Fleet:
         refused and not learnt, until ``readmit``; other keys go on. (A row with such a value is predicted to be
         of the first class.)
     threads
-        Keys are independent of each other: so many are served at a time. The result is the same.
+        So many keys are served at a time; None for as many as there are processors. The result is the same.
     seed
         Fixes every random number.
 
@@ -110,7 +105,7 @@ class Fleet:
         max_rows: int = 128,
         classes: Collection[Any] = (0, 1),
         on_bad: Literal["raise", "quarantine"] = "raise",
-        threads: int = 1,
+        threads: int | None = None,
         seed: int = 0,
     ) -> None:
         self.n_features = n_features
@@ -213,7 +208,7 @@ class Fleet:
             groups = touched[part], starts[part.start : part.stop + 1], order
             n_steps = len(groups[0]) + int(groups[1][-1] - groups[1][0]) // self._shape.batch_size
             log = np.empty(2 * n_steps, TRANSITION), np.zeros(1, np.int64)
-            _kernels.serve(store, batch, groups, rule, how, self._scratch(), log, self._parts)
+            _kernels.serve(store, batch, groups, rule, how, scratch(self._shape, self._how[2]), log, self._parts)
             return log[0][: log[1][0]]
 
         parts = list(_shares(starts, min(self._threads, 1 + len(rows) // ROWS_A_THREAD)))
@@ -222,15 +217,8 @@ class Fleet:
         else:
             with ThreadPoolExecutor(len(parts)) as pool:
                 logs = list(pool.map(serve, parts))
-        self._record(np.concatenate(logs))
+        self._record.add(np.concatenate(logs))
         return predicted, touched[(quarantine[touched] == _kernels.DIVERGED) & (before != _kernels.DIVERGED)]
-
-    def _record(self, transitions: npt.NDArray[Any]) -> None:
-        if len(transitions):
-            self._journal.append(transitions)
-            self._noted += len(transitions)
-        while self._noted > JOURNAL_LIMIT and len(self._journal) > 1:
-            self._noted -= len(self._journal.popleft())
 
     # -------------------------------------------------------------------- reading
 
@@ -262,7 +250,8 @@ class Fleet:
         slot = int(self._known([key])[0])
         entry = self._store.keys[slot]
         side = entry["predictive"] ^ entry["challenged"]
-        return self._store.weights[slot, side].copy()
+        weights: FloatArray = self._store.weights[slot, side].copy()
+        return weights
 
     def table(self) -> dict[str, npt.NDArray[Any]]:
         """One entry a key: its rows and steps, its state, its error so far, its last transition, what was refused.
@@ -293,17 +282,11 @@ class Fleet:
         ``left`` and ``right`` are the compared risks, as in :class:`~driftsurf.base.Transition`.
         """
         self._begin()
-        entries = np.concatenate([np.empty(0, TRANSITION), *self._journal])
-        table: dict[str, npt.NDArray[Any]] = {"key": np.array(self.keys or [0])[entries["slot"]]}
-        table |= {name: entries[name] for name in TRANSITION.names or () if name != "slot"}
-        return table | {"kind": np.array(KINDS)[entries["kind"] - 1]}
+        return self._record.table(self.keys)
 
     def journal(self, key: Any) -> list[Transition]:
         """The transitions of one key, among the last 100,000 or so of all."""
-        slot = self._known([key])[0]
-        found = [entry for part in self._journal for entry in part[part["slot"] == slot].tolist()]
-        names = (TRANSITION.names or ())[2:]
-        return [Transition(KINDS[kind - 1], **dict(zip(names, rest, strict=True))) for _, kind, *rest in found]
+        return self._record.of(int(self._known([key])[0]))
 
     @property
     def nbytes(self) -> int:
@@ -335,6 +318,8 @@ class Fleet:
     # -------------------------------------------------------------------- beginning
 
     _begun = False
+    _keys: Keys
+    _store: Store
 
     def _begin(self) -> None:
         """Check the options and make what they ask for; they stay what they are from now on."""
@@ -344,7 +329,9 @@ class Fleet:
         number("step_size", self.step_size, above=0.0)
         choice("on_bad", self.on_bad, ("raise", "quarantine"))
         whole("seed", self.seed, at_least=0)
-        self._threads = whole("threads", self.threads, at_least=1)
+        self._threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if self.threads is not None:
+            self._threads = whole("threads", self.threads, at_least=1, otherwise=", or None")
         self._shape = Shape(
             n_features,
             whole("batch_size", self.batch_size, at_least=1),
@@ -373,8 +360,7 @@ class Fleet:
         self._parts = _kernels.parts()
         self._keys = Keys()
         self._store = Store.empty(0, self._shape)
-        self._journal: deque[npt.NDArray[Any]] = deque()
-        self._noted = 0
+        self._record = Record()
         self._begun = True
 
     def _alone(self, key: Any) -> Session:
@@ -394,27 +380,10 @@ class Fleet:
         )
         return Session(strategy, classes=self.classes, batch_size=self.batch_size, guard=None)
 
-    def _scratch(self) -> tuple[Any, ...]:
-        """What serving needs beside the store, for one thread."""
-        n_rows, width = self._shape.n_rows, self._shape.n_features + 1
-        frame = np.ones(width), np.zeros(width), np.zeros(0, np.int64)
-        most_steps = int(np.ceil(self._how[2] * self._shape.batch_size)) + 1
-        return (
-            np.empty(n_rows),
-            np.empty(n_rows),
-            np.ones(n_rows),
-            np.ones(width),
-            np.empty(most_steps, np.int64),
-            frame,
-            np.empty((2, width)),
-            np.empty((2, width)),
-            np.empty((2, n_rows)),
-            np.empty((1, 2), MODEL),
-            np.empty(1, KEY),
-        )
-
     def _options(self) -> dict[str, Any]:
-        values = {name: getattr(self, name) for name in OPTIONS} | {"classes": self._classes.labels}
+        values = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters} | {
+            "classes": self._classes.labels
+        }
         return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
 
     # -------------------------------------------------------------------- state

@@ -1,7 +1,8 @@
-"""Kernels called by address: the very machine code that a model of its own runs.
+"""What numba does not do by itself: kernels called by address, and arrays that are not counted.
 
-A kernel may reorder its sums (``FASTMATH``), so the same source, compiled into another loop, may give other
-last bits, and with them other decisions. Called through its address it cannot be compiled into anything.
+A key of a fleet must be learnt by the very machine code that learns a model of its own: a kernel may reorder its
+sums (``FASTMATH``), so the same source, compiled into another loop, may give other last bits, and with them other
+decisions. Called through its address it cannot be compiled into anything.
 """
 
 from __future__ import annotations
@@ -17,7 +18,43 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-__all__ = ["Remote"]
+__all__ = ["Remote", "borrowed"]
+
+
+def borrowed(arrays: Any) -> Any:
+    """The same arrays, in tuples of any depth, without the count of references to them.
+
+    In a compiled loop each view of an array counts up and down, atomically, for nothing: the caller holds the
+    array all the while. As plain Python this does nothing.
+    """
+    return arrays
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _uncounted(typing_context: Any, arrays: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _strip(context, builder, arrays, arguments[0])
+
+    return arrays(arrays), build
+
+
+def _strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        return array._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        items = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
+        return context.make_tuple(builder, kind, [_strip(context, builder, *item) for item in items])
+    return value
+
+
+@overload(borrowed)  # type: ignore[untyped-decorator]
+def _compiled_borrowed(arrays: Any) -> Any:
+    def made(arrays: Any) -> Any:
+        return _uncounted(arrays)
+
+    return made
 
 
 class Remote:
@@ -57,7 +94,7 @@ def _at(function_type: Any) -> Callable[[Any], Any]:
     def at(address: Any) -> Any:
         return address
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic  # type: ignore[untyped-decorator]
     def cast(typing_context: Any, address: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             made = cgutils.create_struct_proxy(function_type)(context, builder)
@@ -66,7 +103,7 @@ def _at(function_type: Any) -> Callable[[Any], Any]:
 
         return function_type(address), build
 
-    @overload(at)  # type: ignore[misc]
+    @overload(at)  # type: ignore[untyped-decorator]
     def compiled(address: Any) -> Any:
         def made(address: Any) -> Any:
             return cast(address)
