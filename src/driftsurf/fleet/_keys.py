@@ -57,16 +57,21 @@ def find(keys: Any, table: Any, known: Any, slots: Any) -> Any:
 
 @kernel(lambda f: (_in(I8), _out(I8), _out(I8), I8, _out(I8)))
 def add(keys: Any, table: Any, known: Any, count: Any, slots: Any) -> Any:
-    """Give slots from ``count`` on to the keys that have none, in order of appearance; returns the next slot."""
+    """Give slots from ``count`` on to the keys that have none, in order of appearance, as long as there is room.
+
+    Returns the next slot, and whether every key has one.
+    """
     for i in range(keys.shape[0]):
         if slots[i] < 0:
             at = _place(keys[i], table, known)
             if table[at] < 0:
+                if count == known.shape[0]:
+                    return count, False
                 table[at] = count
                 known[count] = keys[i]
                 count += 1
             slots[i] = table[at]
-    return count
+    return count, True
 
 
 @kernel(lambda f: (_in(I8), types.uint64, _out(types.uint64)))
@@ -132,8 +137,8 @@ class Keys:
     def __init__(self) -> None:
         self.kind: Kind = ""
         self._count = 0
-        self._known = np.empty(0, np.int64)
-        self._table = np.full(LEAST_ROOM, -1)
+        self._known = np.empty(LEAST_ROOM, np.int64)
+        self._table = np.full(2 * LEAST_ROOM, -1)
         self._slots: dict[str, int] = {}
         self._texts: list[str] = []
 
@@ -190,10 +195,12 @@ class Keys:
             self.kind = "text"
             return slots
         slots = np.empty(len(keys), np.int64)
-        missing = find(keys, self._table, self._known, slots)
-        if missing:
-            self._make_room(self._count + missing)
-            self._count = add(keys, self._table, self._known, self._count, slots)
+        done = find(keys, self._table, self._known, slots) == 0
+        while not done:
+            count, done = add(keys, self._table, self._known, self._count, slots)
+            self._count = int(count)
+            if not done:
+                self._double()
         self.kind = "numbers"
         return slots
 
@@ -213,20 +220,18 @@ class Keys:
             del self._texts[count:]
         elif count < self._count:
             self._count = count
-            self._fill_table(len(self._table))
+            self._fill_table()
         if count == 0:
             self.kind = ""
 
-    def _make_room(self, count: int) -> None:
-        if count > len(self._known):
-            known = np.empty(max(LEAST_ROOM, 2 * count), np.int64)
-            known[: self._count] = self._known[: self._count]
-            self._known = known
-        if 2 * count > len(self._table):
-            self._fill_table(1 << (4 * count - 1).bit_length())
+    def _double(self) -> None:
+        known = np.empty(2 * len(self._known), np.int64)
+        known[: self._count] = self._known[: self._count]
+        self._known = known
+        self._fill_table()
 
-    def _fill_table(self, size: int) -> None:
-        self._table = np.full(size, -1)
+    def _fill_table(self) -> None:
+        self._table = np.full(2 * len(self._known), -1)
         add(self._known[: self._count].copy(), self._table, self._known, 0, np.full(self._count, -1))
 
     # -------------------------------------------------------------------- state
@@ -250,8 +255,13 @@ class Keys:
         if state["kind"] == "numbers":
             given = state["numbers"]
         elif state["kind"] == "text":
-            text, ends = bytes(state["text"]), np.cumsum(state["lengths"]).tolist()  # type: ignore[arg-type]
-            given = [text[a:b].decode() for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+            text, lengths = np.asarray(state["text"]), np.asarray(state["lengths"])
+            if not (text.dtype == np.uint8 and (lengths >= 0).all() and lengths.sum() == len(text)):
+                raise StateError("the saved keys and their lengths do not fit together")
+            ends = np.cumsum(lengths).tolist()
+            given = [text[a:b].tobytes().decode() for a, b in zip([0, *ends], ends, strict=False)]
         if len(given) and not np.array_equal(index.add(index.read(given)), np.arange(len(given))):
             raise StateError("a key stands twice among the saved keys: they are no fleet's")
+        if index.kind != state["kind"]:
+            raise StateError(f"the saved keys are not what they say: {state['kind']!r}")
         return index

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from driftsurf._options import choice, number, whole
 from driftsurf.base import DenseRows, FloatArray, IntArray, State, Transition
-from driftsurf.errors import DivergenceError, InputError, ShapeError
+from driftsurf.errors import DivergenceError, InputError, ShapeError, StateError
 from driftsurf.fleet import _kernels, _saved
 from driftsurf.fleet._keys import Keys, by_slot, key_seed
 from driftsurf.fleet._layout import TRANSITION, Shape, Store, scratch
@@ -59,7 +59,7 @@ class Fleet:
     batch_size
         Rows of a key that make a time step.
     threshold, stable_threshold, reactive_length, greedy
-        As for :class:`~driftsurf.DriftSurfClassifier`.
+        As for :class:`~driftsurf.DriftSurfClassifier`; the threshold is larger, since the risk over 32 rows is noisy.
     max_rows
         At most this many rows of a key are kept to train on, first in, first out.
     classes
@@ -98,7 +98,7 @@ class Fleet:
         steps_per_row: float = 2.0,
         start: Literal["zeros", "uniform"] = "zeros",
         batch_size: int = 32,
-        threshold: float = 0.1,
+        threshold: float = 0.3,
         stable_threshold: float | None = None,
         reactive_length: int = 4,
         greedy: bool = True,
@@ -311,7 +311,7 @@ class Fleet:
         given = self._keys.read(keys)
         slots = self._keys.find(given)
         if len(slots) and slots.min() < 0:
-            strange = given[int(np.argmin(slots))]
+            strange = next(key for key, slot in zip(np.asarray(given).tolist(), slots, strict=True) if slot < 0)
             raise InputError(f"the key {strange!r} has not been observed: a model begins with its first observe.")
         return slots
 
@@ -396,8 +396,12 @@ class Fleet:
     @classmethod
     def from_state(cls, state: State) -> Self:
         """The fleet that gave ``state``."""
-        fleet = cls(**_saved.options(state))
-        fleet._begin()
+        settings = _saved.options(state)
+        try:
+            fleet = cls(**settings)
+            fleet._begin()
+        except (TypeError, ValueError) as error:
+            raise StateError(f"the options of the saved fleet cannot be used: {error}") from error
         fleet._keys, fleet._store = _saved.unpack(state, fleet._shape)
         fleet._store.keys["seed"][: len(fleet)] = fleet._keys.seeds(fleet.seed, 0)
         return fleet
