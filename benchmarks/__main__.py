@@ -1,13 +1,13 @@
-"""``python -m benchmarks [kernel] [whole-run] [--rounds N] [--quick]``."""
+"""``python -m benchmarks [kernel] [whole-run] [fleet] [--rounds N] [--quick]``."""
 
 from __future__ import annotations
 
 import argparse
 
-from benchmarks import kernel, whole_run
+from benchmarks import fleet, kernel, whole_run
 from benchmarks.harness import MIN_ROUNDS, hold, machine, write
 
-SUITES = {"kernel": kernel.contests, "whole-run": whole_run.contests}
+SUITES = {"kernel": kernel.contests, "whole-run": whole_run.contests, "fleet": fleet.contests}
 """A suite is a function ``(quick, note)`` that yields its contests; ``note`` adds a line to the report."""
 
 
