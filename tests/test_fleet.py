@@ -209,8 +209,26 @@ def test_a_key_that_was_never_observed_cannot_be_read() -> None:
         many.predict([0, 99], np.zeros((2, 3)))
     with pytest.raises(InputError, match="the key 99 has not been observed"):
         many.session(99)
+    with pytest.raises(InputError, match="the key 1 has not been observed"):
+        Fleet(3, **SMALL).readmit([1])
     with pytest.raises(ShapeError, match="1 rows and there are 2 keys"):
         many.predict([0, 1], np.zeros((1, 3)))
+
+
+def test_options_stay_what_they_were_at_the_first_use() -> None:
+    many, other = Fleet(3, seed=2**64 + 3, **SMALL), Fleet(3, seed=2**64 + 3, **SMALL)
+    for number, call in enumerate(calls(20)):
+        np.testing.assert_array_equal(many.observe(*call), other.observe(*call))
+        if number == 5:
+            other.threshold, other.start, other.seed, other.batch_size, other.on_bad = (
+                9.0,
+                "uniform",
+                1,
+                7,
+                "quarantine",
+            )
+    assert many.to_bytes() == other.to_bytes()
+    same(many.session(2).state(), other.session(2).state())
 
 
 def test_a_fleet_that_has_seen_nothing_is_empty() -> None:
@@ -328,7 +346,7 @@ def test_memory_that_is_not_to_be_had_changes_nothing(monkeypatch: pytest.Monkey
 )
 def test_options_that_cannot_be_used_are_named_at_first_use(options: dict[str, Any], message: str) -> None:
     many = Fleet(**({"n_features": 2, "step_size": 0.1} | options))
-    with pytest.raises((OptionError, InputError), match=message):
+    with pytest.raises((OptionError, LabelError), match=message):
         many.observe([1], [[0.0, 0.0]], [0])
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from driftsurf._options import choice, number, whole
 from driftsurf.base import DenseRows, FloatArray, IntArray, State, Transition
-from driftsurf.errors import DivergenceError, InputError, ShapeError, StateError
+from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError, StateError
 from driftsurf.fleet import _kernels, _saved
 from driftsurf.fleet._keys import Keys, by_slot, key_seed
 from driftsurf.fleet._layout import TRANSITION, Shape, Store, scratch
@@ -140,7 +140,7 @@ class Fleet:
         with uninterrupted():
             slots = self._slots(given)
             predicted, diverged = self._serve(rows, codes, bad, slots)
-        if self.on_bad == "raise" and len(diverged):
+        if not self._tolerant and len(diverged):
             names = self.keys
             raise DivergenceError(
                 f"training diverged for {len(diverged)} of {len(self)} keys ({listed([names[k] for k in diverged])}): "
@@ -152,11 +152,12 @@ class Fleet:
 
     def readmit(self, keys: Any) -> None:
         """Let these keys out of quarantine: they learn on from their last good models."""
-        self._store.keys["quarantine"][self._known(keys)] = 0
+        slots = self._known(keys)
+        self._store.keys["quarantine"][slots] = 0
 
     def _read(self, X: Any, y: Any) -> tuple[DenseRows, npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
         """Checked rows and codes; and, for quarantine, what is bad about each row (empty: nothing about any)."""
-        tolerant = self.on_bad == "quarantine"
+        tolerant = self._tolerant
         rows = cast("DenseRows", read_rows(X, self._schema, np.float32, finite=not tolerant))
         bad = np.zeros(0, np.uint8)
         if tolerant and not np.isfinite(rows).all():
@@ -183,7 +184,7 @@ class Fleet:
             try:
                 if now > len(self._store.keys):
                     self._store = self._store.grown(max(LEAST_ROOM, 2 * now), before)
-                seeds = self._keys.seeds(self.seed, before)
+                seeds = self._keys.seeds(self._seed, before)
             except BaseException:
                 self._keys.truncate(before)
                 raise
@@ -191,7 +192,7 @@ class Fleet:
             for array in (store.weights, store.sums, store.models, store.keys):
                 array[before:now] = np.zeros((), array.dtype)
             store.keys["seed"][before:now] = seeds
-            _kernels.begin(tuple(store), before, now, self.start == "uniform", self._parts)
+            _kernels.begin(tuple(store), before, now, self._how[5], self._parts)
         return slots
 
     def _serve(
@@ -328,7 +329,8 @@ class Fleet:
         n_features = whole("n_features", self.n_features, at_least=1)
         number("step_size", self.step_size, above=0.0)
         choice("on_bad", self.on_bad, ("raise", "quarantine"))
-        whole("seed", self.seed, at_least=0)
+        self._tolerant = self.on_bad == "quarantine"
+        self._seed = whole("seed", self.seed, at_least=0) % 2**64  # all that a seed is used for counts modulo this
         self._threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if self.threads is not None:
             self._threads = whole("threads", self.threads, at_least=1, otherwise=", or None")
@@ -338,10 +340,11 @@ class Fleet:
             whole("max_rows", self.max_rows, at_least=1),
             whole("reactive_length", self.reactive_length, at_least=1),
         )
-        alone = self._alone(0)
-        if len(alone.classes.labels) != 2:
-            raise InputError(f"classes is {self.classes!r}; give the two labels")
-        self._classes = alone.classes
+        self._settings = {name: _plain(getattr(self, name)) for name in inspect.signature(type(self)).parameters}
+        self._classes = self._alone(0).classes
+        if len(self._classes.labels) != 2:
+            raise OptionError(f"classes is {self.classes!r}; give the two labels")
+        self._settings["classes"] = self._classes.labels
         self._schema = Schema(n_features, owner="this fleet")
         self._rule = (
             float(self.threshold),
@@ -365,33 +368,20 @@ class Fleet:
 
     def _alone(self, key: Any) -> Session:
         """What one key would be without a fleet; making it checks the options."""
-        learner = LogisticRegression(
-            step_size=self.step_size, l2=self.l2, steps_per_row=self.steps_per_row, start=self.start
-        )
-        strategy = DriftSurf(
-            learner,
-            threshold=self.threshold,
-            stable_threshold=self.stable_threshold,
-            reactive_length=self.reactive_length,
-            greedy=self.greedy,
-            max_rows=self.max_rows,
-            dtype="float32",
-            seed=key_seed(self.seed, key),
-        )
-        return Session(strategy, classes=self.classes, batch_size=self.batch_size, guard=None)
-
-    def _options(self) -> dict[str, Any]:
-        values = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters} | {
-            "classes": self._classes.labels
+        given = self._settings
+        learner = LogisticRegression(**{name: given[name] for name in ("step_size", "l2", "steps_per_row", "start")})
+        rule = {
+            name: given[name] for name in ("threshold", "stable_threshold", "reactive_length", "greedy", "max_rows")
         }
-        return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+        strategy = DriftSurf(learner, **rule, dtype="float32", seed=key_seed(self._seed, key))
+        return Session(strategy, classes=given["classes"], batch_size=given["batch_size"], guard=None)
 
     # -------------------------------------------------------------------- state
 
     def state(self) -> State:
         """Everything that decides what comes next, keys and options included; the journal is a record beside it."""
         self._begin()
-        return _saved.pack(self._options(), self._keys, self._store, self._shape)
+        return _saved.pack(self._settings, self._keys, self._store, self._shape)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -403,7 +393,7 @@ class Fleet:
         except (TypeError, ValueError) as error:
             raise StateError(f"the options of the saved fleet cannot be used: {error}") from error
         fleet._keys, fleet._store = _saved.unpack(state, fleet._shape)
-        fleet._store.keys["seed"][: len(fleet)] = fleet._keys.seeds(fleet.seed, 0)
+        fleet._store.keys["seed"][: len(fleet)] = fleet._keys.seeds(fleet._seed, 0)
         return fleet
 
     def to_bytes(self) -> bytes:
@@ -414,6 +404,10 @@ class Fleet:
     def from_bytes(cls, data: bytes) -> Self:
         """The fleet that gave these bytes."""
         return cls.from_state(from_bytes(data))
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _shares(starts: IntArray, count: int) -> Iterator[slice]:
