@@ -42,6 +42,7 @@ def test_dir_lists_the_public_names() -> None:
             "from driftsurf.cli import main; main(['run', 'sea0', '--rows', '2000', '--quiet', '--out', 'r'])",
             ["sklearn", "pandas", "matplotlib"],
         ),
+        ("from driftsurf import Fleet", ["sklearn", "pandas", "polars", "matplotlib", "rich"]),
         ("from driftsurf import DriftSurfClassifier", ["polars", "matplotlib", "rich"]),
     ],
 )

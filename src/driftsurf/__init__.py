@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, paper
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
+    from driftsurf.fleet import Fleet
 
 __all__ = [
     "AwareClassifier",
     "DriftSurfClassifier",
     "DriftSurfRegressor",
     "DriftsurfError",
+    "Fleet",
     "Trace",
     "__version__",
     "paper",
@@ -32,6 +34,7 @@ _HOMES = {
     "DriftSurfClassifier": "driftsurf.estimators",
     "DriftSurfRegressor": "driftsurf.estimators",
     "DriftsurfError": "driftsurf.errors",
+    "Fleet": "driftsurf.fleet",
     "Trace": "driftsurf.evaluation",
     "paper": "driftsurf.estimators",
     "prequential": "driftsurf.evaluation",

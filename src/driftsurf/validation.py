@@ -62,10 +62,11 @@ def read_schema(X: Any, owner: str = "this model") -> Schema:
     return Schema(int(width), sparse=False, names=names, owner=owner)
 
 
-def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64) -> Rows:
+def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64, *, finite: bool = True) -> Rows:
     """Checked rows in the layout of ``schema``: C-contiguous and finite, or canonical CSR.
 
-    Columns with names may come in any order; they are put into the order of the schema.
+    Columns with names may come in any order; they are put into the order of the schema. Who looks after gaps
+    row by row lets dense ones in with ``finite=False``.
 
     >>> read_rows([[1, 2], [3, 4]], Schema(n_features=2))
     array([[1., 2.],
@@ -80,7 +81,7 @@ def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64) -> Rows
         if not schema.sparse:
             rows = _densify(rows)
     else:
-        dense = _read_dense(X, schema, dtype)
+        dense = _read_dense(X, schema, dtype, finite)
         rows = _sparsify(dense) if schema.sparse else dense
     if n_rows(rows) == 0:
         raise ShapeError(
@@ -105,14 +106,15 @@ def _is_ready(X: Any, schema: Schema, dtype: np.dtype[Any]) -> bool:
     )
 
 
-def _read_dense(X: Any, schema: Schema, dtype: np.dtype[Any]) -> DenseRows:
+def _read_dense(X: Any, schema: Schema, dtype: np.dtype[Any], finite: bool) -> DenseRows:
     names = _column_names(X)
     array = _read_frame(X) if hasattr(X, "columns") else _as_array(X)
     if names is not None and schema.names is not None and names != schema.names:
         array = array[:, _column_order(names, schema.names)]
     _check_width(array.shape[1], schema)
     array = _as_numbers(array, dtype, schema.names)
-    _check_finite(array, schema.names)
+    if finite:
+        _check_finite(array, schema.names)
     return array
 
 

@@ -10,7 +10,7 @@ from driftsurf._kernels.columns import (
     squared_norms_csr,
     squared_norms_dense,
 )
-from driftsurf._kernels.draws import alternate, draw_uniformly, fill_uniform, gather, grow_and_draw
+from driftsurf._kernels.draws import _word, alternate, draw_uniformly, fill_uniform, gather, grow_and_draw
 from driftsurf._kernels.linear import (
     discharge_csr,
     discharge_dense,
@@ -43,6 +43,7 @@ __all__ = [
     "_dense",
     "_in",
     "_out",
+    "_word",
     "add_magnitudes_csr",
     "add_magnitudes_dense",
     "all_finite",

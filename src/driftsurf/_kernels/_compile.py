@@ -35,7 +35,7 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
     Input arrays are declared read-only, which accepts writable ones too; left to itself numba would
     compile each kernel again for every mixture of the two. The last argument may be None, which compiles a
     kernel of its own without what it is for. ``exact`` keeps the order of arithmetic, for what has to agree
-    with others to the bit.
+    with others to the bit. ``compiled_for`` of a kernel gives the compiled function, for who calls it by address.
     """
 
     def decorate(function: Function) -> Function:
@@ -43,24 +43,27 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
             return function
         compiled: dict[Any, Callable[..., Any]] = {}
 
-        def call(*arguments: Any) -> Any:
-            first = arguments[0]
-            row_type = (first[0] if isinstance(first, tuple) else first).dtype
-            key = row_type, arguments[-1] is None
-            run = compiled.get(key)
+        def compiled_for(row_type: Any, without_last: bool) -> Callable[..., Any]:
+            run = compiled.get((row_type, without_last))
             if run is None:
                 declared = signature(types.float32 if row_type == np.float32 else types.float64)
-                if arguments[-1] is None:
+                if without_last:
                     declared = (*declared[:-1], types.none)
                 run = compile_cached(
                     function, declared, nogil=True, fastmath=not exact and FASTMATH, error_model="numpy"
                 )
-                compiled[key] = run
-            return run(*arguments)
+                compiled[row_type, without_last] = run
+            return run
+
+        def call(*arguments: Any) -> Any:
+            first = arguments[0]
+            row_type = (first[0] if isinstance(first, tuple) else first).dtype
+            return compiled_for(row_type, arguments[-1] is None)(*arguments)
 
         call.__doc__ = function.__doc__
         call.__name__ = function.__name__
         call.__wrapped__ = function  # type: ignore[attr-defined]
+        call.compiled_for = compiled_for  # type: ignore[attr-defined]
         return cast("Function", call)
 
     return decorate

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from driftsurf._kernels import inline
 from driftsurf._options import choice, number, truth, whole
 from driftsurf._values import replace
 from driftsurf.base import (
@@ -34,9 +35,10 @@ Judge = Literal["auto", "training", "prequential"]
 ThresholdUnit = Literal["auto", "risk", "trivial"]
 
 
-# The rule itself: pure functions of scalars. A comparison with NaN (no evidence) is false.
+# The rule itself: pure functions of scalars, which a fleet compiles. A comparison with NaN (no evidence) is false.
 
 
+@inline
 def entering(risk: float, best: float, stable_risk: float, threshold: float, stable_threshold: float) -> int:
     """Which condition to enter the reactive state holds: 1, 2, or 0 for neither.
 
@@ -53,11 +55,13 @@ def entering(risk: float, best: float, stable_risk: float, threshold: float, sta
     return 0
 
 
+@inline
 def challenger_predicts(old_risk: float, new_risk: float, greedy: bool) -> bool:
     """Inside a reactive state: whether the reactive model predicts the next batch."""
     return greedy and new_risk < old_risk
 
 
+@inline
 def switching(old_risk: float, new_risk: float) -> bool:
     """At its end: whether the reactive model, strictly better over T, takes over."""
     return new_risk < old_risk

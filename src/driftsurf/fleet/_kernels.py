@@ -1,0 +1,444 @@
+"""The compiled loops of a fleet: DriftSurf for each key, in arrays over keys.
+
+What decides is compiled from the functions that decide for one model (``driftsurf.strategies.driftsurf``), and what
+computes is the machine code of the kernels that learn one model (``_native``); what stands here is the order of
+things. numba keeps compiled code for as long as this file stays the same: who changes the rule removes the
+``__pycache__`` folders (``make clean``).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import from_dtype, types
+
+from driftsurf import _kernels
+from driftsurf._kernels import F8, FRAME, I8, _dense, _in, _out, _word, inline, kernel
+from driftsurf._kernels import MODEL as MODEL_ARRAYS
+from driftsurf.fleet import _layout
+from driftsurf.fleet._native import Remote, borrowed
+from driftsurf.strategies.driftsurf import challenger_predicts, entering, switching
+
+__all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "begin", "parts", "score", "serve"]
+
+ENTERED, GREEDY, SWITCHED, KEPT = 1, 2, 3, 4
+BAD_ROW, BAD_LABEL, DIVERGED = 1, 2, 3
+VALUES_A_LINE = 16
+"""float32 in a line of the cache."""
+LARGEST = 1e100
+"""As in ``driftsurf.learners``: beyond it, training has diverged."""
+
+F4, U1 = types.float32, types.uint8
+MARGINS = Remote(_kernels.margins_dense, types.none(_in(F4, 2), _in(F8), _out(F8)), np.float32)
+LOSSES = Remote(_kernels.logistic_losses, types.none(_in(F8), _in(F8), _out(F8)), np.float64)
+SUM = Remote(_kernels.weighted_sum, types.UniTuple(F8, 2)(_in(F8), _in(F8)), np.float64)
+LENGTH = Remote(_kernels.squared_length, F8(_in(F8), _in(F8)), np.float64)
+DRAW = Remote(_kernels.alternate, types.UniTuple(I8, 2)(_out(I8), I8, I8, types.uint64, I8), np.int64)
+SAGA = Remote(_kernels.saga_dense, I8(_dense(F4), _in(I8), MODEL_ARRAYS, I8, F8, F8, FRAME, types.none), np.float32)
+DISCHARGE = Remote(_kernels.discharge_dense, I8(_in(F4, 2), _in(F8), _out(F8), FRAME), np.float32)
+FILL = Remote(_kernels.fill_uniform, I8(_out(F8), types.uint64, I8), np.float64)
+
+REMOTES = MARGINS, LOSSES, SUM, LENGTH, DRAW, SAGA, DISCHARGE, FILL
+margins_at, losses_at, sum_at, length_at, draw_at, saga_at, discharge_at, fill_at = (one.at for one in REMOTES)
+
+
+def parts() -> tuple[Any, ...]:
+    """The kernels, as ``serve`` and ``score`` take them."""
+    return tuple(one.address() for one in REMOTES)
+
+
+KEYS, MODELS = _out(from_dtype(_layout.KEY)), _out(from_dtype(_layout.MODEL), 2)
+STORE = types.Tuple((_out(F4, 3), _out(U1, 2), _out(F8, 3), _out(F8, 3), _out(F8, 3), MODELS, KEYS))
+BATCH = types.Tuple((_in(F4, 2), _in(U1), _in(U1), _out(U1)))
+GROUPS = types.UniTuple(_in(I8), 3)
+RULE = types.Tuple((F8, F8, I8, types.boolean))
+HOW = types.Tuple((I8, I8, F8, F8, F8, types.boolean))
+LOG = types.Tuple((_out(from_dtype(_layout.TRANSITION)), _out(I8)))
+SCRATCH = types.Tuple(
+    (_out(F8), _out(F8), _in(F8), _in(F8), _out(I8, 2), FRAME, *[_out(F8, 2)] * 3, MODELS, KEYS, _out(F8))
+)
+PARTS = types.UniTuple(I8, len(REMOTES))
+
+
+# ---------------------------------------------------------------------------- one model
+
+
+@inline
+def _fresh(store: Any, k: Any, side: Any, born: Any, uniform: Any, parts: Any) -> None:
+    """A fresh model on this side, the next in number."""
+    _, _, _, weights, sums, models, keys = store
+    model, key = models[k, side], keys[k]
+    model["number"] = key["made"]
+    model["born"] = born
+    model["admitted"] = -1
+    model["words"] = 0
+    model["gradients"] = 0
+    model["best"] = math.inf
+    key["made"] += 1
+    for c in range(weights.shape[2]):
+        weights[k, side, c] = 0.0
+        sums[k, side, c] = 0.0
+    if uniform:
+        seed = _word(_word(key["seed"], model["number"]), 0)
+        model["words"] = fill_at(parts[7])(weights[k, side], seed, 0)
+
+
+@inline
+def _risk(store: Any, k: Any, side: Any, lo: Any, batches: Any, how: Any, scratch: Any, parts: Any) -> Any:
+    """Mean loss over ``batches`` batches from position ``lo`` on, plus the penalty."""
+    rows, _, _, weights, _, _, _ = store
+    batch_size, mu = how[0], how[4]
+    y, margins, ones, factor = scratch[0], scratch[1][:batch_size], scratch[2][:batch_size], scratch[3]
+    losses = scratch[11][:batch_size]  # not the array of the margins: the loop over them is vectorised
+    w = weights[k, side]
+    total = 0.0
+    mass = 0.0
+    for i in range(batches):
+        a = lo + i * batch_size
+        margins_at(parts[0])(rows[k][a : a + batch_size], w, margins)
+        losses_at(parts[1])(margins, y[a : a + batch_size], losses)
+        part, share = sum_at(parts[2])(losses, ones)
+        total += part
+        mass += share
+    return total / mass + 0.5 * mu * length_at(parts[3])(w, factor)
+
+
+@inline
+def _steps(new: Any, how: Any) -> Any:
+    """rho for the batch that begins with row ``new``; fractions of a step are carried over by counting from row 0."""
+    batch_size, per_row = how[0], how[2]
+    return np.int64(math.floor(per_row * (new + batch_size))) - np.int64(math.floor(per_row * new))
+
+
+@inline
+def _train(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) -> Any:
+    """Learn the new batch; returns whether the weights are still weights."""
+    rows, _, tables, weights, sums, models, keys = store
+    batch_size, max_rows, _, eta, mu, _ = how
+    y, _, ones, _, orders, frame, touched = scratch[:7]
+    model, key = models[k, side], keys[k]
+    new = key["step"] * batch_size
+    end = new + batch_size
+    lo = max(model["born"] * batch_size, new - max_rows)
+    admitted = lo if model["admitted"] < 0 else model["admitted"]
+    order = orders[side][: _steps(new, how)]
+    seed = _word(_word(key["seed"], model["number"]), 0)
+    drawn = admitted - lo  # a row is drawn when it is admitted
+    count, words = draw_at(parts[4])(order, drawn, end - admitted, seed, model["words"])
+    a, stop = lo - key["first"], end - key["first"]
+    table = tables[k, side][a : a + drawn + count]
+    for p in range(drawn, drawn + count):
+        table[p] = math.nan
+    for j in range(order.shape[0]):
+        touched[side, j] = table[order[j]]
+    w, G = weights[k, side], sums[k, side]
+    labelled = rows[k][a:stop], y[a:stop], ones[: stop - a]
+    saga_at(parts[5])(labelled, order, (w, G, table), drawn, eta, mu, frame, None)
+    model["admitted"] = admitted + count
+    model["words"] = words
+    model["gradients"] += order.shape[0]
+    sound = True
+    for c in range(w.shape[0]):
+        sound = sound and abs(w[c]) < LARGEST and abs(G[c]) < LARGEST
+    return sound
+
+
+@inline
+def _untrain(store: Any, k: Any, side: Any, how: Any, scratch: Any) -> None:
+    """Put back the entries of the table that ``_train`` has changed."""
+    orders, touched = scratch[4], scratch[6]
+    key = store[6][k]
+    new = key["step"] * how[0]
+    a = max(store[5][k, side]["born"] * how[0], new - how[1]) - key["first"]
+    for j in range(_steps(new, how)):
+        store[2][k, side, a + orders[side, j]] = touched[side, j]
+
+
+@inline
+def _forget(store: Any, k: Any, side: Any, before_row: Any, how: Any, scratch: Any, parts: Any) -> None:
+    """Drop the rows before ``before_row`` from the sample set, and their gradients from the sum."""
+    rows, _, tables, _, sums, models, keys = store
+    model, first = models[k, side], keys[k]["first"]
+    lo = max(model["born"] * how[0], before_row - how[0])
+    if model["admitted"] < 0 or before_row <= lo:
+        return
+    a, b = lo - first, min(before_row, model["admitted"]) - first
+    discharge_at(parts[6])(rows[k][a:b], tables[k, side][a:b], sums[k, side], scratch[5])
+    model["admitted"] = max(before_row, model["admitted"])
+
+
+# ---------------------------------------------------------------------------- one time step
+
+
+@inline
+def _say(log: Any, k: Any, key: Any, kind: Any, condition: Any, risks: Any, over: Any, ids: Any) -> None:
+    entries, count = log
+    entry = entries[count[0]]
+    entry["slot"] = k
+    entry["kind"] = kind
+    entry["step"] = key["step"]
+    entry["condition"] = condition
+    entry["left"], entry["right"], entry["margin"] = risks
+    entry["over"] = over
+    entry["old"], entry["new"] = ids
+    count[0] += 1
+    key["transitions"] += 1
+    key["last_kind"] = kind
+    key["last_step"] = key["step"]
+
+
+@inline
+def _watch(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
+    """Take the risks on the new batch before learning it, and enter the reactive state on a sign of drift.
+
+    Returns whether the batch is learnt in a reactive state.
+    """
+    models, key = store[5], store[6][k]
+    threshold, stable_threshold = rule[0], rule[1]
+    old = key["predictive"]
+    new = 1 - old
+    risk = _risk(store, k, old, at, 1, how, scratch, parts)
+    best = min(risk, models[k, old]["best"])
+    models[k, old]["best"] = best
+    other = math.nan
+    if key["made"] > 1:
+        other = _risk(store, k, new, at, 1, how, scratch, parts)
+        models[k, new]["best"] = min(other, models[k, new]["best"])
+    if key["reactive_step"] > 0:
+        return True
+    condition = entering(risk, best, other, threshold, stable_threshold)
+    if condition == 0:
+        return False
+    _fresh(store, k, new, key["step"], how[5], parts)
+    ids = models[k, old]["number"], models[k, new]["number"]
+    if condition == 1:
+        _say(log, k, key, ENTERED, 1, (risk, best, threshold), 1, ids)
+    else:
+        _say(log, k, key, ENTERED, 2, (risk, other, stable_threshold), 1, ids)
+    return True
+
+
+@inline
+def _judge(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> None:
+    """Inside a reactive state, after learning: who predicts the next batch; at its end, who stays."""
+    models, key = store[5], store[6][k]
+    reactive_length, greedy = rule[2], rule[3]
+    old = key["predictive"]
+    new = 1 - old
+    ids = models[k, old]["number"], models[k, new]["number"]
+    key["reactive_step"] += 1
+    if key["reactive_step"] == reactive_length:
+        start = models[k, new]["born"] * how[0] - key["first"]
+        old_risk = _risk(store, k, old, start, reactive_length, how, scratch, parts)
+        new_risk = _risk(store, k, new, start, reactive_length, how, scratch, parts)
+        switched = switching(old_risk, new_risk)
+        _say(log, k, key, SWITCHED if switched else KEPT, 0, (new_risk, old_risk, 0.0), reactive_length, ids)
+        key["reactive_step"] = 0
+        key["challenged"] = 0
+        if switched:
+            key["predictive"] = new
+        _fresh(store, k, 1 - key["predictive"], key["step"] + 1, how[5], parts)
+    else:
+        old_risk = _risk(store, k, old, at, 1, how, scratch, parts)
+        new_risk = _risk(store, k, new, at, 1, how, scratch, parts)
+        challenged = np.int64(challenger_predicts(old_risk, new_risk, greedy))
+        if challenged != key["challenged"]:
+            turned = (ids[0], ids[1]) if challenged else (ids[1], ids[0])
+            _say(log, k, key, GREEDY, 0, (new_risk, old_risk, 0.0), 1, turned)
+        key["challenged"] = challenged
+
+
+@inline
+def _fetched(values: Any, live: Any) -> Any:
+    """Touch the rows in the order in which they lie, at the speed of memory, before they are drawn in any order.
+
+    What is returned means nothing, but somebody has to want it.
+    """
+    total = np.float32(0.0)
+    for p in range(0, live, VALUES_A_LINE):
+        total += values[p]
+    return total
+
+
+@inline
+def _shift(values: Any, by: Any, live: Any) -> None:
+    """values[:live - by] = values[by:live], in pieces that do not overlap and are therefore copied at full speed."""
+    for start in range(0, live - by, by):
+        stop = min(start + by, live - by)
+        to, out_of = values[start:stop], values[start + by : stop + by]
+        for p in range(to.shape[0]):
+            to[p] = out_of[p]
+
+
+@inline
+def _move_down(store: Any, k: Any, by: Any, live: Any) -> None:
+    """The rows from place ``by`` to ``live`` come to the front, and what belongs to them."""
+    if by > 0:
+        d = store[3].shape[2] - 1
+        _shift(store[0][k].reshape(store[0].shape[1] * d), by * d, live * d)
+        _shift(store[1][k], by, live)
+        for side in range(2):
+            _shift(store[2][k, side], by, live)
+
+
+@inline
+def _keep(store: Any, k: Any, scratch: Any) -> None:
+    """Note what a step changes, but for the tables, to take it back if it comes to nothing."""
+    _, _, _, weights, sums, models, keys = store
+    _, kept_w, kept_G, kept_models, kept_key = scratch[6:11]
+    for side in range(2):
+        for c in range(weights.shape[2]):
+            kept_w[side, c] = weights[k, side, c]
+            kept_G[side, c] = sums[k, side, c]
+        kept_models[0, side] = models[k, side]
+    kept_key[0] = keys[k]
+
+
+@inline
+def _take_back(store: Any, k: Any, trained: Any, how: Any, scratch: Any) -> None:
+    """As if there had been no step; the first ``trained`` models of (predictive, rival) had been trained."""
+    _, _, _, weights, sums, models, keys = store
+    _, kept_w, kept_G, kept_models, kept_key = scratch[6:11]
+    for i in range(trained):
+        _untrain(store, k, keys[k]["predictive"] ^ i, how, scratch)
+    for side in range(2):
+        for c in range(weights.shape[2]):
+            weights[k, side, c] = kept_w[side, c]
+            sums[k, side, c] = kept_G[side, c]
+        models[k, side] = kept_models[0, side]
+    keys[k] = kept_key[0]
+
+
+@inline
+def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
+    """One time step of the key in slot k, whole or not at all; returns whether it was taken."""
+    labels, models, key = store[1], store[5], store[6][k]
+    batch_size, max_rows = how[0], how[1]
+    at = key["step"] * batch_size - key["first"]
+    live = at + batch_size
+    for p in range(live):
+        scratch[0][p] = labels[k, p]
+    said = log[1][0]
+    scratch[1][0] = _fetched(store[0][k].reshape(store[0].shape[1] * store[0].shape[2]), live * store[0].shape[2])
+    _keep(store, k, scratch)
+    reactive = _watch(store, k, at, rule, how, scratch, log, parts)
+    trained = 1
+    sound = _train(store, k, key["predictive"], how, scratch, parts)
+    if sound and key["made"] > 1:
+        trained = 2
+        sound = _train(store, k, 1 - key["predictive"], how, scratch, parts)
+    if not sound:
+        _take_back(store, k, trained, how, scratch)
+        log[1][0] = said
+        return False
+    if reactive:
+        _judge(store, k, at, rule, how, scratch, log, parts)
+    key["step"] += 1
+    end = key["step"] * batch_size
+    for side in range(2):
+        if side == key["predictive"] or key["made"] > 1:
+            _forget(store, k, side, end - max_rows, how, scratch, parts)
+    old = key["predictive"]
+    first = max(models[k, old]["born"] * batch_size, end - max_rows)
+    if key["reactive_step"] > 0:
+        first = min(first, models[k, 1 - old]["born"] * batch_size)
+    _move_down(store, k, first - key["first"], live)
+    key["first"] = first
+    key["pending"] = 0
+    return True
+
+
+# ---------------------------------------------------------------------------- many keys
+
+
+@inline
+def _good(bad: Any, chosen: Any) -> Any:
+    """How many of these rows come before the first bad one."""
+    n = 0
+    while n < chosen.shape[0] and bad[chosen[n]] == 0:
+        n += 1
+    return n
+
+
+@inline
+def _copy(X: Any, codes: Any, order: Any, start: Any, rows: Any, labels: Any) -> None:
+    """The rows ``order[start:]``, as many as there is room for."""
+    chosen = order[start:]
+    for j in range(rows.shape[0]):
+        r = np.uintp(chosen[j])  # an index without a sign needs no check for counting from the end
+        for c in range(rows.shape[1]):
+            rows[j, c] = X[r, c]
+        labels[j] = codes[r]
+
+
+@inline
+def _predictor(store: Any, k: Any) -> Any:
+    """The weights that predict the next row of this key."""
+    key = store[6][k]
+    return store[3][k, 1 - key["predictive"] if key["challenged"] else key["predictive"]]
+
+
+@kernel(lambda f: (STORE, BATCH, GROUPS, RULE, HOW, SCRATCH, LOG, PARTS), exact=True)
+def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> None:
+    """Predict each row with the model of its key as it is when the row arrives, then learn.
+
+    ``groups`` is the slots, where the rows of each begin in the third array, and the rows, in order of arrival
+    within a slot. A key with a row that is bad (``batch[2]``, which may be empty), or whose training diverges,
+    is in quarantine from there on: its rows are predicted, counted, and not learnt.
+    """
+    store, batch, groups, scratch, log = borrowed((store, batch, groups, scratch, log))
+    rows, labels, keys = store[0], store[1], store[6]
+    X, codes, bad, predicted = batch
+    slots, starts, order = groups
+    batch_size = how[0]
+    for g in range(slots.shape[0]):
+        k = slots[g]
+        key = keys[k]
+        i = starts[g]
+        stop = starts[g + 1]
+        while i < stop:
+            if key["quarantine"] == 0 and bad.shape[0] > 0 and bad[order[i]] > 0:
+                key["quarantine"] = bad[order[i]]
+            if key["quarantine"] > 0:
+                r = order[i]
+                margins_at(parts[0])(X[r : r + 1], _predictor(store, k), scratch[1][:1])
+                predicted[r] = scratch[1][0] > 0.0
+                key["refused"] += 1
+                i += 1
+                continue
+            pending = key["pending"]
+            at = key["step"] * batch_size - key["first"] + pending
+            n = min(stop - i, batch_size - pending)
+            if bad.shape[0] > 0:
+                n = _good(bad, order[i : i + n])
+            _copy(X, codes, order, i, rows[k][at : at + n], labels[k][at : at + n])
+            margins_at(parts[0])(rows[k][at : at + n], _predictor(store, k), scratch[1][:n])
+            wrong = 0
+            for j in range(n):
+                r = order[i + j]
+                predicted[r] = scratch[1][j] > 0.0
+                wrong += predicted[r] != codes[r]
+            key["pending"] += n
+            key["errors"] += wrong
+            i += n
+            if key["pending"] == batch_size and not _step(store, k, rule, how, scratch, log, parts):
+                key["pending"] = pending
+                key["errors"] -= wrong
+                key["refused"] += n
+                key["quarantine"] = DIVERGED
+
+
+@kernel(lambda f: (STORE, _in(F4, 2), _in(I8), _out(F8), PARTS), exact=True)
+def score(store: Any, X: Any, slots: Any, out: Any, parts: Any) -> None:
+    """out[i] = the margin of row i by the model that predicts in slots[i]."""
+    for i in range(X.shape[0]):
+        margins_at(parts[0])(X[i : i + 1], _predictor(store, slots[i]), out[i : i + 1])
+
+
+@kernel(lambda f: (STORE, I8, I8, types.boolean, PARTS), exact=True)
+def begin(store: Any, start: Any, stop: Any, uniform: Any, parts: Any) -> None:
+    """First models for the slots from ``start`` to ``stop``, where there is nothing but zeros and seeds."""
+    for k in range(start, stop):
+        _fresh(store, k, 0, 0, uniform, parts)

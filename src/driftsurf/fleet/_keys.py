@@ -1,0 +1,267 @@
+"""From keys to slots, and from rows in any order to rows by key."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from driftsurf._kernels import I8, _in, _out, _word, inline, kernel
+from driftsurf._random import derive
+from driftsurf.base import IntArray, State
+from driftsurf.errors import InputError, ShapeError, StateError, ValueTypeError
+
+__all__ = ["Keys", "by_slot", "key_seed"]
+
+Kind = Literal["", "numbers", "text"]
+LEAST_ROOM = 64
+
+
+def key_seed(seed: int, key: int | str) -> int:
+    """The seed of one key: the same whenever it arrives, and whoever else does.
+
+    >>> key_seed(0, 7) != key_seed(0, 8)
+    True
+    """
+    if isinstance(key, str):
+        return derive(seed, int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little"))
+    return derive(seed, int(key))
+
+
+# ---------------------------------------------------------------------------- compiled
+
+
+@inline
+def _place(key: Any, table: Any, known: Any) -> Any:
+    """Where in the table the key is, or would be: open addressing, the table a power of two and half empty."""
+    mask = np.uint64(table.shape[0] - 1)
+    at = _word(0, key) & mask
+    while table[at] >= 0 and known[table[at]] != key:
+        at = (at + np.uint64(1)) & mask
+    return at
+
+
+@kernel(lambda f: (_in(I8), _in(I8), _in(I8), _out(I8)))
+def find(keys: Any, table: Any, known: Any, slots: Any) -> Any:
+    """slots[i] = the slot of keys[i], -1 for none; returns how many have none."""
+    missing = 0
+    for i in range(keys.shape[0]):
+        slot = table[_place(keys[i], table, known)]
+        slots[i] = slot
+        missing += slot < 0
+    return missing
+
+
+@kernel(lambda f: (_in(I8), _out(I8), _out(I8), I8, _out(I8)))
+def add(keys: Any, table: Any, known: Any, count: Any, slots: Any) -> Any:
+    """Give slots from ``count`` on to the keys that have none, in order of appearance, as long as there is room.
+
+    Returns the next slot, and whether every key has one.
+    """
+    for i in range(keys.shape[0]):
+        if slots[i] < 0:
+            at = _place(keys[i], table, known)
+            if table[at] < 0:
+                if count == known.shape[0]:
+                    return count, False
+                table[at] = count
+                known[count] = keys[i]
+                count += 1
+            slots[i] = table[at]
+    return count, True
+
+
+@kernel(lambda f: (_in(I8), types.uint64, _out(types.uint64)))
+def seeds_of(keys: Any, seed: Any, out: Any) -> None:
+    """``key_seed`` for numbers."""
+    for i in range(keys.shape[0]):
+        out[i] = _word(_word(seed, keys[i]), 0)
+
+
+@kernel(lambda f: (_in(I8), _out(I8), _out(I8)))
+def count_rows(slots: Any, counts: Any, touched: Any) -> Any:
+    """Count the rows of each slot and list the slots that have any; returns how many have."""
+    n = 0
+    for i in range(slots.shape[0]):
+        k = slots[i]
+        if counts[k] == 0:
+            touched[n] = k
+            n += 1
+        counts[k] += 1
+    return n
+
+
+@kernel(lambda f: (_in(I8), _out(I8), _in(I8), _out(I8), _out(I8)))
+def lay_out(slots: Any, counts: Any, touched: Any, starts: Any, order: Any) -> None:
+    """The rows by slot, in the order of ``touched``; ``counts`` becomes where the next row of a slot goes."""
+    total = 0
+    for g in range(touched.shape[0]):
+        starts[g] = total
+        total += counts[touched[g]]
+        counts[touched[g]] = starts[g]
+    starts[touched.shape[0]] = total
+    for i in range(slots.shape[0]):
+        k = slots[i]
+        order[counts[k]] = i
+        counts[k] += 1
+
+
+def by_slot(slots: IntArray, n_slots: int) -> tuple[IntArray, IntArray, IntArray]:
+    """(slots that have rows, where the rows of each begin, the rows), rows of one slot in their order.
+
+    >>> by_slot(np.array([2, 0, 2]), 3)
+    (array([0, 2]), array([0, 1, 3]), array([1, 0, 2]))
+    """
+    counts = np.zeros(n_slots, np.int64)
+    touched = np.empty(min(n_slots, len(slots)), np.int64)
+    touched = np.sort(touched[: count_rows(slots, counts, touched)])  # neighbours in memory one after the other
+    starts, order = np.empty(len(touched) + 1, np.int64), np.empty(len(slots), np.int64)
+    lay_out(slots, counts, touched, starts, order)
+    return touched, starts, order
+
+
+# ---------------------------------------------------------------------------- the index
+
+
+class Keys:
+    """The keys of a fleet, all numbers or all text, each with a slot: 0, 1, 2 ... in order of appearance.
+
+    >>> keys = Keys()
+    >>> keys.add(keys.read(["b", "a", "b"])).tolist(), keys.labels()
+    ([0, 1, 0], ['b', 'a'])
+    """
+
+    def __init__(self) -> None:
+        self.kind: Kind = ""
+        self._count = 0
+        self._known = np.empty(LEAST_ROOM, np.int64)
+        self._table = np.full(2 * LEAST_ROOM, -1)
+        self._slots: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._texts) if self.kind == "text" else self._count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the index; those of text keys are Python's and not counted."""
+        return self._known.nbytes + self._table.nbytes
+
+    def labels(self) -> list[Any]:
+        """The keys by slot."""
+        return list(self._texts) if self.kind == "text" else self._known[: self._count].tolist()
+
+    def read(self, keys: Any) -> IntArray | list[str]:
+        """Checked keys, as the index takes them."""
+        array = np.asarray(keys)
+        if array.ndim != 1:
+            raise ShapeError(f"keys must be one key for each row, but have shape {array.shape}.")
+        if array.dtype.kind in "iu":
+            if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
+                raise ValueTypeError(
+                    f"the key {array.max()} is too large: keys are whole numbers below 2**63, or text."
+                )
+            kind: Kind = "numbers"
+            made: IntArray | list[str] = np.ascontiguousarray(array, np.int64)
+        else:
+            made = array.tolist() if array.dtype.kind in "UOT" else []
+            if len(made) != len(array) or not all(isinstance(key, str) for key in made):
+                raise ValueTypeError(f"keys are of type {array.dtype}; give whole numbers, or text.")
+            kind = "text"
+        if self.kind not in ("", kind):
+            raise InputError(f"keys are {kind}, but this fleet has begun with {self.kind}: give keys of one kind.")
+        return made
+
+    def find(self, keys: IntArray | list[str]) -> IntArray:
+        """The slot of each key, -1 for one that is not there."""
+        if isinstance(keys, list):
+            get = self._slots.get
+            return np.fromiter((get(key, -1) for key in keys), np.int64, len(keys))
+        slots = np.empty(len(keys), np.int64)
+        find(keys, self._table, self._known, slots)
+        return slots
+
+    def add(self, keys: IntArray | list[str]) -> IntArray:
+        """The slot of each key; one that is not there gets the next."""
+        if isinstance(keys, list):
+            slots = self.find(keys)
+            for i in np.flatnonzero(slots < 0).tolist():
+                slots[i] = self._slots.setdefault(keys[i], len(self._texts))
+                if slots[i] == len(self._texts):
+                    self._texts.append(keys[i])
+            self.kind = "text"
+            return slots
+        slots = np.empty(len(keys), np.int64)
+        done = find(keys, self._table, self._known, slots) == 0
+        while not done:
+            count, done = add(keys, self._table, self._known, self._count, slots)
+            self._count = int(count)
+            if not done:
+                self._double()
+        self.kind = "numbers"
+        return slots
+
+    def seeds(self, seed: int, start: int) -> npt.NDArray[np.uint64]:
+        """The seeds of the keys from slot ``start`` on."""
+        if self.kind == "text":
+            return np.array([key_seed(seed, key) for key in self._texts[start:]], np.uint64)
+        seeds = np.empty(self._count - start, np.uint64)
+        seeds_of(self._known[start : self._count], seed, seeds)
+        return seeds
+
+    def truncate(self, count: int) -> None:
+        """Take back every key from slot ``count`` on."""
+        if self.kind == "text":
+            for key in self._texts[count:]:
+                del self._slots[key]
+            del self._texts[count:]
+        elif count < self._count:
+            self._count = count
+            self._fill_table()
+        if count == 0:
+            self.kind = ""
+
+    def _double(self) -> None:
+        known = np.empty(2 * len(self._known), np.int64)
+        known[: self._count] = self._known[: self._count]
+        self._known = known
+        self._fill_table()
+
+    def _fill_table(self) -> None:
+        self._table = np.full(2 * len(self._known), -1)
+        add(self._known[: self._count].copy(), self._table, self._known, 0, np.full(self._count, -1))
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """As flat entries: numbers as they are, text as UTF-8 with the length of each."""
+        if self.kind != "text":
+            return {"kind": self.kind, "numbers": self._known[: self._count].copy()}
+        coded = [key.encode() for key in self._texts]
+        return {
+            "kind": self.kind,
+            "text": np.frombuffer(b"".join(coded), np.uint8),
+            "lengths": np.array([len(key) for key in coded], np.int64),
+        }
+
+    @classmethod
+    def from_state(cls, state: State) -> Keys:
+        """The keys that gave ``state``."""
+        index = cls()
+        given: Any = []
+        if state["kind"] == "numbers":
+            given = state["numbers"]
+        elif state["kind"] == "text":
+            text, lengths = np.asarray(state["text"]), np.asarray(state["lengths"])
+            if not (text.dtype == np.uint8 and (lengths >= 0).all() and lengths.sum() == len(text)):
+                raise StateError("the saved keys and their lengths do not fit together")
+            ends = np.cumsum(lengths).tolist()
+            given = [text[a:b].tobytes().decode() for a, b in zip([0, *ends], ends, strict=False)]
+        if len(given) and not np.array_equal(index.add(index.read(given)), np.arange(len(given))):
+            raise StateError("a key stands twice among the saved keys: they are no fleet's")
+        if index.kind != state["kind"]:
+            raise StateError(f"the saved keys are not what they say: {state['kind']!r}")
+        return index

@@ -1,0 +1,217 @@
+"""A fleet as a flat state and back, and one of its keys as the state of a session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf._random import derive
+from driftsurf.base import State
+from driftsurf.errors import StateError
+from driftsurf.fleet._keys import Keys
+from driftsurf.fleet._layout import KEY, MODEL, Shape, Store
+from driftsurf.labels import Classes
+from driftsurf.state import nest, pick
+
+__all__ = ["options", "pack", "session_state", "unpack"]
+
+Mask = npt.NDArray[np.bool_]
+KEY_FIELDS = tuple(name for name in KEY.names or () if name != "seed")  # seeds follow from the keys
+MODEL_FIELDS = tuple(MODEL.names or ())
+MOST = 2**40
+"""No count of a key reaches this; what follows from counts stays far below 2**63."""
+
+
+def pack(settings: Mapping[str, Any], keys: Keys, store: Store, shape: Shape) -> State:
+    """The live entries of everything, one after the other."""
+    n = len(keys)
+    state: State = {"fleet": json.dumps(settings, sort_keys=True)}
+    state |= nest("keys", keys.state())
+    state |= nest("key", {name: store.keys[name][:n].copy() for name in KEY_FIELDS})
+    state |= nest("model", {name: store.models[name][:n].copy() for name in MODEL_FIELDS})
+    rows, tables = _live(store.keys[:n], store.models[:n], shape)
+    return state | {
+        "weights": store.weights[:n].copy(),
+        "sums": store.sums[:n].copy(),
+        "rows": store.rows[:n][rows],
+        "labels": store.labels[:n][rows],
+        "tables": store.tables[:n][tables],
+    }
+
+
+def options(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the fleet that gave ``state``."""
+    try:
+        settings: dict[str, Any] = json.loads(state["fleet"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(f"the saved state has no options of a fleet ({error}): it is another object's") from error
+    return settings
+
+
+def unpack(state: Mapping[str, Any], shape: Shape) -> tuple[Keys, Store]:
+    """The keys and the arrays that gave ``state``; StateError if they do not fit together."""
+    try:
+        keys = Keys.from_state(pick("keys", state))
+        n = len(keys)
+        store = Store.empty(n, shape)
+        for array, part in ((store.keys, "key"), (store.models, "model")):
+            for name in KEY_FIELDS if part == "key" else MODEL_FIELDS:
+                array[name] = _shaped(state, f"{part}.{name}", array.dtype[name], array.shape)
+        store.weights[:] = _shaped(state, "weights", np.float64, store.weights.shape)
+        store.sums[:] = _shaped(state, "sums", np.float64, store.sums.shape)
+        _check(store.keys, store.models, shape)
+        rows, tables = _live(store.keys, store.models, shape)
+        total = int(rows.sum())
+        store.rows[rows] = _shaped(state, "rows", np.float32, (total, shape.n_features))
+        store.labels[rows] = _shaped(state, "labels", np.uint8, (total,))
+        store.tables[tables] = _shaped(state, "tables", np.float64, (int(tables.sum()),))
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, StateError):
+            raise
+        what = f"has no entry {error}" if isinstance(error, KeyError) else f"does not fit together ({error})"
+        raise StateError(f"the saved fleet {what}: it is another object's, or incomplete") from error
+    if (store.labels[rows] > 1).any():
+        raise StateError("a saved label is neither the first nor the second class")
+    return keys, store
+
+
+def _shaped(state: Mapping[str, Any], name: str, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    array = state[name]
+    if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == shape):
+        raise StateError(f"entry {name!r} of the saved fleet is not an array of {np.dtype(dtype)} of shape {shape}")
+    return array
+
+
+def _live(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> tuple[Mask, Mask]:
+    """Which places of the rows (slot, place) and of the tables (slot, side, place) hold something."""
+    place = np.arange(shape.n_rows)
+    end = keys["step"] * shape.batch_size
+    rows = place < (end - keys["first"] + keys["pending"])[:, np.newaxis]
+    lo = np.maximum(models["born"] * shape.batch_size, (end - shape.max_rows)[:, np.newaxis])
+    first = keys["first"][:, np.newaxis]
+    tables = (place >= (lo - first)[..., np.newaxis]) & (place < (models["admitted"] - first)[..., np.newaxis])
+    return rows, tables & (models["admitted"] >= 0)[..., np.newaxis]
+
+
+def _check(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> None:
+    # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
+    counts = [keys[name] for name in KEY_FIELDS] + [models[name] for name in ("number", "born", "words", "gradients")]
+    good = all(((count >= 0) & (count < MOST)).all() for count in counts)
+    good = good and all((keys[name] <= most).all() for name, most in _most(shape).items())
+    if good:
+        n = np.arange(len(keys))
+        old, new = models[n, keys["predictive"]], models[n, 1 - keys["predictive"]]
+        end = keys["step"] * shape.batch_size
+        reactive, alone = keys["reactive_step"] > 0, keys["made"] == 1
+        first = np.maximum(old["born"] * shape.batch_size, end - shape.max_rows)
+        first = np.where(reactive, np.minimum(first, new["born"] * shape.batch_size), first)
+        good = bool(
+            (keys["made"] >= 1).all()
+            and (keys["first"] == first).all()
+            and (old["born"] <= keys["step"]).all()
+            and ((old["admitted"] >= 0) == (keys["step"] > 0)).all()
+            and np.where(
+                reactive, new["born"] == keys["step"] - keys["reactive_step"], new["born"] <= keys["step"]
+            ).all()
+            and (reactive >= (keys["challenged"] > 0)).all()
+            and not (alone & (reactive | (keys["predictive"] > 0))).any()
+            and not (alone & (new["admitted"] > 0)).any()
+        )
+    for side in range(2 if good else 0):
+        model = models[:, side]
+        lo = np.maximum(model["born"] * shape.batch_size, end - shape.max_rows)
+        admitted = model["admitted"]
+        young = (admitted == -1) & (model["born"] == keys["step"])
+        absent = alone & (side == 1)
+        good = good and bool((young | absent | ((lo <= admitted) & (admitted <= end) & (lo < end))).all())
+    if not good:
+        raise StateError("the counts of the saved fleet do not fit together: they are no fleet's")
+
+
+def _most(shape: Shape) -> dict[str, int]:
+    return {
+        "pending": shape.batch_size - 1,
+        "reactive_step": shape.reactive_length - 1,
+        "predictive": 1,
+        "challenged": 1,
+        "quarantine": 3,
+        "last_kind": 4,
+    }
+
+
+# ---------------------------------------------------------------------------- one key
+
+
+def session_state(store: Store, slot: int, shape: Shape, classes: Classes, how: tuple[Any, ...]) -> State:
+    """The state of a session around this key's models."""
+    key = store.keys[slot]
+    step, first, pending = int(key["step"]), int(key["first"]), int(key["pending"])
+    end, old = step * shape.batch_size, int(key["predictive"])
+    reactive_step, made = int(key["reactive_step"]), int(key["made"])
+    live = end - first
+    born = int(store.models[slot, 1 - old]["born"])
+    strategy: State = {
+        "strategy": "DriftSurf",
+        "step": step,
+        "reactive_step": reactive_step,
+        "trial": np.array(
+            [(s * shape.batch_size, (s + 1) * shape.batch_size) for s in range(born, step) if reactive_step], np.int64
+        ).reshape(-1, 2),
+        "challenged": bool(key["challenged"]),
+        "reacted": made > 1,
+    }
+    strategy |= nest("pool", {"made": made, "seed": int(key["seed"]), "n_classes": 2})
+    strategy |= nest("pool.samples", _samples(store, slot, first, 0, live))
+    strategy |= nest("predictive", _member(store, slot, old, shape, how))
+    if made > 1:
+        rival = "reactive" if reactive_step else "stable"
+        strategy |= nest(rival, _member(store, slot, 1 - old, shape, how))
+    state: State = {"steps": step, "taught": 2 if step else 0, "begun": True}
+    state |= nest("classes", classes.state()) | nest("strategy", strategy)
+    state |= nest("schema", {"n_features": shape.n_features, "sparse": False, "names": ""})
+    return state | nest("pending", _samples(store, slot, end, live, live + pending))
+
+
+def _samples(store: Store, slot: int, first_row: int, start: int, stop: int) -> State:
+    return {
+        "n_features": store.rows.shape[2],
+        "sparse": False,
+        "dtype": "float32",
+        "first_row": first_row,
+        "y": store.labels[slot, start:stop].astype(np.float64),
+        "weight": np.ones(stop - start),
+        "X": store.rows[slot, start:stop].copy(),
+    }
+
+
+def _member(store: Store, slot: int, side: int, shape: Shape, how: tuple[Any, ...]) -> State:
+    key, model = store.keys[slot], store.models[slot, side]
+    first, end = int(key["first"]), int(key["step"]) * shape.batch_size
+    first_row = int(model["born"]) * shape.batch_size
+    number, admitted = int(model["number"]), int(model["admitted"])
+    lo = -1 if admitted < 0 else max(first_row, end - shape.max_rows)
+    width = shape.n_features + 1
+    learner: State = {
+        "weights": store.weights[slot, side].copy(),
+        "gradient_sum": store.sums[slot, side].copy(),
+        "factor": np.ones(width),
+        "centre": np.zeros(width),
+        "anchor": np.zeros(0),
+        "drawn": max(0, admitted - lo),
+        "lo": lo,
+        "admitted": admitted,
+        "hi": -1 if lo < 0 else end,
+        "seen": 0 if lo < 0 else end - first_row,
+        "step_size": float(how[3]),
+        "renew_at": 0,
+        "seed": derive(int(key["seed"]), number),
+        "words": int(model["words"]),
+        "gradients": int(model["gradients"]),
+        "table": store.tables[slot, side, lo - first : admitted - first].copy() if lo >= 0 else np.zeros(0),
+    }
+    own: State = {"id": number, "born": int(model["born"]), "first_row": first_row, "best_risk": float(model["best"])}
+    return own | nest("learner", learner)
