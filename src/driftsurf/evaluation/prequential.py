@@ -63,7 +63,7 @@ def prequential(
     >>> trace.models, len(trace.columns["error"])
     (('model',), 100)
     """
-    if not isinstance(stream, Stream):
+    if isinstance(stream, type) or not all(hasattr(stream, name) for name in ("batches", "n_rows", "classes")):
         raise OptionError(f"stream is {stream!r}; give a stream, such as driftsurf.streams.ArrayStream(X, y)")
     named: Mapping[str, Any] = models if isinstance(models, Mapping) else {"model": models}
     if not named:

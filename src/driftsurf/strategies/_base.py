@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from driftsurf.base import Batch, Capabilities, Decision, FloatArray, Learner, Parts, Rows, Segment, State, Transition
-from driftsurf.errors import CapabilityError, StateError
+from driftsurf.errors import CapabilityError, OptionError, StateError
 from driftsurf.state import nest, pick, resolved
 from driftsurf.strategies._pool import Member, Pool
 
@@ -87,6 +87,8 @@ class PooledStrategy(ABC, Generic[L]):
 
     def check(self) -> None:
         """Raise OptionError if an option cannot be used."""
+        if not all(hasattr(self.learner, name) for name in ("capabilities", "fresh", "budget")):
+            raise OptionError(f"learner is {self.learner!r}, which does not meet driftsurf.base.Learner")
         self._check()
         self._new_pool().check()
 

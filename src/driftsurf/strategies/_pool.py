@@ -13,7 +13,6 @@ from driftsurf._options import choice, whole
 from driftsurf._random import derive
 from driftsurf._values import replace
 from driftsurf.base import Batch, FloatArray, Learner, ModelRecord, Parts, Role, SampleStore, Segment, State
-from driftsurf.errors import OptionError
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
 from driftsurf.strategies._votes import errors
@@ -79,8 +78,6 @@ class Pool:
         """Raise OptionError if an option cannot be used, those of the learner included."""
         choice("dtype", self.dtype, ("float64", "float32"))
         self.seed = whole("seed", self.seed, at_least=0)
-        if not all(hasattr(self.template, name) for name in ("capabilities", "fresh", "budget")):
-            raise OptionError(f"learner is {self.template!r}, which does not meet driftsurf.base.Learner")
         self.template.fresh(seed=0, n_features=1, n_classes=self.n_classes)
 
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
