@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from scipy import sparse
 
-from driftsurf.base import Decision
+from driftsurf.decisions import Decision
 from driftsurf.errors import InputError, LabelError, OptionError, ShapeError, StateError
 from driftsurf.learners import LogisticRegression
 from driftsurf.runtime.delayed import DelayedLabels

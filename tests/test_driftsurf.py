@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftsurf.base import Batch, Decision, Segment
+from driftsurf.base import Batch, Segment
+from driftsurf.decisions import Decision
 from driftsurf.errors import DivergenceError, OptionError
 from driftsurf.learners import LogisticRegression
 from driftsurf.state import to_bytes

@@ -13,7 +13,7 @@ from sklearn.metrics import cohen_kappa_score, log_loss
 
 import driftsurf
 from driftsurf import AwareClassifier, DriftSurfClassifier, Trace, prequential
-from driftsurf.base import Decision
+from driftsurf.decisions import Decision
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation import metrics, summarise
 from driftsurf.report import page

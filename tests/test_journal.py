@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from driftsurf.base import Decision, ModelRecord, Transition
+from driftsurf.decisions import Decision, ModelRecord, Transition
 from driftsurf.journal import Journal, json_lines, read_lines
 from driftsurf.learners import LogisticRegression
 from driftsurf.runtime.session import Session

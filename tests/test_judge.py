@@ -12,7 +12,8 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from driftsurf.adapters import SklearnLearner
-from driftsurf.base import Batch, Capabilities, Decision
+from driftsurf.base import Batch, Capabilities
+from driftsurf.decisions import Decision
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.state import from_bytes, to_bytes

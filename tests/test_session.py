@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from driftsurf.base import Decision
+from driftsurf.decisions import Decision
 from driftsurf.errors import DivergenceError, OptionError, StateError
 from driftsurf.journal import Journal
 from driftsurf.learners import LogisticRegression

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from driftsurf import strategies
-from driftsurf.base import CSR, Batch, Decision, FloatArray, Rows
+from driftsurf.base import CSR, Batch, FloatArray, Rows
+from driftsurf.decisions import Decision
 from driftsurf.detectors import MDDM
 from driftsurf.errors import DivergenceError, OptionError
 from driftsurf.learners import LogisticRegression

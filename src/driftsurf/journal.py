@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from driftsurf.base import Decision, ModelRecord, Transition
+from driftsurf.decisions import Decision, ModelRecord, Transition
 
 __all__ = ["Journal"]
 

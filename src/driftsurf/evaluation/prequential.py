@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import whole
-from driftsurf.base import Decision
+from driftsurf.decisions import Decision
 from driftsurf.errors import OptionError
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import Trace, TraceBuilder

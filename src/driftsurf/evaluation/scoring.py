@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.base import Decision, State
+from driftsurf.base import State
+from driftsurf.decisions import Decision
 from driftsurf.evaluation.trace import column_names, csv_head
 from driftsurf.runtime.session import Observation
 from driftsurf.streams.base import Stream

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.base import Transition, TransitionKind
+from driftsurf.decisions import Transition, TransitionKind
 from driftsurf.fleet._layout import TRANSITION
 
 __all__ = ["KINDS", "LIMIT", "Record"]

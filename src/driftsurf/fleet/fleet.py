@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import choice, number, whole
-from driftsurf.base import DenseRows, FloatArray, IntArray, State, Transition
+from driftsurf.base import DenseRows, FloatArray, IntArray, State
+from driftsurf.decisions import Transition
 from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError, StateError
 from driftsurf.fleet import _kernels, _saved
 from driftsurf.fleet._keys import Keys, by_slot, key_seed
@@ -281,7 +282,7 @@ class Fleet:
     def transitions(self) -> dict[str, npt.NDArray[Any]]:
         """The last 100,000 transitions or so of all keys, call by call; within a call, key by key.
 
-        ``left`` and ``right`` are the compared risks, as in :class:`~driftsurf.base.Transition`.
+        ``left`` and ``right`` are the compared risks, as in :class:`~driftsurf.decisions.Transition`.
         """
         self._begin()
         return self._record.table(self.keys)

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from driftsurf.base import Decision, Transition
+from driftsurf.decisions import Decision, Transition
 from driftsurf.evaluation.summary import Summary, summarise
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html

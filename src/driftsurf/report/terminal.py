@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
-from driftsurf.base import Decision
+from driftsurf.decisions import Decision
 from driftsurf.evaluation.summary import summarise
 from driftsurf.evaluation.trace import Trace
 from driftsurf.streams.base import Stream

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import number, whole
-from driftsurf.base import CSR, Decision, Rows, Segment, State, n_rows
+from driftsurf.base import CSR, Rows, Segment, State, n_rows
+from driftsurf.decisions import Decision
 from driftsurf.errors import InputError, ShapeError, StateError
 from driftsurf.labels import Classes, Values
 from driftsurf.samples import Samples

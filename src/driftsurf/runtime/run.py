@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from driftsurf._options import whole
-from driftsurf.base import Decision, Parts, State
+from driftsurf.base import Parts, State
+from driftsurf.decisions import Decision
 from driftsurf.errors import StateError
 from driftsurf.journal import json_lines
 from driftsurf.runtime import files, orders

@@ -12,19 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import whole
-from driftsurf.base import (
-    Batch,
-    Decision,
-    FloatArray,
-    Parts,
-    Rows,
-    Segment,
-    State,
-    Strategy,
-    Transition,
-    n_rows,
-    take_rows,
-)
+from driftsurf.base import Batch, FloatArray, Parts, Rows, Segment, State, Strategy, n_rows, take_rows
+from driftsurf.decisions import Decision, Transition
 from driftsurf.errors import CapabilityError, OptionError, SmallBatchWarning, StateError
 from driftsurf.journal import Journal
 from driftsurf.labels import Classes, Values, targets_of

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from driftsurf.base import Batch, Capabilities, Decision, FloatArray, Learner, Parts, Rows, Segment, State, Transition
+from driftsurf.base import Batch, Capabilities, FloatArray, Learner, Parts, Rows, Segment, State
+from driftsurf.decisions import Decision, Transition
 from driftsurf.errors import CapabilityError, OptionError, StateError
 from driftsurf.state import nest, pick, resolved
 from driftsurf.strategies._pool import Member, Pool
@@ -87,7 +88,7 @@ class PooledStrategy(ABC, Generic[L]):
 
     def check(self) -> None:
         """Raise OptionError if an option cannot be used."""
-        if not all(hasattr(self.learner, name) for name in ("capabilities", "fresh", "budget")):
+        if not hasattr(self.learner, "capabilities"):
             raise OptionError(f"learner is {self.learner!r}, which does not meet driftsurf.base.Learner")
         self._check()
         self._new_pool().check()

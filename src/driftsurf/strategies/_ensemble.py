@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.base import Decision, FloatArray, ModelRecord, Rows, Segment, State, Transition
+from driftsurf.base import FloatArray, Rows, Segment, State
+from driftsurf.decisions import Decision, ModelRecord, Transition
 from driftsurf.errors import StateError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy, Scorer

@@ -12,7 +12,8 @@ from driftsurf import _kernels
 from driftsurf._options import choice, whole
 from driftsurf._random import derive
 from driftsurf._values import replace
-from driftsurf.base import Batch, FloatArray, Learner, ModelRecord, Parts, Role, SampleStore, Segment, State
+from driftsurf.base import Batch, FloatArray, Learner, Parts, SampleStore, Segment, State
+from driftsurf.decisions import ModelRecord, Role
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
 from driftsurf.strategies._votes import errors

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from driftsurf.base import Role, Segment, Transition, TransitionKind
+from driftsurf.base import Segment
+from driftsurf.decisions import Role, Transition, TransitionKind
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._unit import RiskUnit
 

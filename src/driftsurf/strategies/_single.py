@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driftsurf.base import Decision, Learner, Segment, State, Transition
+from driftsurf.base import Learner, Segment, State
+from driftsurf.decisions import Decision, Transition
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member

@@ -9,7 +9,8 @@ import numpy as np
 
 from driftsurf._options import choice, whole
 from driftsurf._values import replace
-from driftsurf.base import Decision, FloatArray, Learner, Segment
+from driftsurf.base import FloatArray, Learner, Segment
+from driftsurf.decisions import Decision
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS

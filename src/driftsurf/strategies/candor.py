@@ -10,7 +10,8 @@ import numpy as np
 from driftsurf import _kernels
 from driftsurf._options import number, whole
 from driftsurf._values import replace
-from driftsurf.base import Batch, Decision, FloatArray, Learner, Segment
+from driftsurf.base import Batch, FloatArray, Learner, Segment
+from driftsurf.decisions import Decision
 from driftsurf.errors import CapabilityError
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._joint import joint_scorer

@@ -13,14 +13,8 @@ import numpy as np
 from driftsurf._kernels import inline
 from driftsurf._options import choice, number, truth, whole
 from driftsurf._values import replace
-from driftsurf.base import (
-    Decision,
-    Learner,
-    Role,
-    Segment,
-    State,
-    TransitionKind,
-)
+from driftsurf.base import Learner, Segment, State
+from driftsurf.decisions import Decision, Role, TransitionKind
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy

@@ -7,7 +7,8 @@ import contextlib
 import numpy as np
 
 from driftsurf._options import choice, number, whole
-from driftsurf.base import Decision, Learner, Segment
+from driftsurf.base import Learner, Segment
+from driftsurf.decisions import Decision
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
 from driftsurf.strategies._votes import labels

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from driftsurf._options import number, whole
-from driftsurf.base import Batch, Decision, FloatArray, Learner, Segment, State
+from driftsurf.base import Batch, FloatArray, Learner, Segment, State
+from driftsurf.decisions import Decision
 from driftsurf.errors import StateError
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from driftsurf._options import number, whole
 from driftsurf._values import replace
-from driftsurf.base import Decision, Learner, Role, Segment, State, Transition
+from driftsurf.base import Learner, Segment, State
+from driftsurf.decisions import Decision, Role, Transition
 from driftsurf.errors import CapabilityError, StateError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy
