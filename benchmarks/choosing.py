@@ -143,7 +143,7 @@ def best_marked(errors: Sequence[float], shown: Sequence[str]) -> list[str]:
     return [f"**{text}**" if round(error, 3) == best else text for error, text in zip(errors, shown, strict=True)]
 
 
-def sweep(streams: Sequence[Data], option: str, values: Sequence[float]) -> Iterator[list[str]]:
+def sweep(streams: Sequence[Data], option: str, values: Sequence[Any]) -> Iterator[list[str]]:
     """Error and reactions for each value of an option."""
     for data in streams:
         outcomes = [run(data, **{option: value}) for value in values]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from driftsurf.errors import DriftsurfError
     from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, paper
+    from driftsurf.evaluation.explain import explain
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
     from driftsurf.fleet import Fleet
@@ -23,6 +24,7 @@ __all__ = [
     "Fleet",
     "Trace",
     "__version__",
+    "explain",
     "paper",
     "prequential",
 ]
@@ -36,6 +38,7 @@ _HOMES = {
     "DriftsurfError": "driftsurf.errors",
     "Fleet": "driftsurf.fleet",
     "Trace": "driftsurf.evaluation",
+    "explain": "driftsurf.evaluation",
     "paper": "driftsurf.estimators",
     "prequential": "driftsurf.evaluation",
 }

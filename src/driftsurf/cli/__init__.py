@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from driftsurf import __version__
+from driftsurf.cli.doctor import doctor
+from driftsurf.cli.explain import explain
 from driftsurf.cli.reproduce import reproduce
+from driftsurf.cli.watching import Watch, watched
 from driftsurf.errors import DriftsurfError, InputError, RunFolderError
 
 if TYPE_CHECKING:
@@ -159,6 +162,7 @@ def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> floa
 @click.option("--keep", type=click.IntRange(min=2), default=2, show_default=True, help="Checkpoints that are kept.")
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint, or begin if there is none.")
 @click.option("--quiet", is_flag=True, help="Print only the result.")
+@watched
 def run(
     stream: str,
     rows: int | None,
@@ -175,6 +179,7 @@ def run(
     keep: int,
     resume: bool,
     quiet: bool,
+    watch: Watch,
     **options: Any,
 ) -> None:
     """Run DriftSurf over a STREAM, beside an oracle that is told of the drifts.
@@ -187,6 +192,7 @@ def run(
     with the same journal, trace and report as if nothing had happened. Ctrl-C and SIGTERM write a checkpoint
     first and leave with exit code 130 and 143. 1 is an error, 2 a wrong command line.
     """
+    from driftsurf.evaluation.columns import ColumnMoves
     from driftsurf.evaluation.scoring import TraceRecorder
     from driftsurf.experiments import paper
     from driftsurf.learners import paper_learner
@@ -219,19 +225,20 @@ def run(
     paper.warm_up(learner, source)
     about = paper.record(source, size, learner, seed, options)
     parts = StreamSource(source, size), models, TraceRecorder(source, size)
+    beside = {"columns.csv": ColumnMoves(models[terminal.MODEL])}
     progress = terminal.Progress(source, size, quiet=quiet)
     if checkpoint is None:
         out = files.next_run_folder(Path("runs"), stream) if out is None else out
         folder = files.RunFolder(out, overwrite=overwrite)
         files.write_text(folder / "run.json", about)
-        with Run(*parts, folder.__truediv__, about=about) as live:
+        with Run(*parts, folder.__truediv__, about=about, beside=beside) as live:
             live.begin()
-            _go(live, progress, f"its journal is in {folder.partial}")
+            _go(live, progress, watch, f"its journal is in {folder.partial}")
             _finish(live, folder)
         return
     with (
         CheckpointFolder(checkpoint, keep=keep) as saved,
-        Run(*parts, checkpoint.joinpath, about=about, folder=saved, every=every) as live,
+        Run(*parts, checkpoint.joinpath, about=about, folder=saved, every=every, beside=beside) as live,
     ):
         out = checkpoint / "result" if out is None else out
         last = saved.load()
@@ -246,21 +253,21 @@ def run(
             raise RunFolderError(
                 f"{str(checkpoint)!r} has checkpoints already; go on with --resume, or begin anew with --overwrite"
             )
-        _go(live, progress, f"go on with --resume; its checkpoints are in {checkpoint}")
+        _go(live, progress, watch, f"go on with --resume; its checkpoints are in {checkpoint}")
         folder = files.RunFolder(out, overwrite=overwrite or _is_result_of(live, out))
-        for name in ("trace.csv", "journal.jsonl"):
+        for name in ("trace.csv", "journal.jsonl", *beside):
             files.write_text(folder / name, live.text(name))
         files.write_text(folder / "run.json", about)
         _finish(live, folder)
 
 
-def _go(live: Run, progress: terminal.Progress, remedy: str) -> None:
+def _go(live: Run, progress: terminal.Progress, watch: Watch, remedy: str) -> None:
     """Run to the end, or leave with the exit code of the signal that stopped it."""
     from driftsurf.runtime.run import Stopped
 
     try:
-        with progress:
-            live.go(progress)
+        with progress, watch.over(live, progress) as report:
+            live.go(report)
     except KeyboardInterrupt:
         click.echo(f"interrupted at step {live.step}; {remedy}", err=True)
         raise SystemExit(130) from None
@@ -351,3 +358,5 @@ def rollback(run: Path, to: int | None) -> None:
 
 
 main.add_command(reproduce)
+main.add_command(explain)
+main.add_command(doctor)

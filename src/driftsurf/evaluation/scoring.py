@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +12,7 @@ import numpy.typing as npt
 
 from driftsurf.base import State
 from driftsurf.decisions import Decision
-from driftsurf.evaluation.trace import column_names, csv_head
+from driftsurf.evaluation.trace import column_names, csv_head, csv_line
 from driftsurf.runtime.session import Observation
 from driftsurf.streams.base import Stream
 
@@ -87,15 +85,20 @@ class Scorebook:
     def _of_classes(
         self, y: npt.NDArray[Any], predicted: npt.NDArray[Any], losses: npt.NDArray[np.float64] | None
     ) -> dict[str, Any]:
-        wrong = int(np.count_nonzero(predicted != y))
+        missed = predicted != y
+        wrong = int(np.count_nonzero(missed))
         row = {
             "errors": wrong,
             "error": wrong / len(y),
             "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
             "persistence_errors": self._persistence,
         }
-        row |= {f"true:{label}": int(np.count_nonzero(y == label)) for label in self.labels}
-        return row | {f"predicted:{label}": int(np.count_nonzero(predicted == label)) for label in self.labels}
+        for label in self.labels:
+            came = y == label
+            row[f"true:{label}"] = int(np.count_nonzero(came))
+            row[f"predicted:{label}"] = int(np.count_nonzero(predicted == label))
+            row[f"wrong:{label}"] = int(np.count_nonzero(came & missed))
+        return row
 
     def _of_values(self, y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, Any]:
         return {
@@ -136,14 +139,14 @@ class TraceRecorder:
         """What stands before the first line."""
         stream = self.stream
         head = csv_head(stream.name, self.batch_size, tuple(stream.drifts), self._book.labels)
-        return head + _csv(column_names(self._book.labels))
+        return head + csv_line(column_names(self._book.labels))
 
     def lines(self, y: npt.NDArray[Any], seen: Mapping[str, Observation]) -> str:
         """One line for each model."""
         self._book.step(y)
         rows = (self._book.row(name, y, one.labels, one.log_losses(), one.decisions) for name, one in seen.items())
         names = column_names(self._book.labels)
-        return "".join(_csv(row[name] for name in names) for row in rows)
+        return "".join(csv_line(row[name] for name in names) for row in rows)
 
     def state(self) -> State:
         """What the next lines need."""
@@ -152,9 +155,3 @@ class TraceRecorder:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
         self._book.restore(state)
-
-
-def _csv(values: Any) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(values)
-    return out.getvalue()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,8 @@ COLUMNS: dict[str, type] = {
     "trained_from": int,
     "gradients": int,
 }
-"""Then ``true:LABEL`` and ``predicted:LABEL``, the counts of each class."""
+"""Then ``true:LABEL``, ``predicted:LABEL`` and ``wrong:LABEL``: how often each class came, was predicted, and came but
+was predicted wrongly."""
 _OF_CLASSES = "errors", "error", "log_loss", "persistence_errors"
 VALUE_COLUMNS: dict[str, type] = {
     **{name: kind for name, kind in COLUMNS.items() if name not in _OF_CLASSES},
@@ -146,10 +147,17 @@ def csv_head(stream: str, batch_size: int, drifts: tuple[Drift, ...], labels: tu
     return f"# {json.dumps(head)}\n"
 
 
+def csv_line(values: Iterable[Any]) -> str:
+    """One line of a CSV file."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(values)
+    return out.getvalue()
+
+
 def column_names(labels: tuple[Any, ...]) -> list[str]:
     """The columns of a trace, in their order."""
     own = COLUMNS if labels else VALUE_COLUMNS
-    return [*own, *(f"true:{label}" for label in labels), *(f"predicted:{label}" for label in labels)]
+    return [*own, *(f"{what}:{label}" for what in ("true", "predicted", "wrong") for label in labels)]
 
 
 class TraceBuilder:

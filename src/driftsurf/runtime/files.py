@@ -39,7 +39,7 @@ __all__ = [
     "write_text",
 ]
 
-RUN_FILES = "run.json", "trace.csv", "journal.jsonl", "timings.json", "report.html"
+RUN_FILES = "run.json", "trace.csv", "journal.jsonl", "columns.csv", "timings.json", "report.html"
 PARTIAL = ".partial"
 PREVIOUS = ".previous"
 LOCK = "lock"

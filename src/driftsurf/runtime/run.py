@@ -22,20 +22,16 @@ from driftsurf.runtime.session import Observation, Session
 from driftsurf.runtime.source import Position, Source
 from driftsurf.state import nest, pick
 
-__all__ = ["Recorder", "Run", "StepReport", "Stopped"]
+__all__ = ["Recorder", "Run", "Sidecar", "StepReport", "Stopped"]
 
 JOURNAL, TRACE = "journal.jsonl", "trace.csv"
 
 
-class Recorder(Protocol):
-    """Makes the lines of the trace; what it remembers from step to step is part of the run's state."""
+class Writer(Protocol):
+    """Makes the lines of a file that grows; what it remembers from step to step is part of the run's state."""
 
     def head(self) -> str:
         """What stands before the first line."""
-        ...
-
-    def lines(self, y: Any, seen: Mapping[str, Observation]) -> str:
-        """One line for each model."""
         ...
 
     def state(self) -> State:
@@ -44,6 +40,22 @@ class Recorder(Protocol):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
+        ...
+
+
+class Recorder(Writer, Protocol):
+    """Writes the trace."""
+
+    def lines(self, y: Any, seen: Mapping[str, Observation]) -> str:
+        """One line for each model."""
+        ...
+
+
+class Sidecar(Writer, Protocol):
+    """Writes a further file."""
+
+    def lines(self, X: Any, seen: Mapping[str, Observation]) -> str:
+        """What there is to say of one step, if anything."""
         ...
 
 
@@ -87,6 +99,8 @@ class Run:
         Where checkpoints go; None for none.
     every
         Steps from one checkpoint to the next.
+    beside
+        Further files by their names, and who writes them.
     clock
         Measures the seconds of each model, which decide nothing and are not saved.
     """
@@ -101,6 +115,7 @@ class Run:
         about: str = "{}",
         folder: CheckpointFolder | None = None,
         every: int = 10,
+        beside: Mapping[str, Sidecar] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.source = source
@@ -109,6 +124,7 @@ class Run:
         self.about = about
         self.folder = folder
         self.every = whole("every", every, at_least=1)
+        self.beside = {} if beside is None else dict(beside)
         self.clock = clock
         self.step = 0
         self.first_step = 0
@@ -135,8 +151,10 @@ class Run:
         """Begin with the first row; what checkpoints there were are removed."""
         if self.folder is not None:
             self.folder.clear()
-        self._files = {name: files.AppendedFile(self._place(name)) for name in (JOURNAL, TRACE)}
+        self._files = {name: files.AppendedFile(self._place(name)) for name in self._names}
         self._files[TRACE].write(self.recorder.head())
+        for name, sidecar in self.beside.items():
+            self._files[name].write(sidecar.head())
         if self.folder is not None:
             files.sync_folder(self.folder.path)  # no checkpoint may outlive the names of the files that it counts on
         self.checkpoint()
@@ -151,13 +169,20 @@ class Run:
             self.done, self.pinned = bool(state["done"]), bool(state["pinned"])
             self._orders_done = int(state["orders_done"])
             self.recorder.restore(pick("recorder", state))
+            for name, sidecar in self.beside.items():
+                sidecar.restore(pick(f"beside.{name}", state))
+            grown = {name: saved.outputs[name] for name in self._names}
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the checkpoint is not one of a run: {error!r}") from error
         for name, session in self.sessions.items():
             session.restore(pick(f"models.{name}", state))
-        self._files = {name: files.AppendedFile(self._place(name), *saved.outputs[name]) for name in (JOURNAL, TRACE)}
+        self._files = {name: files.AppendedFile(self._place(name), *known) for name, known in grown.items()}
         self.folder.follow(saved, self.state())
         self.first_step = self.step
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return JOURNAL, TRACE, *self.beside
 
     # -------------------------------------------------------------------- running
 
@@ -188,12 +213,14 @@ class Run:
         first = next(iter(self.sessions))
         self._files[JOURNAL].write("".join(json_lines(seen[first].decisions)))
         self._files[TRACE].write(self.recorder.lines(y, seen))
+        for name, sidecar in self.beside.items():
+            self._files[name].write(sidecar.lines(X, seen))
         if on_step is not None:
             for name, one in seen.items():
                 on_step(self.step, name, one.error, one.decisions)
 
     def text(self, name: str) -> str:
-        """What was written so far to the journal or the trace."""
+        """What was written so far to the journal, the trace or a file beside them."""
         return self._files[name].text()
 
     # -------------------------------------------------------------------- checkpoints
@@ -209,6 +236,8 @@ class Run:
             "orders_done": self._orders_done,
         }
         state |= nest("recorder", self.recorder.state())
+        for name, sidecar in self.beside.items():
+            state |= nest(f"beside.{name}", sidecar.state())
         for name, session in self.sessions.items():
             state |= nest(f"models.{name}", session.parts())
         return state

@@ -1,0 +1,104 @@
+"""What a run has left on disk, finished or not: its journal, its trace, and what lies beside them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from driftsurf.decisions import Decision
+from driftsurf.errors import InputError, StateError
+from driftsurf.evaluation.columns import ColumnMove, read_moves
+from driftsurf.evaluation.trace import Trace
+from driftsurf.journal import read_lines
+from driftsurf.runtime import files
+from driftsurf.runtime.checkpoint import HEAD, CheckpointFolder
+from driftsurf.runtime.run import JOURNAL, TRACE
+from driftsurf.state import from_bytes
+
+__all__ = ["COLUMNS", "Order", "RunRecord", "read_run"]
+
+COLUMNS, ABOUT, TIMINGS = "columns.csv", "run.json", "timings.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What an operator asked for, and what came of it."""
+
+    step: int
+    """The first step after it."""
+    text: str
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """All that is known of a run; of what is not there nothing is."""
+
+    decisions: list[Decision]
+    orders: list[Order] = field(default_factory=list)
+    trace: Trace | None = None
+    moves: list[ColumnMove] = field(default_factory=list)
+    about: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Measured for each model, since ``seconds_from``."""
+    seconds_from: int = 0
+    name: str = ""
+
+
+def read_run(path: str | Path) -> RunRecord:
+    """Read a run folder, or a folder of checkpoints, even of a run that is under way: whole lines only."""
+    folder = Path(path)
+    journal, trace = _text(folder / JOURNAL), _text(folder / TRACE)
+    if journal is None:
+        raise InputError(
+            f"{str(folder)!r} has no {JOURNAL}; give the folder of a run, or the one that --checkpoint named"
+        )
+    try:
+        orders = [
+            Order(int(line["step"]), str(line["text"]))
+            for line in map(json.loads, journal.splitlines())
+            if line["type"] == "order"
+        ]
+        decisions = read_lines(journal)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise InputError(f"{folder / JOURNAL} is no journal of a run: {error}") from error
+    moves, timings = _text(folder / COLUMNS), _json(_text(folder / TIMINGS))
+    return RunRecord(
+        decisions,
+        orders,
+        Trace.from_csv(trace) if trace else None,
+        [] if moves is None else read_moves(moves),
+        _json(_text(folder / ABOUT) or _about(folder)),
+        {name: float(entry["seconds"]) for name, entry in timings.get("models", {}).items()},
+        int(timings.get("first_step", 0)),
+        folder.name,
+    )
+
+
+def _text(path: Path) -> str | None:
+    """The whole lines of a file; None if it is not there. One that is being written may end in half a line."""
+    try:
+        text = files.read_bytes(path).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    return text[: text.rfind("\n") + 1]
+
+
+def _json(text: str | None) -> dict[str, Any]:
+    try:
+        read = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _about(folder: Path) -> str:
+    """What the newest checkpoint says is run; '' if there is none that can be read."""
+    saved = CheckpointFolder(folder)
+    for number in reversed(saved.generations()):
+        try:
+            return str(from_bytes(files.read_bytes(saved.file(HEAD, number)))["state.about"])
+        except (StateError, OSError, KeyError):
+            continue
+    return ""
