@@ -65,6 +65,7 @@ def test_a_terminal_gets_colours_and_a_bar(tmp_path: Path, monkeypatch: pytest.M
 def test_the_run_folder_is_complete(run_folder: tuple[Path, str]) -> None:
     folder, _ = run_folder
     assert sorted(path.name for path in folder.iterdir()) == [
+        "columns.csv",
         "journal.jsonl",
         "report.html",
         "run.json",
@@ -88,7 +89,7 @@ def test_two_runs_differ_in_their_timings_alone(run_folder: tuple[Path, str], tm
     folder, _ = run_folder
     again = tmp_path / "again"
     invoke("run", "mixed", "--rows", "20000", "--quiet", "--out", str(again))
-    for name in ("trace.csv", "journal.jsonl", "report.html"):
+    for name in ("trace.csv", "journal.jsonl", "columns.csv", "report.html"):
         assert (folder / name).read_bytes() == (again / name).read_bytes()
 
 
@@ -254,7 +255,8 @@ def test_the_report_is_one_whole_page(run_folder: tuple[Path, str]) -> None:
     checker.feed(text.replace("<!doctype html>", ""))
     assert checker.open == []
     assert checker.links == []
-    assert "script" not in checker.tags
+    assert checker.tags.count("script") == 2  # the data and what draws it, both in the page
+    assert "default-src &#x27;none&#x27;" in text
     assert checker.tags.count("svg") >= 2
     assert text.count('class="drift"') >= 8  # four drifts in each of two charts
     assert text.count('class="switched"') >= 4
@@ -289,7 +291,7 @@ def checkpointed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_under_checkpoints_is_the_same_run(checkpointed: Path, tmp_path: Path) -> None:
     assert invoke(*RUN, "--out", str(tmp_path / "plain")).exit_code == 0
-    for name in ("trace.csv", "journal.jsonl", "report.html", "run.json"):
+    for name in ("trace.csv", "journal.jsonl", "columns.csv", "report.html", "run.json"):
         assert (checkpointed / "result" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
 
 
@@ -311,7 +313,7 @@ def test_an_interrupted_run_under_checkpoints_goes_on(
     assert "--resume" in invoke(*command).output
     assert "it has seed 0, not 5" in invoke(*command, "--resume", "--seed", "5").output
     assert invoke(*command, "--resume").exit_code == 0
-    for name in ("trace.csv", "journal.jsonl", "report.html"):
+    for name in ("trace.csv", "journal.jsonl", "columns.csv", "report.html"):
         assert (folder / "result" / name).read_bytes() == (checkpointed / "result" / name).read_bytes()
     assert json.loads((folder / "result" / "timings.json").read_text())["first_step"] == 21
     before = (folder / "result" / "trace.csv").read_bytes()

@@ -293,6 +293,7 @@ def _finish(live: Run, folder: files.RunFolder) -> None:
     """Write what follows from the journal and the trace, and publish the run folder."""
     from dataclasses import replace
 
+    from driftsurf.evaluation.columns import read_moves
     from driftsurf.evaluation.trace import Trace
     from driftsurf.journal import read_lines
     from driftsurf.report import page, terminal
@@ -300,7 +301,8 @@ def _finish(live: Run, folder: files.RunFolder) -> None:
 
     trace = replace(Trace.from_csv(live.text("trace.csv")), seconds=live.seconds)
     files.write_text(folder / "timings.json", terminal.timings(trace, live.first_step))
-    report = page.render(trace, read_lines(live.text("journal.jsonl")), model=terminal.MODEL, oracle=terminal.ORACLE)
+    decisions, moves = read_lines(live.text("journal.jsonl")), read_moves(live.text("columns.csv"))
+    report = page.render(trace, decisions, model=terminal.MODEL, oracle=terminal.ORACLE, moves=moves)
     files.write_text(folder / "report.html", report)
     folder.finish()
     terminal.print_result(trace, folder.path, live.first_step)

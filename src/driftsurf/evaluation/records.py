@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,12 +78,13 @@ def read_run(path: str | Path) -> RunRecord:
 
 
 def _text(path: Path) -> str | None:
-    """The whole lines of a file; None if it is not there. One that is being written may end in half a line."""
-    try:
-        text = files.read_bytes(path).decode(errors="replace")
-    except FileNotFoundError:
-        return None
-    return text[: text.rfind("\n") + 1]
+    """The whole lines of a file, and of the parts that it goes on in; None if it is not there.
+
+    One that is being written may end in half a line.
+    """
+    parts = [name for name in files.names(path.parent) if re.fullmatch(re.escape(path.name) + r"(-\d+)?", name)]
+    text = "".join(files.read_bytes(path.with_name(name)).decode(errors="replace") for name in parts)
+    return text[: text.rfind("\n") + 1] if parts else None
 
 
 def _json(text: str | None) -> dict[str, Any]:

@@ -93,12 +93,10 @@ class Scorebook:
             "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
             "persistence_errors": self._persistence,
         }
-        for label in self.labels:
-            came = y == label
-            row[f"true:{label}"] = int(np.count_nonzero(came))
-            row[f"predicted:{label}"] = int(np.count_nonzero(predicted == label))
-            row[f"wrong:{label}"] = int(np.count_nonzero(came & missed))
-        return row
+        return row | self._counts("true", y) | self._counts("predicted", predicted) | self._counts("wrong", y[missed])
+
+    def _counts(self, what: str, labels: npt.NDArray[Any]) -> dict[str, int]:
+        return {f"{what}:{label}": int(np.count_nonzero(labels == label)) for label in self.labels}
 
     def _of_values(self, y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, Any]:
         return {

@@ -42,11 +42,15 @@ th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: 
 """
 
 
-def document(title: str, body: Iterable[str], *, style: str = "") -> str:
-    """A whole page that needs nothing from elsewhere; ``style`` is added to the common one."""
+def document(title: str, body: Iterable[str], *, style: str = "", policy: str = "") -> str:
+    """A whole page that needs nothing from elsewhere; ``style`` is added to the common one.
+
+    ``policy`` says what the page may do, as Content-Security-Policy has it.
+    """
     lines = "\n".join(body)
+    allowed = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">' if policy else ""
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{allowed}<title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}{style}</style></head>\n'
         f"<body>\n{lines}\n</body></html>\n"
     )

@@ -82,10 +82,10 @@ class RunMetrics:
             yield from _family(f"{name}_total", "counter", what, values)
         kinds = {_of(m, kind=k): n for m, c in models.items() for k, n in sorted(c.kinds.items())}
         yield from _family("transitions_total", "counter", "Transitions by their kind.", kinds)
-        lag = sum(session.rows_pending for session in list(self.run.sessions.values())[:1])
+        lag = getattr(next(iter(self.run.sessions.values())), "rows_pending", 0)
         yield from _family("lag_rows", "gauge", "Rows that came and are not learnt yet.", {"": lag})
         yield from _family("step", "gauge", "The step that comes next.", {"": self.run.step})
-        skipped = _skipped(self.run.position)
+        skipped = getattr(self.run.source, "skipped", 0)  # a built-in stream has no bad rows
         yield from _family("skipped_rows", "gauge", "Bad rows passed over since the beginning.", {"": skipped})
         age = now - (self._began if self._last is None else self._last)
         yield from _family("last_label_age_seconds", "gauge", "Since labels last came.", {"": age})
@@ -109,14 +109,6 @@ def _of(model: str, **more: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-def _skipped(position: Any) -> int:
-    """The count of skipped rows in a place of a source, wherever it stands in it; 0 if there is none."""
-    if not isinstance(position, Mapping):
-        return 0
-    own = position.get("skipped")
-    return own if isinstance(own, int) else sum(_skipped(part) for part in position.values())
 
 
 class MetricsFile:

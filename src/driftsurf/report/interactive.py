@@ -1,0 +1,42 @@
+"""The frame of an interactive page: its script, its style, its data, and what keeps it to itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+
+from driftsurf.report import html
+from driftsurf.report.figure import Bars, Figure, Overlay, as_data
+
+__all__ = ["TOOLBAR", "document"]
+
+TOOLBAR = """<div class="toolbar" hidden role="toolbar" aria-label="what the figures show">
+<button type="button" data-act="in" title="zoom in (+)">+</button><button type="button" data-act="out"
+ title="zoom out (-)">&minus;</button><button type="button" data-act="all" title="show all steps (0)">all</button>
+<button type="button" data-act="previous" title="previous change (p)">&lsaquo; change</button><button type="button"
+ data-act="next" title="next change (n)">change &rsaquo;</button>
+<span class="layers"></span><output class="view"></output>
+<details class="keys"><summary>keys</summary><p>Drag over a figure to zoom, double-click to show all; Ctrl and the wheel
+zoom too. With a figure in focus: <kbd>&larr;</kbd> <kbd>&rarr;</kbd> step, with <kbd>Shift</kbd> further,
+<kbd>Home</kbd> <kbd>End</kbd> ends, <kbd>n</kbd> <kbd>p</kbd> next and previous change, <kbd>+</kbd> <kbd>-</kbd> zoom,
+<kbd>0</kbd> all, <kbd>Esc</kbd> away. The names below a figure are buttons that hide and show a curve.</p></details>
+</div><p class="readout" aria-live="polite"></p>"""
+
+
+def document(title: str, body: Iterable[str], overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
+    """A whole page. Without a script it shows the same figures, still.
+
+    The policy at its head lets nothing be loaded and no script run but the one whose digest it names.
+    """
+    script, style = _asset("page.js"), _asset("page.css")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    data = as_data(overlay, figures)
+    scripts = f'<script type="application/json" id="run">{data}</script>\n<script>{script}</script>'
+    return html.document(title, [*body, scripts], style=style, policy=policy)
+
+
+def _asset(name: str) -> str:
+    return files("driftsurf.report").joinpath(name).read_text(encoding="utf-8")

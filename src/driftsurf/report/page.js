@@ -1,0 +1,474 @@
+"use strict";
+// Makes the figures of a report zoom, tell and hide. Data comes from the element "run"; whatever of it is shown is set
+// as text, never as markup. Without this script the page shows the same figures, still.
+(() => {
+  const run = JSON.parse(document.getElementById("run").textContent);
+  const WIDTH = 960, LEFT = 56, RIGHT = 16, TOP = 22, BOTTOM = 40, HEIGHT = 300, ROW = 20;
+  const MOST_MARKS = 400, NEAR = 26;
+  const last = Math.max(run.steps - 1, 1);
+  const least = Math.min(4, last);
+  const hidden = new Set();
+  const readout = document.querySelector(".readout");
+  const toolbar = document.querySelector(".toolbar");
+  const shown = { reactive: true, drifts: true, changes: true };
+  const figures = [];
+  const kinds = {
+    entered: "sign of drift",
+    switched: "switched to the new model",
+    kept: "kept the old model",
+    greedy: "another model predicts",
+    reset: "fresh model",
+    replaced: "newer model took over",
+  };
+  let view = [0, last], cursor = null, active = null, waiting = false;
+
+  const svg = (name, attributes, parent, text) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    if (text !== undefined) element.textContent = text;
+    if (parent) parent.append(element);
+    return element;
+  };
+  const tag = (name, css, parent, text) => {
+    const element = document.createElement(name);
+    if (css) element.className = css;
+    if (text !== undefined) element.textContent = text;
+    if (parent) parent.append(element);
+    return element;
+  };
+  const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+  const short = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(3))));
+  const grouped = (value) => value.toLocaleString("en");
+  const x = (step) => LEFT + ((WIDTH - LEFT - RIGHT) * (step - view[0])) / (view[1] - view[0]);
+  const stepAt = (place) => view[0] + ((place - LEFT) / (WIDTH - LEFT - RIGHT)) * (view[1] - view[0]);
+  const inView = (step) => step >= view[0] && step <= view[1];
+
+  // ------------------------------------------------------------------ numbers
+
+  const ticks = (low, high, whole) => {
+    const raw = Math.max((high - low) / 6, 1e-12);
+    const power = 10 ** Math.floor(Math.log10(raw));
+    let step = [1, 2, 5, 10].map((m) => m * power).find((m) => m >= raw * 0.999);
+    if (whole) step = Math.max(1, Math.round(step));
+    const found = [];
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++) found.push(k * step || 0);
+    return found;
+  };
+  const firstFrom = (series, step) => {
+    let low = 0, high = series.values.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((series.at ? series.at[middle] : middle) < step) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  const span = (series) => [
+    Math.max(firstFrom(series, view[0]) - 1, 0),
+    Math.min(firstFrom(series, view[1] + 1e-9) + 1, series.values.length),
+  ];
+  const nearest = (series, step) => {
+    const at = (k) => (series.at ? series.at[k] : k);
+    const k = firstFrom(series, step);
+    if (k === 0) return 0;
+    if (k === series.values.length) return k - 1;
+    return step - at(k - 1) <= at(k) - step ? k - 1 : k;
+  };
+  const path = (series, y) => {
+    const [first, stop] = span(series);
+    const dense = stop - first > 2 * WIDTH;
+    const parts = [];
+    let pen = false, pixel = null, low = null, high = null;
+    const flush = () => {
+      if (pixel !== null) parts.push(`${pen ? "L" : "M"}${pixel} ${y(low).toFixed(1)}L${pixel} ${y(high).toFixed(1)}`);
+      if (pixel !== null) pen = true;
+      pixel = null;
+    };
+    for (let k = first; k < stop; k++) {
+      const value = series.values[k];
+      if (value === null) {
+        flush();
+        pen = false;
+        continue;
+      }
+      const place = x(series.at ? series.at[k] : k);
+      if (!dense) {
+        parts.push(`${pen ? "L" : "M"}${place.toFixed(1)} ${y(value).toFixed(1)}`);
+        pen = true;
+      } else if (Math.round(place) === pixel) {
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      } else {
+        flush();
+        pixel = Math.round(place);
+        low = high = value;
+      }
+    }
+    flush();
+    return parts.join("");
+  };
+
+  // ------------------------------------------------------------------ drawing
+
+  const scaleOf = (figure) => {
+    const whole = view[0] === 0 && view[1] === last;
+    let top = 0;
+    for (const series of figure.series) {
+      if (hidden.has(figure.id + series.name)) continue;
+      const [first, stop] = span(series);
+      for (let k = first; k < stop; k++) if (series.values[k] > top) top = series.values[k];
+    }
+    top = top > 0 ? top * 1.08 : figure.top;
+    if (whole) top = Math.min(top, figure.top);
+    const base = HEIGHT - BOTTOM;
+    return { top, y: (value) => base - (base - TOP) * clamp(value / top, 0, 1) };
+  };
+  const steps = (parent, base) => {
+    for (const step of ticks(view[0], view[1], true)) {
+      svg("line", { class: "axis", x1: x(step), x2: x(step), y1: base, y2: base + 5 }, parent);
+      svg("text", { class: "tick", x: x(step), y: base + 18, "text-anchor": "middle" }, parent, grouped(step));
+    }
+    svg("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: base, y2: base }, parent);
+  };
+  const background = (parent, top, base, labels) => {
+    const band = ([start, stop, words], css) => {
+      if (stop < view[0] || start > view[1]) return;
+      const a = x(Math.max(start, view[0])), b = x(Math.min(stop, view[1]));
+      const box = { class: css, x: a, y: top, width: Math.max(b - a, 1.5), height: base - top };
+      svg("title", {}, svg("rect", box, parent), words);
+    };
+    if (shown.reactive) for (const one of run.reactive) band(one, "reactive");
+    if (!shown.drifts) return;
+    let labelled = -Infinity;
+    for (const one of run.drifts) {
+      const [start, stop, words] = one;
+      if (stop > start) band(one, "drifting");
+      else if (inView(start)) {
+        const line = svg("line", { class: "drift", x1: x(start), x2: x(start), y1: top, y2: base }, parent);
+        svg("title", {}, line, words);
+      }
+      const middle = x(stop > start ? (Math.max(start, view[0]) + Math.min(stop, view[1])) / 2 : start);
+      const visible = stop > start ? start > 0 && stop > view[0] && start < view[1] : inView(start);
+      if (labels && visible && middle - labelled > 34) {
+        svg("text", { class: "rule-label", x: middle, y: top - 7 }, parent, "drift");
+        labelled = middle;
+      }
+    }
+  };
+  const marks = (figure, parent, y) => {
+    const series = figure.series.find((one) => one.name === figure.marked);
+    if (!shown.changes || !series || hidden.has(figure.id + series.name)) return;
+    const small = run.changes.filter((change) => change.kind === "greedy");
+    const seen = [...small, ...run.changes.filter((change) => change.kind !== "greedy")].filter((one) => inView(one.at));
+    if (seen.length > MOST_MARKS) return;
+    for (const change of seen) {
+      const value = series.values[nearest(series, change.at)];
+      if (value === null || value === undefined) continue;
+      const size = change.kind === "greedy" ? 3 : 5;
+      const dot = { class: `mark ${change.kind}`, cx: x(change.at), cy: y(value), r: size };
+      svg("title", {}, svg("circle", dot, parent), change.text);
+    }
+  };
+  const drawCurves = (figure) => {
+    const base = HEIGHT - BOTTOM;
+    const { top, y } = scaleOf(figure);
+    figure.y = y;
+    for (const value of ticks(0, top)) {
+      svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }, figure.plot);
+      svg("text", { class: "tick", x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, figure.plot, short(value));
+    }
+    background(figure.plot, TOP, base, true);
+    steps(figure.plot, base);
+    const middle = (TOP + base) / 2;
+    const turned = { class: "name", transform: `translate(14 ${middle}) rotate(-90)`, "text-anchor": "middle" };
+    svg("text", turned, figure.plot, figure.unit);
+    const place = { class: "name", x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" };
+    svg("text", place, figure.plot, "time step");
+    const clipped = svg("g", { "clip-path": "url(#inside)" }, figure.plot);
+    for (const series of figure.series) {
+      if (!hidden.has(figure.id + series.name)) svg("path", { class: series.css, d: path(series, y) }, clipped);
+    }
+    marks(figure, figure.plot, y);
+  };
+  const drawBars = (figure) => {
+    const base = ROW * figure.bars.length + 8;
+    background(figure.plot, 4, base, false);
+    figure.bars.forEach((bar, place) => {
+      const middle = ROW * place + 4 + ROW / 2;
+      svg("text", { class: "tick", x: LEFT - 8, y: middle + 4, "text-anchor": "end" }, figure.plot, bar.name);
+      const draw = (start, stop, css, thick) => {
+        const a = Math.max(start - 0.5, view[0]), b = Math.min(stop + 0.5, view[1]);
+        if (b <= a) return;
+        const box = { class: css, x: x(a), y: middle - thick / 2, width: Math.max(x(b) - x(a), 1.5), height: thick };
+        svg("title", {}, svg("rect", box, figure.plot), bar.text);
+      };
+      draw(bar.from, bar.to, "life", 4);
+      for (const [start, stop] of bar.strong) draw(start, stop, "strong", 12);
+    });
+    steps(figure.plot, base);
+  };
+  const draw = () => {
+    waiting = false;
+    for (const figure of figures) {
+      figure.plot.replaceChildren();
+      (figure.bars ? drawBars : drawCurves)(figure);
+    }
+    const [first, stop] = [Math.ceil(view[0]), Math.floor(view[1])];
+    toolbar.querySelector(".view").textContent = `steps ${grouped(first)} to ${grouped(stop)} of ${grouped(run.steps)}`;
+    point();
+  };
+  const soon = () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(draw);
+  };
+
+  // ------------------------------------------------------------------ telling
+
+  const told = (figure) => {
+    const step = cursor;
+    const state = run.reactive.some(([start, stop]) => step >= start && step <= stop) ? "reactive state" : "stable state";
+    const from = run.firstRows[step], next = run.firstRows[step + 1];
+    const rows = from === undefined ? "" : ` · rows ${grouped(from)}${next ? ` to ${grouped(next - 1)}` : " on"}`;
+    const lines = [];
+    if (figure.bars) {
+      for (const bar of figure.bars) {
+        if (bar.strong.some(([start, stop]) => step >= start && step <= stop)) lines.push(["strong", bar.text, ""]);
+      }
+    } else {
+      for (const series of figure.series) {
+        if (!hidden.has(figure.id + series.name)) {
+          lines.push([series.css, series.name, short(series.values[nearest(series, step)])]);
+        }
+      }
+    }
+    const changes = run.changes.filter((change) => Math.round(change.at) === step).map((change) => change.text);
+    return { head: `step ${grouped(step)}${rows}`, state, lines, changes };
+  };
+  const swatch = (css, parent) => {
+    const box = svg("svg", { viewBox: "0 0 20 12", class: "swatch", "aria-hidden": "true" }, parent);
+    svg("line", { class: css, x1: 0, x2: 20, y1: 6, y2: 6 }, box);
+  };
+  const point = () => {
+    const figure = active;
+    for (const one of figures) {
+      one.cross.replaceChildren();
+      one.tip.hidden = true;
+      if (cursor === null || !inView(cursor)) continue;
+      const bottom = one.bars ? ROW * one.bars.length + 8 : HEIGHT - BOTTOM;
+      const place = x(cursor);
+      svg("line", { class: "cursor", x1: place, x2: place, y1: one.bars ? 4 : TOP, y2: bottom }, one.cross);
+      for (const series of one.series || []) {
+        const value = series.values[nearest(series, cursor)];
+        if (value === null || value === undefined || hidden.has(one.id + series.name)) continue;
+        svg("circle", { class: `at ${series.css}`, cx: place, cy: one.y(value), r: 4 }, one.cross);
+      }
+    }
+    if (!figure || cursor === null || !inView(cursor)) return;
+    const { head, state, lines, changes } = told(figure);
+    const tip = figure.tip;
+    tip.replaceChildren();
+    tag("b", "", tip, head);
+    tag("div", "soft", tip, state);
+    for (const [css, name, value] of lines) {
+      const line = tag("div", "line", tip);
+      swatch(css, line);
+      tag("span", "", line, name);
+      tag("span", "number", line, value);
+    }
+    for (const text of changes) tag("div", "why", tip, text);
+    tip.hidden = false;
+    const width = figure.box.clientWidth, at = (x(cursor) / WIDTH) * figure.canvas.clientWidth - figure.box.scrollLeft;
+    const left = at > width / 2 ? at - tip.offsetWidth - NEAR / 2 : at + NEAR / 2;
+    tip.style.left = `${clamp(left, 0, Math.max(width - tip.offsetWidth, 0)) + figure.box.scrollLeft}px`;
+    const values = lines.map(([, name, value]) => `${name} ${value}`.trim());
+    readout.textContent = [`${head}, ${state}`, ...values, ...changes].join("; ");
+  };
+  const setCursor = (step, figure) => {
+    cursor = step === null ? null : clamp(Math.round(step), 0, run.steps - 1);
+    active = figure;
+    point();
+  };
+
+  // ------------------------------------------------------------------ moving
+
+  const setView = (low, high) => {
+    const width = clamp(high - low, least, last);
+    const start = clamp(low, 0, last - width);
+    view = [start, start + width];
+    soon();
+  };
+  const zoom = (factor, around) => {
+    const middle = around === null || !inView(around) ? (view[0] + view[1]) / 2 : around;
+    setView(middle - (middle - view[0]) * factor, middle + (view[1] - middle) * factor);
+  };
+  const reveal = (step) => {
+    if (inView(step)) return;
+    const half = (view[1] - view[0]) / 2;
+    setView(step - half, step + half);
+    draw();
+  };
+  const walk = (figure, step) => {
+    reveal(clamp(Math.round(step), 0, run.steps - 1));
+    setCursor(step, figure);
+  };
+  const places = [...new Set(run.changes.map((change) => Math.round(change.at)))].sort((a, b) => a - b);
+  const toChange = (figure, forward) => {
+    const here = cursor === null ? (forward ? -1 : Infinity) : cursor;
+    const found = forward ? places.find((place) => place > here) : places.findLast((place) => place < here);
+    if (found !== undefined) walk(figure, found);
+  };
+  const acts = {
+    in: () => zoom(0.5, cursor),
+    out: () => zoom(2, cursor),
+    all: () => setView(0, last),
+    next: (figure) => toChange(figure, true),
+    previous: (figure) => toChange(figure, false),
+  };
+  const onKey = (figure, event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const here = cursor === null ? Math.round(view[0]) - 1 : cursor;
+    const far = event.shiftKey ? Math.max(2, Math.round((view[1] - view[0]) / 10)) : 1;
+    const keys = {
+      ArrowRight: () => walk(figure, here + far),
+      ArrowLeft: () => walk(figure, (cursor === null ? Math.round(view[1]) + 1 : cursor) - far),
+      Home: () => walk(figure, 0),
+      End: () => walk(figure, run.steps - 1),
+      "+": acts.in,
+      "=": acts.in,
+      "-": acts.out,
+      0: acts.all,
+      n: () => acts.next(figure),
+      p: () => acts.previous(figure),
+      Escape: () => setCursor(null, null),
+    };
+    const act = keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  };
+  const listen = (figure) => {
+    const canvas = figure.canvas;
+    const where = (event) => {
+      const box = canvas.getBoundingClientRect();
+      return ((event.clientX - box.left) / box.width) * WIDTH;
+    };
+    let from = null;
+    canvas.addEventListener("pointerdown", (event) => {
+      if (event.button === 0) from = where(event);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const place = clamp(where(event), LEFT, WIDTH - RIGHT);
+      setCursor(clamp(stepAt(place), Math.ceil(view[0]), Math.floor(view[1])), figure);
+      if (from === null || Math.abs(place - from) < 6) return;
+      const [a, b] = [Math.min(from, place), Math.max(from, place)];
+      const bottom = figure.bars ? ROW * figure.bars.length + 8 : HEIGHT - BOTTOM;
+      svg("rect", { class: "chosen", x: a, y: 4, width: b - a, height: bottom - 4 }, figure.cross);
+    });
+    addEventListener("pointerup", (event) => {
+      if (from === null) return;
+      const [a, b] = [from, clamp(where(event), LEFT, WIDTH - RIGHT)].sort((p, q) => p - q);
+      from = null;
+      if (b - a > 8) setView(stepAt(Math.max(a, LEFT)), stepAt(b));
+    });
+    canvas.addEventListener("pointerleave", () => {
+      if (from === null && document.activeElement !== canvas) setCursor(null, null);
+    });
+    canvas.addEventListener("dblclick", () => acts.all());
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        if (!event.ctrlKey && !event.metaKey) return;
+        event.preventDefault();
+        zoom(event.deltaY > 0 ? 1.25 : 0.8, stepAt(where(event)));
+      },
+      { passive: false },
+    );
+    canvas.addEventListener("keydown", (event) => onKey(figure, event));
+    canvas.addEventListener("blur", () => setCursor(null, null));
+  };
+
+  // ------------------------------------------------------------------ setting up
+
+  const toggle = (parent, words, css, flip) => {
+    const button = tag("button", "toggle", parent);
+    button.type = "button";
+    if (css) swatch(css, button);
+    tag("span", "", button, words);
+    button.setAttribute("aria-pressed", "true");
+    button.addEventListener("click", () => {
+      const on = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", String(on));
+      flip(on);
+      soon();
+    });
+  };
+  const explain = (legend) => {
+    const entry = (shape, attributes, words) => {
+      const line = tag("span", "means", legend);
+      svg(shape, attributes, svg("svg", { viewBox: "0 0 20 12", class: "swatch", "aria-hidden": "true" }, line));
+      tag("span", "", line, words);
+    };
+    for (const [kind, words] of Object.entries(kinds)) {
+      const dot = { class: `mark ${kind}`, cx: 10, cy: 6, r: kind === "greedy" ? 3 : 5 };
+      if (run.changes.some((change) => change.kind === kind)) entry("circle", dot, words);
+    }
+    if (run.reactive.length) entry("rect", { class: "reactive", width: 20, height: 12 }, "reactive state");
+    const gradual = run.drifts.some(([start, stop]) => stop > start);
+    if (run.drifts.some(([start, stop]) => stop === start)) {
+      entry("line", { class: "drift", x1: 10, x2: 10, y1: 0, y2: 12 }, "true drift");
+    }
+    if (gradual) entry("rect", { class: "drifting", width: 20, height: 12 }, "drift under way");
+  };
+  const setUp = (figure) => {
+    const box = [...document.querySelectorAll("[data-figure]")].find((one) => one.dataset.figure === figure.id);
+    if (!box) return;
+    const height = figure.bars ? ROW * figure.bars.length + 32 : HEIGHT;
+    const canvas = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, tabindex: 0, role: "group" });
+    canvas.setAttribute("aria-label", `${figure.about}; arrow keys tell each step, n and p each change`);
+    const clip = svg("clipPath", { id: "inside" }, svg("defs", {}, canvas));
+    svg("rect", { x: LEFT, y: TOP - 3, width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM + 6 }, clip);
+    box.replaceChildren(canvas);
+    Object.assign(figure, {
+      box,
+      canvas,
+      plot: svg("g", {}, canvas),
+      cross: svg("g", { "pointer-events": "none" }, canvas),
+      tip: tag("div", "tip", box),
+    });
+    figure.tip.hidden = true;
+    if (figure.series) {
+      const legend = box.nextElementSibling;
+      legend.replaceChildren();
+      legend.className = "legend";
+      for (const series of figure.marked ? [...figure.series].reverse() : figure.series) {
+        toggle(legend, series.name, series.css, (on) => hidden[on ? "delete" : "add"](figure.id + series.name));
+      }
+      if (figure.marked) explain(legend);
+    }
+    figures.push(figure);
+    listen(figure);
+  };
+  run.figures.forEach(setUp);
+  if (!figures.length) return;
+  const layers = { reactive: "reactive states", drifts: "true drifts", changes: "changes" };
+  for (const [name, words] of Object.entries(layers)) {
+    if (run[name].length) toggle(toolbar.querySelector(".layers"), words, "", (on) => (shown[name] = on));
+  }
+  for (const button of toolbar.querySelectorAll("[data-act]")) {
+    button.addEventListener("click", () => acts[button.dataset.act](figures[0]));
+  }
+  for (const button of document.querySelectorAll(".go")) {
+    button.addEventListener("click", () => {
+      const step = nearest({ at: run.firstRows, values: run.firstRows }, Number(button.dataset.row));
+      setView(step - 10, step + 10);
+      draw();
+      figures[0].box.scrollIntoView({ block: "center" });
+      figures[0].canvas.focus({ preventScroll: true });
+      setCursor(step, figures[0]);
+    });
+  }
+  toolbar.hidden = false;
+  document.documentElement.classList.add("live");
+  draw();
+})();
