@@ -29,7 +29,8 @@ class Browser:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
-        command = f'exec "$0" {OPTIONS} --user-data-dir="$1" --window-size={width},{height} about:blank 3<&{theirs_in} 4>&{theirs_out}'
+        ends = f"3<&{theirs_in} 4>&{theirs_out}"
+        command = f'exec "$0" {OPTIONS} --user-data-dir="$1" --window-size={width},{height} about:blank {ends}'
         self._process = subprocess.Popen(
             ["bash", "-c", command, CHROMIUM, self._profile.name],
             pass_fds=(theirs_in, theirs_out),
@@ -114,11 +115,9 @@ class Browser:
 
     def key(self, key: str, **more: Any) -> None:
         """Press and release a key."""
-        text = {"text": key} if len(key) == 1 else {}
-        for kind in ("keyDown", "keyUp"):
-            self.call(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, **(text if kind == "keyDown" else {}), **more
-            )
+        pressed = {"text": key} if len(key) == 1 else {}
+        for kind, text in (("keyDown", pressed), ("keyUp", {})):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, **text, **more)
 
     def picture(self, path: Path) -> None:
         """Save what is to be seen."""

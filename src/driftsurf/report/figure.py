@@ -75,7 +75,7 @@ class Figure:
         for series in self.series:
             chart.line(series.values, css=series.css, title=series.name, at=series.at)
         for series in self.series:
-            if series.name == self.marked:
+            if series.name == self.marked and series.at is None:
                 for change in overlay.changes:
                     at = min(max(int(change.at), 0), len(series.values) - 1)
                     if change.kind in ("switched", "kept") and math.isfinite(series.values[at]):
@@ -145,13 +145,10 @@ class Bars:
         for place, bar in enumerate(self.bars):
             y = self.HEIGHT * place + 4
             middle = y + self.HEIGHT / 2
-            parts.append(
-                f'<text class="tick" x="{self.LEFT - 8}" y="{middle + 4}" text-anchor="end">{escape(bar.name)}</text>'
-            )
-            for start, stop, css, thick in (
-                (bar.start, bar.stop, "life", 4),
-                *((*s, "strong", 12) for s in bar.strong),
-            ):
+            name = f'x="{self.LEFT - 8}" y="{middle + 4:g}" text-anchor="end">{escape(bar.name)}'
+            parts.append(f'<text class="tick" {name}</text>')
+            strong = [(*span, "strong", 12) for span in bar.strong]
+            for start, stop, css, thick in [(bar.start, bar.stop, "life", 4), *strong]:
                 a, b = chart.x(max(start - 0.5, 0)), chart.x(min(stop + 0.5, overlay.steps - 1))
                 parts.append(
                     f'<rect class="{css}" x="{a:.1f}" y="{middle - thick / 2:g}" width="{max(b - a, 1.5):.1f}" '

@@ -67,8 +67,7 @@ def moves_table(moves: Sequence[ColumnMove]) -> str:
                     escape(move.name),
                     f"{move.mean_before:.4g} &rarr; {move.mean_after:.4g}",
                     _meter(move.shift / 2, f"{move.shift:+.2f} sd"),
-                    f"{move.tie_before:+.2f} &rarr; {move.tie_after:+.2f}"
-                    + (f" ({escape(move.label)})" * bool(move.label)),
+                    f"{move.tie_before:+.2f} &rarr; {move.tie_after:+.2f}{of}",
                     _meter(move.turn / 2, f"{move.turn:+.2f}"),
                 )
             )
