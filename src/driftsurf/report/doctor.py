@@ -98,7 +98,7 @@ def _dependency(requirement: str) -> Finding:
     remedy = f"pip install '{requirement}'"
     if version is None:
         return Finding(name, f"not installed: {remedy}", "bad")
-    if _numbers(version) < _numbers(least):
+    if _numbers(version) and _numbers(version) < _numbers(least):
         return Finding(name, f"{version} is older than {least}: {remedy}", "bad")
     return Finding(name, version)
 

@@ -1,0 +1,167 @@
+"""Which columns moved around a reaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from driftsurf.errors import InputError, StateError
+from driftsurf.evaluation import columns
+from driftsurf.evaluation.columns import ColumnMove, ColumnMoves, read_moves
+from driftsurf.evaluation.scoring import TraceRecorder
+from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
+from driftsurf.runtime.checkpoint import CheckpointFolder
+from driftsurf.runtime.run import Run
+from driftsurf.runtime.session import Session
+from driftsurf.runtime.source import StreamSource
+from driftsurf.strategies import DriftSurf
+from driftsurf.streams import Mixed
+
+NAMES = ["steady", "jumps", 'turns "<b>,', "noise"]
+
+
+def batches(task: str, steps: int = 30, rows: int = 200) -> Iterator[tuple[Any, Any]]:
+    """From step 15 on one column is shifted, and another one says the opposite of the target."""
+    rng = np.random.default_rng(0)
+    for step in range(steps):
+        X = rng.normal(size=(rows, 4))
+        signal = X[:, 2] * (1 if step < 15 else -1) + 0.5 * X[:, 0]
+        X[:, 1] += 3.0 * (step >= 15)
+        if task == "values":
+            y: Any = 50.0 + signal
+        else:
+            cuts = [0.0] if task == "two" else [-0.6, 0.6]
+            y = np.array(["a", "b", "c"])[np.digitize(signal, cuts)]
+        yield pd.DataFrame(X, columns=NAMES), y
+
+
+def learner(task: str) -> Any:
+    return {"two": LogisticRegression, "three": SoftmaxRegression, "values": LinearRegression}[task]()
+
+
+def moved(task: str, change: Any = lambda X: X) -> list[ColumnMove]:
+    session = Session(DriftSurf(learner(task)), classes=("a", "b") if task == "two" else None)
+    writer = ColumnMoves(session)
+    text = writer.head()
+    for X, y in batches(task):
+        X = change(X)
+        text += writer.lines(X, {"model": session.observe(X, y)})
+    return read_moves(text)
+
+
+@pytest.mark.parametrize("task", ["two", "three", "values"])
+def test_the_columns_that_moved_and_turned_come_first(task: str) -> None:
+    found = [move for move in moved(task) if move.step == 15]
+    assert {move.name for move in found[:2]} == {"jumps", NAMES[2]}
+    by_name = {move.name: move for move in found}
+    jump, turn = by_name["jumps"], by_name[NAMES[2]]
+    assert jump.mean_before == pytest.approx(0.0, abs=0.1)
+    assert jump.mean_after == pytest.approx(3.0, abs=0.1)
+    assert jump.shift == pytest.approx(3.0 / np.sqrt(1.0 + 1.5**2), rel=0.05)
+    assert abs(turn.shift) < 3.0 * turn.noise
+    assert abs(turn.turn) > 0.6
+    assert turn.tie_before * turn.tie_after < 0.0
+    assert jump.beyond_chance
+    assert turn.beyond_chance
+    assert not by_name["noise"].beyond_chance
+    assert turn.label in {"two": {"b"}, "three": {"a", "c"}, "values": {""}}[task]
+    assert ("tie to the value" if task == "values" else "tie to") in turn.describe()
+    assert jump.describe().startswith("jumps: mean ")
+
+
+def test_the_numbers_are_those_of_numpy() -> None:
+    found = [move for move in moved("two", change=lambda X: X.to_numpy()) if move.step == 15]
+    parts = list(batches("two"))
+    before, after = parts[11:15], parts[15:19]
+    for move in found:
+        assert move.name == f"x{move.column}"
+        for part, mean, tie in ((before, move.mean_before, move.tie_before), (after, move.mean_after, move.tie_after)):
+            x = np.concatenate([X.to_numpy()[:, move.column] for X, _ in part])
+            y = np.concatenate([y for _, y in part]) == "b"
+            assert mean == pytest.approx(x.mean(), abs=1e-5)
+            assert tie == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-5)
+        both = np.concatenate([X.to_numpy()[:, move.column] for X, _ in before + after])
+        assert move.shift == pytest.approx((move.mean_after - move.mean_before) / both.std(), abs=1e-4)
+        assert move.noise == pytest.approx(np.sqrt(2 / 800), rel=1e-4)
+
+
+def test_sparse_rows_give_the_same_as_dense_ones() -> None:
+    dense = moved("two", change=lambda X: X.to_numpy())
+    thin = moved("two", change=lambda X: sparse.csr_array(X.to_numpy()))
+    key = [(move.step, move.column) for move in dense if move.step == 15]
+    assert [(move.step, move.column) for move in thin if move.step == 15] == key
+    for a, b in zip(dense, thin, strict=False):
+        if a.step == b.step == 15:
+            assert a.shift == pytest.approx(b.shift, abs=1e-4)
+            assert a.tie_after == pytest.approx(b.tie_after, abs=1e-4)
+
+
+@pytest.mark.parametrize("change", [lambda X: X.to_numpy(), lambda X: sparse.csr_array(X.to_numpy())])
+def test_of_very_many_columns_the_first_are_watched(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MOST_NUMBERS", 2 * 5 * 12)
+    assert {move.column for move in moved("two", change=change)} <= {0, 1}
+
+
+def test_columns_that_do_not_vary_or_are_absurd_say_nothing() -> None:
+    def spoilt(X: Any) -> Any:
+        rows = X.to_numpy().copy()
+        rows[:, 3] = 7.1
+        rows[5, 0] = 1e300
+        return rows
+
+    found = [move for move in moved("two", change=spoilt) if move.step == 15]
+    assert {1, 2} <= {move.column for move in found}
+    assert all(move.column not in (0, 3) for move in found)
+
+
+def test_a_reaction_at_the_very_first_steps_or_the_last_is_not_compared() -> None:
+    session = Session(DriftSurf(LogisticRegression(), threshold=0.0, reactive_length=20))
+    writer = ColumnMoves(session)
+    text = "".join(writer.lines(X, {"m": session.observe(X, y)}) for X, y in batches("two", steps=10))
+    assert text == ""
+
+
+def test_what_is_remembered_goes_on_in_another_process() -> None:
+    parts = list(batches("two"))
+    whole, halves = Session(DriftSurf(LogisticRegression())), Session(DriftSurf(LogisticRegression()))
+    first, second = ColumnMoves(whole), ColumnMoves(halves)
+    expected = got = ""
+    for X, y in parts:
+        expected += first.lines(X, {"m": whole.observe(X, y)})
+        got += second.lines(X, {"m": halves.observe(X, y)})
+        again = ColumnMoves(halves)
+        again.restore(second.state())
+        second = again
+    assert expected == got
+    assert expected
+
+
+def test_what_is_no_such_file_is_refused() -> None:
+    assert read_moves(ColumnMoves(Session(DriftSurf(LogisticRegression()))).head()) == []
+    with pytest.raises(InputError, match="not what a run writes of its columns"):
+        read_moves("a,b\n1,2\n")
+
+
+def test_a_checkpoint_without_the_file_is_refused(tmp_path: Path) -> None:
+    stream = Mixed(n_rows=1000)
+
+    def run(folder: CheckpointFolder, *, beside: bool) -> Run:
+        session = Session(DriftSurf(LogisticRegression()), classes=(-1, 1))
+        files = {"columns.csv": ColumnMoves(session)} if beside else {}
+        recorder = TraceRecorder(stream, 100)
+        return Run(StreamSource(stream, 100), {"m": session}, recorder, tmp_path.joinpath, folder=folder, beside=files)
+
+    with CheckpointFolder(tmp_path) as folder:
+        with run(folder, beside=False) as live:
+            live.begin()
+            live.go()
+        saved = folder.load()
+        assert saved is not None
+        with run(folder, beside=True) as live, pytest.raises(StateError, match="not one of a run"):
+            live.resume(saved)
