@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SECONDS = 60.0
+"""For one answer, on a machine that may be busy."""
 OPTIONS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --hide-scrollbars --disable-dev-shm-usage --remote-debugging-pipe"
@@ -40,7 +43,7 @@ class Browser:
         )
         os.close(theirs_in)
         os.close(theirs_out)
-        self._number, self._rest, self._session = 0, b"", ""
+        self._number, self._rest, self._session, self._loaded = 0, b"", "", False
         page = next(one for one in self.call("Target.getTargets")["targetInfos"] if one["type"] == "page")
         target = {"targetId": page["targetId"], "flatten": True}
         self._session = self.call("Target.attachToTarget", **target)["sessionId"]
@@ -75,6 +78,7 @@ class Browser:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            assert select.select([self._in], [], [], SECONDS)[0], "the browser does not answer"
             part = os.read(self._in, 2**16)
             assert part, "the browser has gone"
             self._rest += part
@@ -83,27 +87,24 @@ class Browser:
         told = message.get("params", {})
         if message.get("method") == "Network.requestWillBeSent":
             self.requests.append(told["request"]["url"])
+        elif message.get("method") == "Page.loadEventFired":
+            self._loaded = True
         elif message.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"):
             self.messages.append(json.dumps(told))
         return message
 
     def open(self, path: Path) -> None:
         """Show a file, and wait until it is there."""
+        self._loaded = False
         self.call("Page.navigate", url=path.resolve().as_uri())
-        self.wait("document.readyState === 'complete'")
+        while not self._loaded:
+            self._read()
 
     def tell(self, expression: str) -> Any:
         """The value of an expression of JavaScript."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
-
-    def wait(self, expression: str, tries: int = 400) -> None:
-        """Until an expression is true; the page is given a frame each time."""
-        for _ in range(tries):
-            if self.tell(f"new Promise(done => setTimeout(() => done(Boolean({expression})), 5))"):
-                return
-        raise AssertionError(f"never became true: {expression}")
 
     def settle(self) -> None:
         """Until what was asked for is drawn."""
