@@ -123,6 +123,8 @@ def test_relative_thresholds_are_replayed_in_the_unit_they_were_given_in() -> No
         assert said == [step for step in entered(journal(delta)) if step <= until]
     with pytest.raises(InputError, match="begins in the middle"):
         replay(run[5:], 0.2)
+    assert "would have come of every threshold" in explain(run)
+    assert "would have come of every threshold" not in explain(run[5:])
 
 
 def test_an_order_of_an_operator_ends_what_is_known() -> None:
@@ -359,7 +361,7 @@ def test_a_journal_in_parts_is_read_in_their_order(run_folder: Path, tmp_path: P
     lines = (run_folder / "journal.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "journal.jsonl").write_text("".join(lines[:40]))
     (tmp_path / "journal.jsonl-000001").write_text("".join(lines[40:]))
-    (tmp_path / "run.json").write_text("no json")
+    (tmp_path / "run.json").write_text("no json\n")
     assert read_run(tmp_path).decisions == read_run(run_folder).decisions
 
 

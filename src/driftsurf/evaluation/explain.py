@@ -51,12 +51,14 @@ def explain(
     >>> for X, y in Mixed(n_rows=30_000).batches(1000):
     ...     _ = model.test_then_train(X, y)
     >>> print(explain(model.journal_, step=6))
-    step 6, rows 6,000 to 6,999: entered the reactive state
-      compared   model 0's risk on this batch before learning it, 1.45, with its best so far, 0.43, plus the
-                 threshold 0.10
-      crossed    by 0.92
+    step 6, rows 6,000 to 6,999: entered the reactive state, the predicting model changed
+      compared   model 0's risk on this batch before learning it, 1.89, with its best so far, 0.43, plus
+                 the threshold 0.10
+      crossed    by 1.36
+      compared   the new model 1's risk on this batch after learning it, 0.47, with the old model 0's,
+                 0.67
+      apart      by 0.21: the new one is better
       predicted  model 0 (from row 0 on) predicted this batch; model 1 predicts the next one
-    ...
     """
     record = recorded(run)
     if not record.decisions:
@@ -256,8 +258,6 @@ def _tolerance(record: RunRecord) -> str:
     try:
         low, high = same_decisions(record.decisions)
     except InputError:
-        return ""
-    if not low < high:
         return ""
     until = "on" if math.isinf(high) else f"up to {high:.4g}"
     return f"The same decisions would have come of every threshold from {low:.4g} {until}."
