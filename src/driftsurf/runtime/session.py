@@ -286,9 +286,10 @@ class Session:
         guard = self._guard
         if guard is not None:
             factors, guard = guard.weigh(batch.X)
-            weight = batch.weight * factors
-            # A risk is a mean: a batch of nothing but absurd rows would speak with full voice.
-            batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
+            if factors is not None:
+                weight = batch.weight * factors
+                # A risk is a mean: a batch of nothing but absurd rows would speak with full voice.
+                batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
         decision = self.strategy.step(batch) if tested is None else self.strategy.step(batch, tested)
         self._guard, self.steps, self.taught = guard, self.steps + 1, len(self.targets.labels)
         return decision
