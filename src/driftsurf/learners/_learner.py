@@ -311,11 +311,12 @@ class LinearLearner(ABC):
         before = self._fitted
         if before.lo < 0 or before_row <= before.lo:
             return lambda: None
-        gradient_sum, drawn, count = before.gradient_sum.copy(), before.drawn, 0
+        gradient_sum, drawn = before.gradient_sum.copy(), before.drawn
+        entries = self._table.live[:0]
         if self._tabled:
             gone = Segment(before.lo, min(before_row, before.admitted))
-            count = len(gone)
-            drawn -= self._discharge(samples.view(gone).X, self._table.live[:count], gradient_sum, before.frame)
+            entries = self._table.live[: len(gone)].copy()
+            drawn -= self._discharge(samples.view(gone).X, entries, gradient_sum, before.frame)
         after = replace(
             before,
             gradient_sum=gradient_sum,
@@ -326,10 +327,10 @@ class LinearLearner(ABC):
         )
 
         def undo() -> None:
-            self._table.untrim(count)
+            self._table.untrim(entries)
             self._fitted = before
 
-        self._table.trim(count)
+        self._table.trim(len(entries))
         self._fitted = after
         return undo
 
