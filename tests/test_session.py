@@ -15,7 +15,7 @@ import pytest
 from driftsurf.decisions import Decision
 from driftsurf.errors import DivergenceError, OptionError, StateError
 from driftsurf.journal import Journal
-from driftsurf.learners import LogisticRegression
+from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.runtime.guard import MEMORY, RangeGuard
 from driftsurf.runtime.session import Session
 from driftsurf.state import to_bytes
@@ -262,6 +262,68 @@ def test_an_interrupt_at_any_line_leaves_a_whole_number_of_steps() -> None:
         assert to_bytes(one.state()) in allowed, f"at line {moment}"
         moment += 7
     assert interrupted > 20
+
+
+# ---------------------------------------------------------------------------- row by row
+
+
+@pytest.mark.parametrize("names", [(0, 1), ("no", "yes"), (False, True), (2.0, 7.0)])
+def test_single_rows_end_as_the_whole_batch_does(names: tuple[Any, Any]) -> None:
+    X = RNG.normal(size=(250, 3))
+    y = np.where(X[:, 0] > 0, names[1], names[0])
+    whole, single = (Session(DriftSurf(LogisticRegression()), batch_size=40) for _ in range(2))
+    whole.learn(X, y)
+    put = 0
+    for k in range(len(X)):
+        label = [y[k].item()] if k % 2 else y[k : k + 1]
+        if single.put(X[k : k + 1], label):
+            put += 1
+        else:
+            single.learn(X[k : k + 1], label)
+    assert put == 250 - 250 // 40 - 2  # not the first two, which bring the classes, nor those that fill the buffer
+    assert to_bytes(single.state()) == to_bytes(whole.state())
+
+
+def test_values_are_put_row_by_row_too() -> None:
+    X = RNG.normal(size=(90, 2))
+    whole, single = (Session(DriftSurf(LinearRegression()), batch_size=40) for _ in range(2))
+    whole.learn(X, X[:, 0])
+    for k in range(len(X)):
+        single.put(X[k : k + 1], X[k : k + 1, 0]) or single.learn(X[k : k + 1], X[k : k + 1, 0])
+    assert to_bytes(single.state()) == to_bytes(whole.state())
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        ([[1.0, 2.0]], [0]),
+        (np.ones((2, 2)), [0, 0]),
+        (np.ones((1, 3)), [0]),
+        (np.ones((1, 2), np.float32), [0]),
+        (np.array([[1.0, math.nan]]), [0]),
+        (np.array(1.0), [0]),
+        (np.ones((1, 2)), [5]),
+        (np.ones((1, 2)), ["0"]),
+        (np.ones((1, 2)), [0, 1]),
+        (np.ones((1, 2)), np.zeros((1, 1))),
+        (np.ones((1, 2)), None),
+    ],
+)
+def test_what_is_not_plainly_a_row_is_not_put(X: Any, y: Any) -> None:
+    session = Session(DriftSurf(LogisticRegression()), classes=(0, 1), batch_size=50)
+    assert not session.put(np.ones((1, 2)), [0])
+    session.learn(RNG.normal(size=(60, 2)), np.arange(60) % 2)
+    before = to_bytes(session.state())
+    assert not session.put(X, y)
+    assert to_bytes(session.state()) == before
+
+
+@pytest.mark.parametrize("y", [[math.inf], [True], ["1"], [None]])
+def test_what_is_not_plainly_a_value_is_not_put(y: list[Any]) -> None:
+    session = Session(DriftSurf(LinearRegression()), batch_size=50)
+    session.learn(np.ones((3, 2)), np.ones(3))
+    assert not session.put(np.ones((1, 2)), y)
+    assert session.rows_pending == 3
 
 
 # ---------------------------------------------------------------------------- guard

@@ -6,6 +6,7 @@ A set of classes is a value, replaced as a whole once a batch has been learnt.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -106,6 +107,16 @@ class Classes:
             return None
         codes = np.empty(count)
         return codes if _kernels.binary_codes(y, *self.labels, codes) else None
+
+    def code_of(self, y: Any) -> float | None:
+        """The code of a single known label in a list or an array; None where ``read`` has to look closer.
+
+        >>> Classes(("b", "a")).code_of(["a"])
+        1.0
+        """
+        if len(y := _listed(y)) != 1 or y[0] not in self.labels:
+            return None
+        return float(self.labels.index(y[0]))
 
     def _grown(self, strange: npt.NDArray[Any]) -> Classes:
         distinct, first = np.unique(strange, return_index=True)
@@ -227,6 +238,12 @@ class Values:
             raise NonFiniteError(f"Input y contains NaN or infinity: y[{bad}] is {numbers[bad]}. Drop such rows.")
         return self, numbers
 
+    def code_of(self, y: Any) -> float | None:
+        """A single finite number in a list or an array; None where ``read`` has to look closer."""
+        if len(y := _listed(y)) != 1 or type(y[0]) not in (int, float) or not math.isfinite(y[0]):
+            return None
+        return float(y[0])
+
     def met(self, before: int, codes: FloatArray) -> Values:
         """Nothing to learn about them."""
         return self
@@ -259,6 +276,13 @@ def targets_of(capabilities: Capabilities, classes: Iterable[Any] | None) -> Cla
         return Values().agreed(classes, begun=False)
     limit = None if "multiclass" in capabilities.tasks else 2
     return Classes(limit=limit) if classes is None else Classes.given(classes, limit)
+
+
+def _listed(y: Any) -> list[Any]:
+    """A list or a plain array of one dimension as a list, anything else as an empty one."""
+    if type(y) is np.ndarray and y.ndim == 1:
+        return list(y.tolist())
+    return y if type(y) is list else []
 
 
 def _label_array(y: Any) -> npt.NDArray[Any]:
