@@ -142,6 +142,15 @@ def test_what_is_remembered_goes_on_in_another_process() -> None:
     assert expected
 
 
+def test_names_may_come_from_elsewhere() -> None:
+    session = Session(DriftSurf(LogisticRegression()))
+    writer = ColumnMoves(session, names=lambda: ["p", "q", "r", "s"])
+    text = writer.head()
+    for X, y in batches("two"):
+        text += writer.lines(X.to_numpy(), {"m": session.observe(X.to_numpy(), y)})
+    assert {"q", "r"} <= {move.name for move in read_moves(text)}
+
+
 def test_what_is_no_such_file_is_refused() -> None:
     assert read_moves(ColumnMoves(Session(DriftSurf(LogisticRegression()))).head()) == []
     with pytest.raises(InputError, match="not what a run writes of its columns"):

@@ -350,6 +350,11 @@ def test_half_a_line_at_the_end_is_passed_over(run_folder: Path, tmp_path: Path)
     for name in ("journal.jsonl", "trace.csv", "columns.csv"):
         whole = (run_folder / name).read_bytes()
         (tmp_path / name).write_bytes(whole[: len(whole) * 2 // 3])
+    head = (run_folder / "trace.csv").read_bytes().split(b"\n")[:2]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "journal.jsonl").touch()
+    (tmp_path / "empty" / "trace.csv").write_bytes(b"\n".join(head) + b"\n")
+    assert read_run(tmp_path / "empty").trace is None
     record = read_run(tmp_path)
     assert 50 < len(record.decisions) < 80
     assert record.trace is not None

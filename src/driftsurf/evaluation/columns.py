@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -82,10 +82,13 @@ class ColumnMoves:
     ----------
     session
         The model whose reactions count, and which knows the columns.
+    names
+        Gives the names of the columns, where the model sees rows without them.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, names: Callable[[], Sequence[str]] | None = None) -> None:
         self.session = session
+        self.names = names
         self._centre: FloatArray | None = None
         """Of the columns of the first batch, and last of its values: sums of squares stay exact near it."""
         self._n_classes = 0
@@ -171,7 +174,7 @@ class ColumnMoves:
         most = np.argmax(np.abs(turn), axis=0)
         turned = np.abs(np.take_along_axis(turn, most[None], axis=0)[0])
         chosen = {*np.argsort(-np.abs(shift), kind="stable")[:LISTED], *np.argsort(-turned, kind="stable")[:LISTED]}
-        names = self.session.schema.names if self.session.schema is not None else None
+        names = self._names()
         noise = float(np.sqrt(1.0 / before[0, 0] + 1.0 / after[0, 0]))
         lines = []
         for column in sorted(chosen, key=lambda j: (-max(abs(shift[j]), turned[j]), j)):
@@ -185,6 +188,11 @@ class ColumnMoves:
                 rest = (f"{value:.6g}" for value in (*ties, noise))
                 lines.append(csv_line([*self._open[:2], column, name, *shown, label, *rest]))
         return "".join(lines)
+
+    def _names(self) -> Sequence[str] | None:
+        if self.names is not None:
+            return self.names()
+        return None if self.session.schema is None else self.session.schema.names
 
     def state(self) -> State:
         """What is remembered."""

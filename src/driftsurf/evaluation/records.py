@@ -65,10 +65,11 @@ def read_run(path: str | Path) -> RunRecord:
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
         raise InputError(f"{folder / JOURNAL} is no journal of a run: {error}") from error
     moves, timings = _text(folder / COLUMNS), _json(_text(folder / TIMINGS))
+    known = Trace.from_csv(trace) if trace else None
     return RunRecord(
         decisions,
         orders,
-        Trace.from_csv(trace) if trace else None,
+        known if known is not None and known.models else None,
         [] if moves is None else read_moves(moves),
         _json(_text(folder / ABOUT) or _about(folder)),
         {name: float(entry["seconds"]) for name, entry in timings.get("models", {}).items()},

@@ -70,6 +70,9 @@ def _error(trace: Trace, model: str, oracle: str | None) -> Figure:
         Series(f"{name}, the oracle" if name == oracle else name, css, trace.of(name)[column].tolist())
         for name, css in others.items()
     ]
+    if not trace.labels:
+        before = trace.of(model)["persistence_error"].tolist()
+        series.append(Series("predicting the value before", "oracle", before))
     series.append(Series(model, "curve", trace.of(model)[column].tolist()))
     known = np.concatenate([one.values for one in series])
     top = 1.05 * max(0.1, float(known.max())) if trace.labels else _top(known)
