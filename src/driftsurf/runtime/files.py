@@ -29,6 +29,7 @@ __all__ = [
     "names",
     "next_run_folder",
     "previous_path",
+    "publish",
     "read_bytes",
     "read_kept",
     "read_text",
@@ -39,7 +40,7 @@ __all__ = [
     "write_text",
 ]
 
-RUN_FILES = "run.json", "trace.csv", "journal.jsonl", "timings.json", "report.html"
+RUN_FILES = "run.json", "trace.csv", "journal.jsonl", "bad_rows.jsonl", "timings.json", "report.html"
 PARTIAL = ".partial"
 PREVIOUS = ".previous"
 LOCK = "lock"
@@ -123,6 +124,12 @@ def is_folder(path: Path) -> bool:
     return disk.calls.is_folder(path)
 
 
+def publish(partial: Path, path: Path) -> None:
+    """Give a file that is whole its name, in place of what has it."""
+    disk.calls.replace(partial, path)
+    disk.calls.sync_folder(path.parent)
+
+
 def sync_folder(path: Path) -> None:
     """Wait until the names in a folder are on the medium."""
     disk.calls.sync_folder(path)
@@ -185,9 +192,11 @@ class AppendedFile:
         The file; what is in it beyond ``size`` is cut off.
     size, digest
         What was known of it when it was last flushed; StateError if it is not so any more.
+    mode
+        Who may read and write it, if it has to be made.
     """
 
-    def __init__(self, path: Path, size: int = 0, digest: str = "") -> None:
+    def __init__(self, path: Path, size: int = 0, digest: str = "", *, mode: int = 0o666) -> None:
         self.path = path
         self.size = size
         self._sha = hashlib.sha256()
@@ -196,7 +205,7 @@ class AppendedFile:
             self._sha.update(kept)
             if len(kept) < size or self.digest != digest:
                 raise StateError(f"{path.name} does not begin with the {size} bytes that were written to it")
-        self._handle: int | None = disk.calls.append(path)
+        self._handle: int | None = disk.calls.append(path, mode)
         disk.calls.truncate(self._handle, size)
 
     @property
@@ -206,8 +215,11 @@ class AppendedFile:
 
     def write(self, text: str) -> None:
         """Add text at the end."""
+        self.write_bytes(text.encode())
+
+    def write_bytes(self, data: bytes) -> None:
+        """Add bytes at the end."""
         assert self._handle is not None
-        data = text.encode()
         _write_all(self._handle, data)
         self._sha.update(data)
         self.size += len(data)
