@@ -49,8 +49,12 @@ class DelayedModel(Protocol):
         """Learn rows, all or nothing if they are no more than a time step has room for."""
         ...
 
+    def state(self) -> State:
+        """Everything that changes while learning."""
+        ...
+
     def parts(self) -> Parts:
-        """Everything that changes while learning, with what grows with the rows as ``Growing``."""
+        """The same, with what grows with the rows as ``Growing``."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -53,9 +53,7 @@ class Feed:
             tables = self._fresh(None)
             first = next(tables, None)
             if first is None:
-                raise SourceError(
-                    f"{os.fspath(self.source.path)} has no row that can be used: there is nothing to learn."
-                )
+                raise SourceError(f"{os.fspath(self.source.path)} has no row that can be used: nothing to learn.")
             self._opened = first, tables
         return self._opened[0][0]
 
@@ -90,8 +88,8 @@ class Feed:
                 place["rows"] == position["rows"] and place["digest"] != position["digest"]
             ):
                 raise StateError(
-                    f"the first {position['rows']} rows of standard input are not those that the run had read: pipe the "
-                    "same stream again, from its first row"
+                    f"the first {position['rows']} rows of standard input are not those that the run had read: pipe "
+                    "the same stream again, from its first row"
                 )
             passed = place["rows"] == position["rows"]
         if not passed:

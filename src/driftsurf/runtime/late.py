@@ -38,8 +38,8 @@ class Arrived(NamedTuple):
 class Pace:
     """When a batch of labels arrives: before which batch of rows.
 
-    Without ``time`` label batch i comes once row batch i + ``delay`` has been predicted. With it both sources are cut into
-    spans of ``seconds`` of that column, and the labels of a span come before the rows of a later one.
+    Without ``time`` label batch i comes once row batch i + ``delay`` has been predicted. With it both sources are cut
+    into spans of ``seconds`` of that column, and the labels of a span come before the rows of a later one.
     """
 
     delay: int = 0
@@ -101,6 +101,7 @@ class LateSource:
 
     def batches(self, position: Position = None) -> Iterator[tuple[Arrived | None, list[Any], Position]]:
         """Rows that came (None behind the last), the labels that came before them, and the place after both."""
+        at: dict[str, Any]
         at = {"rows": None, "labels": None, "row_batch": 0, "label_batch": 0} if position is None else dict(position)
         labels = self._label_tables(at["labels"])
         waiting = next(labels)
@@ -227,7 +228,7 @@ class DelayedSession:
         codes = targets.read(true, len(true))[1]
         predicted = targets.read(labels, len(labels))[1]
         if not self._can.values:
-            codes, predicted = codes.astype(np.int64), predicted.astype(np.int64)  # type: ignore[assignment]
+            codes, predicted = codes.astype(np.int64), predicted.astype(np.int64)
         given = None if X is None else self._given(X)
         return DelayedObservation(labels, predicted, codes, np.zeros(0), decisions, False, true, given)
 

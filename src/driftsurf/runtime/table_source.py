@@ -99,8 +99,8 @@ class TableSource:
             reason = f"the label {column!r} is missing"
             if allowed == "fail":
                 raise LabelError(
-                    f"{place['file']}, row {first + row}: {reason} ({int(missing.sum())} such rows in this batch). Leave "
-                    "them out with on_bad_row='skip', or give the labels in a file of their own."
+                    f"{place['file']}, row {first + row}: {reason} ({int(missing.sum())} such rows in this batch). "
+                    "Leave them out with on_bad_row='skip', or give the labels in a file of their own."
                 )
             self.feed.skip({"file": place["file"], "row": first + row, "reason": reason})
             if allowed != "skip" and self.feed.skipped > int(allowed):

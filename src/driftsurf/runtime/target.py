@@ -128,11 +128,9 @@ def _answers(column: Column, name: str, test: str, value: str) -> npt.NDArray[An
         try:
             return np.asarray(_TESTS[test](column.values, float(value)))
         except ValueError:
-            raise OptionError(
-                f"the label compares {name!r}, a column of numbers, with {value!r}; give a number"
-            ) from None
+            raise OptionError(f"label compares {name!r}, a column of numbers, with {value!r}; give a number") from None
     if test not in ("==", "!="):
-        raise OptionError(f"the label asks {test!r} of {name!r}, a column of kind {column.kind}; choices: ==, !=")
+        raise OptionError(f"label asks {test!r} of {name!r}, a column of kind {column.kind}; choices: ==, !=")
     column = column.as_text()
     words = np.array([word == value for word in column.words] or [False])
     return np.asarray(words[column.values] == (test == "=="))
