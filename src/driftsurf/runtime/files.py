@@ -37,6 +37,7 @@ __all__ = [
     "sync_folder",
     "write_bytes",
     "write_new",
+    "write_private",
     "write_text",
 ]
 
@@ -57,6 +58,13 @@ def write_bytes(path: Path, data: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """The same with text."""
     write_bytes(path, text.encode())
+
+
+def write_private(path: Path, text: str) -> None:
+    """Text that nobody but its owner may read, in a file that must not exist yet."""
+    with AppendedFile(path, mode=0o600) as file:
+        file.write(text)
+        file.sync()
 
 
 def write_new(path: Path, data: bytes) -> None:

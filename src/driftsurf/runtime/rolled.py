@@ -61,13 +61,11 @@ class RolledFile:
         return self._file
 
     def _name(self, number: int) -> str:
-        path = Path(self.name)
-        return f"{path.stem}-{number:06d}{path.suffix}" if number else self.name
+        return f"{self.name}-{number:06d}" if number else self.name
 
     def _numbers(self) -> list[int]:
         """The parts that are there."""
-        path = Path(self.name)
-        form = re.compile(rf"{re.escape(path.stem)}(?:-(\d{{6}}))?{re.escape(path.suffix)}")
+        form = re.compile(rf"{re.escape(self.name)}(?:-(\d{{6}}))?")
         found = (form.fullmatch(name) for name in files.names(self._place(self.name).parent))
         return [int(match[1] or 0) for match in found if match is not None]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -24,7 +23,7 @@ from driftsurf.runtime.signals import Signals, Stopped, Woken
 from driftsurf.runtime.source import Position, Source
 from driftsurf.state import nest, pick
 
-__all__ = ["Model", "Observer", "Outcome", "Recorder", "Run", "StepReport", "Stopped"]
+__all__ = ["Model", "Recorder", "Run", "StepReport", "Stopped"]
 
 JOURNAL, TRACE, BAD_ROWS = "journal.jsonl", "trace.csv", "bad_rows.jsonl"
 PRIVATE = 0o600
@@ -86,31 +85,10 @@ class Recorder(Protocol):
 
 
 class StepReport(Protocol):
-    """Called after every step of every model: for progress."""
+    """Called after every step of every model, once it is in the journal and the trace: for progress and watchers."""
 
     def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
         """Report one step."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of one step of a run."""
-
-    step: int
-    rows: int
-    """Rows that have come so far."""
-    seen: Mapping[str, Observation]
-    """By model, the first one first."""
-    skipped: int
-    """Rows that were left out so far."""
-
-
-class Observer(Protocol):
-    """Told of every step once it is in the journal and the trace; keeps no state of the run."""
-
-    def __call__(self, outcome: Outcome) -> None:
-        """Take notice."""
         ...
 
 
@@ -141,8 +119,6 @@ class Run:
         Measures the seconds of each model, which decide nothing and are not saved.
     predictions
         Where the predictions of the first model go; None for nowhere.
-    observers
-        Told of every step.
     side_file
         Whether rows that were left out are kept, in a file that its owner alone may read.
     rotation
@@ -161,7 +137,6 @@ class Run:
         every: int = 10,
         clock: Callable[[], float] = time.perf_counter,
         predictions: PredictionSink | None = None,
-        observers: Iterable[Observer] = (),
         side_file: bool = False,
         rotation: Rotation | None = None,
     ) -> None:
@@ -173,7 +148,6 @@ class Run:
         self.every = whole("every", every, at_least=1)
         self.clock = clock
         self.predictions = predictions
-        self.observers: Sequence[Observer] = tuple(observers)
         self.step = 0
         self.rows = 0
         """Rows that were predicted."""
@@ -289,8 +263,6 @@ class Run:
         if on_step is not None:
             for name, one in seen.items():
                 on_step(self.step, name, one.error, one.decisions)
-        for observer in self.observers:
-            observer(Outcome(self.step, self.rows, seen, self.source.skipped))
 
     def _write_bad_rows(self) -> None:
         told = self.source.bad_rows()
