@@ -69,8 +69,8 @@ def make_strategy(
 
     Examples
     --------
-    >>> make_strategy("driftsurf", None, "multiclass", {"threshold": 0.05, "l2": 1e-3}).learner
-    SoftmaxRegression(l2=0.001)
+    >>> make_strategy("driftsurf", None, "multiclass", {"threshold": 0.05, "l2": 1e-3}).learner.l2
+    0.001
     >>> make_strategy("ddm", None, "binary", {"l3": 1})
     Traceback (most recent call last):
     driftsurf.errors.OptionError: ddm with logistic has no parameter 'l3'; did you mean 'l2'? choices: max_rows, ...

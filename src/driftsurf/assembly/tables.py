@@ -77,14 +77,12 @@ class TableSettings:
 
     def check(self) -> None:
         """Raise OptionError if options do not go together."""
-        if self.labels is not None and self.delay is not None:
-            raise OptionError(
-                "labels and delay are both given; take labels from a file, or from the source some batches later"
-            )
         if (self.labels is None) != (self.key is None):
             raise OptionError(f"labels is {self.labels!r} and key is {self.key!r}; give both or neither")
-        if self.delay is not None and (self.source == STANDARD_INPUT or self.follow):
+        if self.late and self.labels is None and (self.source == STANDARD_INPUT or self.follow):
             raise OptionError("delay reads the source twice, which neither standard input nor a growing file allows")
+        if self.delay is not None and self.labels is not None and self.batch_seconds is not None:
+            raise OptionError("delay and batch_seconds are both given; labels of a file arrive by batches or by time")
         if self.follow and self.labels is not None:
             raise OptionError("follow and labels are both given; a growing file is read on its own")
         if self.labels == STANDARD_INPUT:
@@ -158,13 +156,14 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
     decided = _decide(settings, rows, labels) if saved is None else _decided_before(saved)
     target, classes = Target.from_json(decided["target"]), tuple(decided["classes"])
     strategy = make_strategy(settings.model, settings.learner, target.task, settings.parameters, seed=settings.seed)
-    if exact and not strategy.learner.capabilities.exact_state:
+    can = strategy.learner.capabilities
+    if exact and not can.exact_state:
         raise CapabilityError(
             f"the learner {settings.learner} cannot be saved exactly, so a run with it has no checkpoints; leave "
             "--checkpoint out, or take a learner of driftsurf"
         )
     hidden = [name for name in (settings.key, settings.time) if name in settings.drop or name == settings.key]
-    encoder = TableEncoder(categorical=settings.categorical)
+    encoder = TableEncoder(categorical=settings.categorical, sparse="auto" if can.sparse else False)
     encoded = Encoded(encoder, target, [name for name in hidden if name is not None])
     source: TableSource | LateSource = TableSource(rows, encoded)
     session: Session | DelayedSession = Session(strategy, batch_size=None, guard=2.0, owner=settings.model)

@@ -101,7 +101,9 @@ late_options = _all(
     click.option("--labels", metavar="FILE", help="Labels come later, in a source of their own: see --key."),
     click.option("--key", metavar="COLUMN", help="The column by which rows and --labels are joined."),
     click.option(
-        "--delay", type=click.IntRange(min=0), help="Labels come so many batches later than they otherwise would."
+        "--delay",
+        type=click.IntRange(min=0),
+        help="Labels come so many batches later; without --labels, those of the source itself.",
     ),
     click.option(
         "--max-pending", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows that wait at most."

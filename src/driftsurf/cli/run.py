@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from driftsurf.evaluation.trace import Trace
     from driftsurf.report.terminal import Progress
     from driftsurf.runtime import files
-    from driftsurf.runtime.predictions import LabelType
+    from driftsurf.runtime.predictions import LabelType, PredictionSink
     from driftsurf.runtime.run import Model, Run
     from driftsurf.runtime.source import Source
 
@@ -200,34 +200,36 @@ def _live(name: str, make: Make, options: Mapping[str, Any]) -> None:
     checkpoint, out, overwrite, resume = (options[name] for name in ("checkpoint", "out", "overwrite", "resume"))
     keep = options["keep"]
 
-    def begun(parts: _Parts, place: Callable[[str], Path], going_on: bool, **more: Any) -> Run:
-        sink = None
-        if options["predictions"] is not None:
-            sink = prediction_sink(
-                options["predictions"],
-                parts.label_type,
-                keyed=parts.keyed,
-                parts=checkpoint is not None,
-                keep=keep,
-                overwrite=overwrite or going_on,
-            )
+    def sink(parts: _Parts, *, going_on: bool = False) -> PredictionSink | None:
+        if options["predictions"] is None:
+            return None
+        return prediction_sink(
+            options["predictions"],
+            parts.label_type,
+            keyed=parts.keyed,
+            parts=checkpoint is not None,
+            keep=keep,
+            overwrite=overwrite or going_on,
+        )
+
+    def begun(parts: _Parts, place: Callable[[str], Path], **more: Any) -> Run:
         return Run(
             parts.source,
             parts.sessions,
             parts.recorder,
             place,
             about=parts.about,
-            predictions=sink,
             side_file=parts.side_file,
             **more,
         )
 
     if checkpoint is None:
         parts = make(None)
+        predictions = sink(parts)
         out = files.next_run_folder(Path("runs"), name) if out is None else out
         folder = files.RunFolder(out, overwrite=overwrite)
         files.write_text(folder / "run.json", parts.about)
-        with begun(parts, folder.__truediv__, False) as live:
+        with begun(parts, folder.__truediv__, predictions=predictions) as live:
             live.begin()
             _go(live, parts.progress, f"its journal is in {folder.partial}")
             _finish(live, parts, folder)
@@ -245,7 +247,8 @@ def _live(name: str, make: Make, options: Mapping[str, Any]) -> None:
         parts = make(None if goes_on is None else goes_on.state)
         rotation = Rotation(None if keep is None else int(options["part_mb"] * MEGABYTE), keep)
         more = {"folder": saved, "every": options["every"], "rotation": rotation}
-        with begun(parts, checkpoint.joinpath, goes_on is not None, **more) as live:
+        predictions = sink(parts, going_on=goes_on is not None)
+        with begun(parts, checkpoint.joinpath, predictions=predictions, **more) as live:
             if goes_on is None:
                 live.begin()
             else:

@@ -39,17 +39,28 @@ def render(trace: Trace, decisions: Sequence[Decision], *, model: str, oracle: s
             else "</p>"
         ),
         _error_chart(trace, decisions, model, oracle),
-        "<h2>What the model watched</h2>",
-        '<p class="soft">The risk (regularised log loss) on each batch before learning it. Above the dotted line it is '
-        "a sign of drift, and a fresh model begins to compete. The green line is the model beside it, which starts "
-        "high because a fresh model has learnt nothing yet.</p>",
-        _risk_chart(trace, decisions),
+        *(_watched(trace, decisions) if _has_one_model(decisions) else []),
         "<h2>Every change, and why</h2>",
         _transition_table(transitions),
     ]
     if summary.drift_steps:
         body += ["<h2>Recovery from the true drifts</h2>", _recovery_table(summary)]
     return html.document(f"{model} on {trace.stream}", body)
+
+
+def _has_one_model(decisions: Sequence[Decision]) -> bool:
+    """Whether one model predicts at a time; of an ensemble there is no one risk to show."""
+    return all(any(record.role == "predictive" for record in decision.models) for decision in decisions)
+
+
+def _watched(trace: Trace, decisions: Sequence[Decision]) -> list[str]:
+    return [
+        "<h2>What the model watched</h2>",
+        '<p class="soft">The risk (regularised log loss) on each batch before learning it. Above the dotted line it is '
+        "a sign of drift, and a fresh model begins to compete. The green line is the model beside it, which starts "
+        "high because a fresh model has learnt nothing yet.</p>",
+        _risk_chart(trace, decisions),
+    ]
 
 
 def _extent(trace: Trace, model: str) -> str:
@@ -140,7 +151,8 @@ def _risk_chart(trace: Trace, decisions: Sequence[Decision]) -> str:
 
 def _place(trace: Trace, decision: Decision) -> float:
     """Where a decision stands among the steps of the trace: a model may gather rows into steps of its own."""
-    return decision.first_row / trace.batch_size
+    first_rows = trace.columns["first_row"][trace.columns["model"] == trace.models[0]]
+    return max(0.0, float(np.searchsorted(first_rows, decision.first_row, side="right")) - 1.0)
 
 
 def _drifts_and_states(chart: Chart, trace: Trace, decisions: Sequence[Decision]) -> None:

@@ -156,8 +156,8 @@ def timings(trace: Trace, first_step: int = 0) -> str:
 
 def speeds_of(trace: Trace, first_step: int) -> dict[str, float]:
     """Rows a second of each model; 0 if it had nothing left to do."""
-    rows = {name: float(trace.of(name)["rows"][first_step:].sum()) for name in trace.seconds}
-    return {name: rows[name] / seconds if seconds else 0.0 for name, seconds in trace.seconds.items()}
+    rows = {name: float(trace.of(name)["rows"][first_step:].sum()) for name in trace.models}
+    return {name: rows.get(name, 0.0) / seconds if seconds else 0.0 for name, seconds in trace.seconds.items()}
 
 
 def _steps(value: int | None) -> str:

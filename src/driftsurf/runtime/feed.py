@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.errors import SourceError, StateError
+from driftsurf.errors import BadRowError, SourceError, StateError
 from driftsurf.sources import BadRow, Source
 from driftsurf.tables import Table
 
@@ -103,9 +103,14 @@ class Feed:
         self.skip({"file": bad.file, "line": bad.line, "reason": bad.reason}, bad.raw)
 
     def skip(self, told: dict[str, Any], raw: str | None = None) -> None:
-        """Say of a row that it was left out."""
+        """Say of a row that it was left out; BadRowError if that is one too many."""
         self.skipped += 1
         self._bad.append(json.dumps(told | ({"raw": raw} if self.raw else {}), ensure_ascii=False) + "\n")
+        allowed = self.source.on_bad_row
+        if allowed not in ("fail", "skip") and self.skipped > int(allowed):
+            raise BadRowError(
+                f"{self.skipped} rows could not be used, more than on_bad_row={allowed}; the last: {told['reason']}."
+            )
 
     def bad_rows(self) -> str:
         """Lines of JSON for the bad rows since the last call."""

@@ -32,6 +32,8 @@ class Arrived(NamedTuple):
 
     keys: Keys
     X: Any
+    named: bool
+    """Whether the keys say more than the numbers of the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class LateSource:
                 come.append(self._deliver(waiting, at))
                 waiting = next(labels)
             at |= {"rows": place, "row_batch": at["row_batch"] + 1}
-            arrived = Arrived(self._keys(table, place), self.encoded.rows(table))
+            arrived = Arrived(self._keys(table, place), self.encoded.rows(table), self.key is not None)
             self._told += self.rows_feed.bad_rows()
             self._skipped_rows = self.rows_feed.skipped
             yield arrived, come, dict(at)
@@ -225,8 +227,9 @@ class DelayedSession:
         decisions = tuple(decision for one in joined for decision in one.decisions)
         true, labels = _scored(joined)
         targets = self.session.targets
-        codes = targets.read(true, len(true))[1]
-        predicted = targets.read(labels, len(labels))[1]
+        codes = predicted = np.zeros(0)
+        if len(true):
+            codes, predicted = targets.read(true, len(true))[1], targets.read(labels, len(labels))[1]
         if not self._can.values:
             codes, predicted = codes.astype(np.int64), predicted.astype(np.int64)
         given = None if X is None else self._given(X)
@@ -235,12 +238,13 @@ class DelayedSession:
     def _given(self, arrived: Arrived) -> Given:
         first, version = self.delayed.counts.predicted, self.session.steps
         labels = self.delayed.predict(arrived.keys, arrived.X)
+        keys = arrived.keys if arrived.named else None
         if labels is None:
             nothing = [None] * len(arrived.keys)
-            return Given(first, version, list(nothing), list(nothing), arrived.keys)
+            return Given(first, version, list(nothing), list(nothing), keys)
         scores = self.session.scores(arrived.X)
         chosen = probabilities(scores, self.session.targets.chosen(scores), self._can)
-        return Given(first, version, labels.tolist(), chosen, arrived.keys)
+        return Given(first, version, labels.tolist(), chosen, keys)
 
     def renew(self, why: str) -> Transition | None:
         """Begin anew with fresh models."""

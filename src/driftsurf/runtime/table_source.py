@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from driftsurf.base import CSR, State
 from driftsurf.encoding import TableEncoder
-from driftsurf.errors import BadRowError, LabelError, StateError
+from driftsurf.errors import LabelError, StateError
 from driftsurf.runtime.feed import Feed
 from driftsurf.runtime.source import Position
 from driftsurf.runtime.target import Target
@@ -90,23 +90,18 @@ class TableSource:
         self.skipped = self.feed.skipped
 
     def _labelled(self, table: Table, place: Mapping[str, Any]) -> Table:
-        allowed = self.feed.source.on_bad_row
         missing = self.encoded.target.missing(table)
         if not missing.any():
             return table
         column, first = self.encoded.target.column, place["rows"] - len(table)
         for row in np.flatnonzero(missing).tolist():
             reason = f"the label {column!r} is missing"
-            if allowed == "fail":
+            if self.feed.source.on_bad_row == "fail":
                 raise LabelError(
                     f"{place['file']}, row {first + row}: {reason} ({int(missing.sum())} such rows in this batch). "
                     "Leave them out with on_bad_row='skip', or give the labels in a file of their own."
                 )
             self.feed.skip({"file": place["file"], "row": first + row, "reason": reason})
-            if allowed != "skip" and self.feed.skipped > int(allowed):
-                raise BadRowError(
-                    f"{self.feed.skipped} rows could not be used, more than on_bad_row={allowed}; the last: {reason}."
-                )
         return kept_rows(table, ~missing)
 
     def bad_rows(self) -> str:

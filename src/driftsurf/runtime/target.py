@@ -66,7 +66,7 @@ class Target:
         column = table[self.column]
         if column.kind not in ("number", "boolean"):
             raise LabelError(
-                f"the label {self.column!r} holds {column.kind}; for the task 'regression' it has to be numbers"
+                f"the label {self.column!r} is of kind {column.kind}; for the task 'regression' it has to be numbers"
             )
         table.labels(self.column)
         return np.asarray(column.values)
