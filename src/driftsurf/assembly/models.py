@@ -71,9 +71,9 @@ def make_strategy(
     --------
     >>> make_strategy("driftsurf", None, "multiclass", {"threshold": 0.05, "l2": 1e-3}).learner.l2
     0.001
-    >>> make_strategy("ddm", None, "binary", {"l3": 1})
+    >>> make_strategy("ddm", None, "binary", {"l2x": 1})
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: ddm with logistic has no parameter 'l3'; did you mean 'l2'? choices: max_rows, ...
+    driftsurf.errors.OptionError: ddm with logistic has no parameter 'l2x'; did you mean 'l2'? choices: max_rows, ...
     """
     known = {**STRATEGIES, **DETECTORS}
     if model not in known:
@@ -123,7 +123,7 @@ def _learner_of(name: str) -> tuple[Callable[..., Any], Any]:
     try:
         maker = getattr(importlib.import_module(module), attribute)
         return maker, as_learner(maker())
-    except (ImportError, AttributeError, TypeError) as error:
+    except Exception as error:  # whatever it raises
         raise OptionError(f"learner is {name!r}, which cannot be made: {error}") from error
 
 
@@ -138,7 +138,7 @@ def _built(
 
     try:
         adapter = as_learner(make(**own))
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # whatever it raises
         raise OptionError(f"learner is {name!r}, which cannot be made: {error}") from error
     for key, value in of_adapter.items():
         setattr(adapter, key, value)

@@ -38,7 +38,7 @@ class ConfiguredCommand(click.Command):
             is_file = isinstance(first, str) and first.endswith(".toml")
             named = first if is_file else given.get("config")
             if isinstance(named, str):
-                options = self._read(Path(named), argument.name)
+                options = self._read(Path(named))
                 if is_file or not isinstance(first, str):
                     source = options.get(argument.name)
                     if source is None:
@@ -47,7 +47,7 @@ class ConfiguredCommand(click.Command):
                 ctx.default_map = {name: value for name, value in options.items() if name != argument.name}
         return super().parse_args(ctx, args)
 
-    def _read(self, path: Path, argument: str) -> dict[str, Any]:
+    def _read(self, path: Path) -> dict[str, Any]:
         from driftsurf.runtime import files
 
         try:
@@ -68,8 +68,6 @@ class ConfiguredCommand(click.Command):
                 wanted = "a list" if param.multiple else "one value"
                 raise InputError(f"{path}: {name} is {value!r}; give {wanted}")
             options[param.name] = value if isinstance(value, bool | list) else str(value)
-        if not isinstance(options.get(argument, ""), str):
-            raise InputError(f"{path}: {argument} is {options[argument]!r}; give text")
         return options
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from driftsurf.base import FloatArray
 from driftsurf.errors import MissingExtraError, OptionError, RunFolderError
@@ -62,7 +63,7 @@ def probabilities(scores: FloatArray, codes: npt.NDArray[Any], of: Any) -> list[
     if not of.probabilities or codes.dtype.kind == "f":
         return [None] * len(codes)
     if scores.ndim == 1:
-        chosen: FloatArray = 1.0 / (1.0 + np.exp(np.where(codes == 1, -scores, scores)))
+        chosen: FloatArray = expit(np.where(codes == 1, scores, -scores))
     else:
         chosen = np.exp(scores[np.arange(len(codes)), codes])
     listed: list[float | None] = chosen.tolist()
@@ -245,7 +246,7 @@ class _File:
         return self._path.with_name(self._path.name + files.PARTIAL)
 
     def resume(self, row: int) -> None:
-        raise AssertionError("there is nothing to resume from without checkpoints")
+        """There is nothing to resume from without checkpoints."""
 
     def take(self, given: Given) -> None:
         assert self._form is not None
