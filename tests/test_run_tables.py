@@ -214,6 +214,32 @@ def test_predictions_on_standard_output_stand_alone(tmp_path: Path) -> None:
     assert "majority" in result.stderr
 
 
+def test_standard_output_gets_rows_again_after_a_kill_with_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = [
+        write_csv(tmp_path, ROWS),
+        *LEARN,
+        "--predictions",
+        "-",
+        "--checkpoint",
+        "live",
+        "--every",
+        4,
+        "--resume",
+    ]
+    killed(6, *command)
+    again = good(*command).stdout.splitlines()
+    assert [line.split(",")[0] for line in again[1:]] == [str(row) for row in range(400, 1500)]
+
+
+def test_the_help_has_sections() -> None:
+    said = invoke("run", "--help").output
+    for title in ("Tables: what to read:", "Tables: labels that come late:", "What learns:", "What comes out:"):
+        assert title in said
+
+
 def test_a_stream_gives_predictions_too(tmp_path: Path) -> None:
     good("mixed", "--rows", 1000, "--quiet", "--out", tmp_path / "run", "--predictions", tmp_path / "p.csv")
     assert len((tmp_path / "p.csv").read_text().splitlines()) == 1001

@@ -28,6 +28,17 @@ class ConfiguredCommand(click.Command):
     of the command stands in the file under its own name.
     """
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options by their sections; those without one come last."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if isinstance(param, click.Option) and record is not None:
+                sections.setdefault(getattr(param, "section", "Options"), []).append(record)
+        for title, records in sorted(sections.items(), key=lambda section: section[0] == "Options"):
+            with formatter.section(title):
+                formatter.write_dl(records)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the file, if there is one, as the defaults of the options."""
         if not ctx.resilient_parsing and not {"-h", "--help"} & set(args):

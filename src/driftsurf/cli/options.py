@@ -25,12 +25,13 @@ STREAM_ONLY = "rows", "stream_seed"
 Command = Callable[..., Any]
 
 
-def _all(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """One decorator of many; the help lists them in this order."""
+def _section(title: str, *options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator of many options, which the help shows in this order under a title."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
+            command.__click_params__[-1].section = title  # type: ignore[attr-defined]
         return command
 
     return decorate
@@ -68,7 +69,8 @@ def _bad_rows(_: click.Context, __: click.Parameter, value: str) -> str | int:
 
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 
-file_options = _all(
+file_options = _section(
+    "Tables: what to read",
     click.option("--label", metavar="COLUMN", help="What to predict: a column, or a question such as 'ArrDelay > 0'."),
     click.option("--drop", metavar="COLUMN", multiple=True, help="A column to leave out; may be repeated."),
     click.option("--categorical", metavar="COLUMN", multiple=True, help="A column whose numbers are names."),
@@ -97,7 +99,8 @@ file_options = _all(
     click.option("--follow-for", type=_POSITIVE, help="End after so many seconds without a row.  [default: never]"),
 )
 
-late_options = _all(
+late_options = _section(
+    "Tables: labels that come late",
     click.option("--labels", metavar="FILE", help="Labels come later, in a source of their own: see --key."),
     click.option("--key", metavar="COLUMN", help="The column by which rows and --labels are joined."),
     click.option(
@@ -111,7 +114,8 @@ late_options = _all(
     click.option("--timeout", type=_POSITIVE, help="Rows after which a label is too late.  [default: never]"),
 )
 
-model_options = _all(
+model_options = _section(
+    "What learns",
     click.option("--task", default="auto", show_default=True, help="binary, multiclass, regression, or by the labels."),
     click.option("--model", default="driftsurf", show_default=True, help="The strategy, or a detector that resets."),
     click.option("--learner", help="logistic, softmax, svm, linear, or module:Class.  [default: by the task]"),
@@ -154,7 +158,8 @@ model_options = _all(
     ),
 )
 
-output_options = _all(
+output_options = _section(
+    "What comes out",
     click.option("--predictions", metavar="FILE", help="Every prediction: .csv, .jsonl or .parquet; - for stdout."),
     click.option("--out", type=click.Path(path_type=Path), help="The run folder.  [default: a new one below runs/]"),
     click.option("--overwrite", is_flag=True, help="Replace an existing run folder."),
