@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -23,6 +24,7 @@ from driftsurf import DriftSurfClassifier, Trace
 from driftsurf.cli import main
 from driftsurf.encoding import TableEncoder
 from driftsurf.report import terminal
+from driftsurf.runtime import disk
 from driftsurf.runtime.checkpoint import CheckpointFolder
 from driftsurf.state import to_bytes
 from driftsurf.tables import Column, Table, read_table
@@ -323,6 +325,50 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
     again = files_of(tmp_path / "killed")
     good(*command, "--resume")  # it was done
     assert files_of(tmp_path / "killed") == again
+
+
+class DyingDisk(disk.Disk):
+    """Dies with its ``at``-th call, and does nothing after it but what the operating system does for the dead."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.calls = at, 0
+
+    def sync(self, handle: int) -> None: ...
+
+    def sync_folder(self, path: Path) -> None: ...
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name not in vars(disk.Disk) or name in ("close", "unlock", "__init__"):
+            return found
+        self.calls += 1
+        if 0 <= self.at < self.calls:
+            raise Killed
+        return found
+
+
+def test_a_kill_at_any_file_call_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = split(tmp_path, ROWS[:600], shuffled=90)
+    broken_rows = rows.read_text().splitlines()
+    broken_rows[130] += ",more"
+    rows.write_text("\n".join(broken_rows) + "\n")
+    late = ["--labels", labels, *LATE, "--delay", 1, "--on-bad-row", "skip"]
+    command = [rows, *late, "--checkpoint", "live", "--every", 2, "--predictions", "predictions/p.parquet"]
+    command += ["--keep", 2, "--part-mb", 0.001, "--resume"]
+
+    def end(name: str, at: int) -> tuple[dict[str, bytes], int]:
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        dying = DyingDisk(at)
+        with disk.using(dying), contextlib.suppress(Killed):
+            invoke("run", *command)
+        good(*command)
+        return files_of(tmp_path / name), dying.calls
+
+    whole, calls = end("whole", -1)
+    assert calls > 100
+    for at in range(1, calls, 7):
+        assert end(f"killed at {at}", at)[0] == whole
 
 
 def test_parquet_parts_are_the_same_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -288,6 +288,9 @@ class _Parts:
         for first in self.parts():
             if first >= row:
                 files.remove(self.part(first))
+        for name in files.names(self._path.parent):
+            if name.startswith(f".{self._path.stem}-") and f"{self._path.suffix}." in name:  # half a part
+                files.remove(self._path.parent / name)
 
     def take(self, given: Given) -> None:
         if self._form is None:
