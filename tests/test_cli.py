@@ -36,7 +36,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_version_and_help() -> None:
     assert __version__ in invoke("--version").output
     assert "run" in invoke("--help").output
-    assert "STREAM" in invoke("run", "--help").output
+    assert "SOURCE" in invoke("run", "--help").output
 
 
 def test_streams_are_listed() -> None:

@@ -68,7 +68,7 @@ class MemoryDisk(Disk):
         self._name(path, Inode())
         return self._opened(self.inodes[path])
 
-    def append(self, path: Path) -> int:
+    def append(self, path: Path, mode: int = 0o666) -> int:
         """Open or make a file."""
         if path not in self.inodes:
             self._name(path, Inode())

@@ -326,5 +326,6 @@ def _check_limit(labels: tuple[Any, ...], limit: int | None) -> None:
         raise LabelError(
             f"Only {'binary' if limit == 2 else f'{limit}-class'} classification is supported by this learner: "
             f"{labels[limit]!r} would be class {limit + 1} beside {listed(labels[:limit])}. "
-            "Merge classes, or use a learner with the task 'multiclass', such as SoftmaxRegression."
+            "Merge classes, or use a learner with the task 'multiclass', such as SoftmaxRegression "
+            "(in a command: --task multiclass)."
         )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from driftsurf.runtime.run import Run, StepReport
 
-__all__ = ["Watch", "watched"]
+__all__ = ["OPTIONS", "Watch"]
 
 LEVELS = "debug", "info", "warning", "error"
 
@@ -28,6 +27,11 @@ class Watch:
     on_transition_timeout: float = 30.0
     metrics: str | None = None
     log_level: str = "warning"
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Watch:
+        """What the options of a command say."""
+        return cls(**{field.name: options[field.name] for field in fields(cls)})
 
     @contextlib.contextmanager
     def over(self, run: Run, *reports: StepReport) -> Iterator[StepReport]:
@@ -56,44 +60,30 @@ class Watch:
             yield report
 
 
-def watched(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options, and what they say as its argument ``watch``."""
-
-    @click.option("--on-transition", metavar="COMMAND", help="Run it for each transition, with JSON on its input.")
-    @click.option(
-        "--on-transition-timeout",
-        type=click.FloatRange(min=0.0, min_open=True),
-        default=30.0,
-        show_default=True,
-        help="Seconds after which that command is killed.",
-    )
-    @click.option(
-        "--metrics",
-        metavar="FILE|PORT",
-        callback=_metrics,
-        help="Prometheus text: a file, a port of this machine, or HOST:PORT.",
-    )
-    @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="To stderr.")
-    @functools.wraps(command)
-    def with_watch(
-        *arguments: Any,
-        on_transition: str | None,
-        on_transition_timeout: float,
-        metrics: str | None,
-        log_level: str,
-        **options: Any,
-    ) -> Any:
-        watch = Watch(on_transition, on_transition_timeout, metrics, log_level)
-        return command(*arguments, watch=watch, **options)
-
-    return with_watch
-
-
 def _metrics(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     port = "" if value is None else value.rpartition(":")[2]
     if port.isdecimal() and int(port) > 65_535:
         raise click.BadParameter(f"{value!r}: ports go up to 65535")
     return value
+
+
+OPTIONS = (
+    click.option("--on-transition", metavar="COMMAND", help="Run it for each transition, with JSON on its input."),
+    click.option(
+        "--on-transition-timeout",
+        type=click.FloatRange(min=0.0, min_open=True),
+        default=30.0,
+        show_default=True,
+        help="Seconds after which that command is killed.",
+    ),
+    click.option(
+        "--metrics",
+        metavar="FILE|PORT",
+        callback=_metrics,
+        help="Prometheus text: a file, a port of this machine, or HOST:PORT.",
+    ),
+    click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="To stderr."),
+)
 
 
 @contextlib.contextmanager

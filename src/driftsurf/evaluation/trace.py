@@ -45,8 +45,12 @@ VALUE_COLUMNS: dict[str, type] = {
     "squared_error": float,
     "absolute_error": float,
     "persistence_error": float,
+    "constant_error": float,
 }
-"""Where values are predicted: means over the rows of a step; the last one squared, of predicting the value before."""
+"""Where values are predicted: means over the rows of a step. The last two are squared: of predicting the value before,
+and of predicting the mean of all rows before the step."""
+OTHER = "(other)"
+"""Stands for all classes that were not known when the trace began, where more may come."""
 TYPES = COLUMNS | VALUE_COLUMNS
 
 

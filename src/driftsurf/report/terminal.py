@@ -16,37 +16,54 @@ from rich.table import Table
 from driftsurf.decisions import Decision
 from driftsurf.evaluation.summary import summarise
 from driftsurf.evaluation.trace import Trace
-from driftsurf.streams.base import Stream
 
-__all__ = ["MODEL", "ORACLE", "Progress", "console", "print_result", "timings"]
+__all__ = ["MODEL", "ORACLE", "Progress", "console", "print_result", "speeds_of", "timings"]
 
 MODEL = "driftsurf"
 ORACLE = "aware"
 _STYLES = {"entered": "yellow", "switched": "green", "kept": "magenta", "greedy": "dim"}
 
 
-def console() -> Console:
-    """Standard output: colours and a moving bar in a terminal, plain text elsewhere."""
-    screen = Console(highlight=False, soft_wrap=True)
+def console(*, errors: bool = False) -> Console:
+    """Standard output, or that for errors: colours and a moving bar in a terminal, plain text elsewhere."""
+    screen = Console(highlight=False, soft_wrap=True, stderr=errors)
     if not screen.is_terminal:
-        screen = Console(highlight=False, soft_wrap=True, width=100)
+        screen = Console(highlight=False, soft_wrap=True, width=100, stderr=errors)
     return screen
 
 
 class Progress:
     """A bar with the current error and state, and every transition in words as it happens.
 
-    Where the output is no terminal, a line each tenth of the way takes the place of the bar.
+    Where the output is no terminal, a line each tenth of the way takes the place of the bar; where nobody knows how
+    long the way is, after 1, 10, 100, ... steps, and every 1,000.
+
+    Parameters
+    ----------
+    name
+        Of what is run.
+    steps
+        How many there are; None if nobody knows.
+    model
+        Which one is shown.
+    quiet
+        Show nothing.
+    errors
+        Show it on the standard output for errors: the other one is taken.
     """
 
-    def __init__(self, stream: Stream, batch_size: int, *, quiet: bool = False) -> None:
-        self._passed = 0
-        self._steps = -(-stream.n_rows // batch_size)
+    def __init__(
+        self, name: str, steps: int | None, *, model: str = MODEL, quiet: bool = False, errors: bool = False
+    ) -> None:
+        self._steps = steps
+        self._model = model
         self._quiet = quiet
-        self._console = console()
+        self._console = console(errors=errors)
+        self._bar_from = 0
         self._error = 0.0
+        self._scored = 0
         self._bar = RichProgress(
-            TextColumn(stream.name),
+            TextColumn(name),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("error {task.fields[error]:.3f}  {task.fields[state]:8}"),
@@ -59,7 +76,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         self._bar.start()
-        self._task = self._bar.add_task("", total=self._steps, error=0.0, state="stable")
+        self._task = self._bar.add_task("", total=self._steps, completed=self._bar_from, error=0.0, state="stable")
         return self
 
     def __exit__(
@@ -69,15 +86,14 @@ class Progress:
 
     def passed(self, steps: int) -> None:
         """Say that so many steps were taken before, and are not shown again."""
-        self._passed = steps
+        self._bar_from = steps
 
     def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
         """Report one step of one model; only the model itself is shown, not the oracle."""
-        if model != MODEL:
+        if model != self._model or self._quiet:
             return
-        if self._quiet:
-            return
-        self._error += error
+        if error == error:  # else no label came
+            self._error, self._scored = self._error + error, self._scored + 1
         state = decisions[-1].state if decisions else "stable"
         for decision in decisions:
             for transition in decision.transitions:
@@ -85,9 +101,15 @@ class Progress:
         done = step + 1
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, error=error, state=state)
-        elif done == self._steps or done % max(1, self._steps // 10) == 0:
-            mean = self._error / (done - self._passed)
-            self._console.print(f"[{done}/{self._steps}] error {error:.3f}, mean {mean:.3f}, {state}", markup=False)
+        elif self._is_told(done):
+            mean = self._error / max(self._scored, 1)
+            of = "" if self._steps is None else f"/{self._steps}"
+            self._console.print(f"[{done}{of}] error {error:.3f}, mean {mean:.3f}, {state}", markup=False)
+
+    def _is_told(self, done: int) -> bool:
+        if self._steps is None:
+            return done in (1, 10, 100) or done % 1000 == 0
+        return done == self._steps or done % max(1, self._steps // 10) == 0
 
 
 def print_result(trace: Trace, folder: Path, first_step: int = 0) -> None:
@@ -99,7 +121,7 @@ def print_result(trace: Trace, folder: Path, first_step: int = 0) -> None:
         totals.add_column(name, justify="right")
     mine, oracle = (summarise(trace, name, ORACLE) for name in (MODEL, ORACLE))
     rows = int(trace.of(MODEL)["rows"].sum())
-    speeds = _speeds(trace, first_step)
+    speeds = speeds_of(trace, first_step)
     for label, values in {
         "mean error": [f"{s.mean_error:.4f}" for s in (mine, oracle)],
         "log loss": [f"{s.log_loss:.4f}" for s in (mine, oracle)],
@@ -127,15 +149,15 @@ def print_result(trace: Trace, folder: Path, first_step: int = 0) -> None:
 
 def timings(trace: Trace, first_step: int = 0) -> str:
     """Measured times as JSON, since the step at which the process began: kept apart from all that is reproducible."""
-    speeds = _speeds(trace, first_step)
+    speeds = speeds_of(trace, first_step)
     models = {name: {"seconds": seconds, "rows_per_second": speeds[name]} for name, seconds in trace.seconds.items()}
     return json.dumps({"first_step": first_step, "models": models}, indent=2) + "\n"
 
 
-def _speeds(trace: Trace, first_step: int) -> dict[str, float]:
+def speeds_of(trace: Trace, first_step: int) -> dict[str, float]:
     """Rows a second of each model; 0 if it had nothing left to do."""
-    rows = {name: float(trace.of(name)["rows"][first_step:].sum()) for name in trace.seconds}
-    return {name: rows[name] / seconds if seconds else 0.0 for name, seconds in trace.seconds.items()}
+    rows = {name: float(trace.of(name)["rows"][first_step:].sum()) for name in trace.models}
+    return {name: rows.get(name, 0.0) / seconds if seconds else 0.0 for name, seconds in trace.seconds.items()}
 
 
 def _steps(value: int | None) -> str:

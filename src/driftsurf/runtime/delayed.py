@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import number, whole
-from driftsurf.base import CSR, Rows, Segment, State, n_rows
+from driftsurf.base import CSR, Parts, Rows, Segment, State, n_rows
 from driftsurf.decisions import Decision
 from driftsurf.errors import InputError, ShapeError, StateError
 from driftsurf.labels import Classes, Values
 from driftsurf.samples import Samples
-from driftsurf.state import nest, pick
+from driftsurf.state import nest, pick, resolved
 from driftsurf.validation import Schema, read_rows, read_schema
 
 __all__ = ["DelayedLabels", "DelayedModel", "Joined", "LabelCounts"]
@@ -51,6 +51,10 @@ class DelayedModel(Protocol):
 
     def state(self) -> State:
         """Everything that changes while learning."""
+        ...
+
+    def parts(self) -> Parts:
+        """The same, with what grows with the rows as ``Growing``."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -297,7 +301,11 @@ class DelayedLabels:
 
     def state(self) -> State:
         """Everything that decides what comes next, the model's state included."""
-        state: State = {
+        return resolved(self.parts())
+
+    def parts(self) -> Parts:
+        """The same, with what grows with the rows as ``Growing``."""
+        state: Parts = {
             "now": self._now,
             "counts": json.dumps(asdict(self.counts)),
             "waiting": json.dumps([[key, *waiting] for key, waiting in self._waiting.items()]),
@@ -307,8 +315,8 @@ class DelayedLabels:
         if self._schema is not None:
             state |= nest("schema", self._schema.state())
         if self._samples is not None:
-            state |= nest("samples", self._samples.state())
-        return state | nest("model", self.model.state())
+            state |= nest("samples", self._samples.parts())
+        return state | nest("model", self.model.parts())
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave, the model's state included."""

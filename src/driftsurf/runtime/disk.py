@@ -21,9 +21,9 @@ class Disk:
         """Make a file that must not exist yet, open for writing."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
-    def append(self, path: Path) -> int:
-        """Open a file for writing at its end; make it if need be."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    def append(self, path: Path, mode: int = 0o666) -> int:
+        """Open a file for writing at its end; make it if need be, for those whom ``mode`` and the umask allow."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
 
     def write(self, handle: int, data: bytes | memoryview) -> int:
         """Write some of the data; returns how much."""

@@ -29,6 +29,7 @@ __all__ = [
     "names",
     "next_run_folder",
     "previous_path",
+    "publish",
     "read_bytes",
     "read_kept",
     "read_text",
@@ -36,10 +37,11 @@ __all__ = [
     "sync_folder",
     "write_bytes",
     "write_new",
+    "write_private",
     "write_text",
 ]
 
-RUN_FILES = "run.json", "trace.csv", "journal.jsonl", "columns.csv", "timings.json", "report.html"
+RUN_FILES = "run.json", "trace.csv", "journal.jsonl", "columns.csv", "bad_rows.jsonl", "timings.json", "report.html"
 PARTIAL = ".partial"
 PREVIOUS = ".previous"
 LOCK = "lock"
@@ -56,6 +58,13 @@ def write_bytes(path: Path, data: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """The same with text."""
     write_bytes(path, text.encode())
+
+
+def write_private(path: Path, text: str) -> None:
+    """Text that nobody but its owner may read, in a file that must not exist yet."""
+    with AppendedFile(path, mode=0o600) as file:
+        file.write(text)
+        file.sync()
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -123,6 +132,12 @@ def is_folder(path: Path) -> bool:
     return disk.calls.is_folder(path)
 
 
+def publish(partial: Path, path: Path) -> None:
+    """Give a file that is whole its name, in place of what has it."""
+    disk.calls.replace(partial, path)
+    disk.calls.sync_folder(path.parent)
+
+
 def sync_folder(path: Path) -> None:
     """Wait until the names in a folder are on the medium."""
     disk.calls.sync_folder(path)
@@ -185,9 +200,11 @@ class AppendedFile:
         The file; what is in it beyond ``size`` is cut off.
     size, digest
         What was known of it when it was last flushed; StateError if it is not so any more.
+    mode
+        Who may read and write it, if it has to be made.
     """
 
-    def __init__(self, path: Path, size: int = 0, digest: str = "") -> None:
+    def __init__(self, path: Path, size: int = 0, digest: str = "", *, mode: int = 0o666) -> None:
         self.path = path
         self.size = size
         self._sha = hashlib.sha256()
@@ -196,7 +213,7 @@ class AppendedFile:
             self._sha.update(kept)
             if len(kept) < size or self.digest != digest:
                 raise StateError(f"{path.name} does not begin with the {size} bytes that were written to it")
-        self._handle: int | None = disk.calls.append(path)
+        self._handle: int | None = disk.calls.append(path, mode)
         disk.calls.truncate(self._handle, size)
 
     @property
@@ -206,8 +223,11 @@ class AppendedFile:
 
     def write(self, text: str) -> None:
         """Add text at the end."""
+        self.write_bytes(text.encode())
+
+    def write_bytes(self, data: bytes) -> None:
+        """Add bytes at the end."""
         assert self._handle is not None
-        data = text.encode()
         _write_all(self._handle, data)
         self._sha.update(data)
         self.size += len(data)

@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from driftsurf._options import whole
 from driftsurf.base import Parts, State
-from driftsurf.decisions import Decision
+from driftsurf.decisions import Decision, Transition
 from driftsurf.errors import StateError
 from driftsurf.journal import json_lines
 from driftsurf.runtime import files, orders
 from driftsurf.runtime.checkpoint import Checkpoint, CheckpointFolder
-from driftsurf.runtime.session import Observation, Session
+from driftsurf.runtime.late import DelayedObservation
+from driftsurf.runtime.predictions import PredictionSink, given_by
+from driftsurf.runtime.rolled import RolledFile, Rotation
+from driftsurf.runtime.session import Observation
+from driftsurf.runtime.signals import Signals, Stopped, Woken
 from driftsurf.runtime.source import Position, Source
 from driftsurf.state import nest, pick
 
-__all__ = ["Recorder", "Run", "Sidecar", "StepReport", "Stopped"]
+__all__ = ["Model", "Recorder", "Run", "Sidecar", "StepReport", "Stopped"]
 
-JOURNAL, TRACE = "journal.jsonl", "trace.csv"
+JOURNAL, TRACE, BAD_ROWS = "journal.jsonl", "trace.csv", "bad_rows.jsonl"
+PRIVATE = 0o600
+"""Bad rows hold what people did not mean to publish."""
+
+
+class Model(Protocol):
+    """What a run has learn: a session, or one whose labels come late. With ``judge`` it can be pinned."""
+
+    @property
+    def schema(self) -> Any:
+        """None before the first rows were learnt."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Time steps so far: the version of the model."""
+        ...
+
+    def observe(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
+        """Predict, then learn."""
+        ...
+
+    def renew(self, why: str) -> Transition | None:
+        """Begin anew with fresh models."""
+        ...
+
+    def state(self) -> State:
+        """Everything that decides what comes next."""
+        ...
+
+    def parts(self) -> Parts:
+        """The same, with what grows with the rows as ``Growing``."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        ...
 
 
 class Writer(Protocol):
@@ -60,20 +97,11 @@ class Sidecar(Writer, Protocol):
 
 
 class StepReport(Protocol):
-    """Called after every step of every model: for progress."""
+    """Called after every step of every model, once it is in the journal and the trace: for progress and watchers."""
 
     def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
         """Report one step."""
         ...
-
-
-class Stopped(Exception):
-    """The run was asked to stop by a signal, and has; the last checkpoint has all of it."""
-
-    def __init__(self, signal_number: int, step: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(signal_number).name} before step {step}")
-        self.exit_code = 128 + signal_number
-        self.step = step
 
 
 class Run:
@@ -103,12 +131,18 @@ class Run:
         Further files by their names, and who writes them.
     clock
         Measures the seconds of each model, which decide nothing and are not saved.
+    predictions
+        Where the predictions of the first model go; None for nowhere.
+    side_file
+        Whether rows that were left out are kept, in a file that its owner alone may read.
+    rotation
+        When journal and side file begin another part, under checkpoints.
     """
 
     def __init__(
         self,
         source: Source,
-        sessions: Mapping[str, Session],
+        sessions: Mapping[str, Model],
         recorder: Recorder,
         place: Callable[[str], Path],
         *,
@@ -117,6 +151,9 @@ class Run:
         every: int = 10,
         beside: Mapping[str, Sidecar] | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        predictions: PredictionSink | None = None,
+        side_file: bool = False,
+        rotation: Rotation | None = None,
     ) -> None:
         self.source = source
         self.sessions = dict(sessions)
@@ -126,7 +163,10 @@ class Run:
         self.every = whole("every", every, at_least=1)
         self.beside = {} if beside is None else dict(beside)
         self.clock = clock
+        self.predictions = predictions
         self.step = 0
+        self.rows = 0
+        """Rows that were predicted."""
         self.first_step = 0
         """Where this process began: 0, or the step at which it went on."""
         self.position: Position = None
@@ -134,9 +174,11 @@ class Run:
         self.pinned = False
         """Whether the first model is left as it is; all else goes on."""
         self.seconds = dict.fromkeys(self.sessions, 0.0)
-        self._place = place
         self._orders_done = 0
-        self._files: dict[str, files.AppendedFile] = {}
+        self._files = {JOURNAL: RolledFile(place, JOURNAL, rotation), TRACE: RolledFile(place, TRACE)}
+        self._files |= {name: RolledFile(place, name) for name in self.beside}
+        if side_file:
+            self._files[BAD_ROWS] = RolledFile(place, BAD_ROWS, rotation, mode=PRIVATE)
 
     def __enter__(self) -> Self:
         return self
@@ -151,10 +193,13 @@ class Run:
         """Begin with the first row; what checkpoints there were are removed."""
         if self.folder is not None:
             self.folder.clear()
-        self._files = {name: files.AppendedFile(self._place(name)) for name in self._names}
+        for file in self._files.values():
+            file.begin()
         self._files[TRACE].write(self.recorder.head())
         for name, sidecar in self.beside.items():
             self._files[name].write(sidecar.head())
+        if self.predictions is not None:
+            self.predictions.begin()
         if self.folder is not None:
             files.sync_folder(self.folder.path)  # no checkpoint may outlive the names of the files that it counts on
         self.checkpoint()
@@ -167,60 +212,88 @@ class Run:
         try:
             self.step, self.position = int(state["step"]), json.loads(str(state["position"]))
             self.done, self.pinned = bool(state["done"]), bool(state["pinned"])
-            self._orders_done = int(state["orders_done"])
+            self._orders_done, self.rows = int(state["orders_done"]), int(state["rows"])
+            self.source.restore(pick("source", state))
             self.recorder.restore(pick("recorder", state))
             for name, sidecar in self.beside.items():
                 sidecar.restore(pick(f"beside.{name}", state))
-            grown = {name: saved.outputs[name] for name in self._names}
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the checkpoint is not one of a run: {error!r}") from error
         for name, session in self.sessions.items():
             session.restore(pick(f"models.{name}", state))
-        self._files = {name: files.AppendedFile(self._place(name), *known) for name, known in grown.items()}
+        for file in self._files.values():
+            file.resume(saved.outputs)
+        if self.predictions is not None:
+            self.predictions.resume(self.rows)
         self.folder.follow(saved, self.state())
+        self._turn()
         self.first_step = self.step
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return JOURNAL, TRACE, *self.beside
 
     # -------------------------------------------------------------------- running
 
     def go(self, on_step: StepReport | None = None) -> None:
         """Run to the end of the source; Stopped after a checkpoint if SIGTERM or SIGINT asks for it."""
-        with _signals(held=self.folder is not None) as asked:
+        with Signals(held=self.folder is not None) as signals:
             self._carry_out_orders()
-            for X, y, position in self.source.batches(self.position):
+            batches = iter(() if self.done else self.source.batches(self.position))
+            while True:
+                try:
+                    with signals.waking():
+                        batch = next(batches, None)
+                except Woken:  # a batch that was being waited for is read again when the run goes on
+                    self.checkpoint()
+                    raise Stopped(signals.asked[0], self.step) from None
+                if batch is None:
+                    break
+                X, y, position = batch
                 self._take(X, y, on_step)
                 self.step, self.position = self.step + 1, position
-                if self.folder is not None and (asked or self.step % self.every == 0):
+                if self.folder is not None and (signals.asked or self.step % self.every == 0):
                     self.checkpoint()
                     self._carry_out_orders()
-                if asked:
-                    raise Stopped(asked[0], self.step)
+                if signals.asked:
+                    raise Stopped(signals.asked[0], self.step)
             if not self.done:
+                self._write_bad_rows()
                 self.done = True
                 self.checkpoint()
+            if self.predictions is not None:
+                self.predictions.finish()
 
     def _take(self, X: Any, y: Any, on_step: StepReport | None) -> None:
         seen: dict[str, Observation] = {}
-        labels = self.source.labels or None  # none where values are predicted
-        for place, (name, session) in enumerate(self.sessions.items()):
+        labels = self.source.labels or None  # none where values are predicted, or more classes may come
+        first, leading = next(iter(self.sessions.items()))
+        version = leading.steps
+        for name, session in self.sessions.items():
             begin = self.clock()
-            learning = not (self.pinned and place == 0 and session.schema is not None)
-            seen[name] = (session.observe if learning else session.judge)(X, y, classes=labels)
+            pinned = self.pinned and name == first and session.schema is not None
+            observe = getattr(session, "judge", session.observe) if pinned else session.observe
+            seen[name] = observe(X, y, classes=labels)
             self.seconds[name] += self.clock() - begin
-        first = next(iter(self.sessions))
-        self._files[JOURNAL].write("".join(json_lines(seen[first].decisions)))
-        self._files[TRACE].write(self.recorder.lines(y, seen))
+        own = seen[first]
+        late = own if isinstance(own, DelayedObservation) else None
+        self._files[JOURNAL].write("".join(json_lines(own.decisions)))
+        self._files[TRACE].write(self.recorder.lines(y if late is None else late.truth, seen))
         for name, sidecar in self.beside.items():
             self._files[name].write(sidecar.lines(X, seen))
+        self._write_bad_rows()
+        if self.predictions is not None:
+            given = given_by(own, self.rows, version) if late is None else late.given
+            if given is not None:
+                self.predictions.take(given)
+        self.rows += len(own.labels) if late is None else late.rows
         if on_step is not None:
             for name, one in seen.items():
                 on_step(self.step, name, one.error, one.decisions)
 
+    def _write_bad_rows(self) -> None:
+        told = self.source.bad_rows()
+        if BAD_ROWS in self._files:
+            self._files[BAD_ROWS].write(told)
+
     def text(self, name: str) -> str:
-        """What was written so far to the journal, the trace or a file beside them."""
+        """What was written so far to the journal, the trace or a file beside them, and is kept."""
         return self._files[name].text()
 
     # -------------------------------------------------------------------- checkpoints
@@ -234,8 +307,9 @@ class Run:
             "done": self.done,
             "pinned": self.pinned,
             "orders_done": self._orders_done,
+            "rows": self.rows,
         }
-        state |= nest("recorder", self.recorder.state())
+        state |= nest("source", self.source.state()) | nest("recorder", self.recorder.state())
         for name, sidecar in self.beside.items():
             state |= nest(f"beside.{name}", sidecar.state())
         for name, session in self.sessions.items():
@@ -244,9 +318,20 @@ class Run:
 
     def checkpoint(self) -> None:
         """Write a checkpoint, if there is a folder for it."""
-        if self.folder is not None:
-            waiting = orders.waiting(self.folder.path, self._orders_done)
-            self.folder.save(self.state(), self._files, spare=[order.to for order in waiting if order.to is not None])
+        if self.folder is None:
+            return
+        if self.predictions is not None:
+            self.predictions.flush()
+        waiting = orders.waiting(self.folder.path, self._orders_done)
+        outputs = {file.part_name: file.part for file in self._files.values()}
+        self.folder.save(self.state(), outputs, spare=[order.to for order in waiting if order.to is not None])
+        self._turn()
+
+    def _turn(self) -> None:
+        """Begin new parts where old ones are full: at every regular checkpoint, so that a signal changes no bytes."""
+        if self.step % self.every == 0:
+            for file in self._files.values():
+                file.turn()
 
     def _carry_out_orders(self) -> None:
         """Do what an operator has asked for meanwhile; each order is journalled and has a checkpoint of its own."""
@@ -262,6 +347,8 @@ class Run:
     def _carry_out(self, order: orders.Order) -> str:
         assert self.folder is not None
         name, session = next(iter(self.sessions.items()))
+        if order.kind == "pin" and not hasattr(session, "judge"):
+            return f"{name} goes on learning: a model whose labels come late cannot be left as it is"
         if order.kind in ("pin", "unpin"):
             self.pinned = order.kind == "pin"
             return f"{name} {'is left as it is' if self.pinned else 'learns again'} from step {self.step} on"
@@ -272,24 +359,6 @@ class Run:
         assert earlier is not None
         session.restore(pick(f"models.{name}", earlier.state))
         return f"{name} is again as it was before step {earlier.state['step']} (checkpoint {earlier.number})"
-
-
-@contextlib.contextmanager
-def _signals(*, held: bool) -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM instead of dying of them, so that a run can stop between two steps."""
-    asked: list[int] = []
-    if not held or threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = {
-        number: signal.signal(number, lambda got, frame: asked.append(got))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _check_same(there: str, here: str) -> None:

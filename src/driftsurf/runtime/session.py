@@ -59,7 +59,9 @@ class Observation:
 
     @property
     def error(self) -> float:
-        """The share of rows that were predicted wrongly; of values, the mean squared error."""
+        """The share of rows that were predicted wrongly; of values, the mean squared error; NaN of no rows."""
+        if not len(self.true):
+            return float("nan")
         values = self.predicted.dtype.kind == "f"
         return float(self.squared_errors().mean()) if values else self.errors / len(self.true)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from driftsurf._options import whole
+from driftsurf.base import State
 from driftsurf.errors import StateError
 from driftsurf.streams.base import Stream
 
@@ -24,8 +25,25 @@ class Source(Protocol):
         """The classes."""
         ...
 
+    @property
+    def skipped(self) -> int:
+        """Rows that were left out so far."""
+        ...
+
     def batches(self, position: Position = None) -> Iterator[tuple[Any, Any, Position]]:
         """Rows, their labels, and the place after them, from ``position`` on."""
+        ...
+
+    def bad_rows(self) -> str:
+        """Lines of JSON for the rows that were left out since the last call."""
+        ...
+
+    def state(self) -> State:
+        """What it fixed by the first rows, such as how columns are encoded, and counted since."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
         ...
 
 
@@ -39,6 +57,8 @@ class StreamSource:
     >>> [(len(y), place) for _, y, place in source.batches(400)]
     [(400, 800), (200, 1000)]
     """
+
+    skipped = 0
 
     def __init__(self, stream: Stream, batch_size: int) -> None:
         self.stream = stream
@@ -60,3 +80,14 @@ class StreamSource:
         for X, y in islice(self.stream.batches(self.batch_size), steps, None):
             row += len(y)
             yield X, y, row
+
+    def bad_rows(self) -> str:
+        """There are none."""
+        return ""
+
+    def state(self) -> State:
+        """There is none."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing to take over."""

@@ -1,0 +1,1 @@
+"""From names and options to the parts of a run."""

@@ -1,0 +1,204 @@
+"""The options of ``driftsurf run``, by what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from driftsurf.cli import watching
+
+__all__ = [
+    "OF_MODEL",
+    "STREAM_ONLY",
+    "TABLE_ONLY",
+    "file_options",
+    "late_options",
+    "model_options",
+    "output_options",
+    "pairs",
+    "watch_options",
+]
+
+STREAM_ONLY = "rows", "stream_seed"
+"""Options of a built-in stream."""
+
+Command = Callable[..., Any]
+
+
+def _section(title: str, *options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator of many options, which the help shows in this order under a title."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+            command.__click_params__[-1].section = title  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def pairs(name: str, values: Iterable[str]) -> dict[str, str]:
+    """``("a=1", "b=2")`` as a dictionary; UsageError for anything else."""
+    read = {}
+    for text in values:
+        key, equals, value = text.partition("=")
+        if not (key.strip() and equals):
+            raise click.UsageError(f"{name} is {text!r}; give {name} KEY=VALUE")
+        read[key.strip()] = value.strip()
+    return read
+
+
+def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
+    if value is None or value == "auto":
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor 'auto'") from None
+
+
+def _bad_rows(_: click.Context, __: click.Parameter, value: str) -> str | int:
+    if value in ("fail", "skip"):
+        return value
+    words = value.split()
+    number = words[-1] if len(words) == 1 or words[:-1] == ["stop-after"] else ""
+    if number.removeprefix("stop-after=").isdecimal():
+        return int(number.removeprefix("stop-after="))
+    raise click.BadParameter(f"{value!r}; choices: fail, skip, or a number of rows (or 'stop-after N')")
+
+
+_POSITIVE = click.FloatRange(min=0.0, min_open=True)
+
+file_options = _section(
+    "Tables: what to read",
+    click.option("--label", metavar="COLUMN", help="What to predict: a column, or a question such as 'ArrDelay > 0'."),
+    click.option("--drop", metavar="COLUMN", multiple=True, help="A column to leave out; may be repeated."),
+    click.option("--categorical", metavar="COLUMN", multiple=True, help="A column whose numbers are names."),
+    click.option("--kind", metavar="COLUMN=KIND", multiple=True, help="number, boolean, date or text."),
+    click.option("--batch-seconds", type=_POSITIVE, help="Cut time steps by spans of the column --time instead."),
+    click.option("--time", metavar="COLUMN", help="A column of dates, or of seconds."),
+    click.option("--format", help="csv, jsonl, arff, libsvm, parquet or arrow.  [default: by the ending]"),
+    click.option("--delimiter", help="What stands between the cells of a CSV file.  [default: found]"),
+    click.option(
+        "--on-schema-change",
+        type=click.Choice(["fail", "ignore-added", "fill-removed"]),
+        default="fail",
+        show_default=True,
+        help="When a later file has other columns.",
+    ),
+    click.option(
+        "--on-bad-row",
+        metavar="fail|skip|N",
+        default="fail",
+        show_default=True,
+        callback=_bad_rows,
+        help="A row that cannot be read; N stops when more than N were skipped. They go to bad_rows.jsonl.",
+    ),
+    click.option("--raw/--no-raw", default=True, help="Whether bad_rows.jsonl has the rows themselves."),
+    click.option("--follow", is_flag=True, help="Wait at the end of a growing file."),
+    click.option("--follow-for", type=_POSITIVE, help="End after so many seconds without a row.  [default: never]"),
+)
+
+late_options = _section(
+    "Tables: labels that come late",
+    click.option("--labels", metavar="FILE", help="Labels come later, in a source of their own: see --key."),
+    click.option("--key", metavar="COLUMN", help="The column by which rows and --labels are joined."),
+    click.option(
+        "--delay",
+        type=click.IntRange(min=0),
+        help="Labels come so many batches later; without --labels, those of the source itself.",
+    ),
+    click.option(
+        "--max-pending", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows that wait at most."
+    ),
+    click.option("--timeout", type=_POSITIVE, help="Rows after which a label is too late.  [default: never]"),
+)
+
+model_options = _section(
+    "What learns",
+    click.option("--task", default="auto", show_default=True, help="binary, multiclass, regression, or by the labels."),
+    click.option("--model", default="driftsurf", show_default=True, help="The strategy, or a detector that resets."),
+    click.option("--learner", help="logistic, softmax, svm, linear, or module:Class.  [default: by the task]"),
+    click.option("--set", "set_", metavar="NAME=VALUE", multiple=True, help="A parameter of the model; repeatable."),
+    click.option("--rows", type=click.IntRange(min=1), help="Length of a built-in stream.  [default: the paper's]"),
+    click.option(
+        "--batch-size",
+        type=click.IntRange(min=1),
+        help="Rows in a time step.  [default: as in the paper; of a file 1,000]",
+    ),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Fixes every random draw."),
+    click.option(
+        "--stream-seed", type=click.IntRange(min=0), help="Seed of a built-in stream.  [default: the paper's]"
+    ),
+    click.option(
+        "--threshold", type=float, default=0.1, show_default=True, help="Rise of the risk that is a sign of drift."
+    ),
+    click.option("--stable-threshold", type=float, help="The same against the stable model.  [default: threshold / 2]"),
+    click.option(
+        "--reactive-length",
+        type=click.IntRange(min=1),
+        default=4,
+        show_default=True,
+        help="Steps in a reactive state.",
+    ),
+    click.option("--greedy/--no-greedy", default=True, help="Let the better model predict inside a reactive state."),
+    click.option(
+        "--variant",
+        type=click.Choice(["algorithm-1", "authors"]),
+        default="algorithm-1",
+        show_default=True,
+        help="Algorithm 1 of the paper, or the authors' published code.",
+    ),
+    click.option(
+        "--step-size", callback=_step_size, help="A number or 'auto'.  [default: the paper's; of a file auto]"
+    ),
+    click.option("--l2", type=float, help="L2 regularisation.  [default: the paper's; of a file 1e-4]"),
+    click.option(
+        "--steps-per-row", type=float, default=2.0, show_default=True, help="Gradient steps for each new row."
+    ),
+)
+
+output_options = _section(
+    "What comes out",
+    click.option("--predictions", metavar="FILE", help="Every prediction: .csv, .jsonl or .parquet; - for stdout."),
+    click.option("--out", type=click.Path(path_type=Path), help="The run folder.  [default: a new one below runs/]"),
+    click.option("--overwrite", is_flag=True, help="Replace an existing run folder."),
+    click.option(
+        "--checkpoint",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Keep checkpoints in this folder, and the result below it unless --out says otherwise.",
+    ),
+    click.option(
+        "--every",
+        type=click.IntRange(min=1),
+        default=10,
+        show_default=True,
+        help="Steps from checkpoint to checkpoint.",
+    ),
+    click.option(
+        "--keep",
+        type=click.IntRange(min=2),
+        help="Checkpoints, and parts of predictions, journal and bad rows, that are kept.  [default: 2, and all parts]",
+    ),
+    click.option(
+        "--part-mb", type=_POSITIVE, default=64.0, show_default=True, help="Size of a part, where --keep is given."
+    ),
+    click.option("--resume", is_flag=True, help="Go on from the last checkpoint, or begin if there is none."),
+    click.option("--config", type=click.Path(path_type=Path), help="Take options from a TOML file."),
+    click.option("--write-config", type=click.Path(path_type=Path), help="Write the options to a TOML file, and stop."),
+    click.option("--quiet", is_flag=True, help="Print only the result."),
+)
+
+watch_options = _section("Who is told while it runs", *watching.OPTIONS)
+
+TABLE_ONLY = (
+    *("label", "drop", "categorical", "kind", "batch_seconds", "time", "format", "delimiter", "on_schema_change"),
+    *("on_bad_row", "raw", "follow", "follow_for", "labels", "key", "delay", "max_pending", "timeout"),
+    *("task", "model", "learner", "set_"),
+)
+"""Options of a source of tables."""
+OF_MODEL = "threshold", "stable_threshold", "reactive_length", "greedy", "variant", "step_size", "l2", "steps_per_row"
+"""Parameters that have an option of their own; for tables they count where they are given."""
