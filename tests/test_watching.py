@@ -148,7 +148,8 @@ def test_metrics_count_what_a_run_does(run: Run) -> None:
     assert found['driftsurf_rows_total{model="model"}'] == 1950
     assert found["driftsurf_lag_rows"] == 50
     assert found['driftsurf_steps_total{model="model"}'] == 20
-    assert found[f"driftsurf_gradients_total{strange}"] == sum(d.gradients for d in run.sessions['a "b"\n\\'].journal)
+    leading: Any = run.sessions['a "b"\n\\']
+    assert found[f"driftsurf_gradients_total{strange}"] == sum(d.gradients for d in leading.journal)
     assert 0.0 <= found['driftsurf_error{model="model"}'] <= 1.0
     assert found["driftsurf_skipped_rows"] == 0
     assert (found["driftsurf_step"], found["driftsurf_done"]) == (20, 1)

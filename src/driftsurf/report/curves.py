@@ -61,22 +61,28 @@ def figures_of(trace: Trace, decisions: Sequence[Decision], model: str, oracle: 
 
 
 def _error(trace: Trace, model: str, oracle: str | None) -> Figure:
-    column, unit = ("error", "error") if trace.labels else ("squared_error", "squared error")
     named = [name for name in trace.models if name != model]
     others = {name: f"series-{place % MOST_CLASSES}" for place, name in enumerate(named)}
     if oracle is not None:
         others[oracle] = "oracle"
     series = [
-        Series(f"{name}, the oracle" if name == oracle else name, css, trace.of(name)[column].tolist())
+        Series(f"{name}, the oracle" if name == oracle else name, css, _errors(trace, name))
         for name, css in others.items()
     ]
     if not trace.labels:
-        before = trace.of(model)["persistence_error"].tolist()
+        before = np.sqrt(trace.of(model)["persistence_error"]).tolist()
         series.append(Series("predicting the value before", "oracle", before))
-    series.append(Series(model, "curve", trace.of(model)[column].tolist()))
+    series.append(Series(model, "curve", _errors(trace, model)))
     known = np.concatenate([one.values for one in series])
     top = 1.05 * max(0.1, float(known.max())) if trace.labels else _top(known)
-    return Figure("error", f"{unit} of {model} over time", unit, top, series, marked=model)
+    return Figure("error", f"error of {model} over time", "error", top, series, marked=model)
+
+
+def _errors(trace: Trace, model: str) -> list[float]:
+    """Shares of rows; of values the root of the mean squared error, which has their unit."""
+    run = trace.of(model)
+    error: list[float] = (run["error"] if trace.labels else np.sqrt(run["squared_error"])).tolist()
+    return error
 
 
 def _risk(trace: Trace, decisions: Sequence[Decision]) -> Figure | None:

@@ -143,10 +143,10 @@ def _cards(summary: Summary | ValueSummary, trace: Trace, oracle: str | None) ->
 
 
 def _error_words(trace: Trace, oracle: str | None) -> str:
-    what = (
-        "The share of each batch that was predicted wrongly" if trace.labels else "The mean squared error of each batch"
-    )
-    text = f"{what}, before learning it."
+    what = "share of each batch that was predicted wrongly"
+    if not trace.labels:
+        what = "root of the mean squared error of each batch"
+    text = f"The {what}, before learning it."
     if oracle and trace.drifts:
         text += (
             f" {escape(oracle)} is an oracle: it is told of each drift, and begins anew with an untrained model then, "
