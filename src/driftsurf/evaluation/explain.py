@@ -212,7 +212,7 @@ def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
 
 def _columns_moved(moves: Sequence[ColumnMove]) -> Iterator[str]:
     real = [move for move in moves if move.beyond_chance]
-    over = f"{_steps(moves[0].steps)} before against {moves[0].steps} from here on"
+    over = f"up to {_steps(moves[0].steps)} before against {moves[0].steps} from here on"
     if not real:
         yield _entry("columns", f"none moved beyond chance ({over})")
         return
