@@ -125,6 +125,9 @@ def test_values_have_a_page_too() -> None:
     model = DriftSurfRegressor(random_state=0)
     trace = prequential(stream, model, batch_size=100)
     page = render(trace, list(model.journal_), model="model", seconds={"model": 0.5, "other": 1.0})
+    late = render(trace, [], model="model", seconds={"model": 0.5}, seconds_from=20)
+    assert "Seconds since step 20" in late
+    assert '<td class="number">2,000</td>' in late  # the rows since then, a second
     assert "Mean squared error" in page
     assert "skill over the last value" in page
     assert "Errors by class" not in page

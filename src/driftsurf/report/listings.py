@@ -111,8 +111,8 @@ def class_table(trace: Trace, model: str) -> str:
     return _wide(html.table(heads, rows(), numbers=range(1, 5))) + note
 
 
-def cost_table(trace: Trace, seconds: Mapping[str, float] | None) -> str:
-    """Gradients, and seconds where they were measured."""
+def cost_table(trace: Trace, seconds: Mapping[str, float] | None, seconds_from: int = 0) -> str:
+    """Gradients, and seconds where they were measured, from a step on."""
     heads = ["model", "gradients", "a row"] + ["seconds", "rows/s"] * bool(seconds)
     rows = []
     for name in trace.models:
@@ -121,9 +121,9 @@ def cost_table(trace: Trace, seconds: Mapping[str, float] | None) -> str:
         row = [escape(name), f"{gradients:,}", f"{gradients / count:.2f}"]
         if seconds:
             taken = seconds.get(name, 0.0)
-            row += [f"{taken:.3f}", f"{count / taken:,.0f}"] if taken else ["-", "-"]
+            row += [f"{taken:.3f}", f"{int(run['rows'][seconds_from:].sum()) / taken:,.0f}"] if taken else ["-", "-"]
         rows.append(row)
-    note = ""
+    note = f'<p class="soft">Seconds since step {seconds_from}, where the run went on.</p>' if seconds_from else ""
     if not seconds:
         note = (
             '<p class="soft">Seconds are measured, so they stand in timings.json: this page is the same each time the '

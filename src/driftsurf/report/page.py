@@ -34,6 +34,7 @@ def render_record(record: RunRecord) -> str:
         oracle=ORACLE if ORACLE in models[1:] else None,
         moves=record.moves,
         seconds=record.seconds,
+        seconds_from=record.seconds_from,
     )
 
 
@@ -45,10 +46,12 @@ def render(
     oracle: str | None = None,
     moves: Sequence[ColumnMove] = (),
     seconds: Mapping[str, float] | None = None,
+    seconds_from: int = 0,
 ) -> str:
     """The page for one model of a trace, with the curves of the others beside it.
 
     Everything but ``seconds`` is the same for every run of the same thing, to the byte; they are left out unless given.
+    They were measured from step ``seconds_from`` on, where a resumed run went on.
     """
     summary = summarise(trace, model, oracle) if trace.labels else summarise_values(trace, model)
     overlay = overlay_of(trace, decisions)
@@ -88,7 +91,7 @@ def render(
     if moves:
         body += ["<h2>Which columns moved</h2>", moves_table(moves)]
     body += drawn("costs", "Costs", "Gradients spent on each row of a step: what learning costs.")
-    body.append(cost_table(trace, seconds))
+    body.append(cost_table(trace, seconds, seconds_from))
     if isinstance(summary, Summary) and summary.drift_steps:
         body += ["<h2>Recovery from the true drifts</h2>", recovery_table(summary)]
     return interactive.document(f"{model} on {trace.stream}", body, overlay, list(figures.values()))
