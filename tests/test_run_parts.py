@@ -21,7 +21,7 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.learners import LogisticRegression
+from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.runtime.checkpoint import CheckpointFolder
 from driftsurf.runtime.feed import Feed, _chained
 from driftsurf.runtime.late import Arrived, DelayedSession, Pace
@@ -50,6 +50,10 @@ def test_every_learner_can_be_made_by_its_name_and_has_its_task() -> None:
         assert isinstance(make_strategy("driftsurf", name, task).learner, maker)  # type: ignore[arg-type]
     made = make_strategy("driftsurf", "river.linear_model:LogisticRegression", "binary", {"l2": 0.1})
     assert made.learner.model.l2 == 0.1  # type: ignore[attr-defined]
+    for model, learner in (("aue:softmax", None), ("aue", "softmax")):
+        assert isinstance(make_strategy(model, learner, "binary").learner, SoftmaxRegression)
+    tree = make_strategy("driftsurf:sklearn.tree.DecisionTreeClassifier", None, "binary", {"max_depth": 3})
+    assert tree.learner.estimator.max_depth == 3  # type: ignore[attr-defined]
     with pytest.raises(OptionError, match="cannot be made"):
         make_strategy("driftsurf", "sklearn.pipeline:Pipeline", "binary")
     with pytest.raises(OptionError, match="cannot be made"):

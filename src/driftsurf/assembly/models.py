@@ -56,9 +56,9 @@ def make_strategy(
     Parameters
     ----------
     model
-        A name of ``STRATEGIES``, or of ``DETECTORS``.
+        A name of ``STRATEGIES``, or of ``DETECTORS``; with a learner in one word ``"aue:softmax"``.
     learner
-        A name of ``LEARNERS``; ``"module:Class"`` for one from elsewhere, such as
+        A name of ``LEARNERS``; ``"module:Class"`` or ``"module.Class"`` for one from elsewhere, such as
         ``"sklearn.linear_model:SGDClassifier"``; None for the usual one of the task.
     task
         What is predicted.
@@ -75,6 +75,8 @@ def make_strategy(
     Traceback (most recent call last):
     driftsurf.errors.OptionError: ddm with logistic has no parameter 'l2x'; did you mean 'l2'? choices: max_rows, ...
     """
+    if learner is None and ":" in model:
+        model, _, learner = model.partition(":")
     known = {**STRATEGIES, **DETECTORS}
     if model not in known:
         raise OptionError(f"model is {model!r}; {_near(model, known)}choices: {', '.join(known)}")
@@ -112,8 +114,8 @@ def _learner_of(name: str) -> tuple[Callable[..., Any], Any]:
     """Who makes a learner, and for one from elsewhere the adapter of one with its usual parameters."""
     if name in LEARNERS:
         return LEARNERS[name], None
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
+    if not (module and attribute):
         raise OptionError(
             f"learner is {name!r}; {_near(name, LEARNERS)}choices: {', '.join(LEARNERS)}, or module:Class, such as "
             "sklearn.linear_model:SGDClassifier"

@@ -120,7 +120,12 @@ late_options = _section(
 model_options = _section(
     "What learns",
     click.option("--task", default="auto", show_default=True, help="binary, multiclass, regression, or by the labels."),
-    click.option("--model", default="driftsurf", show_default=True, help="The strategy, or a detector that resets."),
+    click.option(
+        "--model",
+        default="driftsurf",
+        show_default=True,
+        help="The strategy, or a detector that resets; also STRATEGY:LEARNER.",
+    ),
     click.option("--learner", help="logistic, softmax, svm, linear, or module:Class.  [default: by the task]"),
     click.option("--set", "set_", metavar="NAME=VALUE", multiple=True, help="A parameter of the model; repeatable."),
     click.option("--rows", type=click.IntRange(min=1), help="Length of a built-in stream.  [default: the paper's]"),
