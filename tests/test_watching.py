@@ -189,6 +189,8 @@ def test_the_port_answers_with_the_metrics_alone(run: Run) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             assert values(answer.read().decode())['driftsurf_steps_total{model="model"}'] == 20
+        with pytest.raises(OptionError, match=f"cannot be served at 127.0.0.1:{server.port}: .* give another port"):
+            MetricsServer(server.port, metrics)
         with pytest.raises(urllib.error.HTTPError, match="404") as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{server.port}/")
         refused.value.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from driftsurf.decisions import Decision
+from driftsurf.errors import OptionError
 from driftsurf.runtime import files
 from driftsurf.runtime.run import Run
 
@@ -148,7 +149,11 @@ class MetricsServer:
     """Answers ``GET /metrics`` in a thread of its own, by default to this machine alone; port 0 takes a free one."""
 
     def __init__(self, port: int, metrics: RunMetrics, host: str = "127.0.0.1") -> None:
-        self.server = ThreadingHTTPServer((host, port), _handler(metrics))
+        try:
+            self.server = ThreadingHTTPServer((host, port), _handler(metrics))
+        except OSError as error:
+            remedy = "give another port, or a file"
+            raise OptionError(f"metrics cannot be served at {host}:{port}: {error}; {remedy}") from error
         self.server.daemon_threads = True
         self.port: int = self.server.server_address[1]
 
