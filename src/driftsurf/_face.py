@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from driftsurf import learners
+from driftsurf import detectors, learners
 from driftsurf.adapters import as_learner
 from driftsurf.base import FloatArray, Learner, Strategy
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
@@ -49,6 +49,10 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
 
     def _strategy(self, learner: Learner, seed: int) -> Strategy:
         raise NotImplementedError
+
+    def _option(self, name: str) -> Any:
+        """An option as the strategy takes it."""
+        return _own(getattr(self, name))
 
     # -------------------------------------------------------------------- learning
 
@@ -90,8 +94,7 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
 
     def _new_session(self) -> _Made:
         """A session with the parameters of this moment; they, too, stay what they are while it lives."""
-        params = self.get_params(deep=False)
-        del params["learner"]
+        params = {name: _own(value) for name, value in self.get_params(deep=False).items() if name != "learner"}
         params["random_state"] = _seed(self.random_state)
         session = Session(
             self._strategy(clone(self._template()), params["random_state"]),
@@ -186,7 +189,8 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
         if state.get("estimator") != cls.__name__:
             raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}")
         try:
-            params, learner_params = (json.loads(str(state[key])) for key in ("params", "learner_params"))
+            params = json.loads(str(state["params"]), object_hook=_revived)
+            learner_params = json.loads(str(state["learner_params"]))
             model = cls(_same_learner(learner, str(state["learner"]), learner_params), **params)
             session, params = model._new_session()
         except (KeyError, TypeError, ValueError) as error:
@@ -321,7 +325,23 @@ def _column(y: Any) -> Any:
     return y
 
 
+def _own(value: Any) -> Any:
+    """A part with parameters of its own as a copy, so that they stay what they are while a session lives."""
+    return clone(value, safe=False) if hasattr(value, "get_params") else value
+
+
+def _revived(entry: dict[str, Any]) -> Any:
+    """The detector that ``_plain`` wrote."""
+    if entry.keys() != {"detector", "options"}:
+        return entry
+    if entry["detector"] not in detectors.__all__:
+        raise StateError(f"these bytes name the detector {entry['detector']!r}, which is none of driftsurf.detectors")
+    return getattr(detectors, entry["detector"])(**entry["options"])
+
+
 def _plain(value: Any) -> Any:
+    if getattr(detectors, type(value).__name__, None) is type(value):
+        return {"detector": type(value).__name__, "options": value.get_params()}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
