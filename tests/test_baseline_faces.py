@@ -59,9 +59,9 @@ def test_every_strategy_has_a_face_and_those_that_compare_risks_have_two() -> No
     from driftsurf import estimators
 
     known = set(FACES) | set(estimators.__all__)
-    for name in strategies.__all__:
-        kind: Any = getattr(strategies, name)
-        if not inspect.isclass(kind):
+    kinds: dict[str, Any] = {name: getattr(strategies, name) for name in strategies.__all__}
+    for name, kind in kinds.items():
+        if not hasattr(kind, "begin"):
             continue
         assert f"{name}Classifier" in known
         try:
@@ -202,9 +202,8 @@ def test_a_river_detector_meets_the_contract() -> None:
     detector.reset()
     errors = np.r_[np.zeros(50), np.nan, np.inf, np.ones(300)]
     taken = detector.update(errors)
-    assert detector.drift
+    assert (detector.drift, detector.warning) == (True, False)
     assert 52 < taken < 100
-    assert not detector.warning
     assert detector.update([0.0, 0.0]) == 2  # begins anew
     assert not detector.drift
     detector.reset()

@@ -250,7 +250,11 @@ class AdaptiveClassifier(ClassifierMixin, Adaptive):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities, one column for each of ``classes_``."""
         check_is_fitted(self)
-        scores, known = self._session.scores(X), self._known
+        return self._shares(self._session.scores(X))
+
+    def _shares(self, scores: FloatArray) -> FloatArray:
+        """Probabilities of rows that have these scores."""
+        known = self._known
         if scores.ndim == 2:
             return np.exp(scores[:, np.argsort(known)])
         if len(known) == 1 or (self._session.steps and self._session.taught == 1):  # one class so far: it is certain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ class RiverDetector(BaseEstimator):  # type: ignore[misc]
     ----------
     detector
         The template, never changed.
+    inverted
+        Whether it waits for a fall of what it is fed, and must be given 1 for a right prediction. "auto" knows that of
+        river's FHDDM, whatever its documentation says of errors.
 
     Examples
     --------
@@ -35,8 +38,9 @@ class RiverDetector(BaseEstimator):  # type: ignore[misc]
     (512, True)
     """
 
-    def __init__(self, detector: Any) -> None:
+    def __init__(self, detector: Any, *, inverted: bool | Literal["auto"] = "auto") -> None:
         self.detector = detector
+        self.inverted = inverted
 
     @property
     def drift(self) -> bool:
@@ -57,7 +61,7 @@ class RiverDetector(BaseEstimator):  # type: ignore[misc]
 
     def fresh(self) -> Self:
         """A new detector with the same parameters."""
-        return type(self)(self.detector)
+        return type(self)(self.detector, inverted=self.inverted)
 
     def update(self, values: npt.ArrayLike) -> int:
         """Take errors up to the first signal; returns how many, the signalling one included."""
@@ -65,7 +69,8 @@ class RiverDetector(BaseEstimator):  # type: ignore[misc]
         if self.drift or not hasattr(self, "_live"):
             self.check()
             self._live = self.detector.clone()
-        for taken, value in enumerate(array.tolist(), start=1):
+        inverted = type(self.detector).__name__ == "FHDDM" if self.inverted == "auto" else self.inverted
+        for taken, value in enumerate((1.0 - array if inverted else array).tolist(), start=1):
             if np.isfinite(value):
                 self._live.update(value)
                 if self._live.drift_detected:

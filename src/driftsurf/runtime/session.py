@@ -314,7 +314,11 @@ class Session:
 
     def scores(self, X: Any) -> FloatArray:
         """The scores of the model that predicts now: margins above 0 speak for the class with code 1."""
-        return self.targets.meant(self.strategy.scores(self.read(X)), self.taught)
+        return self.scores_of(self.read(X))
+
+    def scores_of(self, rows: Rows) -> FloatArray:
+        """The same of rows that were read, by ``read`` or by a caller that makes rows itself."""
+        return self.targets.meant(self.strategy.scores(rows), self.taught)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels, or values, by the model that predicts now. Ties go to the smaller name."""
