@@ -11,7 +11,7 @@ from driftsurf import learners
 from driftsurf.checks import __main__ as command
 from driftsurf.checks import matrix
 from driftsurf.errors import CheckError
-from driftsurf.runtime.session import Observation
+from driftsurf.runtime.session import Observation, Session
 
 PAGE = Path(__file__).parent.parent / "docs" / "ecosystems.md"
 
@@ -65,10 +65,10 @@ def test_what_works_without_what_it_needs_is_a_failure(monkeypatch: pytest.Monke
 def test_wrong_answers_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = matrix.Cell("Oblivious", "LinearSVM", "binary", "dense")
     with monkeypatch.context() as patch:
-        patch.setattr(matrix.Session, "scores", lambda self, X: np.full(60, np.nan))
+        patch.setattr(Session, "scores", lambda self, X: np.full(60, np.nan))
         with pytest.raises(CheckError, match="not finite"):
             cell.run()
     nothing = Observation(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), ())
-    monkeypatch.setattr(matrix.Session, "observe", lambda self, X, y: nothing)
+    monkeypatch.setattr(Session, "observe", lambda self, X, y: nothing)
     with pytest.raises(CheckError, match="0 predictions and 0 decisions"):
         cell.run()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.base import CSR, Batch, Capabilities, FloatArray, Learner, Rows, Segment
+from driftsurf.base import CSR, Batch, Capabilities, DenseRows, FloatArray, Learner, Rows, Segment
 from driftsurf.checks._run import expect, expect_refusal, expect_same, flat, run, same_state
 from driftsurf.samples import Samples
 
@@ -220,7 +220,7 @@ def sparse_rows_mean_the_same(learner: Any) -> None:
         expect(bool(close), "the scores differ")
 
 
-def as_csr(X: FloatArray) -> Rows:
+def as_csr(X: DenseRows) -> Rows:
     """The same rows, every value given."""
     rows, columns = X.shape
     indices = np.tile(np.arange(columns, dtype=np.int32), rows)
