@@ -19,6 +19,7 @@ from driftsurf import detectors, learners
 from driftsurf.adapters import as_learner
 from driftsurf.base import FloatArray, Learner, Strategy
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
+from driftsurf.export import LinearModel, linear_model
 from driftsurf.journal import Journal
 from driftsurf.labels import Classes
 from driftsurf.learners import LinearRegression, LogisticRegression
@@ -152,6 +153,17 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
         with contextlib.suppress(OptionError, CapabilityError):  # a learner that cannot be used is refused later
             tags.input_tags.sparse = self._template().capabilities.sparse
         return tags
+
+    def export(self) -> LinearModel:
+        """The model that predicts now as plain arrays, which predict with numpy alone; ``export().to_onnx()`` for ONNX.
+
+        Refused by name unless one linear model predicts (CapabilityError).
+        """
+        check_is_fitted(self)
+        session = self._session
+        labels = None if self._values else np.array(session.targets.labels[: session.taught])
+        predicting = getattr(session.strategy, "predicting", None)
+        return linear_model(predicting, labels, None if session.schema is None else session.schema.names)
 
     # -------------------------------------------------------------------- state
 
