@@ -40,9 +40,7 @@ def main() -> None:
     models: dict[str, Any] = {
         "OnlineClassifier (softmax)": lambda: OnlineClassifier(seed=0),
         "OnlineClassifier (logistic)": lambda: OnlineClassifier(DriftSurfClassifier(LogisticRegression()), seed=0),
-        "river: scaled LogisticRegression": lambda: (
-            preprocessing.StandardScaler() | linear_model.LogisticRegression()
-        ),
+        "river: scaled LogisticRegression": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
         "river: HoeffdingTreeClassifier": tree.HoeffdingTreeClassifier,
     }
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in models}
