@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
 
-from driftsurf import DriftSurfClassifier, DriftSurfRegressor, mlflow
+from driftsurf import DriftSurfClassifier, DriftSurfRegressor, export, mlflow
 from driftsurf.baselines import AUEClassifier, PairedLearnersClassifier, SlidingWindowRegressor
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, StateError
 from driftsurf.export import LinearModel
@@ -134,7 +134,7 @@ def test_without_onnx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     exported = LinearModel(np.ones((1, 2)), np.zeros(1), None)
     with pytest.raises(OptionError, match="dtype"):
         exported.to_onnx("float16")  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.setattr(export, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'driftsurf\[onnx\]'"):
         exported.to_onnx()
 
@@ -159,8 +159,7 @@ def test_mlflow_saves_loads_and_predicts(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_what_mlflow_loads_is_the_exact_model(tmp_path: Path) -> None:
     model, X = taught(AUEClassifier(experts=3, random_state=0), LABELS["text"])
-    model.save(tmp_path / "model.driftsurf")
-    loaded = mlflow._load_pyfunc(str(tmp_path / "model.driftsurf"))
+    loaded = mlflow._load_pyfunc(mlflow._how(model, str(tmp_path))["data_path"])
     assert loaded.native_model.to_bytes() == model.to_bytes()
     assert (loaded.predict(X) == model.predict(X)).all()
     shares = loaded.predict(X, {"method": "predict_proba"})

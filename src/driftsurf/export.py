@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +14,6 @@ from driftsurf.base import FloatArray
 from driftsurf.errors import CapabilityError, MissingExtraError
 
 __all__ = ["LinearModel", "linear_model"]
-
-OPSET, IR_VERSION = 17, 9
-"""Of ONNX: old enough for every runtime of the last years."""
 
 
 @dataclass(frozen=True)
@@ -76,40 +74,14 @@ class LinearModel:
         Needs the extra ``onnx``. With "float32", which some runtimes ask for, predictions are rounded to it.
         """
         choice("dtype", dtype, ("float64", "float32"))
-        try:
-            import onnx
-        except ImportError as error:
-            raise MissingExtraError("to_onnx needs onnx: pip install 'driftsurf[onnx]'") from error
-        made = onnx.helper
-        kind = onnx.TensorProto.DOUBLE if dtype == "float64" else onnx.TensorProto.FLOAT
+        if find_spec("onnx") is None:
+            raise MissingExtraError("to_onnx needs onnx: pip install 'driftsurf[onnx]'")
+        from driftsurf._onnx import graph_of
+
         pair = self.classes is not None and len(self.coef) == 1
         weights = np.vstack([np.zeros_like(self.coef), self.coef]) if pair else self.coef
         intercept = np.append(0.0, self.intercept) if pair else self.intercept
-        constants = [
-            onnx.numpy_helper.from_array(weights.T.astype(dtype), "weights"),
-            onnx.numpy_helper.from_array(intercept.astype(dtype), "intercept"),
-        ]
-        last = "value" if self.classes is None else "scores"
-        nodes = [
-            made.make_node("MatMul", ["X", "weights"], ["products"]),
-            made.make_node("Add", ["products", "intercept"], [last]),
-        ]
-        outputs = [made.make_tensor_value_info(last, kind, [None, len(intercept)])]
-        if self.classes is not None:
-            labels = self.classes.astype(object) if self.classes.dtype.kind == "U" else self.classes
-            constants.append(onnx.numpy_helper.from_array(labels, "classes"))
-            nodes.append(made.make_node("ArgMax", ["scores"], ["code"], axis=1, keepdims=0))
-            nodes.append(made.make_node("Gather", ["classes", "code"], ["label"]))
-            if self.probabilities:
-                nodes.append(made.make_node("Softmax", ["scores"], ["probabilities"], axis=1))
-                outputs[0] = made.make_tensor_value_info("probabilities", kind, [None, len(intercept)])
-            outputs.insert(0, made.make_tensor_value_info("label", constants[-1].data_type, [None]))
-        rows = made.make_tensor_value_info("X", kind, [None, self.coef.shape[1]])
-        graph = made.make_graph(nodes, "driftsurf", [rows], outputs, constants)
-        model = made.make_model(graph, opset_imports=[made.make_opsetid("", OPSET)], producer_name="driftsurf")
-        model.ir_version = IR_VERSION
-        onnx.checker.check_model(model)
-        return bytes(model.SerializeToString())
+        return graph_of(weights.T.astype(dtype), intercept.astype(dtype), self.classes, self.probabilities)
 
 
 def linear_model(learner: Any, labels: npt.NDArray[Any] | None, columns: tuple[str, ...] | None = None) -> LinearModel:
