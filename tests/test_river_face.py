@@ -76,6 +76,32 @@ def test_a_frame_is_learnt_and_predicted_as_its_rows() -> None:
     assert many.predict_many(X).tolist() == [one.predict_one(x) for x, _ in data]
 
 
+@pytest.mark.parametrize("gap", [False, True])
+@pytest.mark.parametrize("max_features", [2, 100])
+def test_a_frame_of_numbers_is_learnt_as_its_rows(gap: bool, max_features: int) -> None:
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(250, 4)), columns=["d", "b", "c", "a"])
+    y = pd.Series(np.where(X["b"] > 0, "up", "down"))
+    if gap:
+        X.loc[17, "a"] = np.nan
+    one, many = (OnlineClassifier(max_features=max_features, n_hashes=2, seed=0) for _ in range(2))
+    for x, label in zip(X.to_dict("records"), y, strict=True):
+        one.learn_one(x, label)
+    many.learn_many(X[:30], y[:30])
+    many.learn_many(X[30:], y[30:])
+    assert one._live.face.to_bytes() == many._live.face.to_bytes()
+    assert len(many._live.waiting) == 50
+    shares = many.predict_proba_many(X)
+    assert [row.to_dict() for _, row in shares.iterrows()] == [one.predict_proba_one(x) for x in X.to_dict("records")]
+    assert many.predict_many(X[["a"]]).tolist() == [one.predict_one({"a": a}) for a in X["a"]]
+
+
+def test_the_rows_before_a_bad_one_are_taken() -> None:
+    model = OnlineClassifier(DriftSurfClassifier(LogisticRegression()), batch_size=10)
+    with pytest.raises(LabelError, match="third"):
+        model.learn_many(pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0]}), pd.Series(["x", "y", "z", "x"]))
+    assert model._live.waiting.targets == ["x", "y"]
+
+
 def test_before_the_first_time_step_the_labels_so_far_predict() -> None:
     model = OnlineClassifier(batch_size=50)
     assert model.predict_one({"a": 1}) is None

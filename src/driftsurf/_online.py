@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -16,6 +16,25 @@ from driftsurf.vocabulary import RowBuffer, Vocabulary, one_row
 
 MOST_CLASSES = 2
 """Of a learner without the task 'multiclass'."""
+
+
+class Table(Protocol):
+    """Many rows at once."""
+
+    @property
+    def names(self) -> list[Any]:
+        """Of the columns."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def rows(self) -> Iterator[dict[Any, Any]]:
+        """Row by row."""
+        ...
+
+    def numbers(self) -> FloatArray | None:
+        """All values (rows, columns), if they are finite numbers without a gap."""
+        ...
 
 
 class Online:
@@ -62,10 +81,36 @@ class Online:
         """Take a row; the one that completes a time step is learnt with all that wait."""
         target = self._checked(target)
         self.waiting.add(self.words.learnt(row), target)
-        if not self.capabilities.values:
-            self.met[target] = self.met.get(target, 0) + 1
+        self._count(target)
         if self.waiting.full:
             self.step()
+
+    def learn_table(self, table: Table, targets: list[Any]) -> None:
+        """Take many rows, as ``learn`` takes each of them."""
+        values = table.numbers()
+        if values is not None:
+            self.words.learnt(dict.fromkeys(table.names, 1.0))
+        places = self.words.places(table.names)
+        if values is None or places is None:
+            for row, target in zip(table.rows(), targets, strict=True):
+                self.learn(row, target)
+            return
+        start = 0
+        while start < len(targets):
+            taken = list[Any]()
+            try:
+                for target in targets[start : start + self.waiting.size - len(self.waiting)]:
+                    taken.append(self._count(self._checked(target)))
+            finally:  # the rows before a bad one are taken
+                self.waiting.extend(places, values[start : start + len(taken)], taken)
+            if self.waiting.full:
+                self.step()
+            start += len(taken)
+
+    def _count(self, target: Any) -> Any:
+        if not self.capabilities.values:
+            self.met[target] = self.met.get(target, 0) + 1
+        return target
 
     def step(self) -> None:
         """Learn what waits. If that fails, those rows are let go: the next ones must not fail with them."""
@@ -135,11 +180,15 @@ class Online:
         rows = one_row(self.words.known(row), self.words.width)
         return rows if self.capabilities.sparse else _dense(rows)
 
-    def table(self, rows: Iterable[Mapping[Any, Any]], count: int) -> Rows:
+    def table(self, table: Table) -> Rows:
         """Many rows likewise."""
-        read = RowBuffer(max(1, count))
-        for row in rows:
-            read.add(self.words.known(row), None)
+        read = RowBuffer(max(1, len(table)))
+        values, places = table.numbers(), self.words.places(table.names)
+        if values is None or places is None:
+            for row in table.rows():
+                read.add(self.words.known(row), None)
+        else:
+            read.extend(places, values, [None] * len(values))
         return self._rows(read)
 
     def _rows(self, rows: RowBuffer) -> Rows:

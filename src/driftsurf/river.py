@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from driftsurf._face import Adaptive
 from driftsurf._online import Online
 from driftsurf._options import whole
+from driftsurf.base import FloatArray
 from driftsurf.detectors import MDDM
 from driftsurf.errors import MissingExtraError
 from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor
@@ -67,9 +70,7 @@ class _OnlineModel(base.Estimator):  # type: ignore[misc]
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series[Any]) -> None:
         """The same with a frame: its rows one after the other. NaN is a value that is missing."""
-        live = self._ready()
-        for row, target in zip(_rows(X), y.tolist(), strict=True):
-            live.learn(row, target)
+        self._ready().learn_table(_Frame(X), y.tolist())
 
     def flush(self) -> None:
         """Make a time step of the rows that wait, if any."""
@@ -83,7 +84,7 @@ class _OnlineModel(base.Estimator):  # type: ignore[misc]
     def predict_many(self, X: pd.DataFrame) -> pd.Series[Any]:
         """Labels, or values."""
         live = self._ready()
-        return pd.Series(live.predicted(live.table(_rows(X), len(X))), index=X.index)
+        return pd.Series(live.predicted(live.table(_Frame(X))), index=X.index)
 
     @property
     def journal(self) -> Journal:
@@ -134,7 +135,7 @@ class OnlineClassifier(_OnlineModel, base.MiniBatchClassifier):  # type: ignore[
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """The same for a frame: a column for each label."""
         live = self._able()
-        return pd.DataFrame(live.shares(live.table(_rows(X), len(X))), index=X.index)
+        return pd.DataFrame(live.shares(live.table(_Frame(X))), index=X.index)
 
     def _able(self) -> Online:
         live = self._ready()
@@ -209,6 +210,22 @@ class OnlineDetector(base.DriftAndWarningDetector):  # type: ignore[misc]
         yield {}
 
 
-def _rows(X: pd.DataFrame) -> Iterator[dict[Any, Any]]:
-    names = list(X.columns)
-    return (dict(zip(names, row, strict=True)) for row in zip(*(X[name].tolist() for name in names), strict=True))
+class _Frame:
+    """A frame as a table of rows."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+        self.names = list(frame.columns)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def rows(self) -> Iterator[dict[Any, Any]]:
+        columns = (self.frame[name].tolist() for name in self.names)
+        return (dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True))
+
+    def numbers(self) -> FloatArray | None:
+        if not all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in self.frame.dtypes):
+            return None
+        values = self.frame.to_numpy(np.float64)
+        return values if np.isfinite(values).all() else None

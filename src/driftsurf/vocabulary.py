@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import whole
-from driftsurf.base import CSR
+from driftsurf.base import CSR, FloatArray
 from driftsurf.errors import NonFiniteError, ValueTypeError
 
 __all__ = ["RowBuffer", "Vocabulary", "one_row"]
@@ -69,6 +69,10 @@ class Vocabulary:
     def known(self, row: Mapping[Any, Any]) -> Entries:
         """The entries of a row, without names that have no column yet. Changes nothing."""
         return self._placed(_entries(row))
+
+    def places(self, names: Collection[Any]) -> list[int] | None:
+        """The columns of these names; None unless each has one of its own."""
+        return [self.columns[name] for name in names] if self.columns.keys() >= set(names) else None
 
     def _placed(self, entries: dict[Any, float]) -> Entries:
         columns, placed = self.columns, dict[int, float]()
@@ -139,12 +143,27 @@ class RowBuffer:
         columns, values = entries
         start = int(self._indptr[len(self.targets)])
         stop = start + len(columns)
-        if stop > len(self._data):
-            self._data, self._indices = _longer(self._data, stop), _longer(self._indices, stop)
+        self._make_room(stop)
         self._data[start:stop] = values
         self._indices[start:stop] = columns
         self.targets.append(target)
         self._indptr[len(self.targets)] = stop
+
+    def extend(self, columns: list[int], values: FloatArray, targets: list[Any]) -> None:
+        """Rows that all have a value in each of ``columns``; no more than there is room for."""
+        count, first = len(targets), len(self.targets)
+        start = int(self._indptr[first])
+        stop = start + values.size
+        self._make_room(stop)
+        order = np.argsort(columns)
+        self._data[start:stop] = values[:, order].ravel()
+        self._indices[start:stop] = np.tile(np.take(columns, order), count)
+        self.targets += targets
+        self._indptr[first + 1 : first + count + 1] = np.arange(start + len(columns), stop + 1, len(columns))
+
+    def _make_room(self, length: int) -> None:
+        if length > len(self._data):
+            self._data, self._indices = _longer(self._data, length), _longer(self._indices, length)
 
     def rows(self, width: int) -> CSR:
         """The rows so far; valid until the next one."""
