@@ -14,6 +14,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from driftsurf import baselines, strategies
@@ -73,9 +74,11 @@ def test_every_strategy_has_a_face_and_those_that_compare_risks_have_two() -> No
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [made(name) for name in FACES],
-    # A vote of labels does not see the small differences that others' probabilities show.
-    expected_failed_checks=lambda face: {} if type(face).__name__ in VOTING else EXPECTED_FAILURES,
+    [*(made(name) for name in FACES), ObliviousClassifier(DecisionTreeClassifier())],
+    # A vote of labels does not see the small differences that others' probabilities show, and a tree has none.
+    expected_failed_checks=lambda face: (
+        {} if type(face).__name__ in VOTING or face.learner is not None else EXPECTED_FAILURES
+    ),
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_conventions(estimator: Any, check: Callable[[Any], None]) -> None:

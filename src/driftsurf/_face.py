@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,10 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
     _session: Session
     _params: dict[str, Any]
     """The parameters that the session was made with."""
+
+    if TYPE_CHECKING:  # a subclass has its own; that of a dressed one is made of the options of its strategy
+
+        def __init__(self, learner: Any = None, **options: Any) -> None: ...
 
     def _strategy(self, learner: Learner, seed: int) -> Strategy:
         raise NotImplementedError

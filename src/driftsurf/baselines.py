@@ -107,7 +107,7 @@ def face_of(strategy: Callable[..., Strategy], **defaults: Any) -> Callable[[F],
             return strategy(learner, **{option.name: self._option(option.name) for option in options}, seed=seed)
 
         __init__.__signature__ = signature  # type: ignore[attr-defined]
-        face.__init__ = __init__  # type: ignore[method-assign, assignment]
+        face.__init__ = __init__  # type: ignore[method-assign]
         face._strategy = _strategy  # type: ignore[method-assign]
         return face
 
