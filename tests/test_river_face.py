@@ -14,11 +14,12 @@ import pandas as pd
 from river import checks, datasets, drift, evaluate, metrics, naive_bayes
 from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor
 from driftsurf.baselines import ObliviousClassifier, SlidingWindowClassifier
 from driftsurf.detectors import DDM, MDDM
-from driftsurf.errors import LabelError, NonFiniteError, OptionError, ValueTypeError
+from driftsurf.errors import CapabilityError, InputError, LabelError, NonFiniteError, OptionError, ValueTypeError
 from driftsurf.learners import LinearSVM, LogisticRegression
 from driftsurf.river import OnlineClassifier, OnlineDetector, OnlineRegressor
 from driftsurf.vocabulary import RowBuffer, Vocabulary
@@ -170,6 +171,23 @@ def test_a_bad_row_is_refused_and_leaves_nothing(row: dict[str, Any], label: flo
     with pytest.raises(error):
         model.learn_one(row, label)
     assert pickle.dumps(model) == before
+
+
+def test_rows_have_weights_where_the_learner_has() -> None:
+    # Two labels for the same row: the weights decide.
+    shares = []
+    for weights in ((1.0, 9.0), (9.0, 1.0)):
+        model = OnlineClassifier(batch_size=50, seed=0)
+        for place in range(200):
+            model.learn_one({"a": 1.0}, place % 2, w=weights[place % 2])
+        shares.append(model.predict_proba_one({"a": 1.0})[1])
+    assert shares[0] > 0.7 > 0.3 > shares[1]
+    with pytest.raises(InputError, match="weight"):
+        model.learn_one({"a": 1.0}, 1, w=-1.0)
+    plain = OnlineClassifier(ObliviousClassifier(KNeighborsClassifier()))
+    with pytest.raises(CapabilityError, match="'weights': leave w out"):
+        plain.learn_one({"a": 1.0}, 1, w=2.0)
+    assert len(plain._live.waiting) == 0
 
 
 def test_rows_that_cannot_be_learnt_are_let_go() -> None:

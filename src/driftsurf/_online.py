@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 from driftsurf._face import Adaptive
 from driftsurf.base import CSR, FloatArray, Rows, n_rows
-from driftsurf.errors import LabelError, NonFiniteError, OptionError
+from driftsurf.errors import CapabilityError, LabelError, NonFiniteError, OptionError
+from driftsurf.validation import read_weights
 from driftsurf.vocabulary import RowBuffer, Vocabulary, one_row
 
 MOST_CLASSES = 2
@@ -77,10 +78,12 @@ class Online:
 
     # -------------------------------------------------------------------- learning
 
-    def learn(self, row: Mapping[Any, Any], target: Any) -> None:
+    def learn(self, row: Mapping[Any, Any], target: Any, weight: float = 1.0) -> None:
         """Take a row; the one that completes a time step is learnt with all that wait."""
         target = self._checked(target)
-        self.waiting.add(self.words.learnt(row), target)
+        if weight != 1.0:
+            self._check_weight(weight)
+        self.waiting.add(self.words.learnt(row), target, weight)
         self._count(target)
         if self.waiting.full:
             self.step()
@@ -121,12 +124,19 @@ class Online:
         X: Any = self._rows(self.waiting)
         if isinstance(X, CSR):
             X = csr_array((X.data, X.indices, X.indptr), shape=(len(self.waiting), X.n_features))
+        weights = self.waiting.weights[: len(self.waiting)]
+        weighted = {} if (weights == 1.0).all() else {"sample_weight": weights}
         try:
-            self.face.partial_fit(X, self.waiting.targets)
+            self.face.partial_fit(X, self.waiting.targets, **weighted)
         finally:
             self.waiting.clear()
         if not self.capabilities.values:
             self.names = self.face.classes_.tolist()
+
+    def _check_weight(self, weight: float) -> None:
+        if not self.capabilities.weights:
+            raise CapabilityError(f"{self.face._template()!r} has not the capability 'weights': leave w out")
+        read_weights([weight], 1)
 
     def _checked(self, target: Any) -> Any:
         if self.capabilities.values:

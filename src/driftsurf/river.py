@@ -64,9 +64,9 @@ class _OnlineModel(base.Estimator):  # type: ignore[misc]
             self._live = Online(model, whole("batch_size", self.batch_size, at_least=1), words, self.seed)
         return self._live
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
-        """Take a row; every ``batch_size`` of them are learnt as one time step."""
-        self._ready().learn(x, y)
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Take a row of weight ``w``; every ``batch_size`` of them are learnt as one time step."""
+        self._ready().learn(x, y, w)
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series[Any]) -> None:
         """The same with a frame: its rows one after the other. NaN is a value that is missing."""

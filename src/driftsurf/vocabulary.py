@@ -126,6 +126,7 @@ class RowBuffer:
     def __init__(self, size: int) -> None:
         self.size = size
         self.targets: list[Any] = []
+        self.weights = np.ones(size)
         self._data = np.zeros(16 * size)
         self._indices = np.zeros(16 * size, np.int32)
         self._indptr = np.zeros(size + 1, np.int64)
@@ -138,7 +139,7 @@ class RowBuffer:
         """Whether it is time to learn."""
         return len(self.targets) == self.size
 
-    def add(self, entries: Entries, target: Any) -> None:
+    def add(self, entries: Entries, target: Any, weight: float = 1.0) -> None:
         """One more row."""
         columns, values = entries
         start = int(self._indptr[len(self.targets)])
@@ -146,6 +147,7 @@ class RowBuffer:
         self._make_room(stop)
         self._data[start:stop] = values
         self._indices[start:stop] = columns
+        self.weights[len(self.targets)] = weight
         self.targets.append(target)
         self._indptr[len(self.targets)] = stop
 
@@ -158,6 +160,7 @@ class RowBuffer:
         order = np.argsort(columns)
         self._data[start:stop] = values[:, order].ravel()
         self._indices[start:stop] = np.tile(np.take(columns, order), count)
+        self.weights[first : first + count] = 1.0
         self.targets += targets
         self._indptr[first + 1 : first + count + 1] = np.arange(start + len(columns), stop + 1, len(columns))
 
