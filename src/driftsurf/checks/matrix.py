@@ -81,7 +81,12 @@ def _torch(task: Any) -> Learner:
     import torch
 
     torch.set_num_threads(1)
-    return TorchLearner(lambda columns, outputs: torch.nn.Linear(columns, outputs), task=task, passes=5.0)
+    return TorchLearner(
+        lambda columns, outputs: torch.nn.Linear(columns, outputs),
+        optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.05),
+        task=task,
+        passes=5.0,
+    )
 
 
 LEARNERS: dict[str, Callable[[], Learner]] = {
