@@ -153,13 +153,23 @@ def test_their_streams_are_ours() -> None:
 def test_in_capymoas_own_evaluation() -> None:
     pytest.importorskip("capymoa", reason="capymoa is not installed: pip install 'driftsurf[capymoa]'")
     from capymoa.evaluation import prequential_evaluation
+    from capymoa.stream import NumpyStream
     from capymoa.stream.drift import AbruptDrift, DriftStream
-    from capymoa.stream.generator import SEA
+    from capymoa.stream.generator import SEA, RandomTreeGenerator
 
     stream = DriftStream(stream=[SEA(function=1), AbruptDrift(position=3_000), SEA(function=3)])
     model = OnlineClassifier(stream.get_schema(), batch_size=100)
     result = prequential_evaluation(stream, model, max_instances=6_000)
     assert result.cumulative.accuracy() > 85.0
+    X = np.random.default_rng(0).normal(size=(2_000, 2))
+    values = NumpyStream(X, 100.0 + 3.0 * X[:, 0], target_type="numeric")
+    result = prequential_evaluation(values, OnlineRegressor(values.get_schema()), window_size=500)
+    assert result.windowed.rmse()[-1] < 1.0
+    mixed = RandomTreeGenerator(num_nominals=2, num_numerics=3, num_vals_per_nominal=4)
+    result = prequential_evaluation(mixed, OnlineClassifier(mixed.get_schema()), max_instances=3_000)
+    assert result.cumulative.accuracy() > 55.0
+    check_stream(CapyMOAStream(mixed, 1_000))
+    assert CapyMOAStream(mixed, 1_000).n_features == 2 * 4 + 3
     ours = CapyMOAStream(stream, 6_000)
     check_stream(ours)
     assert [drift.start for drift in ours.drifts] == [3_000]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from inspect import Parameter, Signature
+from inspect import signature as signature_of
 from typing import Any, TypeVar
 
 from driftsurf._face import Adaptive, AdaptiveClassifier, AdaptiveRegressor
@@ -75,7 +76,7 @@ def face_of(strategy: Callable[..., Strategy], **defaults: Any) -> Callable[[F],
     >>> WindowClassifier(window=500)
     WindowClassifier(window=500)
     """
-    known = inspect.signature(strategy).parameters.values()
+    known = signature_of(strategy).parameters.values()
     options = [
         option.replace(kind=option.KEYWORD_ONLY, default=defaults.get(option.name, option.default))
         for option in known
@@ -83,18 +84,14 @@ def face_of(strategy: Callable[..., Strategy], **defaults: Any) -> Callable[[F],
     ]
 
     def dressed(face: F) -> F:
-        signature = inspect.Signature(
-            [
-                *(inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY),),
-                *(inspect.Parameter("learner", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),),
-                *options,
-                *(
-                    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-                    for name, default in COMMON.items()
-                    if name != "classes" or not face._values
-                ),
-            ]
-        )
+        common = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default)
+            for name, default in COMMON.items()
+            if name != "classes" or not face._values
+        ]
+        this = Parameter("self", Parameter.POSITIONAL_ONLY)
+        learner = Parameter("learner", Parameter.POSITIONAL_OR_KEYWORD, default=None)
+        signature = Signature([this, learner, *options, *common])
 
         def __init__(self: Adaptive, *args: Any, **kwargs: Any) -> None:
             given = signature.bind(self, *args, **kwargs)

@@ -37,7 +37,7 @@ class _Columns:
     def fill(self, row: FloatArray, x: Any) -> None:
         """Write an instance into a row of zeros."""
         values = np.asarray(x, np.float64)
-        row[self.places[self.numeric]] = np.nan_to_num(values[self.numeric])
+        row[self.places[self.numeric]] = np.where(np.isnan(values), 0.0, values)[self.numeric]
         for column in self.nominal:
             if values[column] >= 0:
                 row[self.places[column] + int(values[column])] = 1.0
