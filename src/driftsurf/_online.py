@@ -15,8 +15,8 @@ from driftsurf.errors import CapabilityError, LabelError, NonFiniteError, Option
 from driftsurf.validation import read_weights
 from driftsurf.vocabulary import RowBuffer, Vocabulary, one_row
 
-MOST_CLASSES = 2
-"""Of a learner without the task 'multiclass'."""
+BINARY = 2
+"""The classes that a learner without the task 'multiclass' tells apart."""
 
 
 class Table(Protocol):
@@ -144,7 +144,7 @@ class Online:
                 raise NonFiniteError(f"the target is {target!r}; give a finite number")
             return float(target)
         limited = "multiclass" not in self.capabilities.tasks
-        if limited and target not in self.met and len(self.met) == MOST_CLASSES:
+        if limited and target not in self.met and len(self.met) == BINARY:
             raise LabelError(
                 f"the label {target!r} is the third one after {', '.join(map(repr, self.met))}, and the learner has "
                 "not the task 'multiclass': use one that has, such as SoftmaxRegression"
@@ -158,6 +158,8 @@ class Online:
         if self.taught:
             known = self.face._shares(self.face._session.scores_of(rows)).tolist()
             found = [dict(zip(self.names, row, strict=True)) for row in known]
+            if len(self.names) == len(self.met) >= BINARY:
+                return found
         else:
             total = sum(self.met.values())
             found = [{label: count / total for label, count in self.met.items()} for _ in range(n_rows(rows))]

@@ -158,6 +158,8 @@ class Classes:
             return -np.abs(scores) - np.finfo(np.float64).tiny if taught == 1 else scores
         if taught == 0:
             return np.full((len(scores), len(self.labels)), -np.log(len(self.labels)))
+        if taught == scores.shape[1] == len(self.labels):
+            return scores
         if taught < scores.shape[1]:
             scores = scores[:, :taught] - np.logaddexp.reduce(scores[:, :taught], axis=1, keepdims=True)
         unknown = np.full((len(scores), len(self.labels) - scores.shape[1]), -np.inf)
