@@ -78,14 +78,17 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        if classes is None and sample_weight is None and hasattr(self, "_session") and self._session.put(X, y):
-            return self
-        with self._taking() as session:
-            session.learn(X, _column(y), classes=classes, weight=sample_weight)
+        if not hasattr(self, "_session"):
+            with self._beginning() as session:
+                session.learn(X, _column(y), classes=classes, weight=sample_weight)
+        elif classes is not None or sample_weight is not None or not self._session.put(X, y):
+            self._session.learn(X, _column(y), classes=classes, weight=sample_weight)
         return self
 
     def _observe(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Observation:
-        with self._taking() as session:
+        if hasattr(self, "_session"):
+            return self._session.observe(X, _column(y), classes=classes, weight=sample_weight)
+        with self._beginning() as session:
             return session.observe(X, _column(y), classes=classes, weight=sample_weight)
 
     def _template(self) -> Learner:
@@ -113,9 +116,9 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
         return session, params
 
     @contextlib.contextmanager
-    def _taking(self) -> Iterator[Session]:
-        """The session to learn with. Whole time steps that it took before an error stay."""
-        session, params = (self._session, self._params) if hasattr(self, "_session") else self._new_session()
+    def _beginning(self) -> Iterator[Session]:
+        """The session that is there from now on. Whole time steps that it took before an error stay."""
+        session, params = self._new_session()
         try:
             yield session
         finally:

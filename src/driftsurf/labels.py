@@ -185,7 +185,10 @@ class Classes:
     @property
     def _against_names(self) -> bool:
         """Whether the codes, which go by appearance, run against the order of the names."""
-        return len(self.labels) == 2 and bool(self.array[0] > self.array[1])
+        if len(self.labels) != 2:
+            return False
+        first, second = self.labels
+        return first > second  # type: ignore[operator]  # all are numbers, or all are text
 
     # -------------------------------------------------------------------- state
 
