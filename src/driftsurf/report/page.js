@@ -13,12 +13,8 @@
   const shown = { reactive: true, drifts: true, changes: true };
   const figures = [];
   const kinds = {
-    entered: "sign of drift",
-    switched: "switched to the new model",
-    kept: "kept the old model",
-    greedy: "another model predicts",
-    reset: "fresh model",
-    replaced: "newer model took over",
+    entered: "sign of drift", switched: "switched to the new model", kept: "kept the old model",
+    greedy: "another model predicts", reset: "fresh model", replaced: "newer model took over",
   };
   let view = [0, last], cursor = null, active = null, waiting = false;
 
@@ -86,13 +82,11 @@
     };
     for (let k = first; k < stop; k++) {
       const value = series.values[k];
+      const place = x(series.at ? series.at[k] : k);
       if (value === null) {
         flush();
         pen = false;
-        continue;
-      }
-      const place = x(series.at ? series.at[k] : k);
-      if (!dense) {
+      } else if (!dense) {
         parts.push(`${pen ? "L" : "M"}${place.toFixed(1)} ${y(value).toFixed(1)}`);
         pen = true;
       } else if (Math.round(place) === pixel) {
@@ -158,8 +152,8 @@
   const marks = (figure, parent, y) => {
     const series = figure.series.find((one) => one.name === figure.marked);
     if (!shown.changes || !series || hidden.has(figure.id + series.name)) return;
-    const small = run.changes.filter((change) => change.kind === "greedy");
-    const seen = [...small, ...run.changes.filter((change) => change.kind !== "greedy")].filter((one) => inView(one.at));
+    const all = run.changes.filter((change) => inView(change.at));
+    const seen = [true, false].flatMap((small) => all.filter((change) => (change.kind === "greedy") === small));
     if (seen.length > MOST_MARKS) return;
     for (const change of seen) {
       const value = series.values[nearest(series, change.at)];
@@ -218,16 +212,15 @@
     point();
   };
   const soon = () => {
-    if (waiting) return;
+    if (!waiting) requestAnimationFrame(draw);
     waiting = true;
-    requestAnimationFrame(draw);
   };
 
   // ------------------------------------------------------------------ telling
 
   const told = (figure) => {
     const step = cursor;
-    const state = run.reactive.some(([start, stop]) => step >= start && step <= stop) ? "reactive state" : "stable state";
+    const state = run.reactive.some(([start, stop]) => step >= start && step <= stop) ? "reactive" : "stable";
     const from = run.firstRows[step], next = run.firstRows[step + 1];
     const rows = from === undefined ? "" : ` · rows ${grouped(from)}${next ? ` to ${grouped(next - 1)}` : " on"}`;
     const lines = [];
@@ -243,7 +236,7 @@
       }
     }
     const changes = run.changes.filter((change) => Math.round(change.at) === step).map((change) => change.text);
-    return { head: `step ${grouped(step)}${rows}`, state, lines, changes };
+    return { head: `step ${grouped(step)}${rows}`, state: `${state} state`, lines, changes };
   };
   const swatch = (css, parent) => {
     const box = svg("svg", { viewBox: "0 0 20 12", class: "swatch", "aria-hidden": "true" }, parent);
@@ -319,11 +312,8 @@
     if (found !== undefined) walk(figure, found);
   };
   const acts = {
-    in: () => zoom(0.5, cursor),
-    out: () => zoom(2, cursor),
-    all: () => setView(0, last),
-    next: (figure) => toChange(figure, true),
-    previous: (figure) => toChange(figure, false),
+    in: () => zoom(0.5, cursor), out: () => zoom(2, cursor), all: () => setView(0, last),
+    next: (figure) => toChange(figure, true), previous: (figure) => toChange(figure, false),
   };
   const onKey = (figure, event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -332,14 +322,9 @@
     const keys = {
       ArrowRight: () => walk(figure, here + far),
       ArrowLeft: () => walk(figure, (cursor === null ? Math.round(view[1]) + 1 : cursor) - far),
-      Home: () => walk(figure, 0),
-      End: () => walk(figure, run.steps - 1),
-      "+": acts.in,
-      "=": acts.in,
-      "-": acts.out,
-      0: acts.all,
-      n: () => acts.next(figure),
-      p: () => acts.previous(figure),
+      Home: () => walk(figure, 0), End: () => walk(figure, run.steps - 1),
+      "+": acts.in, "=": acts.in, "-": acts.out, 0: acts.all,
+      n: () => acts.next(figure), p: () => acts.previous(figure),
       Escape: () => setCursor(null, null),
     };
     const act = keys[event.key];
@@ -354,9 +339,7 @@
       return ((event.clientX - box.left) / box.width) * WIDTH;
     };
     let from = null;
-    canvas.addEventListener("pointerdown", (event) => {
-      if (event.button === 0) from = where(event);
-    });
+    canvas.addEventListener("pointerdown", (event) => (from = event.button === 0 ? where(event) : null));
     canvas.addEventListener("pointermove", (event) => {
       const place = clamp(where(event), LEFT, WIDTH - RIGHT);
       setCursor(clamp(stepAt(place), Math.ceil(view[0]), Math.floor(view[1])), figure);
@@ -375,15 +358,12 @@
       if (from === null && document.activeElement !== canvas) setCursor(null, null);
     });
     canvas.addEventListener("dblclick", () => acts.all());
-    canvas.addEventListener(
-      "wheel",
-      (event) => {
-        if (!event.ctrlKey && !event.metaKey) return;
-        event.preventDefault();
-        zoom(event.deltaY > 0 ? 1.25 : 0.8, stepAt(where(event)));
-      },
-      { passive: false },
-    );
+    const onWheel = (event) => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      zoom(event.deltaY > 0 ? 1.25 : 0.8, stepAt(where(event)));
+    };
+    canvas.addEventListener("wheel", onWheel, { passive: false });
     canvas.addEventListener("keydown", (event) => onKey(figure, event));
     canvas.addEventListener("blur", () => setCursor(null, null));
   };
@@ -414,11 +394,12 @@
       if (run.changes.some((change) => change.kind === kind)) entry("circle", dot, words);
     }
     if (run.reactive.length) entry("rect", { class: "reactive", width: 20, height: 12 }, "reactive state");
-    const gradual = run.drifts.some(([start, stop]) => stop > start);
     if (run.drifts.some(([start, stop]) => stop === start)) {
       entry("line", { class: "drift", x1: 10, x2: 10, y1: 0, y2: 12 }, "true drift");
     }
-    if (gradual) entry("rect", { class: "drifting", width: 20, height: 12 }, "drift under way");
+    if (run.drifts.some(([start, stop]) => stop > start)) {
+      entry("rect", { class: "drifting", width: 20, height: 12 }, "drift under way");
+    }
   };
   const setUp = (figure) => {
     const box = [...document.querySelectorAll("[data-figure]")].find((one) => one.dataset.figure === figure.id);
@@ -429,13 +410,8 @@
     const clip = svg("clipPath", { id: "inside" }, svg("defs", {}, canvas));
     svg("rect", { x: LEFT, y: TOP - 3, width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM + 6 }, clip);
     box.replaceChildren(canvas);
-    Object.assign(figure, {
-      box,
-      canvas,
-      plot: svg("g", {}, canvas),
-      cross: svg("g", { "pointer-events": "none" }, canvas),
-      tip: tag("div", "tip", box),
-    });
+    const layers = { plot: svg("g", {}, canvas), cross: svg("g", { "pointer-events": "none" }, canvas) };
+    Object.assign(figure, { box, canvas, ...layers, tip: tag("div", "tip", box) });
     figure.tip.hidden = true;
     if (figure.series) {
       const legend = box.nextElementSibling;
