@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from driftsurf.errors import DriftsurfError
-    from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, paper
+    from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, paper, recommended
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
     from driftsurf.fleet import Fleet
@@ -25,6 +25,7 @@ __all__ = [
     "__version__",
     "paper",
     "prequential",
+    "recommended",
 ]
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ _HOMES = {
     "Trace": "driftsurf.evaluation",
     "paper": "driftsurf.estimators",
     "prequential": "driftsurf.evaluation",
+    "recommended": "driftsurf.estimators",
 }
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from driftsurf.adapters.boosting import BoostedTrees
 from driftsurf.adapters.river import RiverLearner
 from driftsurf.adapters.sklearn import SklearnLearner
 from driftsurf.adapters.torch import TorchLearner
 from driftsurf.base import Learner
 from driftsurf.errors import OptionError
 
-__all__ = ["RiverLearner", "SklearnLearner", "TorchLearner", "as_learner"]
+__all__ = ["BoostedTrees", "RiverLearner", "SklearnLearner", "TorchLearner", "as_learner"]
 
 
 def as_learner(model: Any) -> Learner:
