@@ -184,7 +184,7 @@ def test_a_wrapped_model_is_the_bare_one(estimator: Any, kind: str) -> None:
         seen_X, seen_y = np.vstack([seen_X, X]), np.append(seen_y, y)
         if bare is None:
             learner = model._session.strategy._live.predictive.learner  # type: ignore[attr-defined]
-            bare = learner._new(learner._fitted.seed)
+            bare = learner._new(learner._fitted)
         if hasattr(bare, "partial_fit"):
             bare.partial_fit(kept(X), y.astype(int), classes=[0, 1])
         else:

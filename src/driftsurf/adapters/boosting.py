@@ -27,6 +27,8 @@ class Size(NamedTuple):
 USUAL = Size(trees=50, leaves=31, rows=10_000)
 MANY_CLASSES = Size(trees=20, leaves=15, rows=4_000)
 """A round of boosting grows a tree for each class, so there are fewer and smaller ones, on fewer rows."""
+LEAST_LEAF = 5
+"""Rows of a leaf. LightGBM's own 20 leave a model that has seen a small batch or two without a single split."""
 
 
 class BoostedTrees(SklearnLearner):
@@ -59,7 +61,8 @@ class BoostedTrees(SklearnLearner):
         package = extra("lightgbm", "lightgbm")
         kind = package.LGBMRegressor if task == "regression" else package.LGBMClassifier
         # Else it tries out which histogram is faster, and equal runs might differ.
-        template = kind(verbose=-1, n_jobs=1, deterministic=True, force_col_wise=True)
+        same_twice = {"deterministic": True, "force_col_wise": True}
+        template = kind(min_child_samples=LEAST_LEAF, n_jobs=1, verbose=-1, **same_twice)
         super().__init__(template, mode="refit", passes=passes, rows=USUAL.rows, risk=risk)
 
     def _learnt(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:

@@ -1,7 +1,8 @@
 """Models by name: strategies times learners, and what others make; every command takes its names from here.
 
 ``STRATEGY:LEARNER`` is one of the strategies of the evaluation around a learner, both perhaps with options:
-``driftsurf:logistic``, ``driftsurf(threshold=0.2):lightgbm``, ``sliding-window:sklearn.tree.DecisionTreeClassifier``. A learner with a dot in its name is imported from there. ``capymoa:ARF10``, ``capymoa:SRP10``, ``capymoa:CLASS(...)``,
+``driftsurf:logistic``, ``driftsurf(threshold=0.2):lightgbm``, ``sliding-window:sklearn.tree.DecisionTreeClassifier``. A
+learner with a dot in its name is imported from there. ``capymoa:ARF10``, ``capymoa:SRP10``, ``capymoa:CLASS(...)``,
 ``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``, ``majority`` and ``persistence`` are run as they are.
 ``recommended`` and ``recommended-linear`` are those of :func:`driftsurf.recommended`.
 """
