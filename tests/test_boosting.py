@@ -79,7 +79,7 @@ STAND_IN = SimpleNamespace(LGBMClassifier=_Classifier, LGBMRegressor=_Regressor)
 @pytest.fixture(params=["stand-in", "LightGBM"])
 def trees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "stand-in":
-        monkeypatch.setitem(sys.modules, "lightgbm", STAND_IN)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, "lightgbm", STAND_IN)
     elif find_spec("lightgbm") is None:
         pytest.skip("lightgbm is not installed")
 

@@ -352,7 +352,7 @@ def test_a_stream_of_flights_is_compact_for_trees(monkeypatch: pytest.MonkeyPatc
         def drift_steps(size: int) -> tuple[int, ...]:
             return ()
 
-    monkeypatch.setattr(inputs.catalogue, "get", lambda name: Entry)
+    monkeypatch.setattr("driftsurf.streams.catalogue.get", lambda name: Entry)
     load.cache_clear()
     rows = load(Input("airline-2007"))
     load.cache_clear()

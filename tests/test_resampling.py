@@ -11,7 +11,7 @@ from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation.resampling import interval, resampled_means
 
 
-def plain_means(tables: list[np.ndarray], resamples: int, seed: int) -> np.ndarray:  # type: ignore[type-arg]
+def plain_means(tables: list[np.ndarray], resamples: int, seed: int) -> np.ndarray:
     """The same, resample by resample, row by row."""
     generator = np.random.default_rng(seed)
     steps = tables[0].shape[1]

@@ -21,21 +21,22 @@ class Size(NamedTuple):
 
     trees: int
     leaves: int
+    least: int
+    """Rows of a leaf, at least."""
     rows: int
 
 
-USUAL = Size(trees=50, leaves=31, rows=10_000)
-MANY_CLASSES = Size(trees=20, leaves=15, rows=4_000)
+USUAL = Size(trees=50, leaves=31, least=5, rows=10_000)
+"""LightGBM's own 20 rows of a leaf leave a model that has seen a small batch or two without a single split."""
+MANY_CLASSES = Size(trees=20, leaves=15, least=20, rows=4_000)
 """A round of boosting grows a tree for each class, so there are fewer and smaller ones, on fewer rows."""
-LEAST_LEAF = 5
-"""Rows of a leaf. LightGBM's own 20 leave a model that has seen a small batch or two without a single split."""
 
 
 class BoostedTrees(SklearnLearner):
     """LightGBM, fitted anew at each step on the last rows of the model's own sample set.
 
-    Two classes or values: 50 trees of 31 leaves on the last 10,000 rows; more classes: 20 rounds of trees of 15
-    leaves on the last 4,000. Columns need no scaling and no two streams other settings; docs/comparing.md has the
+    Two classes or values: 50 trees of 31 leaves on the last 10,000 rows, at least 5 of them to a leaf; more classes:
+    20 rounds of trees of 15 leaves on the last 4,000, at least 20 to a leaf. Columns need no scaling and no two streams other settings; docs/comparing.md has the
     table. One thread, so that models beside each other do not fight for cores. For other sizes use
     ``SklearnLearner(LGBMClassifier(...))``.
 
@@ -62,7 +63,7 @@ class BoostedTrees(SklearnLearner):
         kind = package.LGBMRegressor if task == "regression" else package.LGBMClassifier
         # Else it tries out which histogram is faster, and equal runs might differ.
         same_twice = {"deterministic": True, "force_col_wise": True}
-        template = kind(min_child_samples=LEAST_LEAF, n_jobs=1, verbose=-1, **same_twice)
+        template = kind(n_jobs=1, verbose=-1, **same_twice)
         super().__init__(template, mode="refit", passes=passes, rows=USUAL.rows, risk=risk)
 
     def _learnt(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
@@ -70,7 +71,8 @@ class BoostedTrees(SklearnLearner):
 
     def _new(self, known: Fitted) -> Any:
         size = _size(known)
-        return super()._new(known).set_params(n_estimators=size.trees, num_leaves=size.leaves)
+        chosen = {"n_estimators": size.trees, "num_leaves": size.leaves, "min_child_samples": size.least}
+        return super()._new(known).set_params(**chosen)
 
     def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
         # Past the scikit-learn face of LightGBM, which takes longer than small batches do.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from driftsurf.evaluation.resampling import Interval
 from driftsurf.experiments.compare import METHOD, Comparison, Standing, Standings, to_json
@@ -40,7 +41,7 @@ def print_result(result: Comparison, folder: Path) -> None:
         for place, head in enumerate(heads):
             table.add_column(head, justify="right" if place else "left", overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(Text(cell.strip("*"), "bold" if cell.startswith("**") else "") for cell in row))
         screen.print(table)
     screen.print(result.overall.verdict())
     screen.print(f"{_how(result)}; report: {folder / 'report.html'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 
 from driftsurf.experiments.compare import Comparison, Standings
@@ -17,18 +18,19 @@ COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#76
 def picture(result: Comparison) -> str:
     """A line a model: a dot at its mean error, a bar for the interval."""
     groups = [*result.sources, *([result.overall] if len(result.sources) > 1 else [])]
-    top = max(one.error.high for group in groups for one in group.models) or 1.0
+    tenths = max(1, math.ceil(10 * max(one.error.high for group in groups for one in group.models)))
+    top = tenths / 10
     height = TOP + sum(GAP + LINE * (len(group.models) + 1) for group in groups)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="errors of {len(result.overall.models)} models" font-family="system-ui, sans-serif">'
     ]
-    for k in range(6):
-        place = _x(top * k / 5, top)
+    for k in range(tenths + 1):
+        place = _x(k / 10, top)
         parts.append(
-            f'<line x1="{place:.1f}" x2="{place:.1f}" y1="{TOP - 8}" y2="{height - 4}" stroke="#8886"/>'
+            f'<line x1="{place:.1f}" x2="{place:.1f}" y1="{TOP - 8}" y2="{height - 4}" stroke="#ccc"/>'
             f'<text x="{place:.1f}" y="{TOP - 14}" text-anchor="middle" font-size="12" fill="#888">'
-            f"{top * k / 5:.3f}</text>"
+            f"{k / 10:.1f}</text>"
         )
     at = TOP
     for group in groups:
