@@ -36,9 +36,9 @@ class BoostedTrees(SklearnLearner):
     """LightGBM, fitted anew at each step on the last rows of the model's own sample set.
 
     Two classes or values: 50 trees of 31 leaves on the last 10,000 rows, at least 5 of them to a leaf; more classes:
-    20 rounds of trees of 15 leaves on the last 4,000, at least 20 to a leaf. Columns need no scaling and no two streams other settings; docs/comparing.md has the
-    table. One thread, so that models beside each other do not fight for cores. For other sizes use
-    ``SklearnLearner(LGBMClassifier(...))``.
+    20 rounds of trees of 15 leaves on the last 4,000, at least 20 to a leaf. Columns need no scaling and no two streams
+    other settings; docs/comparing.md has the table. One thread, so that models beside each other do not fight for
+    cores. For other sizes use ``SklearnLearner(LGBMClassifier(...))``.
 
     It needs the extra ``lightgbm``.
 
