@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from driftsurf import recommended
 from driftsurf.adapters import BoostedTrees
 from driftsurf.errors import MissingExtraError, OptionError
+from driftsurf.experiments.models import Situation, model
 from driftsurf.runtime.session import Session
 from driftsurf.samples import Samples
 from driftsurf.strategies import DriftSurf
@@ -129,18 +130,18 @@ def test_values_are_predicted_by_the_regressor() -> None:
 
 @pytest.mark.usefixtures("trees")
 def test_the_recommended_model_learns_classes_as_they_come_and_follows_a_drift() -> None:
-    model = recommended(random_state=0)
+    face = recommended(random_state=0)
     names = np.array(["low", "middle", "high"])
     errors = []
     for step in range(24):
         X, y = rows(80, 3, seed=step)
         codes = y.astype(int) if step < 12 else 2 - y.astype(int)
         codes = np.minimum(codes, 1) if step == 0 else codes
-        errors.append(np.mean(model.test_then_train(X, names[codes]) != names[codes]))
-    assert list(model.classes_) == sorted(names)
+        errors.append(np.mean(face.test_then_train(X, names[codes]) != names[codes]))
+    assert list(face.classes_) == sorted(names)
     assert np.mean(errors[8:12]) < 0.2
     assert np.mean(errors[20:]) < 0.2
-    assert model.judge == "auto"
+    assert face.judge == "auto"
 
 
 def test_lightgbm_is_asked_for_by_name_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,3 +150,13 @@ def test_lightgbm_is_asked_for_by_name_where_it_is_missing(monkeypatch: pytest.M
         recommended()
     with pytest.raises(OptionError, match="task is 'ranking'"):
         BoostedTrees(task="ranking")  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("trees")
+def test_it_is_the_learner_lightgbm_of_the_commands() -> None:
+    at = Situation(n_classes=2)
+    session = model("recommended").make(at)
+    face = recommended(random_state=0)
+    assert session.strategy.learner.get_params() == face.learner.get_params() == BoostedTrees().get_params()
+    assert session.strategy.judge == face.judge
+    assert model("driftsurf:lightgbm(passes=3)").make(at).strategy.learner.passes == 3

@@ -128,6 +128,10 @@ def test_what_only_shows_when_a_model_is_made_is_refused_then(name: str, words: 
         model(name).make(TWO)
 
 
+def test_a_class_is_imported_from_its_module_however_the_two_are_joined() -> None:
+    assert model("oblivious:sklearn.tree:DecisionTreeClassifier(max_depth=4)").name == f"oblivious:{TREE}"
+
+
 def test_a_list_of_models_is_cut_at_commas_outside_of_brackets() -> None:
     assert names(" a:b , c(x=1, y=2):d(z=3),, e ") == ["a:b", "c(x=1, y=2):d(z=3)", "e"]
 

@@ -136,7 +136,7 @@ def names(text: str) -> list[str]:
 
 def _adaptive(head: str, rest: str, text: str) -> Model:
     strategy, options = _read(head, text)
-    learner, learner_options = _read(rest, text)
+    learner, learner_options = _read(rest.replace(":", ".", 1), text)  # module:Class is module.Class
     if strategy not in ALGORITHMS:
         raise OptionError(f"no strategy {strategy!r} in {text!r}; choices: {', '.join(ALGORITHMS)}, or {_others()}")
     if learner not in LEARNERS and "." not in learner:
