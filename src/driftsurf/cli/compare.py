@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import click
+
+from driftsurf.cli.work import going_on, work_options, workers
 
 DEFAULT = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
 
@@ -26,17 +26,7 @@ DEFAULT = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persisten
     help="The same compute for all, where it is counted: divided among the models of a strategy.  [default: each "
     "learner its own]",
 )
-@click.option("--trials", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds for each model.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The first seed.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one for each core]")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("comparison"),
-    show_default=True,
-    help="The folder for results.",
-)
-@click.option("--quiet", is_flag=True, help="Print only the result.")
+@work_options(trials=1, out="comparison")
 def compare(
     sources: tuple[str, ...],
     models: str,
@@ -70,24 +60,17 @@ def compare(
     from driftsurf.report import comparison
     from driftsurf.report.reproduction_terminal import Progress
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves as with Ctrl-C, the workers too
     dropped = tuple(name.strip() for name in (drop or "").split(",") if name.strip())
-    inputs = [Input(source, label, dropped, batch_size, rows) for source in expand(sources)]
-    workers = (os.cpu_count() or 1) if jobs is None else jobs
-    try:
-        with Progress(quiet=quiet) as progress:
-            result = run(
-                out,
-                inputs,
-                known.names(models),
-                trials=trials,
-                seed=seed,
-                jobs=workers,
-                gradients_per_row=gradients_per_row,
-                on_progress=progress,
-            )
-    except KeyboardInterrupt:
-        click.echo(f"interrupted; what is done is in {out}, and the same command goes on from there", err=True)
-        raise SystemExit(130) from None
+    with going_on(out), Progress(quiet=quiet) as progress:
+        result = run(
+            out,
+            [Input(source, label, dropped, batch_size, rows) for source in expand(sources)],
+            known.names(models),
+            trials=trials,
+            seed=seed,
+            jobs=workers(jobs),
+            gradients_per_row=gradients_per_row,
+            on_progress=progress,
+        )
     comparison.write(out, result)
     comparison.print_result(result, out)
