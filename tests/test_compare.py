@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +23,7 @@ from driftsurf.experiments.matches import Match, Score
 from driftsurf.experiments.models import Situation, model, names
 from driftsurf.report import comparison
 from driftsurf.report.comparison_picture import picture
+from driftsurf.streams import files
 
 TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=4)"
 TWO = Situation(n_classes=2, batch_size=50)
@@ -306,6 +308,20 @@ def test_a_known_file_is_found_in_the_folder_of_data(
     monkeypatch.setitem(FILES, "turning", inputs.KnownFile("Turning", table.name, "label"))
     assert load(Input("turning")).name == "Turning"
     assert Input("turning").digest() == Input(str(table)).digest()
+
+
+@pytest.mark.skipif("DRIFTSURF_DATA" not in os.environ, reason="DRIFTSURF_DATA is not set")
+@pytest.mark.parametrize(
+    ("name", "classes", "columns"),
+    [("noaa-weather", 2, 8), ("insects", 6, 33), ("rialto", 10, 27), ("outdoor", 40, 21), ("phishing", 2, 46)],
+)
+def test_the_known_files_have_their_classes(name: str, classes: int, columns: int) -> None:
+    if files.find([FILES[name].file]) is None:
+        pytest.skip(f"{name} is not at hand")
+    rows = load(Input(name))
+    assert (len(rows.labels), rows.X.shape[1]) == (classes, columns + 1)  # the last one says: a gap
+    assert rows.n_rows // rows.batch_size >= 100
+    assert np.isfinite(rows.X).all()
 
 
 def test_real_stands_for_the_ten_and_each_source_is_taken_once() -> None:
