@@ -289,7 +289,12 @@ def test_a_source_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tm
         Input("sea").digest()
     with pytest.raises(InputError, match="electricity is not at hand"):
         Input("electricity").digest()
+    with pytest.raises(InputError, match="standard input can be read but once"):
+        Input("-").digest()
     assert Input("sea0").digest() == "generated"
+    (tmp_path / "driftsurf_sine1.csv").write_text("x,y,label\n", encoding="utf-8")
+    monkeypatch.setenv("DRIFTSURF_DATA", str(tmp_path))
+    assert Input("sine1").paths() == [str(tmp_path / "driftsurf_sine1.csv")]
     with pytest.raises(OSError, match="nowhere"):
         load(Input("nowhere.jsonl", "label"))
 

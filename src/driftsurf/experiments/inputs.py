@@ -98,17 +98,16 @@ class Input:
                     f"{FILES[self.source].file}, plain or packed"
                 )
             return [str(found)]
+        if self.source in datasets.DATASETS:
+            return [str(datasets.require(self.source))]
         if self.source in catalogue.CATALOGUE:
             of_paper = authors.find(self.source)
-            known = [of_paper] if of_paper is not None else []
-            return [str(path) for path in ([datasets.require(self.source)] if self._real else known)]
+            return [] if of_paper is None else [str(of_paper)]
+        if self.source == "-":
+            raise InputError("standard input can be read but once, and every model needs its rows: give a file")
         if not os.path.exists(self.source) and os.sep not in self.source and not set("*?[.") & set(self.source):
             catalogue.get(self.source)  # raises, and says what there is
         return Source(self.source).files()
-
-    @property
-    def _real(self) -> bool:
-        return self.source in datasets.DATASETS
 
     def digest(self) -> str:
         """What identifies its rows: the bytes of its files, or that they are generated."""
