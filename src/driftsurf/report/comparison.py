@@ -20,6 +20,7 @@ from driftsurf.runtime import files
 __all__ = ["markdown", "page", "print_result", "write"]
 
 HEADS = "model", "error", "95 %", "behind", "95 %", "best in", "rank", "CPU s", "gradients a row"
+STYLE = ".wide { overflow-x: auto; } .wide table { font-size: 13.5px; } td.number, th.number { white-space: nowrap; }"
 WIDE = 140
 """Columns of the tables where there is no terminal to fit in."""
 
@@ -58,14 +59,12 @@ def markdown(result: Comparison) -> str:
 
 def page(result: Comparison) -> str:
     """A page that needs nothing from elsewhere."""
-    best = result.overall.winner
     body = [
         "<h1>Comparison</h1>",
         f'<p class="lead">{escape(result.overall.verdict())}.</p>',
         html.cards(
             [
-                ("winner", best.model),
-                ("mean error", f"{best.error.value:.4f}"),
+                ("mean error of the winner", f"{result.overall.winner.error.value:.4f}"),
                 ("sources", str(len(result.sources))),
                 ("models", str(len(result.overall.models))),
                 ("seeds", str(len(result.seeds))),
@@ -76,9 +75,10 @@ def page(result: Comparison) -> str:
     for heads, rows in _tables(result):
         cells = [[escape(cell).replace("**", "") for cell in row] for row in rows]
         body += ["<h2>Models</h2>" if heads[0] == HEADS[0] else "<h2>Sources</h2>"]
-        body += [html.table(list(map(escape, heads)), cells, numbers=range(1, len(heads)))]
+        table = html.table(list(map(escape, heads)), cells, numbers=range(1, len(heads)))
+        body += [f'<div class="wide">{table}</div>']
     body += [f'<p class="soft">{escape(_how(result))}.</p>']
-    return html.document("driftsurf compare", body)
+    return html.document("driftsurf compare", body, style=STYLE)
 
 
 def _tables(result: Comparison) -> Iterator[tuple[Sequence[str], list[list[str]]]]:
