@@ -184,7 +184,7 @@ def test_a_wrapped_model_is_the_bare_one(estimator: Any, kind: str) -> None:
         seen_X, seen_y = np.vstack([seen_X, X]), np.append(seen_y, y)
         if bare is None:
             learner = model._session.strategy._live.predictive.learner  # type: ignore[attr-defined]
-            bare = learner._new(learner._fitted.seed)
+            bare = learner._new(learner._fitted)
         if hasattr(bare, "partial_fit"):
             bare.partial_fit(kept(X), y.astype(int), classes=[0, 1])
         else:
@@ -210,7 +210,7 @@ def test_passes_go_over_the_batch_again_and_a_part_of_a_pass_over_its_last_rows(
     assert template.budget(new) == 25
     model = template.fresh(3, 3, 2)
     model.update(samples, new, 25)
-    bare = model._new(3)
+    bare = model._new(model._fitted)
     for part in (slice(None), slice(None), slice(5, None)):
         bare.partial_fit(X[part], y[part].astype(int), classes=[0, 1])
     assert np.exp(model.scores(X)) == pytest.approx(bare.predict_proba(X))

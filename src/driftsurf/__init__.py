@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from driftsurf.baselines import AwareClassifier
     from driftsurf.errors import DriftsurfError
-    from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper
+    from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper, recommended
     from driftsurf.evaluation.explain import explain
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
@@ -28,6 +28,7 @@ __all__ = [
     "explain",
     "paper",
     "prequential",
+    "recommended",
 ]
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ _HOMES = {
     "explain": "driftsurf.evaluation",
     "paper": "driftsurf.estimators",
     "prequential": "driftsurf.evaluation",
+    "recommended": "driftsurf.estimators",
 }
 
 

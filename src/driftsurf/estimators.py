@@ -6,11 +6,13 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from driftsurf._face import AdaptiveClassifier, AdaptiveRegressor
+from driftsurf._options import choice
+from driftsurf.adapters import BoostedTrees
 from driftsurf.base import Learner, Strategy
-from driftsurf.learners import paper_learner
+from driftsurf.learners import SoftmaxRegression, paper_learner
 from driftsurf.strategies import DEFAULT_MAX_ROWS, BudgetRule, DriftSurf, Judge, Variant
 
-__all__ = ["DriftSurfClassifier", "DriftSurfRegressor", "paper"]
+__all__ = ["DriftSurfClassifier", "DriftSurfRegressor", "paper", "recommended"]
 
 
 class DriftSurfClassifier(AdaptiveClassifier):
@@ -220,3 +222,19 @@ def paper(
     budget = {"steps_per_row": steps_per_row, "steps_per_batch": steps_per_batch}
     learner = paper_learner(step_size, l2, optimizer=optimizer, **budget)
     return DriftSurfClassifier(learner, **({"max_rows": None, "guard": None, "classes": (-1, 1)} | options))
+
+
+def recommended(learner: Literal["trees", "linear"] = "trees", **options: Any) -> DriftSurfClassifier:
+    """The model to begin with, for any number of classes, raw columns and no tuning; docs/comparing.md says when which.
+
+    "trees": DriftSurf around LightGBM (:class:`driftsurf.adapters.BoostedTrees`, the extra ``lightgbm``), the most
+    accurate. "linear": around softmax regression with eight gradients a row, judged prequentially: milliseconds a
+    batch, nothing to install, exact state. ``options`` are those of :class:`DriftSurfClassifier`.
+
+    >>> recommended("linear", random_state=0).judge
+    'prequential'
+    """
+    choice("learner", learner, ("trees", "linear"))
+    if learner == "linear":
+        return DriftSurfClassifier(SoftmaxRegression(steps_per_row=8.0), **({"judge": "prequential"} | options))
+    return DriftSurfClassifier(BoostedTrees(), **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from driftsurf.adapters.boosting import BoostedTrees
 from driftsurf.adapters.river import RiverLearner
 from driftsurf.adapters.river_detector import RiverDetector, as_detector
 from driftsurf.adapters.sklearn import SklearnLearner
@@ -11,7 +12,15 @@ from driftsurf.adapters.torch import TorchLearner
 from driftsurf.base import Learner
 from driftsurf.errors import OptionError
 
-__all__ = ["RiverDetector", "RiverLearner", "SklearnLearner", "TorchLearner", "as_detector", "as_learner"]
+__all__ = [
+    "BoostedTrees",
+    "RiverDetector",
+    "RiverLearner",
+    "SklearnLearner",
+    "TorchLearner",
+    "as_detector",
+    "as_learner",
+]
 
 
 def as_learner(model: Any) -> Learner:

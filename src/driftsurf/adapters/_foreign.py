@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from driftsurf._options import choice
 from driftsurf.base import Batch, Capabilities, FloatArray, IntArray, Rows, SampleStore, Segment, State, Undo, n_rows
-from driftsurf.errors import CapabilityError, OptionError, ShapeError
+from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, ShapeError
 
 Risk: TypeAlias = Literal["auto", "log", "zero-one", "squared", "absolute"] | Callable[[Any, Any], Any]
 CLASS_RISKS = "auto", "log", "zero-one"
@@ -33,7 +33,8 @@ def extra(module: str, name: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"this learner needs {module.split('.')[0]}: pip install 'driftsurf[{name}]'") from error
+        message = f"this learner needs {module.split('.')[0]}: pip install 'driftsurf[{name}]'"
+        raise MissingExtraError(message) from error
 
 
 @dataclass(frozen=True, slots=True)

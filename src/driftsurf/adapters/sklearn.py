@@ -131,7 +131,7 @@ class SklearnLearner(ForeignLearner):
     def _continued(self, known: Fitted, batch: Batch, steps: int) -> Fitted:
         if steps == 0 or len(batch.y) == 0:
             return known
-        model = self._new(known.seed) if known.model is None else copy.deepcopy(known.model)
+        model = self._new(known) if known.model is None else copy.deepcopy(known.model)
         first = {} if known.model is not None or known.n_classes == 0 else {"classes": np.arange(known.n_classes)}
         # The rows have been checked, and so have the parameters by the first call.
         with config_context(assume_finite=True, skip_parameter_validation=known.model is not None):
@@ -152,30 +152,35 @@ class SklearnLearner(ForeignLearner):
         if len(y) == 0:
             return spent
         if known.n_classes == 0:
-            return replace(spent, model=self._new(known.seed).fit(X, y, **weights), present=np.zeros(0, np.int64))
+            return replace(spent, model=self._new(known).fit(X, y, **weights), present=np.zeros(0, np.int64))
         present, codes = np.unique(y.astype(np.int64), return_inverse=True)
         # Many classifiers refuse rows of one class; there is nothing to tell apart.
-        model = self._new(known.seed).fit(X, codes, **weights) if len(present) > 1 else None
+        model = self._new(known).fit(X, codes, **weights) if len(present) > 1 else None
         return replace(spent, model=model, present=present)
 
-    def _new(self, seed: int) -> Any:
+    def _new(self, known: Fitted) -> Any:
         model = clone(self.estimator)
         names = [name for name in model.get_params() if name.rpartition("__")[2] == "random_state"]
-        return model.set_params(**dict.fromkeys(names, seed % 2**31)) if names else model
+        return model.set_params(**dict.fromkeys(names, known.seed % 2**31)) if names else model
 
     def _counted(self, X: Rows, y: FloatArray, weight: FloatArray) -> tuple[Any, FloatArray, dict[str, FloatArray]]:
         """Rows, targets and weights as the model takes them; a copy where it may keep them."""
-        matrix: Any = csr_array(_slices(X), shape=(len(y), X.n_features)) if isinstance(X, CSR) else X
+        matrix = self._matrix(X)
         if (weight == 1.0).all():
             return (matrix.copy() if self._keeps_rows else matrix), y, {}
         name = self._weight_name
         kept = weight > 0.0 if name is not None else weight >= COUNTED
         return matrix[kept], y[kept], {} if name is None else {name: weight[kept]}
 
+    @staticmethod
+    def _matrix(X: Rows) -> Any:
+        """Rows as foreign models take them."""
+        return csr_array(_slices(X), shape=(len(X.indptr) - 1, X.n_features)) if isinstance(X, CSR) else X
+
     # -------------------------------------------------------------------- predicting
 
     def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
-        matrix: Any = csr_array(_slices(X), shape=(len(X.indptr) - 1, X.n_features)) if isinstance(X, CSR) else X
+        matrix = self._matrix(X)
         with config_context(assume_finite=True):
             if fitted.capabilities.probabilities:
                 return np.asarray(fitted.model.predict_proba(matrix))

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from driftsurf import __version__
+from driftsurf.cli.compare import compare
 from driftsurf.cli.doctor import doctor
 from driftsurf.cli.explain import explain
 from driftsurf.cli.reproduce import reproduce
@@ -154,6 +155,7 @@ def rollback(run: Path, to: int | None) -> None:
     _order(run, "rollback", to)
 
 
+main.add_command(compare)
 main.add_command(reproduce)
 main.add_command(run)
 main.add_command(explain)

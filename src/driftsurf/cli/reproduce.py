@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import click
+
+from driftsurf.cli.work import going_on, work_options, workers
 
 
 @click.command()
 @click.argument("experiments", nargs=-1)
 @click.option("--datasets", "names", help="Streams, separated by commas.  [default: all that are at hand]")
-@click.option("--trials", type=click.IntRange(min=1), default=5, show_default=True, help="Seeds for each cell.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The first seed.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one for each core]")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("reproduction"),
-    show_default=True,
-    help="The folder for results.",
-)
-@click.option("--quiet", is_flag=True, help="Print only the result.")
+@work_options(trials=5, out="reproduction")
 def reproduce(
     experiments: tuple[str, ...], names: str | None, trials: int, seed: int, jobs: int | None, out: Path, quiet: bool
 ) -> None:
@@ -38,15 +28,11 @@ def reproduce(
     from driftsurf.report import reproduction
     from driftsurf.report.reproduction_terminal import Progress, print_result
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves as with Ctrl-C, the workers too
     streams = None if names is None else [name.strip() for name in names.split(",") if name.strip()]
-    workers = (os.cpu_count() or 1) if jobs is None else jobs
-    try:
-        with Progress(quiet=quiet) as progress:
-            result = run(out, experiments, names=streams, trials=trials, seed=seed, jobs=workers, on_progress=progress)
-    except KeyboardInterrupt:
-        click.echo(f"interrupted; what is done is in {out}, and the same command goes on from there", err=True)
-        raise SystemExit(130) from None
+    with going_on(out), Progress(quiet=quiet) as progress:
+        result = run(
+            out, experiments, names=streams, trials=trials, seed=seed, jobs=workers(jobs), on_progress=progress
+        )
     documents.write(out, result)
     reproduction.write(out, result)
     print_result(result, out)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from driftsurf.base import Strategy
+from driftsurf.base import Learner, Strategy
 from driftsurf.detectors import ADWIN, DDM, EDDM, FHDDM, MDDM
-from driftsurf.learners import LogisticRegression
 from driftsurf.strategies import (
     AUE,
     DWM,
@@ -49,7 +48,8 @@ class Setting:
         return {"max_rows": None, "seed": self.seed}
 
 
-Make = Callable[[LogisticRegression, Setting], Strategy]
+Make = Callable[[Any, Setting], Strategy]
+"""Makes a strategy around a learner."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,15 @@ def _aue(experts: int) -> Make:
     return lambda learner, at: AUE(learner, experts=experts, budget=at.budget, **at.common)
 
 
-def _aue_equal(learner: LogisticRegression, at: Setting) -> Strategy:
+def _aue_equal(learner: Learner, at: Setting) -> Strategy:
     return AUE(learner, budget="equal" if at.budget == "divided" else at.budget, **at.common)
 
 
-def _oblivious(learner: LogisticRegression, at: Setting) -> Strategy:
+def _oblivious(learner: Any, at: Setting) -> Strategy:
     # The paper's OBL draws every gradient uniformly from the sample set.
-    plain = {"strsaga": "saga"}.get(learner.optimizer, learner.optimizer)
-    return Oblivious(LogisticRegression(**(learner.get_params() | {"optimizer": plain})), **at.common)
+    if getattr(learner, "optimizer", None) == "strsaga":
+        learner = type(learner)(**(learner.get_params() | {"optimizer": "saga"}))
+    return Oblivious(learner, **at.common)
 
 
 _ALL = (

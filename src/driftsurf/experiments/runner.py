@@ -86,13 +86,22 @@ class Ledger:
         return file
 
 
-def run(tasks: Iterable[Task[R]], ledger: Ledger, *, jobs: int = 1, on_done: Done | None = None) -> dict[Task[R], R]:
+def run(
+    tasks: Iterable[Task[R]],
+    ledger: Ledger,
+    *,
+    jobs: int = 1,
+    on_done: Done | None = None,
+    digest: Callable[[str], str] | None = None,
+) -> dict[Task[R], R]:
     """The results of these tasks; those that the ledger has are not done again.
 
-    They do not depend on ``jobs``: a task fixes every random number by its own seed.
+    They do not depend on ``jobs``: a task fixes every random number by its own seed. ``digest`` identifies the rows
+    of a stream; by default ``data_digest``.
     """
     wanted = dict.fromkeys(tasks)
-    digests = {name: data_digest(name) for name in {task.dataset for task in wanted}}
+    identify = data_digest if digest is None else digest
+    digests = {name: identify(name) for name in {task.dataset for task in wanted}}
     keys = {task: _key(task, digests[task.dataset]) for task in wanted}
     known = ledger.read()
     done = {task: task.decode(known[key]) for task, key in keys.items() if key in known}
@@ -146,7 +155,8 @@ def data_digest(dataset: str) -> str:
     return "generated" if found is None else hashlib.sha256(found.read_bytes()).hexdigest()
 
 
-MAKERS = "algorithms.py", "analysis.py", "paper.py", "published.py", "published.toml", "trials.py", "tune.py"
+_OF_THE_PAPER = "analysis.py", "paper.py", "published.py", "published.toml", "trials.py", "tune.py"
+MAKERS = "algorithms.py", "inputs.py", "matches.py", "models.py", "peers.py", *_OF_THE_PAPER
 """What a result depends on of this package; the rest of it says what to run, or reads what came of it."""
 
 

@@ -1,0 +1,76 @@
+"""Models beside each other from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from driftsurf.cli.work import going_on, work_options, workers
+
+DEFAULT = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
+
+
+@click.command()
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option("--models", default=DEFAULT, show_default=True, help="Separated by commas; see below.")
+@click.option("--label", help="The column to predict, where the SOURCE is a file.")
+@click.option("--drop", help="Columns of a file to leave out, separated by commas.")
+@click.option(
+    "--batch-size", type=click.IntRange(min=1), help="Rows in a time step.  [default: a hundredth of the rows]"
+)
+@click.option("--rows", type=click.IntRange(min=1), help="The first rows only.  [default: all]")
+@click.option(
+    "--gradients-per-row",
+    type=float,
+    help="The same compute for all, where it is counted: divided among the models of a strategy.  [default: each "
+    "learner its own]",
+)
+@work_options(trials=1, out="comparison")
+def compare(
+    sources: tuple[str, ...],
+    models: str,
+    label: str | None,
+    drop: str | None,
+    batch_size: int | None,
+    rows: int | None,
+    gradients_per_row: float | None,
+    trials: int,
+    seed: int,
+    jobs: int | None,
+    out: Path,
+    quiet: bool,
+) -> None:
+    """Run models beside each other on a SOURCE, and say which wins and how surely.
+
+    A SOURCE is a stream that `driftsurf streams` lists, noaa-weather, insects, rialto, outdoor, phishing or
+    luxembourg, a file, folder or pattern with --label, or "real" for ten real streams. Each batch is predicted by
+    the model as it is, and then learnt.
+
+    A model is STRATEGY:LEARNER. Strategies are those of the paper's evaluation (driftsurf, aue, oblivious,
+    sliding-window, mddm-g, ...), learners are logistic, svm, lightgbm, or the import path of a scikit-learn or
+    river class, such as sklearn.tree.DecisionTreeClassifier(max_depth=6). Peers are run as they are:
+    capymoa:ARF10, capymoa:SRP10, river:ARF10, majority, persistence.
+
+    Writes comparison.json, comparison.md, comparison.svg and report.html. Interrupted, it continues where it stopped.
+    """
+    from driftsurf.experiments import models as known
+    from driftsurf.experiments.compare import compare as run
+    from driftsurf.experiments.inputs import Input, expand
+    from driftsurf.report import comparison
+    from driftsurf.report.reproduction_terminal import Progress
+
+    dropped = tuple(name.strip() for name in (drop or "").split(",") if name.strip())
+    with going_on(out), Progress(quiet=quiet) as progress:
+        result = run(
+            out,
+            [Input(source, label, dropped, batch_size, rows) for source in expand(sources)],
+            known.names(models),
+            trials=trials,
+            seed=seed,
+            jobs=workers(jobs),
+            gradients_per_row=gradients_per_row,
+            on_progress=progress,
+        )
+    comparison.write(out, result)
+    comparison.print_result(result, out)
