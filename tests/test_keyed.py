@@ -57,7 +57,7 @@ def joined(done: list[Visit], name: str) -> list[Any]:
 
 
 def same_end(one: list[Visit], other: list[Visit]) -> None:
-    for name in ("sequence", "predicted", "true", "decided_at", "decisions"):
+    for name in ("sequence", "predicted", "true", "decided_at", "decisions", "transitions"):
         assert joined(one, name) == joined(other, name), name
     assert one[-1].state == other[-1].state
     assert one[-1].summary == other[-1].summary
@@ -358,7 +358,7 @@ def test_damaged_and_strange_bytes_are_refused() -> None:
     with pytest.raises(StateError, match="checksum"):
         learner().summary(visit.state[:-40] + bytes(40))
     with pytest.raises(StateError, match="no summary"):
-        learner().summary(to_bytes({"keyed": learner().digest()}))
+        learner().summary(to_bytes({"keyed": learner().options_digest()}))
     later = visit.state[:7] + bytes([99]) + visit.state[8:]
     with pytest.raises((StateVersionError, StateError)):
         learner().summary(later)

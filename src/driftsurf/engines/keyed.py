@@ -20,7 +20,7 @@ from driftsurf.errors import InputError, OptionError, ShapeError, StateError
 from driftsurf.fleet import key_seed
 from driftsurf.journal import json_lines
 from driftsurf.runtime.session import Session
-from driftsurf.state import from_bytes, nest, pick, to_bytes
+from driftsurf.state import digest, from_bytes, nest, pick, to_bytes
 
 __all__ = ["KeyRows", "KeySummary", "KeyedLearner", "Visit"]
 
@@ -110,7 +110,14 @@ class Visit:
     """For each time step that the visit completed: the sequence number of its last row."""
     decisions: list[str]
     """And what was decided, as the lines of a journal."""
+    transitions: list[str]
+    """And the kinds of its transitions, with commas between."""
     summary: KeySummary
+
+    @property
+    def digest(self) -> str:
+        """The checksum of the state: two keys with the same one are the same to the bit."""
+        return digest(self.state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +207,7 @@ class KeyedLearner:
             "seed": self.seed,
         }
 
-    def digest(self) -> str:
+    def options_digest(self) -> str:
         """Tells the states of this learner from those of another."""
         text = json.dumps(self.about(), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -240,11 +247,11 @@ class KeyedLearner:
     def expire(self, key: Any, state: bytes) -> Visit:
         """Give up a key that has been silent for too long; should it come again, it begins anew."""
         summary, _ = self._opened(key, state)
-        return Visit(b"", [], [], [], [], [], replace(summary, expired=True, bytes=0))
+        return Visit(b"", [], [], [], [], [], [], replace(summary, expired=True, bytes=0))
 
     def summary(self, state: bytes) -> KeySummary:
         """How the key with this state is doing."""
-        return _read(state, self.digest())[0]
+        return _read(state, self.options_digest())[0]
 
     def _opened(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving]:
         session = self.session(key)
@@ -255,7 +262,7 @@ class KeyedLearner:
         )
         if not state:
             return KeySummary(), serving
-        summary, model = _read(state, self.digest())
+        summary, model = _read(state, self.options_digest())
         serving.restore(model)
         forgiven = self.readmit.get(key)
         if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
@@ -273,20 +280,21 @@ class KeyedLearner:
             data = self._bytes(summary, self._opened(key, before)[1].state())
         summary = replace(summary, bytes=len(data))
         lines = ["".join(json_lines([decision])) for decision in served.decisions]
+        kinds = [",".join(one.kind for one in decision.transitions) for decision in served.decisions]
         sequence = fresh.sequence.tolist()
-        return Visit(data, sequence, served.predicted, served.true, served.decided_at, lines, summary)
+        return Visit(data, sequence, served.predicted, served.true, served.decided_at, lines, kinds, summary)
 
     def _bytes(self, summary: KeySummary, model: State) -> bytes:
         own = {name: value for name, value in asdict(summary).items() if name not in ("bytes", "expired")}
-        about: State = {"keyed": self.digest(), "summary": json.dumps(own, sort_keys=True)}
+        about: State = {"keyed": self.options_digest(), "summary": json.dumps(own, sort_keys=True)}
         return to_bytes(about | nest("model", model))
 
 
-def _read(state: bytes, digest: str) -> tuple[KeySummary, State]:
+def _read(state: bytes, options: str) -> tuple[KeySummary, State]:
     saved = from_bytes(state)
-    if saved.get("keyed") != digest:
+    if saved.get("keyed") != options:
         raise StateError(
-            f"the saved state of a key was written with other options ({saved.get('keyed')!r}, now {digest!r}): "
+            f"the saved state of a key was written with other options ({saved.get('keyed')!r}, now {options!r}): "
             "go on with the same columns and options, or begin a new run"
         )
     try:
