@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from driftsurf import __version__
+from driftsurf.cli.fleet import fleet
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.errors import DriftsurfError, InputError, RunFolderError
 
@@ -350,4 +351,5 @@ def rollback(run: Path, to: int | None) -> None:
     _order(run, "rollback", to)
 
 
+main.add_command(fleet)
 main.add_command(reproduce)

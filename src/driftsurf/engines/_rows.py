@@ -56,7 +56,7 @@ def by_key(table: Table, learner: KeyedLearner, columns: Columns, limit: int | N
         own_ids = None if ids is None else [ids[i] for i in chosen]
         rows[names(int(own[0]))] = KeyRows(sequence[own], X[own], [y[i] for i in chosen], own_ids)
     counts = {"unplaced": int((~placed).sum()), "late": int(late.sum())}
-    return Grouped(rows, counts, (key_type, _label_type(table[columns.label].kind, learner)))
+    return Grouped(dict(sorted(rows.items())), counts, (key_type, _label_type(table[columns.label].kind, learner)))
 
 
 def _keys(name: str, column: Column) -> tuple[IntArray, str]:

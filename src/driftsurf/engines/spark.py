@@ -18,8 +18,8 @@ import numpy as np
 from driftsurf._options import number
 from driftsurf.engines._rows import Columns
 from driftsurf.engines.keyed import KeyedLearner, KeyRows, Visit
-from driftsurf.engines.tables import TABLES, KeyedFolder, Name, key_columns, key_entry
-from driftsurf.errors import MissingExtraError, OptionError, SchemaError
+from driftsurf.engines.tables import TABLES, KeyedFolder, Name, fitted, key_columns, key_entry
+from driftsurf.errors import MissingExtraError, OptionError, SchemaError, SourceError
 
 try:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -31,11 +31,20 @@ except ImportError as missing:
         f"keyed streams on Spark need pyspark, which is missing ({missing}): pip install 'driftsurf[spark]'"
     ) from missing
 
-__all__ = ["learn_keys", "run_spark", "session", "table"]
+__all__ = ["learn_keys", "read_files", "run_spark", "session", "table"]
 
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "json", ".ndjson": "json"}
+"""What files are called, and what Spark calls them."""
 _SPARK_TYPES = {"int64": "bigint", "string": "string", "bool_": "boolean", "float64": "double"}
 _WHOLE = T.ByteType, T.ShortType, T.IntegerType, T.LongType
+_LABELS = {
+    "int64": _WHOLE,
+    "bool_": T.BooleanType,
+    "float64": (T.FloatType, T.DoubleType, T.DecimalType),
+    "string": T.DataType,
+}
+"""How labels are kept, by their type in the frame: all others as text."""
 
 
 def session(master: str | None = None, *, partitions: int | None = None, **config: str) -> SparkSession:
@@ -66,14 +75,30 @@ def session(master: str | None = None, *, partitions: int | None = None, **confi
     return made
 
 
+def read_files(
+    made: SparkSession, source: str, files: Iterable[str], *, files_an_epoch: int | None = None
+) -> DataFrame:
+    """A streaming frame of files (a folder, a pattern, one file), each read once; kinds come from what is there now."""
+    form = next((FORMATS[Path(name).suffix] for name in files if Path(name).suffix in FORMATS), None)
+    if form is None:
+        raise SourceError(f"Spark reads files that end in {', '.join(FORMATS)}; {source!r} has none of them")
+    path = _uri(Path(source).absolute())
+    options = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
+    reader = made.readStream.format(form).schema(made.read.format(form).options(**options).load(path).schema)
+    if files_an_epoch is not None:
+        options["maxFilesPerTrigger"] = str(files_an_epoch)
+    return reader.options(**options).load(path)
+
+
 # ---------------------------------------------------------------------------- the stateful step
 
 
 class _Learn(StatefulProcessor):  # type: ignore[misc]
     """One visit for each key of a micro-batch."""
 
-    def __init__(self, learner: KeyedLearner, late: bool, ttl: int | None) -> None:
+    def __init__(self, learner: KeyedLearner, label: str, late: bool, ttl: int | None) -> None:
         self._learner = learner
+        self._label = label
         self._late = late
         self._ttl = ttl
 
@@ -89,7 +114,7 @@ class _Learn(StatefulProcessor):  # type: ignore[misc]
         self._state.update((visit.state,))
         if self._ttl is not None and visit.summary.high_water is not None:
             self._handle.registerTimer(visit.summary.high_water + 1)
-        yield _as_row(key[0], visit)
+        yield _as_row(key[0], visit, self._label)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """The watermark has passed what was the last row of a key when the timer was set."""
@@ -99,7 +124,7 @@ class _Learn(StatefulProcessor):  # type: ignore[misc]
         visit = self._learner.expire(key[0], bytes(kept[0]))
         if visit.summary.high_water is not None and visit.summary.high_water < expiredTimerInfo.getExpiryTimeInMs():
             self._state.clear()
-            yield _as_row(key[0], visit)
+            yield _as_row(key[0], visit, self._label)
 
     def close(self) -> None:
         """Nothing is held outside of the state."""
@@ -115,12 +140,12 @@ class _Learn(StatefulProcessor):  # type: ignore[misc]
         )
 
 
-def _as_row(key: Any, visit: Visit) -> Row:
+def _as_row(key: Any, visit: Visit, label: str) -> Row:
     return Row(
         key=key,
         sequence=visit.sequence,
-        predicted=visit.predicted,
-        true=visit.true,
+        predicted=fitted(visit.predicted, label),
+        true=fitted(visit.true, label),
         decided_at=visit.decided_at,
         transitions=visit.transitions,
         decisions=visit.decisions,
@@ -138,8 +163,11 @@ def learn_keys(df: DataFrame, learner: KeyedLearner, columns: Columns, *, ttl: f
     """
     learner.check()
     given = _selected(df, learner, columns)
-    output = _output_type(given.schema)
-    processor = _Learn(learner, columns.id is not None, None if ttl is None else int(number("ttl", ttl, above=0.0)))
+    kinds = {entry.name: entry.dataType for entry in given.schema.fields}
+    label = next(kind for kind, own in _LABELS.items() if isinstance(kinds["label"], own))
+    output = _output_type(kinds["key"].simpleString(), _SPARK_TYPES[label])
+    span = None if ttl is None else int(number("ttl", ttl, above=0.0))
+    processor = _Learn(learner, label, columns.id is not None, span)
     if ttl is not None:
         given = given.withColumn("at", F.timestamp_millis("sequence")).withWatermark("at", f"{int(ttl)} milliseconds")
     mode = "None" if ttl is None else "EventTime"
@@ -168,20 +196,24 @@ def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns) -> DataFra
         key if isinstance(types[columns.key], T.StringType) else key.cast("bigint"),
         sequence.cast("bigint").alias("sequence"),
         F.array(*[F.col(name).cast("double") for name in learner.features]).alias("features"),
-        F.col(columns.label).alias("label"),
+        _plain(F.col(columns.label), types[columns.label]).alias("label"),
     ]
     chosen[0] = chosen[0].alias("key")
     if columns.id is not None:
-        chosen.append(F.col(columns.id).alias("id"))
+        chosen.append(_plain(F.col(columns.id), types[columns.id]).alias("id"))
     return df.select(*chosen).where("key is not null and sequence is not null")
 
 
-def _output_type(given: T.StructType) -> T.StructType:
-    kinds = {entry.name: entry.dataType.simpleString() for entry in given.fields}
+def _plain(column: Any, kind: T.DataType) -> Any:
+    """Whole numbers, numbers, booleans, or text: what a label or an id may be."""
+    own = next(name for name, kinds in _LABELS.items() if isinstance(kind, kinds))
+    return column.cast(_SPARK_TYPES[own])
+
+
+def _output_type(key: str, label: str) -> T.StructType:
     summary = ", ".join(f"{name}: {_SPARK_TYPES[kind]}" for name, kind in key_columns().items())
-    label = kinds["label"]
     made: Any = T._parse_datatype_string(
-        f"key {kinds['key']}, sequence array<bigint>, predicted array<{label}>, true array<{label}>, "
+        f"key {key}, sequence array<bigint>, predicted array<{label}>, true array<{label}>, "
         f"decided_at array<bigint>, transitions array<string>, decisions array<string>, summary struct<{summary}>"
     )
     return made

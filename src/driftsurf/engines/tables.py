@@ -20,12 +20,13 @@ from driftsurf.engines.keyed import KeyedLearner, KeySummary, Visit
 from driftsurf.errors import MissingExtraError, RunFolderError, StateError
 from driftsurf.runtime import files
 
-__all__ = ["FORMAT", "TABLES", "KeyedFolder", "Name", "key_entry"]
+__all__ = ["FORMAT", "TABLES", "KeyedFolder", "Name", "fitted", "key_columns", "key_entry"]
 
 FORMAT = 1
 Name: TypeAlias = Literal["predictions", "journal", "keys"]
 TABLES: tuple[Name, ...] = get_args(Name)
-_TYPES = {"int": "int64", "str": "string", "bool": "bool_", "float": "float64"}
+_PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
+_TYPES = {kind.__name__: name for name, kind in _PYTHON.items()}
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -36,6 +37,22 @@ def arrow(module: str = "pyarrow") -> Any:
         raise MissingExtraError(
             f"the tables of a keyed run need pyarrow, which is missing ({error}): pip install 'driftsurf[sources]'"
         ) from error
+
+
+def fitted(values: Iterable[Any], kind: str) -> list[Any]:
+    """Values of one kind ("int64", "float64", "bool_", "string"); None for those that are of another.
+
+    >>> fitted([True, 2.0, None, "x"], "int64")
+    [1, 2, None, None]
+    """
+    return [value if value is None else _fit(value, _PYTHON[kind]) for value in values]
+
+
+def _fit(value: Any, kind: type) -> Any:
+    try:
+        return kind(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def key_entry(visit: Visit) -> dict[str, Any]:
@@ -144,7 +161,7 @@ def _tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any
     done = list(visits.values())
 
     def column(values: Iterable[Any], kind: str) -> Any:
-        return pa.array(list(values), getattr(pa, kind)())
+        return pa.array(fitted(values, kind), getattr(pa, kind)())
 
     def keys(name: str) -> Any:
         return column((own for own, visit in visits.items() for _ in getattr(visit, name)), key)
