@@ -15,6 +15,7 @@ import click
 @click.option("--trials", type=click.IntRange(min=1), default=5, show_default=True, help="Seeds for each cell.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The first seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one for each core]")
+@click.option("--cluster", metavar="ADDRESS", help="Run on this Dask scheduler, such as tcp://host:8786.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -24,7 +25,14 @@ import click
 )
 @click.option("--quiet", is_flag=True, help="Print only the result.")
 def reproduce(
-    experiments: tuple[str, ...], names: str | None, trials: int, seed: int, jobs: int | None, out: Path, quiet: bool
+    experiments: tuple[str, ...],
+    names: str | None,
+    trials: int,
+    seed: int,
+    jobs: int | None,
+    cluster: str | None,
+    out: Path,
+    quiet: bool,
 ) -> None:
     """Run the paper's evaluation and set our number beside the paper's.
 
@@ -34,6 +42,7 @@ def reproduce(
     from the folder. Writes results.json, timings.json, tables/, figures/ and report.html.
     """
     from driftsurf.experiments import documents
+    from driftsurf.experiments.cluster import on_cluster
     from driftsurf.experiments.reproduce import reproduce as run
     from driftsurf.report import reproduction
     from driftsurf.report.reproduction_terminal import Progress, print_result
@@ -42,7 +51,7 @@ def reproduce(
     streams = None if names is None else [name.strip() for name in names.split(",") if name.strip()]
     workers = (os.cpu_count() or 1) if jobs is None else jobs
     try:
-        with Progress(quiet=quiet) as progress:
+        with on_cluster(cluster, workers) as workers, Progress(quiet=quiet) as progress:
             result = run(out, experiments, names=streams, trials=trials, seed=seed, jobs=workers, on_progress=progress)
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is done is in {out}, and the same command goes on from there", err=True)
