@@ -358,7 +358,7 @@ def test_damaged_and_strange_bytes_are_refused() -> None:
     with pytest.raises(StateError, match="checksum"):
         learner().summary(visit.state[:-40] + bytes(40))
     with pytest.raises(StateError, match="no summary"):
-        learner().summary(to_bytes({"keyed": learner().options_digest()}))
+        learner().summary(to_bytes({"keyed": learner().options_digest}))
     later = visit.state[:7] + bytes([99]) + visit.state[8:]
     with pytest.raises((StateVersionError, StateError)):
         learner().summary(later)

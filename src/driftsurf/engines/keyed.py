@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -194,8 +195,8 @@ class KeyedLearner:
 
     def about(self) -> dict[str, Any]:
         """All that a saved key depends on, as plain values: to be kept beside a run and compared."""
-        names = [name for name in inspect.signature(type(self.strategy)).parameters if name != "seed"]
-        options = {name: repr(getattr(self.strategy, name)) for name in names}
+        names = _parameters(type(self.strategy))
+        options = {name: repr(getattr(self.strategy, name)) for name in names if name != "seed"}
         return {
             "format": FORMAT,
             "strategy": {"name": type(self.strategy).__name__, **options},
@@ -207,6 +208,7 @@ class KeyedLearner:
             "seed": self.seed,
         }
 
+    @functools.cached_property
     def options_digest(self) -> str:
         """Tells the states of this learner from those of another."""
         text = json.dumps(self.about(), sort_keys=True)
@@ -215,8 +217,8 @@ class KeyedLearner:
     def session(self, key: Any) -> Session:
         """What one key begins with: the same as when it is learnt alone."""
         made: Any = type(self.strategy)
-        names = inspect.signature(made).parameters
-        options = {name: getattr(self.strategy, name) for name in names} | {"seed": key_seed(self.seed, key)}
+        options = {name: getattr(self.strategy, name) for name in _parameters(made)}
+        options["seed"] = key_seed(self.seed, key)
         return Session(made(**options), classes=self.classes, batch_size=self.batch_size, guard=self.guard)
 
     # -------------------------------------------------------------------- visits
@@ -251,7 +253,7 @@ class KeyedLearner:
 
     def summary(self, state: bytes) -> KeySummary:
         """How the key with this state is doing."""
-        return _read(state, self.options_digest())[0]
+        return _read(state, self.options_digest)[0]
 
     def _opened(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving]:
         session = self.session(key)
@@ -262,7 +264,7 @@ class KeyedLearner:
         )
         if not state:
             return KeySummary(), serving
-        summary, model = _read(state, self.options_digest())
+        summary, model = _read(state, self.options_digest)
         serving.restore(model)
         forgiven = self.readmit.get(key)
         if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
@@ -285,9 +287,17 @@ class KeyedLearner:
         return Visit(data, sequence, served.predicted, served.true, served.decided_at, lines, kinds, summary)
 
     def _bytes(self, summary: KeySummary, model: State) -> bytes:
-        own = {name: value for name, value in asdict(summary).items() if name not in ("bytes", "expired")}
-        about: State = {"keyed": self.options_digest(), "summary": json.dumps(own, sort_keys=True)}
+        own = {name: getattr(summary, name) for name in _KEPT}
+        about: State = {"keyed": self.options_digest, "summary": json.dumps(own, sort_keys=True)}
         return to_bytes(about | nest("model", model))
+
+
+@functools.cache
+def _parameters(kind: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(kind).parameters)
+
+
+_KEPT = tuple(entry.name for entry in fields(KeySummary) if entry.name not in ("bytes", "expired"))
 
 
 def _read(state: bytes, options: str) -> tuple[KeySummary, State]:

@@ -11,7 +11,7 @@ import io
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -26,6 +26,7 @@ FORMAT = 1
 Name: TypeAlias = Literal["predictions", "journal", "keys"]
 TABLES: tuple[Name, ...] = get_args(Name)
 _PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
+_SUMMARY = tuple(entry.name for entry in fields(KeySummary))
 _TYPES = {kind.__name__: name for name, kind in _PYTHON.items()}
 
 
@@ -57,7 +58,8 @@ def _fit(value: Any, kind: type) -> Any:
 
 def key_entry(visit: Visit) -> dict[str, Any]:
     """The entry of a key in the table of keys: its summary, its error, the checksum of its state."""
-    return {**asdict(visit.summary), "error": visit.summary.error, "digest": visit.digest}
+    own = {name: getattr(visit.summary, name) for name in _SUMMARY}
+    return {**own, "error": visit.summary.error, "digest": visit.digest}
 
 
 def key_columns() -> dict[str, str]:
