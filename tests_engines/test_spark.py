@@ -56,13 +56,13 @@ def test_the_driver_is_killed_at_any_time_and_the_run_goes_on_elsewhere(
     source, whole = stream
     chance, out, kills = random.Random(0), tmp_path / "run", 0
     options = ("--engine", "spark", "--partitions", "2", "--epoch", "1")
-    for workers in (1, 2, 3):  # a restart may have another number of workers
+    for workers in (1, 3):  # a restart may have another number of workers
         process = begun(command(source, out, *options, "--master", f"local[{workers}]"), tmp_path / "log")
         alive = passed(process, out, chance.randint(0, 2), chance.uniform(0.0, 1.0))
         killed(process)
         kills += alive
     subprocess.run(command(source, out, *options, "--master", "local[2]"), check=True, env=environment())
-    assert kills == 3
+    assert kills == 2
     assert differences(KeyedFolder(out), whole) == []
 
 

@@ -36,6 +36,8 @@ __all__ = ["learn_keys", "read_files", "run_spark", "session", "table"]
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "json", ".ndjson": "json"}
 """What files are called, and what Spark calls them."""
+SHIFT = 1
+"""A watermark begins at 0, and what is not above it is late: so sequence numbers from 0 on are above."""
 _SPARK_TYPES = {"int64": "bigint", "string": "string", "bool_": "boolean", "float64": "double"}
 _WHOLE = T.ByteType, T.ShortType, T.IntegerType, T.LongType
 _LABELS = {
@@ -113,7 +115,7 @@ class _Learn(StatefulProcessor):  # type: ignore[misc]
         visit = self._learner.visit(key[0], None if kept is None else bytes(kept[0]), self._read(rows))
         self._state.update((visit.state,))
         if self._ttl is not None and visit.summary.high_water is not None:
-            self._handle.registerTimer(visit.summary.high_water + 1)
+            self._handle.registerTimer(visit.summary.high_water + 1 + SHIFT)
         yield _as_row(key[0], visit, self._label)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
@@ -122,7 +124,8 @@ class _Learn(StatefulProcessor):  # type: ignore[misc]
         if kept is None:
             return
         visit = self._learner.expire(key[0], bytes(kept[0]))
-        if visit.summary.high_water is not None and visit.summary.high_water < expiredTimerInfo.getExpiryTimeInMs():
+        last, told = visit.summary.high_water, expiredTimerInfo.getExpiryTimeInMs()
+        if last is not None and last + SHIFT < told:
             self._state.clear()
             yield _as_row(key[0], visit, self._label)
 
@@ -158,8 +161,8 @@ def learn_keys(df: DataFrame, learner: KeyedLearner, columns: Columns, *, ttl: f
 
     ``df`` may be streaming, or static: then each key is visited once. :func:`table` makes flat tables of the result.
     Rows without a key or a sequence number are left out. ``ttl`` is in units of the sequence and goes by the newest
-    sequence number of all keys as a watermark: rows that are later than that are dropped by Spark (and counted in
-    its progress), and keys that are silent for longer are given up.
+    sequence number of all keys (not below 0, and below 9e15) as a watermark: rows that are later than that are
+    dropped by Spark (and counted in its progress), and keys that are silent for longer are given up.
     """
     learner.check()
     given = _selected(df, learner, columns)
@@ -169,7 +172,8 @@ def learn_keys(df: DataFrame, learner: KeyedLearner, columns: Columns, *, ttl: f
     span = None if ttl is None else int(number("ttl", ttl, above=0.0))
     processor = _Learn(learner, label, columns.id is not None, span)
     if ttl is not None:
-        given = given.withColumn("at", F.timestamp_millis("sequence")).withWatermark("at", f"{int(ttl)} milliseconds")
+        at = F.timestamp_millis(F.col("sequence") + SHIFT)
+        given = given.withColumn("at", at).withWatermark("at", f"{span} milliseconds")
     mode = "None" if ttl is None else "EventTime"
     return given.groupBy("key").transformWithState(processor, output, "Update", mode)
 
