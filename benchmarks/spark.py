@@ -18,9 +18,7 @@ import numpy as np
 from benchmarks.fleet import N_FEATURES, STEP_SIZE, stream
 from benchmarks.harness import Contender, Contest
 from driftsurf import Fleet
-from driftsurf.engines import KeyRows
-from driftsurf.engines._rows import Columns
-from driftsurf.engines.run import KeyedOptions
+from driftsurf.engines import Columns, KeyedOptions, KeyRows
 
 N_KEYS = 200, 10_000
 FEATURES = tuple(f"x{column}" for column in range(N_FEATURES))

@@ -17,11 +17,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from driftsurf.cli import main
-from driftsurf.engines import KeyedLearner, KeyRows
-from driftsurf.engines._rows import Columns, by_key
+from driftsurf.engines import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
+from driftsurf.engines._rows import by_key
 from driftsurf.engines.local import StateStore, run_local
-from driftsurf.engines.run import KeyedOptions, run_keyed
-from driftsurf.engines.tables import KeyedFolder
 from driftsurf.errors import (
     LockedError,
     MissingExtraError,
@@ -166,7 +164,7 @@ def test_killed_in_any_epoch_a_run_loses_and_doubles_nothing(tmp_path: Path) -> 
         "import os, signal, sys\n"
         "from pathlib import Path\n"
         "from driftsurf.engines.local import StateStore\n"
-        "from driftsurf.engines.run import run_keyed\n"
+        "from driftsurf.engines import run_keyed\n"
         "from test_engines import COLUMNS, OPTIONS\n"
         "keep, left = StateStore.keep, [int(sys.argv[3])]\n"
         "def dying(*given):\n"

@@ -13,10 +13,8 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from driftsurf.engines import KeyRows
-from driftsurf.engines._rows import Columns
+from driftsurf.engines import Columns, KeyedOptions, KeyRows
 from driftsurf.engines.kafka import KafkaReader, Range, read_kafka
-from driftsurf.engines.run import KeyedOptions
 from driftsurf.engines.spark import run_spark, session
 from driftsurf.errors import OptionError, SourceError
 

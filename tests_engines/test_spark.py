@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,13 +15,11 @@ import pytest
 from pyspark.sql import SparkSession
 from torture.spark import POISONED, begun, command, differences, environment, killed, passed, write_stream
 
-from driftsurf.engines import KeyedLearner, KeyRows
-from driftsurf.engines._rows import Columns
-from driftsurf.engines.run import KeyedOptions
+from driftsurf.engines import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows
 from driftsurf.engines.spark import learn_keys, read_files, run_spark, session, table
-from driftsurf.engines.tables import KeyedFolder
 from driftsurf.errors import OptionError, SchemaError, SourceError, StateError
 
+PAGE = Path(__file__).parent.parent / "docs" / "engines.md"
 COLUMNS = Columns("key", "at", "label")
 LEARNER = KeyedOptions(classes=(0, 1), batch_size=16, threshold=0.2, step_size=0.1).learner(("a", "b", "c"))
 
@@ -164,3 +163,15 @@ def test_columns_of_the_wrong_type_are_told(
 def test_files_that_spark_cannot_read_are_told(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="end in"):
         read_files(spark, str(tmp_path), ["a.arff"])
+
+
+def test_the_example_of_the_page_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    rows = [(f"s{i % 3}", i, float(i % 2), i % 2) for i in range(30)]
+    monkeypatch.chdir(tmp_path)
+    frame = spark.createDataFrame(rows, "shop string, at bigint, price double, bought int")
+    frame.write.parquet(str(tmp_path / "shops"))
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["predictions"].isStreaming
+    assert names["keys"].columns[:3] == ["key", "rows", "steps"]

@@ -146,8 +146,7 @@ def run_(
     The same command goes on with what is new: rows that were learnt are not learnt again. Writes predictions/,
     journal/ and keys/ as Parquet, an epoch a folder, and fleet.html.
     """
-    from driftsurf.engines._rows import Columns
-    from driftsurf.engines.run import KeyedOptions, run_keyed
+    from driftsurf.engines import Columns, KeyedOptions, run_keyed
 
     def tell(number: int, counts: Mapping[str, int]) -> None:
         if not quiet:
