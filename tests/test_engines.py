@@ -342,10 +342,10 @@ def test_half_an_epoch_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_tables_need_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    visit = OPTIONS.learner(("price", "age")).visit("a", None, KeyRows(np.arange(1), np.ones((1, 2)), [0]))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    source = str(write_rows(tmp_path / "a.csv", shops(10)))
-    with pytest.raises(MissingExtraError, match=r"driftsurf\[sources\]"):
-        run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
+    with pytest.raises(MissingExtraError, match="tables of a keyed run need pyarrow"):
+        KeyedFolder(tmp_path).write(0, {"a": visit}, ("string", "int64"), {})
 
 
 def test_spark_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

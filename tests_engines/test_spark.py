@@ -165,13 +165,12 @@ def test_files_that_spark_cannot_read_are_told(spark: SparkSession, tmp_path: Pa
         read_files(spark, str(tmp_path), ["a.arff"])
 
 
-def test_the_example_of_the_page_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     (code,) = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     rows = [(f"s{i % 3}", i, float(i % 2), i % 2) for i in range(30)]
-    monkeypatch.chdir(tmp_path)
     frame = spark.createDataFrame(rows, "shop string, at bigint, price double, bought int")
     frame.write.parquet(str(tmp_path / "shops"))
     names: dict[str, Any] = {}
-    exec(code, names)
+    exec(code.replace('"shops"', repr(str(tmp_path / "shops"))), names)
     assert names["predictions"].isStreaming
     assert names["keys"].columns[:3] == ["key", "rows", "steps"]

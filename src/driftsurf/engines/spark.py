@@ -55,6 +55,8 @@ def session(master: str | None = None, *, partitions: int | None = None, **confi
     ``partitions`` cuts the state: it stays what it is for the life of a run, whatever the number of workers.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master is not None and master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach it
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise MissingExtraError(
             "Spark needs Java 17, and there is none: install it (Debian: apt-get install openjdk-17-jre-headless)"
