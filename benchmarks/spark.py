@@ -58,7 +58,7 @@ def _epochs(n_keys: int, n_rows: int) -> Callable[[], Any]:
 
 
 def _spark(what: str, spark: Any, place: Path, n_keys: int, n_rows: int) -> Contender:
-    """Two cores; the seconds are Spark's own of one micro-batch, without its planning."""
+    """Two cores; CPU seconds of the driver, Java and the Python workers."""
     folder = place / f"{what}-{n_keys}".replace(" ", "-")
     (folder / "in").mkdir(parents=True)
     last: dict[str, Any] = {}
@@ -75,16 +75,41 @@ def _spark(what: str, spark: Any, place: Path, n_keys: int, n_rows: int) -> Cont
         frame = read_files(spark, str(folder / "in"), ["a.parquet"])
         made = learn_keys(frame, LEARNER, COLUMNS) if what == "keyed learners" else _trivial(frame)
         writer = made.writeStream.outputMode("update").format("noop")
+        before = _cpu_by_kind()
         query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
         query.awaitTermination()
         last.update(query.recentProgress[0])
+        last["cpu"] = {kind: seconds - before[kind] for kind, seconds in _cpu_by_kind().items()}
         return float(last["durationMs"]["addBatch"]) / 1e3
 
     def remark(seconds: float) -> str:
-        state = last["stateOperators"][0]
-        return f"{n_rows / seconds:,.0f} rows/s in the last epoch, commit of the state {state['commitTimeMs']} ms"
+        cpu = ", ".join(f"{kind} {spent:.1f} s" for kind, spent in last["cpu"].items())
+        return f"the last epoch: {n_rows / seconds:,.0f} rows/s by the clock; CPU: {cpu}"
 
-    return Contender(f"Spark, {what}", n_rows, _epochs(n_keys, n_rows), run, remark)
+    elsewhere = lambda: sum(_cpu_by_kind().values())  # noqa: E731
+    return Contender(f"Spark, {what}", n_rows, _epochs(n_keys, n_rows), run, remark, elsewhere)
+
+
+def _cpu_by_kind() -> dict[str, float]:
+    """CPU seconds so far of what this process has started and what that has: Java, and the Python workers."""
+    parents, spent, kinds = dict[int, int](), dict[int, float](), dict[int, str]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue  # it has ended
+        values = rest.split()
+        process = int(folder.name)
+        parents[process], kinds[process] = int(values[1]), "Java" if "java" in name else "Python"
+        spent[process] = sum(map(int, values[11:15])) / os.sysconf("SC_CLK_TCK")
+    totals = {"Java": 0.0, "Python": 0.0}
+    for process in parents:
+        above = parents[process]
+        while above in parents and above != os.getpid():
+            above = parents[above]
+        if above == os.getpid():
+            totals[kinds[process]] += spent[process]
+    return totals
 
 
 def _trivial(frame: Any) -> Any:
