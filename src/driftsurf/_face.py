@@ -69,6 +69,8 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        if classes is None and sample_weight is None and hasattr(self, "_session") and self._session.put(X, y):
+            return self
         with self._taking() as session:
             session.learn(X, _column(y), classes=classes, weight=sample_weight)
         return self

@@ -21,7 +21,7 @@ from driftsurf.runtime.guard import RangeGuard
 from driftsurf.runtime.interrupts import uninterrupted
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick, resolved
-from driftsurf.validation import Schema, read_rows, read_schema, read_weights
+from driftsurf.validation import Schema, is_ready, read_rows, read_schema, read_weights
 
 __all__ = ["Observation", "Session"]
 
@@ -30,6 +30,9 @@ WARN_BELOW_ROWS = 10
 LEAST_PROBABILITY = 1e-15
 LEAST_WEIGHT = 0.01
 """A batch to which the guard leaves less than this share of its weight is no evidence of anything."""
+
+
+ONE = np.ones(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,22 @@ class Session:
     def learn(self, X: Any, y: Any, *, classes: Any = None, weight: Any = None) -> tuple[Decision, ...]:
         """Learn without predicting."""
         return self._take(X, y, classes, weight, predict=False).decisions
+
+    def put(self, X: Any, y: Any) -> bool:
+        """Take a single row into the buffer, if that is all there is to do: a fifth of what ``learn`` takes for it.
+
+        False, and nothing happened, if it is not: no buffer, the row that fills it, a label not met before, or
+        anything that is not the plain row of an array.
+        """
+        pending = self._pending
+        if pending is None or len(pending) + 1 == self.batch_size or self.schema is None or not _is_single(X):
+            return False
+        code = self.targets.code_of(y)
+        if code is None or not is_ready(X, self.schema, pending.dtype):
+            return False
+        with uninterrupted():
+            pending.append(X, np.array((code,)), ONE)
+        return True
 
     def learn_in_steps(self, X: Any, y: Any, size: int, *, weight: Any = None) -> tuple[Decision, ...]:
         """Learn rows that are all there, in equal time steps of ``size`` rows or somewhat more, past the buffer."""
@@ -286,9 +305,10 @@ class Session:
         guard = self._guard
         if guard is not None:
             factors, guard = guard.weigh(batch.X)
-            weight = batch.weight * factors
-            # A risk is a mean: a batch of nothing but absurd rows would speak with full voice.
-            batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
+            if factors is not None:
+                weight = batch.weight * factors
+                # A risk is a mean: a batch of nothing but absurd rows would speak with full voice.
+                batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
         decision = self.strategy.step(batch) if tested is None else self.strategy.step(batch, tested)
         self._guard, self.steps, self.taught = guard, self.steps + 1, len(self.targets.labels)
         return decision
@@ -366,3 +386,7 @@ class Session:
         self._pending = Samples.from_state(pending) if pending else None
         if self._pending is not None and self._pending.n_features != width:
             raise StateError(f"the rows in the saved buffer do not have the {width} columns of the saved schema")
+
+
+def _is_single(X: Any) -> bool:
+    return type(X) is np.ndarray and X.shape[:1] == (1,)
