@@ -58,7 +58,7 @@ class KeyRows:
         return KeyRows(self.sequence[places], self.X[places], [self.y[i] for i in chosen], ids)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KeySummary:
     """How one key is doing: an entry of the table of keys."""
 
