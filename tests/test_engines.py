@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from torture import spark as torture_spark
 
 from driftsurf.cli import main
 from driftsurf.engines import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
@@ -451,3 +453,24 @@ def test_a_map_without_changes_is_drawn_and_bad_names_are_escaped() -> None:
     assert "expired" in page
     late = report.heat_map({1: entry(high_water=10**6)}, [report.Change(1, 10**6 - 5, "switched")])
     assert "999,995" in late
+
+
+def test_the_proof_on_a_cluster_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    outcome = torture_spark.kills(0.1, 0)
+    assert "is not installed" in outcome.skipped
+    assert outcome.tried == 0
+
+
+def test_the_stream_of_the_proof_is_doubled_and_poisoned_and_compared(tmp_path: Path) -> None:
+    n_rows = torture_spark.write_stream(tmp_path / "in", files=3, rows=200)
+    columns = Columns("key", "at", "label")
+    options = KeyedOptions(classes=(0, 1), batch_size=16)
+    whole = run_keyed(str(tmp_path / "in"), tmp_path / "a", columns, options, epoch=10**6)
+    parts = run_keyed(str(tmp_path / "in"), tmp_path / "b", columns, options, epoch=150)
+    assert torture_spark.marked(tmp_path / "b") == len(parts.epochs()) > 3
+    assert torture_spark.differences(parts, whole) == []
+    assert len(predictions(whole)) == n_rows
+    assert whole.keys()[torture_spark.POISONED]["quarantine"]
+    seeded = run_keyed(str(tmp_path / "in"), tmp_path / "c", columns, KeyedOptions(classes=(0, 1), batch_size=8))
+    assert len(torture_spark.differences(seeded, whole)) > 3
