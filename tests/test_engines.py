@@ -127,11 +127,14 @@ def test_a_poisoned_key_is_alone_in_quarantine(tmp_path: Path) -> None:
     assert keys["s0"]["digest"] == alone(rows, "s0", OPTIONS.learner(("price", "age"))).digest
 
 
-def test_rows_without_key_or_place_are_dropped_and_counted(tmp_path: Path) -> None:
-    rows = shops(50)
-    rows[3][0], rows[4][1], rows[5][1] = "", "", 7.5
-    folder = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "run", COLUMNS, OPTIONS)
-    assert folder.epochs() == {0: {"keys": 4, "late": 0, "rows": 47, "unplaced": 3}}
+def test_rows_without_key_or_place_or_sense_are_dropped_and_counted(tmp_path: Path) -> None:
+    rows = shops(1500)
+    rows[3][0], rows[4][1], rows[5][1], rows[1400][3] = "", "", 7.5, "oops"
+    folder = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "run", COLUMNS, OPTIONS, epoch=1200)
+    assert folder.epochs() == {
+        0: {"keys": 4, "late": 0, "rows": 1197, "unplaced": 3, "unreadable": 0},
+        1: {"keys": 4, "late": 0, "rows": 299, "unplaced": 0, "unreadable": 1},
+    }
 
 
 def test_silent_keys_are_given_up_and_late_rows_dropped(tmp_path: Path) -> None:

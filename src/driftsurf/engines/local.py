@@ -103,7 +103,9 @@ def run_local(
             visits |= _given_up(learner, store, visits, _limit(done.top, ttl))
             tops = [visit.summary.high_water for visit in visits.values() if visit.summary.high_water is not None]
             top = max([*tops, *([] if done.top is None else [done.top])], default=None)
-            _write(folder, done.epochs, visits, given.counts, given.types, on_epoch)
+            unreadable = position["skipped"] - (0 if done.position is None else done.position["skipped"])
+            counts = given.counts | {"unreadable": unreadable}
+            _write(folder, done.epochs, visits, counts, given.types, on_epoch)
             done = Progress(done.epochs + 1, position, top)
             store.keep(visits, done)
         last = _given_up(learner, store, {}, _limit(done.top, ttl))

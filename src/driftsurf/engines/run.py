@@ -97,7 +97,8 @@ def run_keyed(
         whole("epoch", epoch, at_least=1)
     if engine == "local" and (master is not None or partitions is not None):
         raise OptionError("master and partitions are for the engine 'spark'; the engine is 'local'")
-    files = Source(source, batch_size=EPOCH_ROWS if engine == "spark" or epoch is None else epoch)
+    rows = EPOCH_ROWS if engine == "spark" or epoch is None else epoch
+    files = Source(source, batch_size=rows, on_bad_row="skip")  # counted: one bad row must not stop all keys
     learner = options.learner(options.features or _numbers_of(files, columns))
     if engine == "local":
         return run_local(files, out, learner, columns, ttl=ttl, on_epoch=on_epoch)

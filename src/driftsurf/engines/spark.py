@@ -201,7 +201,7 @@ def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns) -> DataFra
     chosen = [
         key if isinstance(types[columns.key], T.StringType) else key.cast("bigint"),
         sequence.cast("bigint").alias("sequence"),
-        F.array(*[F.col(name).cast("double") for name in learner.features]).alias("features"),
+        F.array(*[F.col(name).try_cast("double") for name in learner.features]).alias("features"),
         _plain(F.col(columns.label), types[columns.label]).alias("label"),
     ]
     chosen[0] = chosen[0].alias("key")
