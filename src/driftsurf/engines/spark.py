@@ -52,11 +52,13 @@ _LABELS = {
 def session(master: str | None = None, *, partitions: int | None = None, **config: str) -> SparkSession:
     """A Spark session that can keep learners: RocksDB as the state store, this Python on every worker.
 
-    ``partitions`` cuts the state: it stays what it is for the life of a run, whatever the number of workers.
+    ``partitions`` cuts the state: it stays what it is for the life of a run, whatever the number of workers. None is
+    two for each core of this machine if ``master`` is local, else what Spark is set to.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None and master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach it
+        partitions = 2 * (os.cpu_count() or 1) if partitions is None else partitions
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise MissingExtraError(
             "Spark needs Java 17, and there is none: install it (Debian: apt-get install openjdk-17-jre-headless)"
