@@ -339,6 +339,19 @@ def test_an_epoch_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
     store.close()
 
 
+def test_the_table_of_keys_is_kept_compact_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        write_rows(tmp_path / "in" / f"{number}.csv", shops(300, n_keys=4 - number, start=300 * number))
+        folder = run_keyed(str(tmp_path / "in"), tmp_path / "run", COLUMNS, OPTIONS, epoch=100)
+        before = folder.keys()
+        assert folder.compact() == before
+        assert folder.keys() == before
+    assert (before["s3"]["epoch"], before["s0"]["epoch"]) == (2, 5)
+    (tmp_path / "run" / "keys.parquet").unlink()
+    assert folder.keys() == before
+
+
 def test_half_an_epoch_is_not_shown(tmp_path: Path) -> None:
     source = str(write_rows(tmp_path / "a.csv", shops(100)))
     folder = run_local(Source(source, batch_size=50), tmp_path / "run", OPTIONS.learner(("price", "age")), COLUMNS)

@@ -43,9 +43,9 @@ def _show(run: Path, limit: int) -> None:
 
     folder = KeyedFolder(run)
     folder.about()
-    keys = folder.keys()
-    if not keys:
+    if not folder.epochs():
         raise RunFolderError(f"{str(run)!r} has no whole epoch yet: there are no keys to show")
+    keys = folder.compact()
     journal = folder.read("journal", ["key", "sequence", "transitions"])
     rows = zip(journal["key"], journal["sequence"], journal["transitions"], strict=True)
     changes = [report.Change(*row) for row in rows if row[2]]

@@ -25,6 +25,7 @@ __all__ = ["FORMAT", "TABLES", "KeyedFolder", "Name", "fitted", "key_columns", "
 FORMAT = 1
 Name: TypeAlias = Literal["predictions", "journal", "keys"]
 TABLES: tuple[Name, ...] = get_args(Name)
+COMPACT = "keys.parquet"
 _PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
 _SUMMARY = tuple(entry.name for entry in fields(KeySummary))
 _TYPES = {kind.__name__: name for name, kind in _PYTHON.items()}
@@ -120,9 +121,7 @@ class KeyedFolder:
             folder = self.part(name, epoch)
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            buffer = io.BytesIO()
-            arrow("pyarrow.parquet").write_table(table, buffer, compression="zstd")
-            files.write_bytes(folder / "part-0.parquet", buffer.getvalue())
+            self._put(folder / "part-0.parquet", table)
         self.mark(epoch, counts)
 
     def mark(self, epoch: int, counts: Mapping[str, int]) -> None:
@@ -138,10 +137,10 @@ class KeyedFolder:
         found = sorted((self.path / "epochs").glob("[0-9]*.json"))
         return {int(path.stem): json.loads(files.read_text(path)) for path in found}
 
-    def read(self, name: Name, columns: list[str] | None = None) -> dict[str, list[Any]]:
-        """One table of all whole epochs, in their order, as lists; and the epoch of each row."""
+    def read(self, name: Name, columns: list[str] | None = None, *, after: int = -1) -> dict[str, list[Any]]:
+        """One table of all whole epochs ``after`` one, in their order, as lists; and the epoch of each row."""
         parquet, table = arrow("pyarrow.parquet"), dict[str, list[Any]]()
-        for epoch in self.epochs():
+        for epoch in (number for number in self.epochs() if number > after):
             for path in sorted(self.part(name, epoch).glob("*.parquet")):
                 part = parquet.ParquetFile(path).read(columns=columns).to_pydict()
                 for column, values in part.items():
@@ -151,11 +150,35 @@ class KeyedFolder:
         return table
 
     def keys(self) -> dict[Any, dict[str, Any]]:
-        """The last entry of each key, in order of the keys."""
-        table = self.read("keys")
-        last = {key: row for row, key in enumerate(table.get("key", []))}
-        names = [name for name in table if name != "key"]
-        return {key: {name: table[name][row] for name in names} for key, row in sorted(last.items())}
+        """The last entry of each key, in order of the keys: those of ``keys.parquet``, and what is newer."""
+        parquet, place = arrow("pyarrow.parquet"), self.path / COMPACT
+        known = parquet.read_table(place).to_pydict() if place.exists() else {}
+        newer = self.read("keys", after=max(known.get("epoch", ()), default=-1))
+        last: dict[Any, dict[str, Any]] = {}
+        for table in (known, newer):
+            names = [name for name in table if name != "key"]
+            place_of = {key: row for row, key in enumerate(table.get("key", ()))}
+            last |= {key: {name: table[name][row] for name in names} for key, row in place_of.items()}
+        return dict(sorted(last.items()))
+
+    def compact(self) -> dict[Any, dict[str, Any]]:
+        """The same, kept as ``keys.parquet``, so that the next call reads what is newer only."""
+        keys = self.keys()
+        pa = arrow()
+        kind = "string" if any(isinstance(key, str) for key in keys) else "int64"
+        types = {"key": kind, **key_columns(), "epoch": "int64"}
+        entries = [{"key": key, **entry} for key, entry in keys.items()]
+        columns = {
+            name: pa.array([entry[name] for entry in entries], getattr(pa, own)()) for name, own in types.items()
+        }
+        self._put(self.path / COMPACT, pa.table(columns))
+        return keys
+
+    @staticmethod
+    def _put(path: Path, table: Any) -> None:
+        buffer = io.BytesIO()
+        arrow("pyarrow.parquet").write_table(table, buffer, compression="zstd")
+        files.write_bytes(path, buffer.getvalue())
 
 
 def _tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any]:
