@@ -158,6 +158,8 @@ class Classes:
             return -np.abs(scores) - np.finfo(np.float64).tiny if taught == 1 else scores
         if taught == 0:
             return np.full((len(scores), len(self.labels)), -np.log(len(self.labels)))
+        if taught == scores.shape[1] == len(self.labels):
+            return scores
         if taught < scores.shape[1]:
             scores = scores[:, :taught] - np.logaddexp.reduce(scores[:, :taught], axis=1, keepdims=True)
         unknown = np.full((len(scores), len(self.labels) - scores.shape[1]), -np.inf)
@@ -183,7 +185,10 @@ class Classes:
     @property
     def _against_names(self) -> bool:
         """Whether the codes, which go by appearance, run against the order of the names."""
-        return len(self.labels) == 2 and bool(self.array[0] > self.array[1])
+        if len(self.labels) != 2:
+            return False
+        first, second = self.labels
+        return first > second  # type: ignore[operator]  # all are numbers, or all are text
 
     # -------------------------------------------------------------------- state
 

@@ -144,7 +144,12 @@ class Session:
 
     def observe(self, X: Any, y: Any, *, classes: Any = None, weight: Any = None) -> Observation:
         """Predict each row with the model as it is when the row arrives, then learn."""
-        return self._take(X, y, classes, weight, predict=True)
+        code = self._code_of_one(X, y) if classes is None and weight is None else None
+        if code is None:
+            return self._take(X, y, classes, weight, predict=True)
+        scores = self.targets.meant(self.strategy.scores(X), self.taught)
+        self._put(X, code)
+        return self._observation(self.targets, np.array((code,)), scores, ())
 
     def learn(self, X: Any, y: Any, *, classes: Any = None, weight: Any = None) -> tuple[Decision, ...]:
         """Learn without predicting."""
@@ -156,15 +161,26 @@ class Session:
         False, and nothing happened, if it is not: no buffer, the row that fills it, a label not met before, or
         anything that is not the plain row of an array.
         """
-        pending = self._pending
-        if pending is None or len(pending) + 1 == self.batch_size or self.schema is None or not _is_single(X):
+        code = self._code_of_one(X, y)
+        if code is None:
             return False
-        code = self.targets.code_of(y)
-        if code is None or not is_ready(X, self.schema, pending.dtype):
-            return False
-        with uninterrupted():
-            pending.append(X, np.array((code,)), ONE)
+        self._put(X, code)
         return True
+
+    def _code_of_one(self, X: Any, y: Any) -> float | None:
+        """The code of the label of a single row that needs no more than to be put into the buffer; else None."""
+        pending = self._pending
+        if pending is None or len(pending) + 1 == self.batch_size or not (type(X) is np.ndarray and len(X.shape) == 2):
+            return None
+        code = self.targets.code_of(y)
+        if code is None or len(X) != 1 or not is_ready(X, self.schema, pending.dtype):  # type: ignore[arg-type]
+            return None  # there is a schema since there is a buffer
+        return code
+
+    def _put(self, X: Any, code: float) -> None:
+        assert self._pending is not None
+        with uninterrupted():
+            self._pending.append(X, np.array((code,)), ONE)
 
     def learn_in_steps(self, X: Any, y: Any, size: int, *, weight: Any = None) -> tuple[Decision, ...]:
         """Learn rows that are all there, in equal time steps of ``size`` rows or somewhat more, past the buffer."""
@@ -334,7 +350,11 @@ class Session:
 
     def scores(self, X: Any) -> FloatArray:
         """The scores of the model that predicts now: margins above 0 speak for the class with code 1."""
-        return self.targets.meant(self.strategy.scores(self.read(X)), self.taught)
+        return self.scores_of(self.read(X))
+
+    def scores_of(self, rows: Rows) -> FloatArray:
+        """The same of rows that were read, by ``read`` or by a caller that makes rows itself."""
+        return self.targets.meant(self.strategy.scores(rows), self.taught)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels, or values, by the model that predicts now. Ties go to the smaller name."""
@@ -386,7 +406,3 @@ class Session:
         self._pending = Samples.from_state(pending) if pending else None
         if self._pending is not None and self._pending.n_features != width:
             raise StateError(f"the rows in the saved buffer do not have the {width} columns of the saved schema")
-
-
-def _is_single(X: Any) -> bool:
-    return type(X) is np.ndarray and X.shape[:1] == (1,)
