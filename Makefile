@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet install
 BENCH_VENV := .venv-bench
+ENGINES_VENV := .venv-engines
 OUT ?= runs/demo
 REPRODUCTION ?= reproduction
 LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
@@ -45,6 +46,13 @@ $(BENCH_VENV)/ready: benchmarks/peers.txt pyproject.toml
 	@$(subst $(BIN),$(BENCH_VENV)/bin,$(PIP)) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+$(ENGINES_VENV)/ready: requirements/engines.txt pyproject.toml
+	@echo "Setting up $(ENGINES_VENV) with Spark, Kafka and Dask ..."
+	@test -x $(ENGINES_VENV)/bin/python || $(find_python) -m venv $(ENGINES_VENV)
+	@$(subst $(BIN),$(ENGINES_VENV)/bin,$(PIP)) --require-hashes --requirement requirements/engines.txt
+	@$(subst $(BIN),$(ENGINES_VENV)/bin,$(PIP)) --no-deps --no-build-isolation --editable .
+	@touch $@
+
 .PHONY: demo
 demo: $(VENV)/core ## Run DriftSurf on a built-in drifting stream and write a report page
 	@$(BIN)/driftsurf run mixed --out $(OUT) --overwrite
@@ -55,6 +63,15 @@ test: check ## Run all checks and tests
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m python_kernels tests --cov --cov-append --cov-report=
 	$(BIN)/python -m coverage report --fail-under=98
+
+.PHONY: test-engines
+test-engines: ## Run the tests with real engines: Spark, Kafka, Dask (8 minutes at most; needs Java 17)
+	@if command -v java >/dev/null; then $(MAKE) --no-print-directory run-engine-tests; else \
+		echo "Skipped: Spark needs Java 17. Install it (Debian: apt-get install openjdk-17-jre-headless), then make test-engines."; fi
+
+.PHONY: run-engine-tests
+run-engine-tests: $(ENGINES_VENV)/ready
+	timeout 480 $(ENGINES_VENV)/bin/python -m pytest -q -p no:cacheprovider tests_engines
 
 .PHONY: check
 check: $(VENV)/dev ## Format, lint, types and layers, without the tests
@@ -88,9 +105,11 @@ torture-full: $(VENV)/dev ## The same, ten times as much (hours)
 lock: ## Renew the lock files (needs uv)
 	$(LOCK) pyproject.toml --group build --output-file requirements/core.txt
 	$(LOCK) pyproject.toml --group build --group dev --constraint requirements/core.txt --output-file requirements/dev.txt
+	$(LOCK) pyproject.toml --extra spark --extra kafka --extra dask --group build --group engines \
+		--constraint requirements/core.txt --output-file requirements/engines.txt
 	$(LOCK) benchmarks/peers.in --output-file benchmarks/peers.txt
 
 .PHONY: clean
 clean: ## Remove the environments and everything made
-	rm -rf $(VENV) $(BENCH_VENV) runs reproduction build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) $(ENGINES_VENV) runs reproduction build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,10 +9,11 @@ import sys
 import time
 from dataclasses import asdict
 
-from torture import attack, bad_values, damage, endurance, faults, fuzz, kills, power
+from torture import attack, bad_values, damage, endurance, faults, fuzz, kills, power, spark
 from torture.harness import TABLE, Outcome, Proof, timed, write_report
 
 PROOFS: dict[str, Proof] = {
+    "spark": spark.kills,
     "kills": kills.library,
     "power": power.states,
     "fuzz-guided": fuzz.guided,

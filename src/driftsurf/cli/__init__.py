@@ -13,6 +13,7 @@ from driftsurf import __version__
 from driftsurf.cli.compare import compare
 from driftsurf.cli.doctor import doctor
 from driftsurf.cli.explain import explain
+from driftsurf.cli.fleet import fleet
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.cli.run import run
 from driftsurf.errors import DriftsurfError, InputError, RunFolderError
@@ -156,6 +157,7 @@ def rollback(run: Path, to: int | None) -> None:
 
 
 main.add_command(compare)
+main.add_command(fleet)
 main.add_command(reproduce)
 main.add_command(run)
 main.add_command(explain)

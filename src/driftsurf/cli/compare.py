@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from driftsurf.cli.work import going_on, work_options, workers
+from driftsurf.cli.work import at_work, work_options
 
 DEFAULT = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
 
@@ -38,6 +38,7 @@ def compare(
     trials: int,
     seed: int,
     jobs: int | None,
+    cluster: str | None,
     out: Path,
     quiet: bool,
 ) -> None:
@@ -61,14 +62,14 @@ def compare(
     from driftsurf.report.reproduction_terminal import Progress
 
     dropped = tuple(name.strip() for name in (drop or "").split(",") if name.strip())
-    with going_on(out), Progress(quiet=quiet) as progress:
+    with at_work(out, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
         result = run(
             out,
             [Input(source, label, dropped, batch_size, rows) for source in expand(sources)],
             known.names(models),
             trials=trials,
             seed=seed,
-            jobs=workers(jobs),
+            jobs=workers,
             gradients_per_row=gradients_per_row,
             on_progress=progress,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from driftsurf.cli.work import going_on, work_options, workers
+from driftsurf.cli.work import at_work, work_options
 
 
 @click.command()
@@ -14,7 +14,14 @@ from driftsurf.cli.work import going_on, work_options, workers
 @click.option("--datasets", "names", help="Streams, separated by commas.  [default: all that are at hand]")
 @work_options(trials=5, out="reproduction")
 def reproduce(
-    experiments: tuple[str, ...], names: str | None, trials: int, seed: int, jobs: int | None, out: Path, quiet: bool
+    experiments: tuple[str, ...],
+    names: str | None,
+    trials: int,
+    seed: int,
+    jobs: int | None,
+    cluster: str | None,
+    out: Path,
+    quiet: bool,
 ) -> None:
     """Run the paper's evaluation and set our number beside the paper's.
 
@@ -29,10 +36,8 @@ def reproduce(
     from driftsurf.report.reproduction_terminal import Progress, print_result
 
     streams = None if names is None else [name.strip() for name in names.split(",") if name.strip()]
-    with going_on(out), Progress(quiet=quiet) as progress:
-        result = run(
-            out, experiments, names=streams, trials=trials, seed=seed, jobs=workers(jobs), on_progress=progress
-        )
+    with at_work(out, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
+        result = run(out, experiments, names=streams, trials=trials, seed=seed, jobs=workers, on_progress=progress)
     documents.write(out, result)
     reproduction.write(out, result)
     print_result(result, out)

@@ -1,0 +1,172 @@
+"""Rows a second of keyed learners on Spark, beside a trivial function with as much state, and ``Fleet``."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.fleet import N_FEATURES, STEP_SIZE, stream
+from benchmarks.harness import Contender, Contest
+from driftsurf import Fleet
+from driftsurf.engines import Columns, KeyedOptions, KeyRows
+
+N_KEYS = 200, 10_000
+FEATURES = tuple(f"x{column}" for column in range(N_FEATURES))
+COLUMNS = Columns("key", "at", "label")
+LEARNER = KeyedOptions(classes=(False, True), step_size=STEP_SIZE).learner(FEATURES)
+
+
+def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
+    """One contest for each number of keys; a round is one epoch."""
+    missing = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
+    if missing or shutil.which("java") is None:
+        note(f"spark: skipped, {', '.join(missing) or 'Java'} is not installed (make test-engines sets it up).")
+        return
+    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry or ".") for entry in sys.path)
+    from driftsurf.engines.spark import session
+
+    spark = session("local[2]", partitions=2, **{"spark.ui.enabled": "false"})
+    spark.sparkContext.setLogLevel("OFF")
+    with tempfile.TemporaryDirectory() as place:
+        for n_keys in N_KEYS[: 1 if quick else 2]:
+            n_rows = 2_000 if quick else 100_000
+            on_spark = [_spark(name, spark, Path(place), n_keys, n_rows) for name in ("keyed learners", "trivial")]
+            contenders = [*on_spark, _visits(n_keys, n_rows), _fleet(n_keys, n_rows)]
+            yield Contest(f"{n_keys:,} keys, {N_FEATURES} columns", "row", contenders[1].name, contenders)
+    spark.stop()
+
+
+def _epochs(n_keys: int, n_rows: int) -> Callable[[], Any]:
+    rounds = iter(range(1_000_000))
+
+    def prepare() -> Any:
+        number = next(rounds)
+        keys, X, y = stream(n_keys, n_rows, number)
+        return number, keys, X.astype(np.float64), y, number * n_rows + np.arange(n_rows)
+
+    return prepare
+
+
+def _spark(what: str, spark: Any, place: Path, n_keys: int, n_rows: int) -> Contender:
+    """Two cores; CPU seconds of the driver, Java and the Python workers."""
+    folder = place / f"{what}-{n_keys}".replace(" ", "-")
+    (folder / "in").mkdir(parents=True)
+    last: dict[str, Any] = {}
+
+    def run(epoch: Any) -> float:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        from driftsurf.engines.spark import learn_keys, read_files
+
+        number, keys, X, y, at = epoch
+        columns = {"key": keys, "at": at, "label": y, **{name: X[:, i] for i, name in enumerate(FEATURES)}}
+        parquet.write_table(pa.table(columns), folder / "in" / f"{number:06d}.parquet")
+        frame = read_files(spark, str(folder / "in"), ["a.parquet"])
+        made = learn_keys(frame, LEARNER, COLUMNS) if what == "keyed learners" else _trivial(frame)
+        writer = made.writeStream.outputMode("update").format("noop")
+        before = _cpu_by_kind()
+        query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+        query.awaitTermination()
+        last.update(query.recentProgress[0])
+        last["cpu"] = {kind: seconds - before[kind] for kind, seconds in _cpu_by_kind().items()}
+        return float(last["durationMs"]["addBatch"]) / 1e3
+
+    def remark(seconds: float) -> str:
+        cpu = ", ".join(f"{kind} {spent:.1f} s" for kind, spent in last["cpu"].items())
+        return f"the last epoch: {n_rows / seconds:,.0f} rows/s by the clock; CPU: {cpu}"
+
+    elsewhere = lambda: sum(_cpu_by_kind().values())  # noqa: E731
+    return Contender(f"Spark, {what}", n_rows, _epochs(n_keys, n_rows), run, remark, elsewhere)
+
+
+def _cpu_by_kind() -> dict[str, float]:
+    """CPU seconds so far of what this process has started and what that has: Java, and the Python workers."""
+    parents, spent, kinds = dict[int, int](), dict[int, float](), dict[int, str]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue  # it has ended
+        values = rest.split()
+        process = int(folder.name)
+        parents[process], kinds[process] = int(values[1]), "Java" if "java" in name else "Python"
+        spent[process] = sum(map(int, values[11:15])) / os.sysconf("SC_CLK_TCK")
+    totals = {"Java": 0.0, "Python": 0.0}
+    for process in parents:
+        above = parents[process]
+        while above in parents and above != os.getpid():
+            above = parents[above]
+        if above == os.getpid():
+            totals[kinds[process]] += spent[process]
+    return totals
+
+
+def _trivial(frame: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    from benchmarks._trivial import Trivial
+
+    given = frame.select("key", F.col("at").alias("sequence"), F.array(*FEATURES).alias("features"), "label")
+    return given.groupBy("key").transformWithState(Trivial(), "key bigint, total double", "Update", "None")
+
+
+def _visits(n_keys: int, n_rows: int) -> Contender:
+    """The same step without Spark, one core, and where its time goes."""
+    states: dict[int, bytes] = {}
+    parts = {"opening": 0.0, "learning": 0.0, "closing": 0.0}
+
+    def run(epoch: Any) -> None:
+        _, keys, X, y, at = epoch
+        order = np.argsort(keys, kind="stable")
+        bounds = np.flatnonzero(np.diff(keys[order], prepend=-1, append=-1))
+        for a, b in itertools.pairwise(bounds):
+            own = order[a:b]
+            key = int(keys[own[0]])
+            rows = KeyRows(at[own], X[own], y[own].tolist())
+            begin = time.perf_counter()
+            state = states.get(key)
+            states[key] = LEARNER.visit(key, state, rows).state
+            if state is not None and key % 50 == 0:
+                whole = time.perf_counter() - begin
+                begin = time.perf_counter()
+                _, serving = LEARNER._opened(key, state)
+                opening = time.perf_counter() - begin
+                serving.take(rows, _served())
+                parts["opening"] += opening
+                parts["learning"] += time.perf_counter() - begin - opening
+                parts["closing"] += whole - (time.perf_counter() - begin)
+
+    def remark(_: float) -> str:
+        total = sum(parts.values()) or 1.0
+        shares = ", ".join(f"{name} {part / total:.0%}" for name, part in parts.items())
+        sizes = [len(state) for state in states.values()]
+        return f"{len(states):,} keys of {np.mean(sizes):,.0f} bytes; {shares}"
+
+    return Contender("the keyed step alone, one core", n_rows, _epochs(n_keys, n_rows), run, remark)
+
+
+def _served() -> Any:
+    from driftsurf.engines._serving import Served
+
+    return Served()
+
+
+def _fleet(n_keys: int, n_rows: int) -> Contender:
+    fleet = Fleet(N_FEATURES, step_size=STEP_SIZE, classes=(False, True), threads=1)
+
+    def run(epoch: Any) -> None:
+        _, keys, X, y, _ = epoch
+        fleet.observe(keys, X, y)
+
+    return Contender("Fleet, one thread", n_rows, _epochs(n_keys, n_rows), run)

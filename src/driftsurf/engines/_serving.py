@@ -1,0 +1,228 @@
+"""Rows of one key through its model: with labels at once, or late; up to the first that cannot be taken."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from driftsurf.base import FloatArray, State
+from driftsurf.decisions import Decision
+from driftsurf.errors import InputError
+from driftsurf.runtime.delayed import DelayedLabels
+from driftsurf.runtime.session import Session
+
+if TYPE_CHECKING:
+    from driftsurf.engines.keyed import KeyRows
+
+__all__ = ["AtOnce", "Late", "Served", "Serving"]
+
+NOT_A_KEYS_FAULT = MemoryError, OSError
+"""What a machine does, not a row: the engine must see it and try the visit again."""
+
+
+@dataclass
+class Served:
+    """What came of rows, in their order."""
+
+    predicted: list[Any] = field(default_factory=list)
+    true: list[Any] = field(default_factory=list)
+    decided_at: list[int] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    scored: int = 0
+    errors: int = 0
+
+    def add(self, predicted: Sequence[Any], true: Sequence[Any]) -> None:
+        """Rows with what was predicted and what is true of them, None for unknown."""
+        self.predicted += predicted
+        self.true += true
+        for mine, label in zip(predicted, true, strict=True):
+            if mine is not None and label is not None:
+                self.scored += 1
+                self.errors += mine != label
+
+    def decided(self, at: int, decisions: Sequence[Decision]) -> None:
+        """Time steps that ended with the row ``at``."""
+        self.decisions += decisions
+        self.decided_at += [at] * len(decisions)
+
+
+class Serving(ABC):
+    """A key's model while it is visited."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    @abstractmethod
+    def take(self, rows: KeyRows, served: Served) -> tuple[int, str]:
+        """Predict and learn rows; returns how many could be taken, and what was wrong with the next (empty: nothing).
+
+        Rows behind a bad one are not taken.
+        """
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for their label."""
+        return 0
+
+    def refuse(self, rows: KeyRows, served: Served) -> None:
+        """Predict rows that are not learnt, as far as they can be predicted."""
+        predicted = self._predicted(rows.X)
+        served.predicted += predicted
+        served.true += [None] * len(rows)
+
+    def _predicted(self, X: FloatArray) -> list[Any]:
+        labels: list[Any] = [None] * len(X)
+        good = np.flatnonzero(np.isfinite(X).all(axis=1))
+        if self.session.schema is not None and len(good):
+            for place, label in zip(good.tolist(), self.session.predict(X[good]).tolist(), strict=True):
+                labels[place] = label
+        return labels
+
+    def state(self) -> State:
+        """Everything that decides what comes next."""
+        return self.session.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        self.session.restore(state)
+
+
+class AtOnce(Serving):
+    """A label comes with its row, or never: then the row is predicted only."""
+
+    def take(self, rows: KeyRows, served: Served) -> tuple[int, str]:
+        """In pieces of no more than a time step has room for: each is learnt whole or not at all."""
+        good, reason = _sound(rows)
+        if self.session.batch_size is None:
+            return self._take_at_once(rows, good, reason, served)
+        start = 0
+        while start < good:
+            stop, labelled = self._piece(rows.y, start, good)
+            if not labelled:
+                served.add(self._predicted(rows.X[start:stop]), rows.y[start:stop])
+            else:
+                try:
+                    self._observe(rows, list(range(start, stop)), served)
+                except NOT_A_KEYS_FAULT:
+                    raise
+                except Exception as error:
+                    return self._up_to_the_bad_one(rows, start, stop, served, error)
+            start = stop
+        return start, reason
+
+    def _piece(self, y: list[Any], start: int, good: int) -> tuple[int, bool]:
+        """Where the rows end that are, as the first of them, labelled or not, and have room in one time step."""
+        labelled = y[start] is not None
+        size = self.session.batch_size
+        assert size is not None
+        most = min(good, start + size - self.session.rows_pending) if labelled else good
+        stop = start + 1
+        while stop < most and (y[stop] is not None) == labelled:
+            stop += 1
+        return stop, labelled
+
+    def _observe(self, rows: KeyRows, places: list[int], served: Served) -> None:
+        seen = self.session.observe(rows.X[places], [rows.y[i] for i in places])
+        served.add(seen.labels.tolist(), [rows.y[i] for i in places])
+        served.decided(int(rows.sequence[places[-1]]), seen.decisions)
+
+    def _up_to_the_bad_one(
+        self, rows: KeyRows, start: int, stop: int, served: Served, error: Exception
+    ) -> tuple[int, str]:
+        """Take what stands before the first label that cannot be read, if it is that; else nothing of the piece."""
+        if isinstance(error, InputError):
+            for place in range(start, stop):
+                try:
+                    self.session.targets.read([rows.y[place]], 1)
+                except InputError as found:
+                    if place > start:
+                        self._observe(rows, list(range(start, place)), served)
+                    return place, _said(found)
+        return start, _said(error)
+
+    def _take_at_once(self, rows: KeyRows, good: int, reason: str, served: Served) -> tuple[int, str]:
+        """All rows as one time step; those without a label are predicted by the model before it."""
+        labelled = [i for i in range(good) if rows.y[i] is not None]
+        bare = [i for i in range(good) if rows.y[i] is None]
+        predicted = dict(zip(bare, self._predicted(rows.X[bare]), strict=True))
+        own = Served()
+        if labelled:
+            try:
+                self._observe(rows, labelled, own)
+            except NOT_A_KEYS_FAULT:
+                raise
+            except Exception as error:
+                return 0, _said(error)
+        predicted |= dict(zip(labelled, own.predicted, strict=True))
+        served.add([predicted[i] for i in range(good)], rows.y[:good])
+        served.decisions, served.decided_at = own.decisions, own.decided_at
+        return good, reason
+
+
+class Late(Serving):
+    """Labels may come later, by id: rows wait for them, for a bounded time and in bounded number.
+
+    Row by row, since each has its own time: what has waited for too long does not depend on how rows are spread
+    over visits.
+    """
+
+    def __init__(self, session: Session, *, max_pending: int, timeout: float) -> None:
+        super().__init__(session)
+        self._delayed = DelayedLabels(session, max_pending=max_pending, timeout=timeout)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for their label."""
+        return len(self._delayed)
+
+    def take(self, rows: KeyRows, served: Served) -> tuple[int, str]:
+        """A row with values is predicted and waits; a label, alone or with its row, teaches the row it finds."""
+        assert rows.ids is not None
+        for place, (id_, label) in enumerate(zip(rows.ids, rows.y, strict=True)):
+            try:
+                self._one(int(rows.sequence[place]), id_, rows.X[place], label, served)
+            except NOT_A_KEYS_FAULT:
+                raise
+            except Exception as error:
+                return place, _said(error)
+        return len(rows), ""
+
+    def _one(self, at: int, id_: Any, x: FloatArray, label: Any, served: Served) -> None:
+        alone = label is not None and bool(np.isnan(x).all())
+        if label is not None:
+            self.session.targets.read([label], 1)  # before the row is kept: a bad row changes nothing
+        predicted: Any = None
+        if not alone:
+            shown = self._delayed.predict([id_], x[np.newaxis], time=float(at))
+            predicted = None if shown is None else shown.tolist()[0]
+        if label is not None:
+            joined = self._delayed.label([id_], [label], time=float(at))
+            served.decided(at, joined.decisions)
+            predicted, label = (joined.predicted[0], label) if joined.keys else (predicted, None)
+        served.add([predicted], [label])
+
+    def state(self) -> State:
+        """Everything that decides what comes next."""
+        return self._delayed.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        self._delayed.restore(state)
+
+
+def _sound(rows: KeyRows) -> tuple[int, str]:
+    """How many rows stand before the first with a value that is not finite, and what is wrong with it."""
+    sound = np.isfinite(rows.X).all(axis=1)
+    if sound.all():
+        return len(rows), ""
+    bad = int(np.argmin(sound))
+    column = int(np.argmin(np.isfinite(rows.X[bad])))
+    return bad, f"NonFiniteError: column {column} is {rows.X[bad, column]} in the row {rows.sequence[bad]}"
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

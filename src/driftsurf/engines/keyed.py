@@ -1,0 +1,359 @@
+"""One key's share of a keyed stream: its bytes and its new rows in; predictions, decisions and bytes out."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from driftsurf._options import number, whole
+from driftsurf._values import replace
+from driftsurf.base import FloatArray, IntArray, State, Strategy
+from driftsurf.decisions import Decision
+from driftsurf.engines._serving import AtOnce, Late, Served, Serving
+from driftsurf.errors import InputError, OptionError, ShapeError, StateError
+from driftsurf.fleet import key_seed
+from driftsurf.journal import json_lines
+from driftsurf.runtime.session import Session
+from driftsurf.state import digest, from_bytes, nest, pick, to_bytes
+
+__all__ = ["KeyRows", "KeySummary", "KeyedLearner", "Visit"]
+
+FORMAT = 1
+"""Of what stands around a key's model; raised by every change that older versions could not read."""
+REASON_LENGTH = 300
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyRows:
+    """Rows of one key, in any order."""
+
+    sequence: IntArray
+    """Grows along the stream of a key: a number, or a time. What is not above all that came before is a duplicate."""
+    X: FloatArray
+    """(n, columns); rows that bring nothing but a label are NaN throughout."""
+    y: list[Any]
+    """None where there is no label."""
+    ids: list[Any] | None = None
+    """By which a late label finds its row."""
+
+    def __post_init__(self) -> None:
+        counts = {len(self.sequence), len(self.X), len(self.y)} | ({len(self.ids)} if self.ids is not None else set())
+        if len(counts) > 1 or self.X.ndim != 2:
+            raise ShapeError(f"the rows of a key have {sorted(counts)} entries: give as many of everything")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, places: IntArray) -> KeyRows:
+        """Some of the rows."""
+        chosen = places.tolist()
+        ids = None if self.ids is None else [self.ids[i] for i in chosen]
+        return KeyRows(self.sequence[places], self.X[places], [self.y[i] for i in chosen], ids)
+
+
+@dataclass(frozen=True)
+class KeySummary:
+    """How one key is doing: an entry of the table of keys."""
+
+    rows: int = 0
+    """Rows taken, labels that came alone included; duplicates and refused rows are not."""
+    steps: int = 0
+    state: str = "stable"
+    scored: int = 0
+    """Predictions whose true label is known."""
+    errors: int = 0
+    duplicates: int = 0
+    """Rows at or below the high-water mark: they were dropped."""
+    refused: int = 0
+    """Rows that came in quarantine: they were not learnt."""
+    transitions: int = 0
+    last_transition: str = ""
+    last_transition_at: int | None = None
+    """The sequence number at which it happened."""
+    high_water: int | None = None
+    """The largest sequence number so far."""
+    waiting: int = 0
+    """Rows that wait for their label."""
+    quarantine: str = ""
+    """Why the key learns no more; empty if it does."""
+    quarantined_at: int | None = None
+    bytes: int = 0
+    """Size of the saved state."""
+    expired: bool = False
+    """Silent for so long that its model was given up."""
+
+    @property
+    def error(self) -> float | None:
+        """The share of wrong predictions; of values, those that were not met exactly."""
+        return self.errors / self.scored if self.scored else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Visit:
+    """What came of one visit to a key."""
+
+    state: bytes
+    """To be kept, and given to the next visit; empty for a key that is given up."""
+    sequence: list[int]
+    """Of the rows that were taken or refused, in order."""
+    predicted: list[Any]
+    """For each of them; None where nothing could be predicted. Of a late label: what was predicted for its row."""
+    true: list[Any]
+    """For each of them; None where there is no label, or a bad one."""
+    decided_at: list[int]
+    """For each time step that the visit completed: the sequence number of its last row."""
+    decisions: list[str]
+    """And what was decided, as the lines of a journal."""
+    transitions: list[str]
+    """And the kinds of its transitions, with commas between."""
+    summary: KeySummary
+
+    @property
+    def digest(self) -> str:
+        """The checksum of the state: two keys with the same one are the same to the bit."""
+        return digest(self.state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedLearner:
+    """What every key is learnt with. A value that can be pickled; it holds nothing of any key.
+
+    The result does not depend on how the rows of a key are spread over visits, as long as ``batch_size`` cuts its
+    time steps. With ``batch_size=None`` each visit is a time step: exact when a visit is repeated, but not equal to
+    a run whose visits are others.
+
+    Parameters
+    ----------
+    strategy
+        The template of what learns a key; only its seed differs between keys (``fleet.key_seed(seed, key)``).
+    features
+        The names of the columns, in order.
+    classes
+        The closed set of labels; None for an open one.
+    batch_size
+        Rows of a key that make a time step, in the order of their sequence numbers; None: those of each visit.
+    guard
+        As for :class:`~driftsurf.runtime.session.Session`.
+    delay
+        None: a label comes with its row, or never. A number: labels may come alone, by id, at most so much later,
+        in units of the sequence.
+    max_pending
+        So many rows of a key wait for their labels at most.
+    max_bytes
+        A key whose state would be larger is put in quarantine, with its last state that was not.
+    readmit
+        For a key in quarantine, the largest ``quarantined_at`` that is forgiven.
+    seed
+        Fixes every random number.
+
+    Examples
+    --------
+    >>> from driftsurf.learners import LogisticRegression
+    >>> from driftsurf.strategies import DriftSurf
+    >>> learner = KeyedLearner(
+    ...     strategy=DriftSurf(LogisticRegression(), max_rows=128), features=("x",), classes=(0, 1), batch_size=4
+    ... )
+    >>> X = np.array([[-1.0], [1.0], [-2.0], [2.0]])
+    >>> first = learner.visit("shop 7", None, KeyRows(np.arange(4), X, [0, 1, 0, 1]))
+    >>> again = learner.visit("shop 7", first.state, KeyRows(np.arange(2, 6), X, [0, 1, 0, 1]))
+    >>> again.sequence, again.predicted, again.summary.duplicates
+    ([4, 5], [0, 1], 2)
+    """
+
+    strategy: Strategy
+    features: tuple[str, ...]
+    classes: tuple[Any, ...] | None = None
+    batch_size: int | None = 32
+    guard: float | None = None
+    delay: float | None = None
+    max_pending: int = 1000
+    max_bytes: int = 2**20
+    readmit: Mapping[Any, int] = field(default_factory=dict)
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used."""
+        if not (isinstance(self.features, tuple) and self.features):
+            raise OptionError(f"features is {self.features!r}; give the names of one column or more")
+        whole("max_bytes", self.max_bytes, at_least=1)
+        whole("max_pending", self.max_pending, at_least=1)
+        whole("seed", self.seed, at_least=0)
+        if self.delay is not None:
+            number("delay", self.delay, above=0.0, otherwise=", or None")
+            if self.batch_size is None:
+                raise OptionError("labels that come late (delay) need a batch_size: give the rows of a time step")
+        if getattr(self.strategy, "max_rows", 0) is None:
+            raise OptionError("max_rows of the strategy is None; a key must be bounded: give a number")
+        self.session(0)
+
+    def about(self) -> dict[str, Any]:
+        """All that a saved key depends on, as plain values: to be kept beside a run and compared."""
+        names = _parameters(type(self.strategy))
+        options = {name: repr(getattr(self.strategy, name)) for name in names if name != "seed"}
+        return {
+            "format": FORMAT,
+            "strategy": {"name": type(self.strategy).__name__, **options},
+            "features": list(self.features),
+            "classes": None if self.classes is None else list(self.classes),
+            "batch_size": self.batch_size,
+            "guard": self.guard,
+            "delay": self.delay,
+            "seed": self.seed,
+        }
+
+    @functools.cached_property
+    def options_digest(self) -> str:
+        """Tells the states of this learner from those of another."""
+        text = json.dumps(self.about(), sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def session(self, key: Any) -> Session:
+        """What one key begins with: the same as when it is learnt alone."""
+        made: Any = type(self.strategy)
+        options = {name: getattr(self.strategy, name) for name in _parameters(made)}
+        options["seed"] = key_seed(self.seed, key)
+        return Session(made(**options), classes=self.classes, batch_size=self.batch_size, guard=self.guard)
+
+    # -------------------------------------------------------------------- visits
+
+    def visit(self, key: Any, state: bytes | None, rows: KeyRows) -> Visit:
+        """Predict, then learn, the rows of a key that are new, in the order of their sequence numbers."""
+        if rows.X.shape[1] != len(self.features):
+            raise ShapeError(f"the rows have {rows.X.shape[1]} columns, and {len(self.features)} features are named")
+        if self.delay is not None and rows.ids is None:
+            raise InputError("labels that come late (delay) find their rows by id: give ids")
+        summary, serving = self._opened(key, state)
+        fresh = _new(rows, summary.high_water)
+        summary = replace(summary, duplicates=summary.duplicates + len(rows) - len(fresh))
+        if len(fresh):
+            summary = replace(summary, high_water=int(fresh.sequence[-1]))
+        served = Served()
+        good = 0
+        if not summary.quarantine:
+            good, reason = serving.take(fresh, served)
+            if reason:
+                at = int(fresh.sequence[good])
+                summary = replace(summary, quarantine=reason[:REASON_LENGTH], quarantined_at=at)
+        if good < len(fresh):
+            serving.refuse(fresh.take(np.arange(good, len(fresh))), served)
+        summary = _counted(summary, served, good, len(fresh) - good, serving)
+        return self._closed(key, state, summary, serving, fresh, served)
+
+    def expire(self, key: Any, state: bytes) -> Visit:
+        """Give up a key that has been silent for too long; should it come again, it begins anew."""
+        summary, _ = self._opened(key, state)
+        return Visit(b"", [], [], [], [], [], [], replace(summary, expired=True, bytes=0))
+
+    def summary(self, state: bytes) -> KeySummary:
+        """How the key with this state is doing."""
+        return _read(state, self.options_digest)[0]
+
+    def _opened(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving]:
+        session = self.session(key)
+        serving = (
+            AtOnce(session)
+            if self.delay is None
+            else Late(session, max_pending=self.max_pending, timeout=float(self.delay))
+        )
+        if not state:
+            return KeySummary(), serving
+        summary, model = _read(state, self.options_digest)
+        serving.restore(model)
+        forgiven = self.readmit.get(key)
+        if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
+            summary = replace(summary, quarantine="", quarantined_at=None)
+        return summary, serving
+
+    def _closed(
+        self, key: Any, before: bytes | None, summary: KeySummary, serving: Serving, fresh: KeyRows, served: Served
+    ) -> Visit:
+        data = self._bytes(summary, serving.state())
+        if len(data) > self.max_bytes:
+            reason = f"its state would take {len(data):,} bytes, and max_bytes is {self.max_bytes:,}"
+            at = int(fresh.sequence[0]) if len(fresh) else summary.high_water
+            summary = replace(summary, quarantine=reason, quarantined_at=at)
+            data = self._bytes(summary, self._opened(key, before)[1].state())
+        summary = replace(summary, bytes=len(data))
+        lines = ["".join(json_lines([decision])) for decision in served.decisions]
+        kinds = [",".join(one.kind for one in decision.transitions) for decision in served.decisions]
+        sequence = fresh.sequence.tolist()
+        return Visit(data, sequence, served.predicted, served.true, served.decided_at, lines, kinds, summary)
+
+    def _bytes(self, summary: KeySummary, model: State) -> bytes:
+        own = {name: getattr(summary, name) for name in _KEPT}
+        about: State = {"keyed": self.options_digest, "summary": json.dumps(own, sort_keys=True)}
+        return to_bytes(about | nest("model", model))
+
+
+@functools.cache
+def _parameters(kind: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(kind).parameters)
+
+
+_KEPT = tuple(entry.name for entry in fields(KeySummary) if entry.name not in ("bytes", "expired"))
+
+
+def _read(state: bytes, options: str) -> tuple[KeySummary, State]:
+    saved = from_bytes(state)
+    if saved.get("keyed") != options:
+        raise StateError(
+            f"the saved state of a key was written with other options ({saved.get('keyed')!r}, now {options!r}): "
+            "go on with the same columns and options, or begin a new run"
+        )
+    try:
+        summary = KeySummary(**json.loads(str(saved["summary"])), bytes=len(state))
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(f"the saved state of a key has no summary that can be read ({error})") from error
+    return summary, pick("model", saved)
+
+
+def _new(rows: KeyRows, high_water: int | None) -> KeyRows:
+    """The rows above the high-water mark in order, each number once: of several the first that came."""
+    sequence = np.asarray(rows.sequence)
+    if sequence.dtype.kind not in "iu":
+        raise InputError(f"sequence numbers are {sequence.dtype}; give whole numbers, such as counts or milliseconds")
+    order = np.argsort(sequence, kind="stable")
+    ordered = sequence[order].astype(np.int64)
+    new = np.ones(len(ordered), np.bool_)
+    new[1:] = ordered[1:] > ordered[:-1]
+    if high_water is not None:
+        new &= ordered > high_water
+    return rows.take(order[new])
+
+
+def _counted(summary: KeySummary, served: Served, taken: int, refused: int, serving: Serving) -> KeySummary:
+    happened = [
+        (at, transition.kind)
+        for at, decision in zip(served.decided_at, served.decisions, strict=True)
+        for transition in decision.transitions
+    ]
+    changes: dict[str, Any] = {}
+    if happened:
+        at, kind = happened[-1]
+        changes = {"last_transition": kind, "last_transition_at": at}
+    if served.decisions:
+        changes["state"] = _next_state(served.decisions[-1])
+    return replace(
+        summary,
+        rows=summary.rows + taken,
+        steps=serving.session.steps,
+        scored=summary.scored + served.scored,
+        errors=summary.errors + served.errors,
+        refused=summary.refused + refused,
+        transitions=summary.transitions + len(happened),
+        waiting=serving.waiting,
+        **changes,
+    )
+
+
+def _next_state(decision: Decision) -> str:
+    """The state in which the next batch will be met."""
+    ended = any(one.kind in ("switched", "kept") for one in decision.transitions)
+    return "stable" if ended else decision.state

@@ -1,0 +1,124 @@
+"""A keyed run from files, on either engine, with the same options and the same outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from driftsurf._options import choice, whole
+from driftsurf.base import Learner
+from driftsurf.engines._rows import Columns
+from driftsurf.engines.keyed import KeyedLearner
+from driftsurf.engines.local import run_local
+from driftsurf.engines.tables import KeyedFolder
+from driftsurf.errors import OptionError, SourceError
+from driftsurf.learners import LogisticRegression, SoftmaxRegression
+from driftsurf.sources import Source
+from driftsurf.strategies import DriftSurf
+
+__all__ = ["KeyedOptions", "run_keyed"]
+
+ENGINES = "local", "spark"
+EPOCH_ROWS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedOptions:
+    """What every key is learnt with, as plain values.
+
+    Parameters
+    ----------
+    features
+        The columns to learn from; empty for all numbers that are nothing else.
+    classes
+        The labels; None for those that come. With three or more the learner is softmax regression.
+    batch_size, delay, max_bytes, readmit, seed
+        As for :class:`~driftsurf.engines.keyed.KeyedLearner`.
+    step_size, l2
+        As for :class:`~driftsurf.learners.LogisticRegression`; "auto" brings the columns to a common size, too.
+    threshold, max_rows
+        As for :class:`~driftsurf.Fleet`.
+    """
+
+    features: tuple[str, ...] = ()
+    classes: tuple[Any, ...] | None = None
+    batch_size: int | None = 32
+    delay: float | None = None
+    max_bytes: int = 2**20
+    readmit: Mapping[Any, int] = field(default_factory=dict)
+    step_size: float | Literal["auto"] = "auto"
+    l2: float = 1e-4
+    threshold: float = 0.3
+    max_rows: int = 128
+    seed: int = 0
+
+    def learner(self, features: Sequence[str]) -> KeyedLearner:
+        """For these columns."""
+        make = SoftmaxRegression if self.classes is not None and len(self.classes) > 2 else LogisticRegression
+        template: Learner = make(step_size=self.step_size, l2=self.l2)
+        made = KeyedLearner(
+            strategy=DriftSurf(template, threshold=self.threshold, max_rows=self.max_rows, dtype="float32"),
+            features=tuple(features),
+            classes=self.classes,
+            batch_size=self.batch_size,
+            delay=self.delay,
+            max_bytes=self.max_bytes,
+            readmit=self.readmit,
+            seed=self.seed,
+        )
+        made.check()
+        return made
+
+
+def run_keyed(
+    source: str,
+    out: Path,
+    columns: Columns,
+    options: KeyedOptions,
+    *,
+    engine: str = "local",
+    master: str | None = None,
+    partitions: int | None = None,
+    epoch: int | None = None,
+    ttl: float | None = None,
+    on_epoch: Callable[[int, Mapping[str, int]], None] | None = None,
+) -> KeyedFolder:
+    """Run over all that ``source`` (a file, a folder, a pattern) has now; the same call later goes on with what is new.
+
+    ``epoch`` is what makes an epoch: rows with the local engine, files with Spark. ``master`` and ``partitions`` are
+    for Spark: where it runs, and in how many parts the state is kept for the life of the run.
+    """
+    choice("engine", engine, ENGINES)
+    if options.delay is not None and columns.id is None:
+        raise OptionError("labels that come late (delay) find their rows by id: name the column of ids")
+    if epoch is not None:
+        whole("epoch", epoch, at_least=1)
+    if engine == "local" and (master is not None or partitions is not None):
+        raise OptionError("master and partitions are for the engine 'spark'; the engine is 'local'")
+    rows = EPOCH_ROWS if engine == "spark" or epoch is None else epoch
+    files = Source(source, batch_size=rows, on_bad_row="skip")  # counted: one bad row must not stop all keys
+    learner = options.learner(options.features or _numbers_of(files, columns))
+    if engine == "local":
+        return run_local(files, out, learner, columns, ttl=ttl, on_epoch=on_epoch)
+
+    from driftsurf.engines import spark
+
+    session = spark.session(master, partitions=partitions)
+    try:
+        frame = spark.read_files(session, source, files.files(), files_an_epoch=epoch)
+        return spark.run_spark(frame, out, learner, columns, ttl=ttl, on_epoch=on_epoch)
+    finally:
+        session.stop()
+
+
+def _numbers_of(source: Source, columns: Columns) -> tuple[str, ...]:
+    first = next(source.tables(), None)
+    if first is None:
+        raise SourceError(f"{source.path!r} has no rows: there are no columns to learn from")
+    kinds = {name: column.kind for name, column in first[0].columns.items() if name not in columns}
+    names = tuple(name for name, kind in kinds.items() if kind in ("number", "boolean"))
+    if not names:
+        raise OptionError("no column of numbers is left to learn from: name the features")
+    return names

@@ -1,0 +1,413 @@
+"""One key's rows in visits: in order, once, bounded, and the same however they are spread."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from driftsurf import Fleet
+from driftsurf.engines import KeyedLearner, KeyRows, Visit
+from driftsurf.errors import InputError, OptionError, ShapeError, StateError, StateVersionError
+from driftsurf.fleet import key_seed
+from driftsurf.journal import read_lines
+from driftsurf.learners import LinearRegression, LogisticRegression
+from driftsurf.runtime.session import Session
+from driftsurf.strategies import DriftSurf, Oblivious
+
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
+
+
+def learner(**options: Any) -> KeyedLearner:
+    rule = DriftSurf(LogisticRegression(step_size=0.1), threshold=0.1, max_rows=30, dtype="float32")
+    given: dict[str, Any] = {"strategy": rule, "features": ("a", "b"), "classes": (0, 1), "batch_size": 10, "seed": 3}
+    return KeyedLearner(**(given | options))
+
+
+def rows(n: int = 200, start: int = 0, seed: int = 0) -> KeyRows:
+    """The meaning of the first column turns around half-way."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = ((X[:, 0] > 0) == (np.arange(n) < n // 2)).astype(int)
+    return KeyRows(np.arange(start, start + n), X, y.tolist())
+
+
+def part(given: KeyRows, *bounds: int) -> KeyRows:
+    """The rows from the first to the second bound, then from the third to the fourth, and so on."""
+    ranges = [np.arange(a, b) for a, b in zip(bounds[::2], bounds[1::2], strict=True)]
+    return given.take(np.concatenate([np.zeros(0, np.int64), *ranges]))
+
+
+def visits(given: KeyedLearner, *parts: KeyRows, key: Any = 7) -> list[Visit]:
+    state, done = None, []
+    for one in parts:
+        done.append(given.visit(key, state, one))
+        state = done[-1].state
+    return done
+
+
+def joined(done: list[Visit], name: str) -> list[Any]:
+    return [value for visit in done for value in getattr(visit, name)]
+
+
+def same_end(one: list[Visit], other: list[Visit]) -> None:
+    for name in ("sequence", "predicted", "true", "decided_at", "decisions", "transitions"):
+        assert joined(one, name) == joined(other, name), name
+    assert one[-1].state == other[-1].state
+    assert one[-1].summary == other[-1].summary
+
+
+# ---------------------------------------------------------------------------- the same however it is spread
+
+
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 200), max_size=8), seed=st.integers(0, 10**6))
+def test_the_result_does_not_depend_on_visits_nor_on_the_order_within_them(cuts: list[int], seed: int) -> None:
+    all_rows, given_learner = rows(), learner()
+    bounds = [0, *sorted(cuts), 200]
+    rng = np.random.default_rng(seed)
+    parts = [all_rows.take(rng.permutation(np.arange(a, b))) for a, b in itertools.pairwise(bounds) if b > a]
+    same_end(visits(given_learner, *parts), visits(given_learner, all_rows))
+
+
+def test_a_key_is_what_it_would_be_alone() -> None:
+    all_rows, given_learner = rows(), learner()
+    done = visits(given_learner, part(all_rows, 0, 77), part(all_rows, 77, 200))
+    rule = DriftSurf(
+        LogisticRegression(step_size=0.1), threshold=0.1, max_rows=30, dtype="float32", seed=key_seed(3, 7)
+    )
+    alone = Session(rule, classes=(0, 1), batch_size=10, guard=None)
+    seen = alone.observe(all_rows.X, all_rows.y)
+    assert joined(done, "predicted") == seen.labels.tolist()
+    assert [read_lines(text)[0].transitions for text in joined(done, "decisions")] == [
+        decision.transitions for decision in seen.decisions
+    ]
+    restored = given_learner.session(7)
+    restored.restore(_model(done[-1].state))
+    np.testing.assert_array_equal(restored.predict(all_rows.X), alone.predict(all_rows.X))
+    assert done[-1].summary.errors == seen.errors
+    assert done[-1].summary.transitions == sum(len(decision.transitions) for decision in seen.decisions) > 0
+
+
+def _model(state: bytes) -> Any:
+    from driftsurf.state import from_bytes, pick
+
+    return pick("model", from_bytes(state))
+
+
+def test_a_key_is_what_it_would_be_in_a_fleet() -> None:
+    all_rows = rows()
+    fleet = Fleet(2, step_size=0.1, threshold=0.1, max_rows=30, batch_size=10, seed=3)
+    predicted = fleet.observe(np.full(200, 7), all_rows.X, all_rows.y)
+    (visit,) = visits(learner(), all_rows)
+    assert visit.predicted == predicted.tolist()
+    table = fleet.table()
+    assert (visit.summary.state, visit.summary.transitions) == (table["state"][0], table["transitions"][0])
+    assert visit.summary.last_transition == table["last_transition"][0]
+    assert visit.summary.last_transition_at == 10 * table["last_step"][0] + 9
+
+
+def test_with_micro_batches_each_visit_is_a_time_step() -> None:
+    all_rows, given_learner = rows(), learner(batch_size=None)
+    parts = [part(all_rows, 50 * k, 50 * (k + 1)) for k in range(4)]
+    done = visits(given_learner, *parts)
+    assert [visit.summary.steps for visit in done] == [1, 2, 3, 4]
+    assert [visit.decided_at for visit in done] == [[49], [99], [149], [199]]
+    again = given_learner.visit(7, done[1].state, parts[2])
+    assert (again.state, again.predicted) == (done[2].state, done[2].predicted)
+
+
+def test_a_learner_travels_as_a_pickle() -> None:
+    same_end(visits(pickle.loads(pickle.dumps(learner())), rows()), visits(learner(), rows()))
+
+
+# ---------------------------------------------------------------------------- order and duplicates
+
+
+def test_what_is_not_above_the_high_water_mark_is_dropped_and_counted() -> None:
+    all_rows = rows()
+    done = visits(
+        learner(), part(all_rows, 0, 100), part(all_rows, 60, 150, 90, 100), part(all_rows, 150, 200, 150, 200)
+    )
+    clean = visits(learner(), all_rows)
+    assert joined(done, "predicted") == joined(clean, "predicted")
+    assert done[-1].summary.duplicates == 40 + 10 + 50
+    assert done[-1].summary.high_water == 199
+    assert done[-1].summary.rows == 200
+
+
+def test_a_visit_of_duplicates_alone_changes_nothing_but_their_count() -> None:
+    first, second = visits(learner(), rows(), part(rows(), 3, 9))
+    assert second.sequence == second.predicted == second.decisions == []
+    assert second.summary.duplicates == 6
+    assert _model(second.state).keys() == _model(first.state).keys()
+
+
+def test_of_rows_with_one_number_the_first_counts() -> None:
+    given_rows = KeyRows(np.array([1, 1]), np.array([[1.0, 0.0], [5.0, 5.0]]), [1, 0])
+    (visit,) = visits(learner(), given_rows)
+    assert (visit.sequence, visit.true) == ([1], [1])
+
+
+def test_sequence_numbers_are_whole() -> None:
+    with pytest.raises(InputError, match="whole numbers"):
+        learner().visit(7, None, KeyRows(np.array([0.5]), np.zeros((1, 2)), [0]))
+
+
+# ---------------------------------------------------------------------------- labels that are missing or late
+
+
+def test_rows_without_a_label_are_predicted_as_the_model_is_when_they_come() -> None:
+    all_rows = rows()
+    bare = [None if i % 7 == 3 else label for i, label in enumerate(all_rows.y)]
+    given_rows = KeyRows(all_rows.sequence, all_rows.X, bare)
+    whole = visits(learner(), given_rows)
+    same_end(visits(learner(), part(given_rows, 0, 55), part(given_rows, 55, 200)), whole)
+    assert whole[0].summary.scored == sum(label is not None for label in bare)
+    assert whole[0].summary.rows == 200
+    assert None not in whole[0].predicted
+
+
+def test_with_micro_batches_such_rows_are_predicted_by_the_model_before() -> None:
+    all_rows = rows(40)
+    bare = KeyRows(all_rows.sequence, all_rows.X, [None, *all_rows.y[1:]])
+    first, second = visits(learner(batch_size=None), bare, KeyRows(np.array([50]), np.ones((1, 2)), [None]))
+    assert first.predicted[0] is None  # there is no model before the first labelled row
+    assert second.predicted[0] in (0, 1)
+    assert second.summary.steps == 1
+
+
+def late_rows(n: int = 100, wait: int = 15) -> KeyRows:
+    """A row at every even number; its label, alone, ``wait`` rows later at an odd one."""
+    own = rows(n)
+    events = [(2 * i, i, own.X[i], None) for i in range(n)]
+    events += [(2 * (i + wait) + 1, i, np.full(2, np.nan), own.y[i]) for i in range(n)]
+    events.sort(key=lambda event: event[0])
+    sequence, ids, X, y = zip(*events, strict=True)
+    return KeyRows(np.array(sequence), np.array(X), list(y), list(ids))
+
+
+@settings(max_examples=15, deadline=None)
+@given(cuts=st.lists(st.integers(0, 200), max_size=6))
+def test_late_labels_find_their_rows_however_visits_are_cut(cuts: list[int]) -> None:
+    events, given_learner = late_rows(), learner(delay=100)
+    bounds = [0, *sorted(cuts), 200]
+    parts = [events.take(np.arange(a, b)) for a, b in itertools.pairwise(bounds) if b > a]
+    whole = visits(given_learner, events)
+    same_end(visits(given_learner, *parts), whole)
+    assert whole[0].summary.waiting == 0
+    assert whole[0].summary.steps == 10
+    assert whole[0].summary.scored == 100 - 25  # the first come before there is a model
+
+
+def test_labels_that_come_too_late_are_not_learnt() -> None:
+    (visit,) = visits(learner(delay=20), late_rows(wait=15))
+    assert visit.summary.steps == visit.summary.scored == 0
+
+
+def test_rows_wait_in_bounded_number() -> None:
+    given_rows = KeyRows(np.arange(50), np.ones((50, 2)), [None] * 50, list(range(50)))
+    (visit,) = visits(learner(delay=1000, max_pending=20), given_rows)
+    assert visit.summary.waiting == 20
+
+
+def test_a_label_may_come_with_its_row_where_labels_may_be_late() -> None:
+    own = rows(20)
+    (visit,) = visits(learner(delay=5), KeyRows(own.sequence, own.X, own.y, list(range(20))))
+    assert visit.summary.steps == 2
+    assert visit.true == own.y
+
+
+def test_labels_that_come_late_need_ids() -> None:
+    with pytest.raises(InputError, match="give ids"):
+        learner(delay=5).visit(7, None, rows(3))
+
+
+@pytest.mark.parametrize(("X", "label"), [([np.inf, 0.0], None), ([0.0, 0.0], 5), ([np.nan, np.nan], None)])
+def test_a_bad_row_among_late_ones_is_not_taken(X: list[float], label: Any) -> None:
+    given_rows = KeyRows(np.arange(2), np.array([[1.0, 2.0], X]), [None, label], ["a", "b"])
+    (visit,) = visits(learner(delay=5), given_rows)
+    assert visit.summary.quarantined_at == 1
+    assert visit.summary.waiting == 1
+
+
+# ---------------------------------------------------------------------------- a poisoned key
+
+
+@pytest.mark.parametrize("batch_size", [10, None])
+def test_a_value_that_is_not_finite_puts_the_key_in_quarantine(batch_size: int | None) -> None:
+    all_rows = rows()
+    all_rows.X[64, 1] = np.nan
+    given_learner = learner(batch_size=batch_size)
+    first, second = visits(given_learner, part(all_rows, 0, 150), part(all_rows, 150, 200))
+    clean = visits(given_learner, part(rows(), 0, 64))
+    assert first.predicted[:64] == clean[0].predicted
+    assert (first.summary.rows, first.summary.refused) == (64, 86)
+    assert first.summary.quarantine == "NonFiniteError: column 1 is nan in the row 64"
+    assert first.predicted[64] is None
+    assert None not in first.predicted[65:]
+    assert second.summary.refused == 136
+    assert second.summary.steps == first.summary.steps
+    assert second.sequence == list(range(150, 200))
+    assert second.true == [None] * 50
+
+
+def test_an_unknown_label_does_too_and_what_stands_before_it_is_learnt() -> None:
+    all_rows = rows()
+    all_rows.y[64] = 9
+    (visit,) = visits(learner(), all_rows)
+    assert visit.summary.quarantine.startswith("LabelError: y holds the unknown label 9")
+    assert (visit.summary.rows, visit.summary.quarantined_at) == (64, 64)
+    assert _model(visit.state)["pending.y"].shape == (4,)
+    all_rows.y[0] = "x"
+    (visit,) = visits(learner(), all_rows)
+    assert (visit.summary.rows, visit.summary.quarantined_at) == (0, 0)
+    assert set(visit.predicted) == {None}
+    (visit,) = visits(learner(batch_size=None), all_rows)
+    assert (visit.summary.rows, visit.summary.quarantined_at) == (0, 0)
+
+
+def test_training_that_diverges_does_too() -> None:
+    wild = DriftSurf(LogisticRegression(step_size=1e3, l2=0.0), max_rows=30)
+    own = rows(30)
+    (visit,) = visits(learner(strategy=wild, classes=None), KeyRows(own.sequence, own.X * 1e200, own.y))
+    assert visit.summary.quarantine.startswith("DivergenceError")
+    assert visit.summary.steps == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": None}, {"delay": 5}])
+def test_what_the_machine_does_wrong_is_not_the_keys_fault(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    own = rows(20)
+    monkeypatch.setattr(DriftSurf, "step", full)
+    with pytest.raises(MemoryError):
+        learner(**options).visit(7, None, KeyRows(own.sequence, own.X, own.y, list(range(20))))
+
+
+def test_a_key_is_readmitted_for_what_it_did_up_to_a_row() -> None:
+    all_rows = rows()
+    all_rows.X[64, 1] = np.nan
+    (first,) = visits(learner(), part(all_rows, 0, 100))
+    for forgiven, refused in ((63, 136), (64, 36)):
+        again = learner(readmit={7: forgiven}).visit(7, first.state, part(all_rows, 100, 200))
+        assert again.summary.refused == refused
+        assert bool(again.summary.quarantine) == (forgiven == 63)
+
+
+def test_the_state_of_a_key_is_bounded() -> None:
+    own = rows(100)
+    first, second = visits(learner(max_bytes=9_000), part(own, 0, 10), part(own, 10, 100))
+    assert first.summary.quarantine == ""
+    assert first.summary.bytes == len(first.state) < 9_000
+    assert len(second.state) < 9_100 or second.summary.quarantine == ""
+    tight = visits(learner(max_bytes=100), own)[0]
+    assert "max_bytes is 100" in tight.summary.quarantine
+    assert tight.summary.quarantined_at == 0
+    bare = learner(max_bytes=100).visit(7, tight.state, KeyRows(np.zeros(0, np.int64), np.zeros((0, 2)), []))
+    assert bare.summary.quarantined_at == 99
+
+
+def test_a_state_does_not_grow_with_the_stream() -> None:
+    sizes = [visit.summary.bytes for visit in visits(learner(), *[rows(100, 100 * k, k) for k in range(20)])]
+    assert max(sizes) < 1.5 * sizes[1]
+
+
+# ---------------------------------------------------------------------------- what is saved
+
+
+def test_a_silent_key_is_given_up_and_says_so() -> None:
+    (visit,) = visits(learner(), rows())
+    gone = learner().expire(7, visit.state)
+    assert (gone.state, gone.summary.expired, gone.summary.rows) == (b"", True, 200)
+    same_end([learner().visit(7, gone.state, rows())], [visit])
+
+
+def test_a_summary_is_read_from_the_bytes() -> None:
+    (visit,) = visits(learner(), rows())
+    assert learner().summary(visit.state) == visit.summary
+    assert visit.summary.error == visit.summary.errors / 200
+    assert learner().visit(7, None, part(rows())).summary.error is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"features": ("a", "c")}, {"batch_size": 20}, {"seed": 4}, {"classes": None}, {"guard": 2.0}, {"delay": 3}],
+    ids=str,
+)
+def test_a_state_of_other_options_is_refused(other: dict[str, Any]) -> None:
+    (visit,) = visits(learner(), rows())
+    own = rows(10, 500)
+    with pytest.raises(StateError, match="other options"):
+        learner(**other).visit(7, visit.state, KeyRows(own.sequence, own.X, own.y, list(range(10))))
+
+
+def test_damaged_and_strange_bytes_are_refused() -> None:
+    from driftsurf.state import to_bytes
+
+    (visit,) = visits(learner(), rows())
+    with pytest.raises(StateError, match="checksum"):
+        learner().summary(visit.state[:-40] + bytes(40))
+    with pytest.raises(StateError, match="no summary"):
+        learner().summary(to_bytes({"keyed": learner().options_digest}))
+    later = visit.state[:7] + bytes([99]) + visit.state[8:]
+    with pytest.raises((StateVersionError, StateError)):
+        learner().summary(later)
+
+
+def test_what_a_run_depends_on_is_plain() -> None:
+    about = json.loads(json.dumps(learner().about()))
+    assert about["features"] == ["a", "b"]
+    assert about["strategy"]["threshold"] == "0.1"
+    assert "LogisticRegression(" in about["strategy"]["learner"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"features": ()}, "features"),
+        ({"features": ["a"]}, "features"),
+        ({"max_bytes": 0}, "max_bytes"),
+        ({"max_pending": 0}, "max_pending"),
+        ({"seed": -1}, "seed"),
+        ({"delay": 0}, "delay"),
+        ({"delay": 5, "batch_size": None}, "batch_size"),
+        ({"strategy": DriftSurf(LogisticRegression(), max_rows=None)}, "max_rows"),
+        ({"strategy": DriftSurf(LogisticRegression(), threshold=-1)}, "threshold"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_told(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        learner(**options).check()
+
+
+def test_good_options_pass() -> None:
+    learner().check()
+    learner(delay=3.5).check()
+
+
+def test_rows_fit_together_and_have_the_columns_that_are_named() -> None:
+    with pytest.raises(ShapeError, match="as many of everything"):
+        KeyRows(np.arange(3), np.zeros((3, 2)), [0, 1])
+    with pytest.raises(ShapeError, match="3 columns"):
+        learner().visit(7, None, KeyRows(np.arange(2), np.zeros((2, 3)), [0, 1]))
+
+
+def test_other_strategies_and_values_can_be_learnt_too() -> None:
+    own = rows(60)
+    values = KeyRows(own.sequence, own.X, own.X[:, 0].tolist())
+    strategy = Oblivious(LinearRegression(), max_rows=100)
+    (visit,) = visits(learner(strategy=strategy, classes=None), values)
+    assert visit.summary.quarantine == ""
+    assert visit.summary.steps == 6
+    assert all(isinstance(value, float) for value in visit.predicted)

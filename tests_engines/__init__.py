@@ -1,0 +1,1 @@
+"""Tests with real engines: ``make test-engines``, in an environment of its own."""

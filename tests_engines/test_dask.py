@@ -1,0 +1,62 @@
+"""The paper's experiments on a Dask cluster: the same results, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import LocalCluster
+
+from driftsurf.errors import CapabilityError
+from driftsurf.experiments import cluster, documents
+from driftsurf.experiments.reproduce import reproduce
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of dask about ports and lost workers
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[Any]:
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made:
+        yield made
+
+
+def results(folder: Path, address: str | None) -> bytes:
+    with cluster.on_cluster(address, 1) as jobs:
+        done = reproduce(folder, ["equal-model"], names=["mixed", "circles"], trials=1, jobs=jobs)
+    documents.write(folder, done)
+    return (folder / "results.json").read_bytes()
+
+
+def test_two_workers_give_the_results_of_one_process_even_if_one_is_killed(two_workers: Any, tmp_path: Path) -> None:
+    expected = results(tmp_path / "here", None)
+    assert results(tmp_path / "there", two_workers.scheduler_address) == expected
+    ledger, killed = tmp_path / "killed" / "ledger.jsonl", []
+
+    def kill() -> None:
+        while not (ledger.exists() and ledger.read_text().count("\n") >= 3):
+            time.sleep(0.01)
+        nanny = next(iter(two_workers.workers.values()))
+        killed.append(nanny.pid)
+        os.kill(nanny.pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    assert results(tmp_path / "killed", two_workers.scheduler_address) == expected
+    killer.join()
+    assert len(killed) == 1
+
+
+def test_workers_with_other_code_are_told(two_workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = os.getpid()
+    monkeypatch.setattr(cluster, "code_digest", lambda: "other" if os.getpid() == own else "theirs")
+    with (
+        pytest.raises(CapabilityError, match="runs another driftsurf"),
+        cluster.on_cluster(two_workers.scheduler_address, 1),
+    ):
+        pass

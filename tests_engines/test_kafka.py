@@ -1,0 +1,138 @@
+"""A Kafka topic as a source of Spark: ranges of offsets that can be read again, and nothing beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from driftsurf.engines import Columns, KeyedOptions, KeyRows
+from driftsurf.engines.kafka import KafkaReader, Range, read_kafka
+from driftsurf.engines.spark import run_spark, session
+from driftsurf.errors import OptionError, SourceError
+
+SCHEMA = "shop string, price double, age double, bought int"
+PARTITIONS = 4
+"""The mock cluster gives so many to every topic."""
+
+
+class Broker:
+    """A real protocol on loopback, as long as this object lives."""
+
+    def __init__(self) -> None:
+        self.producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "session.timeout.ms": 6000})
+        brokers = self.producer.list_topics(timeout=10).brokers.values()
+        self.servers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+
+    def send(self, topic: str, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            self.producer.produce(topic, json.dumps(row), key=row["shop"])
+        assert self.producer.flush(30) == 0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    made = session("local[2]", partitions=2, **{"spark.ui.enabled": "false"})
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    made.stop()
+
+
+def sales(n: int, seed: int = 0) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2)).round(4)
+    return [
+        {"shop": f"s{int(rng.integers(6))}", "price": price, "age": age, "bought": int(price > 0)}
+        for price, age in X.tolist()
+    ]
+
+
+def reader(broker: Broker, topic: str, **options: str) -> KafkaReader:
+    return KafkaReader({"servers": broker.servers, "topic": topic, **options})
+
+
+def test_a_range_is_the_same_rows_whenever_it_is_read(broker: Broker) -> None:
+    broker.send("again", sales(100))
+    source = reader(broker, "again")
+    start = source.initialOffset()
+    end = source.latestOffset(start, ReadAllAvailable())
+    assert sum(end.values()) == 100
+    ranges = source.partitions(start, end)
+    first = [row for one in ranges for row in source.read(one)]
+    broker.send("again", sales(50, seed=1))
+    assert [row for one in source.partitions(start, end) for row in source.read(one)] == first
+    assert sorted(json.loads(row[1])["price"] for row in first) == sorted(row["price"] for row in sales(100))
+    assert {row[2:4] for row in first} == {(one.partition, at) for one in ranges for at in range(one.start, one.end)}
+    assert source.partitions(end, end) == []
+
+
+def test_an_epoch_has_no_more_rows_than_it_may(broker: Broker) -> None:
+    broker.send("small", sales(200))
+    source = reader(broker, "small", rows="40")
+    limit = source.getDefaultReadLimit()
+    assert isinstance(limit, ReadMaxRows)
+    start = source.initialOffset()
+    source.prepareForTriggerAvailableNow()
+    total, epochs = 0, 0
+    while (end := source.latestOffset(start, limit)) != start:
+        rows = sum(end[name] - start[name] for name in end)
+        assert rows <= 40
+        total, start, epochs = total + rows, end, epochs + 1
+    assert total == 200
+    assert epochs >= 5
+    broker.send("small", sales(10, seed=1))
+    assert source.latestOffset(start, limit) == start  # what comes later is not part of this run
+
+
+def test_what_is_wrong_is_told(broker: Broker) -> None:
+    with pytest.raises(OptionError, match="'topic'"):
+        KafkaReader({"servers": "x"})
+    broker.send("short", sales(20))
+    source = reader(broker, "short")
+    beyond = [Range(0, 0, 10**6), Range(0, 10**6 - 1, 10**6)]
+    for one in beyond:
+        with pytest.raises(SourceError, match="cannot be read up to 1000000"):
+            list(source.read(one))
+
+
+def test_a_keyed_run_from_a_topic_goes_on_where_it_was(broker: Broker, spark: SparkSession, tmp_path: Path) -> None:
+    learner = KeyedOptions(classes=(0, 1), batch_size=16, step_size=0.1).learner(("price", "age"))
+    columns = Columns("shop", "offset", "bought")
+    rows = sales(600)
+    for part in (rows[:400], rows[400:]):
+        broker.send("sales", part)
+        frame = read_kafka(spark, broker.servers, "sales", SCHEMA, rows_an_epoch=300)
+        folder = run_spark(frame, tmp_path / "run", learner, columns)
+    keys = folder.keys()
+    assert sum(entry["rows"] for entry in keys.values()) == 600
+    assert sum(entry["duplicates"] for entry in keys.values()) == 0
+    assert len(folder.epochs()) >= 3
+    for key, entry in keys.items():
+        own = [row for row in rows if row["shop"] == key]
+        X = np.array([[row["price"], row["age"]] for row in own])
+        alone = learner.visit(key, None, KeyRows(np.arange(len(own)), X, [row["bought"] for row in own]))
+        assert (entry["errors"], entry["transitions"]) == (alone.summary.errors, alone.summary.transitions)
+    assert read_kafka(spark, broker.servers, "sales").columns == [
+        "kafka_key",
+        "value",
+        "partition",
+        "offset",
+        "timestamp",
+    ]
+
+
+def test_a_topic_that_is_not_there_is_told(broker: Broker) -> None:
+    with pytest.raises(SourceError, match="'none here'"):
+        reader(broker, "none here").initialOffset()

@@ -1,0 +1,176 @@
+"""Keyed streams on real Spark: identical to one process, whatever is killed, doubled or poisoned."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+from torture.spark import POISONED, begun, command, differences, environment, killed, passed, write_stream
+
+from driftsurf.engines import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows
+from driftsurf.engines.spark import learn_keys, read_files, run_spark, session, table
+from driftsurf.errors import OptionError, SchemaError, SourceError, StateError
+
+PAGE = Path(__file__).parent.parent / "docs" / "engines.md"
+COLUMNS = Columns("key", "at", "label")
+LEARNER = KeyedOptions(classes=(0, 1), batch_size=16, threshold=0.2, step_size=0.1).learner(("a", "b", "c"))
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    made = session("local[2]", partitions=2, **{"spark.ui.enabled": "false"})
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, KeyedFolder]:
+    """Files, and what one process makes of them."""
+    place = tmp_path_factory.mktemp("stream")
+    write_stream(place / "in")
+    subprocess.run(command(place / "in", place / "whole"), check=True, env=environment(), stdout=subprocess.DEVNULL)
+    return place / "in", KeyedFolder(place / "whole")
+
+
+def reading(spark: SparkSession, source: Path, files_an_epoch: int | None = 2) -> Any:
+    names = [str(path) for path in source.glob("*")]
+    return read_files(spark, str(source), names, files_an_epoch=files_an_epoch)
+
+
+# ---------------------------------------------------------------------------- before the shared session
+
+
+def test_the_driver_is_killed_at_any_time_and_the_run_goes_on_elsewhere(
+    stream: tuple[Path, KeyedFolder], tmp_path: Path
+) -> None:
+    source, whole = stream
+    chance, out, kills = random.Random(0), tmp_path / "run", 0
+    options = ("--engine", "spark", "--partitions", "2", "--epoch", "1")
+    for workers in (1, 3):  # a restart may have another number of workers
+        process = begun(command(source, out, *options, "--master", f"local[{workers}]"), tmp_path / "log")
+        alive = passed(process, out, chance.randint(0, 2), chance.uniform(0.0, 1.0))
+        killed(process)
+        kills += alive
+    subprocess.run(command(source, out, *options, "--master", "local[2]"), check=True, env=environment())
+    assert kills == 2
+    assert differences(KeyedFolder(out), whole) == []
+
+
+# ---------------------------------------------------------------------------- with it
+
+
+def test_spark_and_one_process_are_identical(
+    spark: SparkSession, stream: tuple[Path, KeyedFolder], tmp_path: Path
+) -> None:
+    source, whole = stream
+    (tmp_path / "in").mkdir()
+    names = sorted(source.glob("*"))
+    for name in names[:4]:
+        shutil.copy2(name, tmp_path / "in")
+    run_spark(reading(spark, tmp_path / "in"), tmp_path / "run", LEARNER, COLUMNS)
+    for name in names[4:]:
+        shutil.copy2(name, tmp_path / "in")
+    folder = run_spark(reading(spark, tmp_path / "in"), tmp_path / "run", LEARNER, COLUMNS)
+    assert differences(folder, whole) == []
+    keys = folder.keys()
+    assert [key for key, entry in keys.items() if entry["quarantine"]] == [POISONED]
+    assert keys[POISONED]["refused"] > 0
+    assert sum(entry["duplicates"] for entry in keys.values()) == 2 * 600
+    assert sum(entry["transitions"] for entry in keys.values()) > 10
+    before = folder.epochs()
+    run_spark(reading(spark, tmp_path / "in"), tmp_path / "run", LEARNER, COLUMNS)
+    assert folder.epochs() == before
+    other = KeyedLearner(**{**LEARNER.__dict__, "seed": 5})
+    with pytest.raises(StateError, match=r"learner\.seed"):
+        run_spark(reading(spark, tmp_path / "in"), tmp_path / "run", other, COLUMNS)
+
+
+def test_a_static_frame_is_one_visit(spark: SparkSession, stream: tuple[Path, KeyedFolder]) -> None:
+    source, whole = stream
+    visits = learn_keys(spark.read.parquet(str(source)), LEARNER, COLUMNS)
+    found = {row["key"]: row["digest"] for row in table(visits, "keys").collect()}
+    assert found == {key: entry["digest"] for key, entry in whole.keys().items()}
+    assert table(visits, "journal").columns == ["key", "sequence", "transitions", "record"]
+    with pytest.raises(OptionError, match="streaming frame"):
+        run_spark(spark.read.parquet(str(source)), source, LEARNER, COLUMNS)
+
+
+def test_late_labels_and_times_and_numbers_as_keys(spark: SparkSession) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    events: list[Any] = [(5, 1000 * (2 * i), i, X[i].tolist(), None) for i in range(80)]
+    events += [(5, 1000 * (2 * i + 9), i, [None, None], bool(X[i, 0] > 0)) for i in range(80)]
+    rows = [(key, at / 1e6, id_, *x, label) for key, at, id_, x, label in events]
+    frame = spark.createDataFrame(rows, "k int, t double, i int, a double, b double, y boolean")
+    frame = frame.withColumn("t", frame["t"].cast("timestamp"))
+    learner = KeyedOptions(classes=(False, True), batch_size=10, delay=50_000).learner(("a", "b"))
+    columns = Columns("k", "t", "y", "i")
+    (entry,) = table(learn_keys(frame, learner, columns), "keys").collect()
+    events.sort(key=lambda event: event[1])
+    alone = learner.visit(
+        5,
+        None,
+        KeyRows(
+            np.array([event[1] for event in events]),
+            np.array([event[3] for event in events], np.float64),
+            [event[4] for event in events],
+            [event[2] for event in events],
+        ),
+    )
+    assert entry["digest"] == alone.digest
+    assert entry["steps"] == 8
+
+
+def test_silent_keys_are_given_up(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    lines = ["key,at,label,a"]
+    for number, (key, at) in enumerate([("x", 0), ("y", 5000), ("y", 5001)]):
+        (tmp_path / "in" / f"{number}.csv").write_text("\n".join([*lines, f"{key},{at},1,0.5"]) + "\n")
+    learner = KeyedOptions(classes=(0, 1), batch_size=2).learner(("a",))
+    for _ in range(2):  # the second time there is nothing new
+        frame = reading(spark, tmp_path / "in", 1)
+        folder = run_spark(frame, tmp_path / "run", learner, COLUMNS, ttl=1000)
+    keys = folder.keys()
+    assert keys["x"]["expired"]
+    assert not keys["y"]["expired"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "features", "message"),
+    [
+        (Columns("none", "at", "label"), ("a",), "no column none"),
+        (Columns("a", "at", "label"), ("a",), "cast it to bigint or string"),
+        (Columns("key", "a", "label"), ("a",), "cast it to bigint or timestamp"),
+    ],
+)
+def test_columns_of_the_wrong_type_are_told(
+    spark: SparkSession, columns: Columns, features: tuple[str, ...], message: str
+) -> None:
+    frame = spark.createDataFrame([("k", 1, 0, 0.5)], "key string, at bigint, label int, a double")
+    with pytest.raises(SchemaError, match=message):
+        learn_keys(frame, KeyedOptions().learner(features), columns)
+
+
+def test_files_that_spark_cannot_read_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="end in"):
+        read_files(spark, str(tmp_path), ["a.arff"])
+
+
+def test_the_example_of_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
+    (code,) = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    rows = [(f"s{i % 3}", i, float(i % 2), i % 2) for i in range(30)]
+    frame = spark.createDataFrame(rows, "shop string, at bigint, price double, bought int")
+    frame.write.parquet(str(tmp_path / "shops"))
+    names: dict[str, Any] = {}
+    exec(code.replace('"shops"', repr(str(tmp_path / "shops"))), names)
+    assert names["predictions"].isStreaming
+    assert names["keys"].columns[:3] == ["key", "rows", "steps"]
