@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
     from driftsurf.fleet import Fleet
+    from driftsurf.saving import load, save
 
 __all__ = [
     "AwareClassifier",
@@ -23,8 +24,10 @@ __all__ = [
     "Fleet",
     "Trace",
     "__version__",
+    "load",
     "paper",
     "prequential",
+    "save",
 ]
 
 __version__ = "0.1.0"
@@ -36,8 +39,10 @@ _HOMES = {
     "DriftsurfError": "driftsurf.errors",
     "Fleet": "driftsurf.fleet",
     "Trace": "driftsurf.evaluation",
+    "load": "driftsurf.saving",
     "paper": "driftsurf.estimators",
     "prequential": "driftsurf.evaluation",
+    "save": "driftsurf.saving",
 }
 
 
