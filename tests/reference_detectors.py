@@ -146,6 +146,9 @@ class PlainADWIN:
         return [value for bucket in self.buckets for value in bucket]
 
     def add(self, value: float) -> str:
+        if len(self.window) >= 32:
+            most = max(1.0, 10.0 * float(np.sqrt(np.mean(np.square(self.window)))))
+            value = min(max(value, -most), most)
         self.rows[0].append([value])
         for k in range(len(self.rows)):
             if len(self.rows[k]) > self.max_buckets:

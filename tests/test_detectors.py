@@ -368,7 +368,9 @@ def test_nan_changes_nothing(template: Detector) -> None:
 
 @every_detector
 @pytest.mark.parametrize("where", [0, 10, 300])
-@pytest.mark.parametrize("absurd", [[np.inf], [-np.inf, np.inf], [1e300, np.nan], [-1e300], [1e9], [5.0]], ids=repr)
+@pytest.mark.parametrize(
+    "absurd", [[np.inf], [-np.inf, np.inf], [1e300, np.nan], [-1e300], [1e9], [1e6], [-1e4], [5.0]], ids=repr
+)
 def test_absurd_values_leave_it_finite_and_able_to_see(template: Detector, where: int, absurd: list[float]) -> None:
     values = np.insert(stream((0.2, 1000), (0.7, 300), seed=2), where, absurd)
     detector = template.fresh()

@@ -32,11 +32,11 @@ class ADWIN(BaseDetector):
     the authors' implementation a part has L = ``min_length`` values at least, and m is
     1 / (n0 - L + 1) + 1 / (n1 - L + 1).
 
-    Fed with errors, 1 = wrong, or any numbers, clipped to +-1e100; the bound is meant for a range of about
-    1. As published, the window that is left after a signal is the start of what follows: there is no reset.
-    When the root mean square of the window is a million times that of its newest 32 values, and as large as
-    a million, it holds values so absurd that they would hide every change: all but those 32 are dropped
-    without a signal.
+    Fed with errors, 1 = wrong, or any numbers; the bound is meant for a range of about 1. As published, the window
+    that is left after a signal is the start of what follows: there is no reset. A value out of all proportion would
+    hide every change: once there are 32 of them, values are clipped to ten times the root mean square of the window,
+    and to 1 at least. When that of the window is a thousand times that of its newest 32 values, and as large as a
+    thousand, there was such a value among the first: all but those 32 are dropped without a signal.
 
     Parameters
     ----------
