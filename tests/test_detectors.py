@@ -485,7 +485,7 @@ def test_what_are_no_values_is_refused_and_changes_nothing(template: Detector) -
 
 BAD_OPTIONS: list[tuple[Any, str]] = [
     (MDDM(weighting="linear"), "weighting is 'linear'; choices: 'geometric', 'arithmetic', 'euler'"),  # type: ignore[arg-type]
-    (MDDM(window=0), "window is 0; give a whole number of at least 1"),
+    (MDDM(window=0), "window is 0; give a whole number from 1 to 1,000,000"),
     (MDDM(window=100.0), "window is 100.0; give a whole number"),  # type: ignore[arg-type]
     (MDDM(delta=1), "delta is 1; give a number above 0 and below 1"),
     (MDDM(growth=-0.1), "growth is -0.1; give a number of at least 0 and below 1"),
@@ -500,7 +500,7 @@ BAD_OPTIONS: list[tuple[Any, str]] = [
     (EDDM(warning_level=0.8), "warning_level is 0.8, below drift_level 0.9"),
     (ADWIN(delta=2.0), "delta is 2.0; give a number above 0 and below 1"),
     (ADWIN(clock=0), "clock is 0; give a whole number of at least 1"),
-    (ADWIN(max_buckets=1), "max_buckets is 1; give a whole number of at least 2"),
+    (ADWIN(max_buckets=1), "max_buckets is 1; give a whole number from 2 to 1,000"),
     (ADWIN(min_length=0), "min_length is 0; give a whole number of at least 1"),
     (ADWIN(increase_only="no"), "increase_only is 'no'; choices: True, False"),  # type: ignore[arg-type]
     (PageHinkley(min_rows=0), "min_rows is 0; give a whole number of at least 1"),

@@ -21,6 +21,7 @@ from test_adapters import torch_learner
 
 GOLDEN = Path(__file__).parent / "golden"
 VERSION = "0.1.0"
+HUGE = '[["price", "number", false, "0x1.0p99999", [], 0]]'
 
 
 def rows(seed: int, k: int = 2) -> tuple[Any, Any]:
@@ -138,6 +139,9 @@ def test_what_cannot_be_saved_or_loaded_is_refused_by_name(tmp_path: Path) -> No
         ({"object": "ADWIN"}, "does not fit together"),
         ({"object": "ADWIN", "params": "{}"}, "no entry 'level'"),
         ({"object": "Samples"}, "does not fit together"),
+        ({"object": "ADWIN", "params": '{"max_buckets": 4294967296}'}, "from 2 to 1,000"),
+        ({"object": "MDDM", "params": '{"window": 4294967296}'}, "from 1 to 1,000,000"),
+        ({"object": "TableEncoder", "state.params": "{}", "state.parts": HUGE}, "no saved encoder"),
     ):
         path.write_bytes(to_bytes(state))
         with pytest.raises(StateError, match=words):

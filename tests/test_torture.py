@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from torture import attack, bad_values, damage, endurance, faults, fuzz, harness, kills, ledger, power
 from torture.__main__ import PROOFS
+from torture.__main__ import _run as run_parts
 from torture.harness import Outcome
 from torture.values import CLASSES
 from torture.workload import Workload
@@ -114,6 +115,17 @@ def test_the_goal_table_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch
     assert (total.tried, total.figures) == (9, {"drawn": 10, "x": "z", "parts": 2})
     monkeypatch.setattr(ledger, "commit", lambda: "def")  # other code has proved nothing yet
     assert ledger.finished() == {}
+
+
+def test_a_part_that_is_in_the_ledger_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "RESULTS", tmp_path)
+    monkeypatch.setattr(ledger, "LEDGER", tmp_path / "ledger.jsonl")
+    parts = [ledger.Part("full-disk", 0.005, seed) for seed in (0, 1)]
+    ledger.keep(parts[0], Outcome("disk full", 0, tried=77))
+    known, new = run_parts(parts, processes=1, kept=True)
+    assert known.tried == 77
+    assert (new.tried, new.failed) == (2, 0)
+    assert ledger.finished().keys() == {*parts}
 
 
 def test_every_proof_has_its_place_in_the_goal_table() -> None:

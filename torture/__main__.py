@@ -60,7 +60,8 @@ def _run(parts: list[Part], processes: int, *, kept: bool) -> list[Outcome]:
     print(TABLE, flush=True)
     while waiting or running:
         while waiting and len(running) < processes:
-            running[waiting[0]] = _begun(waiting.pop(0))
+            part = waiting.pop(0)
+            running[part] = _begun(part)
         time.sleep(0.1)
         for part in [part for part, process in running.items() if process.poll() is not None]:
             outcomes.append(_ended(part, running.pop(part)))

@@ -76,7 +76,7 @@ def _unpacked(held: Any) -> Any:
             return type(template).from_state(template, state)
         if name in _WHOLE:
             return _WHOLE[name].from_state(state)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         if isinstance(error, StateError):
             raise
         raise StateError(f"the saved {name} does not fit together ({error!r})") from error

@@ -18,6 +18,8 @@ from driftsurf.errors import OptionError, ShapeError, StateError, ValueTypeError
 Numbers = tuple[float, ...]
 LARGEST = 1e15
 """What is beyond it is no measurement, and says nothing."""
+MOST_ROWS = 1_000_000
+"""Of a window: memory is bounded, whatever a saved state asks for."""
 
 
 class BaseDetector:
@@ -145,7 +147,7 @@ class WindowDetector(BaseDetector):
 
     def check(self) -> None:
         """Raise OptionError if an option cannot be used."""
-        whole("window", self.window, at_least=1)
+        whole("window", self.window, at_least=1, at_most=MOST_ROWS)
         number("delta", self.delta, above=0.0, below=1.0)
         if self.threshold >= 1.0:
             raise OptionError(

@@ -17,6 +17,8 @@ __all__ = ["ADWIN"]
 
 MOST_SAVED_ROWS = _loops.MOST_ROWS - 10
 """Of a histogram in a saved state; what arrives after it has room."""
+MOST_BUCKETS = 1_000
+"""Of each size: memory is bounded, whatever a saved state asks for."""
 
 
 class ADWIN(BaseDetector):
@@ -87,7 +89,7 @@ class ADWIN(BaseDetector):
         """Raise OptionError if an option cannot be used."""
         number("delta", self.delta, above=0.0, below=1.0)
         whole("clock", self.clock, at_least=1)
-        whole("max_buckets", self.max_buckets, at_least=2)
+        whole("max_buckets", self.max_buckets, at_least=2, at_most=MOST_BUCKETS)
         whole("min_length", self.min_length, at_least=1)
         truth("increase_only", self.increase_only)
 
