@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import adaptive, ageing, checkpoint, detectors, fleet, growth, kernel, start, step, whole_run
+from benchmarks import adaptive, ageing, checkpoint, detectors, fleet, growth, kernel, start, step, trial, whole_run
 from benchmarks.harness import MIN_ROUNDS, hold, machine, write
 
 SUITES = {
@@ -18,6 +18,7 @@ SUITES = {
     "start": start.contests,
     "checkpoint": checkpoint.contests,
     "fleet": fleet.contests,
+    "trial": trial.contests,
 }
 """A suite is a function ``(quick, note)`` that yields its contests; ``note`` adds a line to the report."""
 

@@ -118,8 +118,10 @@ def _capymoa(X: Any, y: Any, quick: bool) -> Iterator[Contender]:
     if shutil.which("java") is None:
         raise ImportError("there is no Java here")
     with contextlib.redirect_stdout(None):
-        classifier = importlib.import_module("capymoa.classifier")
-        stream = importlib.import_module("capymoa.stream")
+        base, classifier, stream = (
+            importlib.import_module(f"capymoa.{name}") for name in ("base", "classifier", "stream")
+        )
+    updated = importlib.import_module("moa.classifiers.meta").AccuracyUpdatedEnsemble
     count = min(len(y), 1_000 if quick else 10_000)
     labels = (y[:count] == 1).astype(int)
 
@@ -132,8 +134,10 @@ def _capymoa(X: Any, y: Any, quick: bool) -> Iterator[Contender]:
             model.train(instance)
         return predicted
 
-    def make() -> Any:
-        schema = stream.NumpyStream(X[:10], labels[:10], target_type="categorical").get_schema()
-        return classifier.AdaptiveRandomForestClassifier(schema, ensemble_size=10)
-
-    yield Contender(f"CapyMOA ARF(10), first {count:,} rows", count, make, run, _error(y))
+    schema = stream.NumpyStream(X[:10], labels[:10], target_type="categorical").get_schema()
+    makers: dict[str, Callable[[], Any]] = {
+        "CapyMOA ARF(10)": lambda: classifier.AdaptiveRandomForestClassifier(schema, ensemble_size=10),
+        "MOA AUE2": lambda: base.MOAClassifier(schema=schema, moa_learner=updated()),
+    }
+    for name, make in makers.items():
+        yield Contender(f"{name}, first {count:,} rows", count, make, run, _error(y))

@@ -306,7 +306,7 @@ def test_a_failing_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     def fail(*_: Any) -> None:
         raise DivergenceError("on purpose")
 
-    monkeypatch.setattr(strategy._live.reactive.learner, "update", fail)
+    monkeypatch.setattr(strategy._live.reactive.learner, "_end", fail)
     with pytest.raises(DivergenceError):
         feed(strategy, *batches[17])
     assert to_bytes(strategy.state()) == before

@@ -275,18 +275,47 @@ def test_measuring_is_norms_and_magnitudes_in_one_pass(problem: Problem, huge: b
     X = problem.X.astype(float)
     X[0, 0] = 1e200 if huge else X[0, 0]  # its square overflows: it has a norm but adds nothing
     factor, cap = frozen(problem.factor[:-1]), frozen(2.0 * problem.factor[:-1])
-    both: list[tuple[tuple[Any, ...], Callable[..., None]]] = [
+    both: list[tuple[tuple[Any, ...], Callable[..., Any]]] = [
         ((frozen(X),), _kernels.measure_dense),
         (sparse(X)[:3], _kernels.measure_csr),
     ]
     for rows, measure in both:
         norms, (total, mass) = np.empty(len(X)), np.ones((2, X.shape[1]))
-        measure(*rows, factor, cap, total, mass, norms)
+        largest, zeros = measure(*rows, factor, cap, total, mass, norms)
+        assert (largest, zeros) == (norms.max(), np.count_nonzero(norms == 0.0))
         with np.errstate(over="ignore"):
             np.testing.assert_allclose(norms, np.square(X * factor).sum(axis=1), rtol=1e-12)
         counted = X[huge:]
         close(total, 1 + np.minimum(np.abs(counted), cap).sum(axis=0))
         close(mass, 1 + np.count_nonzero(counted, axis=0))
+
+
+@given(
+    columns=st.lists(st.tuples(st.floats(0.0, 1e6), st.floats(0.0, 2e4)), max_size=6),
+    memory=st.sampled_from([1e4, 1e9]),
+)
+@check
+def test_the_sizes_of_columns_equal_numpy(columns: list[tuple[float, float]], memory: float) -> None:
+    total, mass = np.array(columns).reshape(-1, 2).T.copy()
+    fade = 0.5 if mass.max(initial=0.0) > memory else 1.0
+    known = fade * mass > 0.0
+    out = np.empty((4, len(total)))
+    without = _kernels.column_sizes(frozen(total), frozen(mass), memory, 3.0, out)
+    with np.errstate(over="ignore"):
+        sizes = np.divide(fade * total, fade * mass, out=np.zeros(len(total)), where=known)
+    factor = np.divide(1.0, sizes, out=np.ones(len(total)), where=sizes > 0.0)
+    assert without == np.count_nonzero(~known)
+    assert out.tolist() == [factor.tolist(), (3.0 * sizes).tolist(), (fade * total).tolist(), (fade * mass).tolist()]
+
+
+@given(labels=st.lists(st.integers(-2, 2), max_size=20), names=st.permutations([-1, 0, 2]))
+@check
+def test_binary_codes_tell_two_labels_apart(labels: list[int], names: list[int]) -> None:
+    first, second, _ = names
+    out = np.empty(len(labels))
+    known = _kernels.binary_codes(frozen(np.array(labels, np.int64)), first, second, out)
+    assert known == (set(labels) <= {first, second})
+    assert out.tolist() == [float(label == second) for label in labels]
 
 
 def test_squared_norms_beyond_the_range_are_infinite() -> None:
@@ -388,6 +417,26 @@ def test_saga_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
         entries = {i: alpha for i, alpha in enumerate(model[2]) if not math.isnan(alpha)}
         assert entries.keys() == table.keys()
         close(np.array([entries[i] for i in table]), np.array([*table.values()]))
+
+
+@given(problem=problems(), turned=st.booleans())
+@check
+def test_two_models_in_turn_are_the_same_bits_as_one_after_the_other(problem: Problem, turned: bool) -> None:
+    rows, drawn = problem.kernel_rows[0], len(problem.table)
+    orders = frozen(problem.order), frozen(problem.order[::-1].copy() if turned else problem.order)
+    etas = problem.eta, problem.eta / 3.0
+    alone, together = [problem.model, problem.model], [problem.model, problem.model]
+    counts = tuple(
+        _kernels.saga_dense(rows, order, model, drawn, eta, problem.mu, problem.frame, None)
+        for order, model, eta in zip(orders, alone, etas, strict=True)
+    )
+    sides = [
+        (rows, order, model, drawn, eta, problem.frame)
+        for order, model, eta in zip(orders, together, etas, strict=True)
+    ]
+    assert _kernels.saga_both_dense(*sides[0], *sides[1], problem.mu) == counts
+    for one, two in zip(alone, together, strict=True):
+        assert [values.tobytes() for values in one] == [values.tobytes() for values in two]
 
 
 @given(problem=problems())

@@ -441,6 +441,46 @@ def test_an_interruption_leaves_every_byte_as_it_was(interrupted: str, monkeypat
     assert snapshot(model) == before
 
 
+@optimizers
+@layouts
+@pytest.mark.parametrize("steps", [(80, 80), (80, 79), (0, 0)])
+def test_two_models_together_end_as_one_after_the_other(
+    optimizer: Optimizer, sparse: bool, steps: tuple[int, int]
+) -> None:
+    template = LogisticRegression(optimizer=optimizer)
+    alone, together = ([template.fresh(seed, 3, 2) for seed in (1, 2)] for _ in range(2))
+    samples, _ = Data.make(60).samples(sparse)
+    new = Segment(0, 60), Segment(20, 60)
+    for model, segment, count in zip(alone, new, steps, strict=True):
+        model.update(samples, segment, count)
+    before = [snapshot(model) for model in together]
+    undo = together[0].update_both(together[1], samples, new, steps)
+    assert [snapshot(model) for model in together] == [snapshot(model) for model in alone]
+    for take_back in undo:
+        take_back()
+    assert [snapshot(model) for model in together] == before
+
+
+@pytest.mark.parametrize("interrupted", ["alternate", "saga_both_dense", "largest"])
+def test_two_models_together_learn_both_or_neither(interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [LogisticRegression().fresh(seed, 3, 2) for seed in (1, 2)]
+    samples, new = Data.make(60).samples(False)
+    models[0].update_both(models[1], samples, (new, new), (80, 80))
+    before = [snapshot(model) for model in models]
+    kernel, calls = getattr(_kernels, interrupted), [0]
+
+    def interrupt(*arguments: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == {"alternate": 2, "saga_both_dense": 1, "largest": 3}[interrupted]:
+            raise KeyboardInterrupt
+        return kernel(*arguments)
+
+    monkeypatch.setattr(_kernels, interrupted, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        models[0].update_both(models[1], samples, (new, new), (80, 80))
+    assert [snapshot(model) for model in models] == before
+
+
 # ---------------------------------------------------------------------------- forgetting
 
 

@@ -34,7 +34,7 @@ def test_the_error_without_adaptation_is_as_said() -> None:
 
 
 PAGES = sorted((README.parent / "docs").glob("*.md"))
-FOREIGN = "lightgbm", "river", "torch"
+FOREIGN = "capymoa", "lightgbm", "mlflow", "onnxruntime", "river", "torch"
 
 
 @pytest.mark.parametrize("code", blocks("python")[1:])
@@ -45,6 +45,7 @@ def test_the_other_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")  # of LightGBM
+@pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")  # of MLflow, when it is imported
 def test_the_examples_of_a_page_run_one_after_the_other(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,12 +144,20 @@ def test_a_buffer_holds_what_a_list_would(operations: list[Operation], width: in
         assert np.array_equal(buffer.physical[buffer.stop - len(buffer) : buffer.stop], buffer.live)
 
 
-def test_untrim_takes_a_trim_back() -> None:
-    buffer = Buffer(np.int64)
-    buffer.append(np.arange(10))
-    buffer.trim(4)
-    buffer.untrim(4)
-    assert buffer.live.tolist() == [*range(10)]
+@pytest.mark.parametrize("more", [0, 1, 40, 200])
+def test_untrim_takes_a_trim_back_whatever_was_appended_and_dropped_since(more: int) -> None:
+    buffer = Buffer(np.float64)
+    buffer.append(np.arange(60.0))
+    buffer.trim(3)
+    gone = buffer.live[:50].copy()
+    buffer.trim(50)
+    buffer.append(np.full(more, -1.0))  # with enough of them the live ones move down over those that are gone
+    buffer.truncate(7)
+    buffer.untrim(gone)
+    assert buffer.live.tolist() == [*range(3, 60)]
+    assert buffer.first == 3
+    buffer.append(np.array([60.0]))
+    assert buffer.numbered(58, 61).tolist() == [58.0, 59.0, 60.0]
 
 
 def test_a_buffer_says_how_far_its_values_moved() -> None:

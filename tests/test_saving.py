@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet, detectors, learners
+from driftsurf.baselines import ResetOnDriftClassifier
 from driftsurf.encoding import TableEncoder
 from driftsurf.errors import CapabilityError, StateError
 from driftsurf.runtime.checkpoint import CheckpointFolder
@@ -68,6 +69,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "softmax": (lambda: taught(DriftSurfClassifier(learners.SoftmaxRegression(), random_state=0), 3), None),
     "svm": (lambda: taught(DriftSurfClassifier(learners.LinearSVM(), random_state=0)), None),
     "regression": (lambda: taught(DriftSurfRegressor(random_state=0), 0), None),
+    "resetting": (lambda: taught(ResetOnDriftClassifier(detector=detectors.DDM(), random_state=0)), None),
     "buffered": (lambda: taught(DriftSurfClassifier(batch_size=8, random_state=0)), None),
     "refitted": (lambda: taught(DriftSurfClassifier(TREE, random_state=0)), lambda: TREE),
     "network": (lambda: taught(DriftSurfClassifier(torch_learner(), random_state=0)), torch_learner),

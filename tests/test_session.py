@@ -9,12 +9,13 @@ import threading
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from driftsurf.decisions import Decision
 from driftsurf.errors import DivergenceError, OptionError, StateError
 from driftsurf.journal import Journal
-from driftsurf.learners import LogisticRegression
+from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.runtime.guard import MEMORY, RangeGuard
 from driftsurf.runtime.session import Session
 from driftsurf.state import to_bytes
@@ -263,12 +264,80 @@ def test_an_interrupt_at_any_line_leaves_a_whole_number_of_steps() -> None:
     assert interrupted > 20
 
 
+# ---------------------------------------------------------------------------- row by row
+
+
+@pytest.mark.parametrize("names", [(0, 1), ("no", "yes"), (False, True), (2.0, 7.0)])
+def test_single_rows_end_as_the_whole_batch_does(names: tuple[Any, Any]) -> None:
+    X = RNG.normal(size=(250, 3))
+    y = np.where(X[:, 0] > 0, names[1], names[0])
+    whole, single = (Session(DriftSurf(LogisticRegression()), batch_size=40) for _ in range(2))
+    whole.learn(X, y)
+    put = 0
+    for k in range(len(X)):
+        label = [y[k].item()] if k % 2 else y[k : k + 1]
+        if single.put(X[k : k + 1], label):
+            put += 1
+        else:
+            single.learn(X[k : k + 1], label)
+    assert put == 250 - 250 // 40 - 2  # not the first two, which bring the classes, nor those that fill the buffer
+    assert to_bytes(single.state()) == to_bytes(whole.state())
+
+
+def test_values_are_put_row_by_row_too() -> None:
+    X = RNG.normal(size=(90, 2))
+    whole, single = (Session(DriftSurf(LinearRegression()), batch_size=40) for _ in range(2))
+    whole.learn(X, X[:, 0])
+    for k in range(len(X)):
+        single.put(X[k : k + 1], X[k : k + 1, 0]) or single.learn(X[k : k + 1], X[k : k + 1, 0])
+    assert to_bytes(single.state()) == to_bytes(whole.state())
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        ([[1.0, 2.0]], [0]),
+        (np.ones((2, 2)), [0, 0]),
+        (np.ones((1, 3)), [0]),
+        (np.ones((1, 2), np.float32), [0]),
+        (np.array([[1.0, math.nan]]), [0]),
+        (np.array(1.0), [0]),
+        (np.ones((1, 2)), [5]),
+        (np.ones((1, 2)), ["0"]),
+        (np.ones((1, 2)), [0, 1]),
+        (np.ones((1, 2)), np.zeros((1, 1))),
+        (np.ones((1, 2)), None),
+    ],
+)
+def test_what_is_not_plainly_a_row_is_not_put(X: Any, y: Any) -> None:
+    session = Session(DriftSurf(LogisticRegression()), classes=(0, 1), batch_size=50)
+    assert not session.put(np.ones((1, 2)), [0])
+    session.learn(RNG.normal(size=(60, 2)), np.arange(60) % 2)
+    before = to_bytes(session.state())
+    assert not session.put(X, y)
+    assert to_bytes(session.state()) == before
+
+
+@pytest.mark.parametrize("y", [[math.inf], [True], ["1"], [None]])
+def test_what_is_not_plainly_a_value_is_not_put(y: list[Any]) -> None:
+    session = Session(DriftSurf(LinearRegression()), batch_size=50)
+    session.learn(np.ones((3, 2)), np.ones(3))
+    assert not session.put(np.ones((1, 2)), y)
+    assert session.rows_pending == 3
+
+
 # ---------------------------------------------------------------------------- guard
 
 
+def weigh(guard: RangeGuard, rows: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], RangeGuard]:
+    weights, after = guard.weigh(rows)
+    return np.ones(len(rows)) if weights is None else weights, after
+
+
 def test_ordinary_rows_have_weight_one() -> None:
-    weights, guard = RangeGuard().weigh(RNG.normal(size=(5000, 3)))
+    weights, guard = weigh(RangeGuard(), RNG.normal(size=(5000, 3)))
     assert (weights == 1.0).all()
+    assert guard.weigh(RNG.normal(size=(5, 3)))[0] is None
     assert len(guard.recent) == MEMORY
 
 
@@ -276,7 +345,7 @@ def test_ordinary_rows_have_weight_one() -> None:
 def test_an_absurd_row_has_next_to_none(value: float) -> None:
     rows = np.ones((50, 3))
     rows[10, 1] = value
-    weights, _ = RangeGuard().weigh(rows)
+    weights, _ = weigh(RangeGuard(), rows)
     assert weights[10] == pytest.approx(12 / value**2 if value < 1e150 else 0.0, rel=0.2, abs=1e-290)
     assert np.delete(weights, 10).tolist() == [1.0] * 49
 
@@ -284,15 +353,15 @@ def test_an_absurd_row_has_next_to_none(value: float) -> None:
 def test_a_row_alone_is_judged_by_those_before_it() -> None:
     guard = RangeGuard()
     for _ in range(30):
-        weights, guard = guard.weigh(np.ones((1, 2)))
+        weights, guard = weigh(guard, np.ones((1, 2)))
         assert weights.tolist() == [1.0]
-    weights, guard = guard.weigh(np.full((1, 2), 1e6))
+    weights, guard = weigh(guard, np.full((1, 2), 1e6))
     assert weights[0] < 1e-10
 
 
 def test_a_lasting_change_of_scale_is_followed() -> None:
     guard = RangeGuard()
-    _, guard = guard.weigh(np.ones((5000, 2)))
+    _, guard = weigh(guard, np.ones((5000, 2)))
     weights = np.concatenate([part for part, guard in _weighed(guard, 30)])
     assert weights[0] < 1e-3
     assert (weights[200:] == 1.0).all()
@@ -301,7 +370,7 @@ def test_a_lasting_change_of_scale_is_followed() -> None:
 def _weighed(guard: RangeGuard, batches: int) -> list[tuple[Any, RangeGuard]]:
     parts = []
     for _ in range(batches):
-        weights, guard = guard.weigh(np.full((10, 2), 1000.0))
+        weights, guard = weigh(guard, np.full((10, 2), 1000.0))
         parts.append((weights, guard))
     return parts
 
@@ -309,14 +378,14 @@ def _weighed(guard: RangeGuard, batches: int) -> list[tuple[Any, RangeGuard]]:
 def test_empty_rows_do_not_count_as_usual() -> None:
     rows = np.zeros((100, 2))
     rows[0] = 5.0
-    weights, guard = RangeGuard().weigh(rows)
+    weights, guard = weigh(RangeGuard(), rows)
     assert (weights == 1.0).all()
-    weights, _ = guard.weigh(np.zeros((4, 2)))
+    weights, _ = weigh(guard, np.zeros((4, 2)))
     assert (weights == 1.0).all()
 
 
 def test_a_first_row_that_overflows_counts_for_nothing() -> None:
-    weights, guard = RangeGuard().weigh(np.full((1, 2), 1e300))
+    weights, guard = weigh(RangeGuard(), np.full((1, 2), 1e300))
     assert weights.tolist() == [0.0]
     assert math.isinf(guard.recent[0])
 

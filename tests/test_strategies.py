@@ -143,7 +143,7 @@ def test_an_error_in_any_update_of_a_step_changes_nothing(
     strategy = make(kind, sparse)
     run(strategy, given[:cut])
     before, scores = snapshot(strategy), strategy.scores(given[0].X)
-    update = LogisticRegression.update
+    end = LogisticRegression._end
     calls = 0
 
     def counted(*arguments: Any) -> Any:
@@ -151,10 +151,10 @@ def test_an_error_in_any_update_of_a_step_changes_nothing(
         calls += 1
         if calls == failing:
             raise DivergenceError("on purpose")
-        return update(*arguments)
+        return end(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LogisticRegression, "update", counted)
+        patch.setattr(LogisticRegression, "_end", counted)
         for failing in range(1, 6):
             calls = 0
             try:

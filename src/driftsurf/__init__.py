@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from driftsurf.baselines import AwareClassifier
     from driftsurf.errors import DriftsurfError
-    from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, paper
+    from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
     from driftsurf.fleet import Fleet
@@ -33,7 +34,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AwareClassifier": "driftsurf.estimators",
+    "AwareClassifier": "driftsurf.baselines",
     "DriftSurfClassifier": "driftsurf.estimators",
     "DriftSurfRegressor": "driftsurf.estimators",
     "DriftsurfError": "driftsurf.errors",

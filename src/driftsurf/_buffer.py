@@ -137,10 +137,27 @@ class Buffer:
         self._start += count
         self.first += count
 
-    def untrim(self, count: int) -> None:
-        """Take back a ``trim`` that nothing was appended after."""
+    def untrim(self, values: npt.NDArray[Any]) -> None:
+        """Take back a ``trim`` of these values; the live ones may have moved down over them since.
+
+        >>> buffer = Buffer(np.float64)
+        >>> _ = buffer.append(np.arange(3.0))
+        >>> gone = buffer.live[:2].copy()
+        >>> buffer.trim(2)
+        >>> buffer.untrim(gone)
+        >>> buffer.live, buffer.first
+        (array([0., 1., 2.]), 0)
+        """
+        count, live = len(values), len(self)
+        if self._start < count:
+            old = self.live
+            if count + live > len(self._array):
+                self._array = _room((count + live, *self._array.shape[1:]), self._array.dtype)
+            self._array[count : count + live] = old  # numpy sees to it if the two overlap
+            self._start, self._stop = count, count + live
         self._start -= count
         self.first -= count
+        self._array[self._start : self._start + count] = values
 
     def numbered(self, lo: int, hi: int) -> npt.NDArray[Any]:
         """The values with the numbers ``lo`` to ``hi - 1``, as a view."""

@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from driftsurf import learners
+from driftsurf import detectors, learners
 from driftsurf.adapters import as_learner
 from driftsurf.base import FloatArray, Learner, Strategy
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
+from driftsurf.export import LinearModel, linear_model
 from driftsurf.journal import Journal
 from driftsurf.labels import Classes
 from driftsurf.learners import LinearRegression, LogisticRegression
@@ -47,8 +48,16 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
     _params: dict[str, Any]
     """The parameters that the session was made with."""
 
+    if TYPE_CHECKING:  # a subclass has its own; that of a dressed one is made of the options of its strategy
+
+        def __init__(self, learner: Any = None, **options: Any) -> None: ...
+
     def _strategy(self, learner: Learner, seed: int) -> Strategy:
         raise NotImplementedError
+
+    def _option(self, name: str) -> Any:
+        """An option as the strategy takes it."""
+        return _own(getattr(self, name))
 
     # -------------------------------------------------------------------- learning
 
@@ -69,12 +78,17 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        with self._taking() as session:
-            session.learn(X, _column(y), classes=classes, weight=sample_weight)
+        if not hasattr(self, "_session"):
+            with self._beginning() as session:
+                session.learn(X, _column(y), classes=classes, weight=sample_weight)
+        elif classes is not None or sample_weight is not None or not self._session.put(X, y):
+            self._session.learn(X, _column(y), classes=classes, weight=sample_weight)
         return self
 
     def _observe(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Observation:
-        with self._taking() as session:
+        if hasattr(self, "_session"):
+            return self._session.observe(X, _column(y), classes=classes, weight=sample_weight)
+        with self._beginning() as session:
             return session.observe(X, _column(y), classes=classes, weight=sample_weight)
 
     def _template(self) -> Learner:
@@ -90,8 +104,7 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
 
     def _new_session(self) -> _Made:
         """A session with the parameters of this moment; they, too, stay what they are while it lives."""
-        params = self.get_params(deep=False)
-        del params["learner"]
+        params = {name: _own(value) for name, value in self.get_params(deep=False).items() if name != "learner"}
         params["random_state"] = _seed(self.random_state)
         session = Session(
             self._strategy(clone(self._template()), params["random_state"]),
@@ -103,9 +116,9 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
         return session, params
 
     @contextlib.contextmanager
-    def _taking(self) -> Iterator[Session]:
-        """The session to learn with. Whole time steps that it took before an error stay."""
-        session, params = (self._session, self._params) if hasattr(self, "_session") else self._new_session()
+    def _beginning(self) -> Iterator[Session]:
+        """The session that is there from now on. Whole time steps that it took before an error stay."""
+        session, params = self._new_session()
         try:
             yield session
         finally:
@@ -150,6 +163,17 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
             tags.input_tags.sparse = self._template().capabilities.sparse
         return tags
 
+    def export(self) -> LinearModel:
+        """The model that predicts now as plain arrays, which predict with numpy alone; ``export().to_onnx()`` for ONNX.
+
+        Refused by name unless one linear model predicts (CapabilityError).
+        """
+        check_is_fitted(self)
+        session = self._session
+        labels = None if self._values else np.array(session.targets.labels[: session.taught])
+        predicting = getattr(session.strategy, "predicting", None)
+        return linear_model(predicting, labels, None if session.schema is None else session.schema.names)
+
     # -------------------------------------------------------------------- state
 
     def to_bytes(self, *, trust_pickle: bool = False) -> bytes:
@@ -191,8 +215,9 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
         if state.get("estimator") != cls.__name__:
             raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}")
         try:
+            params = json.loads(str(state["params"]), object_hook=_revived)
             template = _same_learner(learner, str(state["learner"]), str(state["learner_params"]))
-            model = cls(template, **json.loads(str(state["params"])))
+            model = cls(template, **params)
             session, params = model._new_session()
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, StateError):
@@ -251,7 +276,11 @@ class AdaptiveClassifier(ClassifierMixin, Adaptive):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities, one column for each of ``classes_``."""
         check_is_fitted(self)
-        scores, known = self._session.scores(X), self._known
+        return self._shares(self._session.scores(X))
+
+    def _shares(self, scores: FloatArray) -> FloatArray:
+        """Probabilities of rows that have these scores."""
+        known = self._known
         if scores.ndim == 2:
             return np.exp(scores[:, np.argsort(known)])
         if len(known) == 1 or (self._session.steps and self._session.taught == 1):  # one class so far: it is certain
@@ -341,7 +370,23 @@ def _column(y: Any) -> Any:
     return y
 
 
+def _own(value: Any) -> Any:
+    """A part with parameters of its own as a copy, so that they stay what they are while a session lives."""
+    return clone(value, safe=False) if hasattr(value, "get_params") else value
+
+
+def _revived(entry: dict[str, Any]) -> Any:
+    """The detector that ``_plain`` wrote."""
+    if entry.keys() != {"detector", "options"}:
+        return entry
+    if entry["detector"] not in detectors.__all__:
+        raise StateError(f"these bytes name the detector {entry['detector']!r}, which is none of driftsurf.detectors")
+    return getattr(detectors, entry["detector"])(**entry["options"])
+
+
 def _plain(value: Any) -> Any:
+    if getattr(detectors, type(value).__name__, None) is type(value):
+        return {"detector": type(value).__name__, "options": value.get_params()}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

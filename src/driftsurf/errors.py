@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "BadRowError",
     "CapabilityError",
+    "CheckError",
     "DivergenceError",
     "DriftsurfError",
     "FetchError",
@@ -64,6 +65,10 @@ class BadRowError(InputError):
 
 class CapabilityError(DriftsurfError, ValueError):
     """A part was asked for something that it says it cannot do."""
+
+
+class CheckError(DriftsurfError, AssertionError):
+    """A part that does not meet its contract: which check failed, and how."""
 
 
 class DivergenceError(DriftsurfError, ArithmeticError):

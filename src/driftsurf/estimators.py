@@ -1,4 +1,4 @@
-"""The scikit-learn faces: DriftSurf and the oracle as estimators."""
+"""The scikit-learn faces of DriftSurf."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Literal
 from driftsurf._face import AdaptiveClassifier, AdaptiveRegressor
 from driftsurf.base import Learner, Strategy
 from driftsurf.learners import paper_learner
-from driftsurf.strategies import DEFAULT_MAX_ROWS, Aware, BudgetRule, DriftSurf, Judge, Variant
+from driftsurf.strategies import DEFAULT_MAX_ROWS, BudgetRule, DriftSurf, Judge, Variant
 
-__all__ = ["AwareClassifier", "DriftSurfClassifier", "DriftSurfRegressor", "paper"]
+__all__ = ["DriftSurfClassifier", "DriftSurfRegressor", "paper"]
 
 
 class DriftSurfClassifier(AdaptiveClassifier):
@@ -197,53 +197,6 @@ class DriftSurfRegressor(AdaptiveRegressor):
             dtype=self.dtype,
             seed=seed,
         )
-
-
-class AwareClassifier(AdaptiveClassifier):
-    """The oracle to measure against: begins anew at the steps it is told.
-
-    Parameters
-    ----------
-    learner
-        The template of its models; None means ``LogisticRegression(step_size="auto")``.
-    drift_steps
-        The steps (from 0) whose batch a fresh model predicts and learns.
-    batch_size, max_rows, dtype, guard, classes, random_state
-        As for :class:`DriftSurfClassifier`.
-
-    Examples
-    --------
-    >>> from driftsurf.streams import SEA
-    >>> stream = SEA(n_rows=20_000)
-    >>> model = AwareClassifier(drift_steps=stream.drift_steps(500), random_state=0)
-    >>> errors = [(model.test_then_train(X, y) != y).mean() for X, y in stream.batches(500)]
-    >>> [transition.step for transition in model.journal_.transitions]
-    [10, 20, 30]
-    """
-
-    def __init__(
-        self,
-        learner: Learner | None = None,
-        *,
-        drift_steps: Collection[int] = (),
-        batch_size: int | None = None,
-        max_rows: int | None = DEFAULT_MAX_ROWS,
-        dtype: Literal["float64", "float32"] = "float64",
-        guard: float | None = 2.0,
-        classes: Collection[Any] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.learner = learner
-        self.drift_steps = drift_steps
-        self.batch_size = batch_size
-        self.max_rows = max_rows
-        self.dtype = dtype
-        self.guard = guard
-        self.classes = classes
-        self.random_state = random_state
-
-    def _strategy(self, learner: Learner, seed: int) -> Strategy:
-        return Aware(learner, self.drift_steps, max_rows=self.max_rows, dtype=self.dtype, seed=seed)
 
 
 def paper(

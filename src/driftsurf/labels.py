@@ -6,6 +6,7 @@ A set of classes is a value, replaced as a whole once a batch has been learnt.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf import _kernels
 from driftsurf._values import replace
 from driftsurf.base import Capabilities, FloatArray, IntArray, State
 from driftsurf.errors import LabelError, NonFiniteError, ShapeError, ValueTypeError
@@ -23,7 +25,7 @@ __all__ = ["Classes", "Values", "targets_of"]
 LABELS = "for labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Classes:
     """The known class labels in the order of their codes, which never change.
 
@@ -75,6 +77,9 @@ class Classes:
 
     def read(self, y: Any, count: int) -> tuple[Classes, FloatArray]:
         """The codes of ``y``, and the set that includes the labels that are new in it."""
+        codes = self._read_two(y, count)
+        if codes is not None:
+            return self, codes
         array = _label_array(y)
         if len(array) != count:
             raise ShapeError(f"X has {count} rows and y has {len(array)} labels: give one label for each row.")
@@ -93,6 +98,25 @@ class Classes:
         if not strange.any():
             return self, codes.astype(np.float64)
         return self._grown(array[strange]).read(array, count)
+
+    def _read_two(self, y: Any, count: int) -> FloatArray | None:
+        """The codes of whole numbers that are one of two known ones: the usual case, in one pass; else None."""
+        if not (type(y) is np.ndarray and y.dtype == np.int64 and y.shape == (count,) and y.flags.c_contiguous):
+            return None
+        if len(self.labels) != 2 or not all(isinstance(label, int) for label in self.labels):
+            return None
+        codes = np.empty(count)
+        return codes if _kernels.binary_codes(y, *self.labels, codes) else None
+
+    def code_of(self, y: Any) -> float | None:
+        """The code of a single known label in a list or an array; None where ``read`` has to look closer.
+
+        >>> Classes(("b", "a")).code_of(["a"])
+        1.0
+        """
+        if len(y := _listed(y)) != 1 or y[0] not in self.labels:
+            return None
+        return float(self.labels.index(y[0]))
 
     def _grown(self, strange: npt.NDArray[Any]) -> Classes:
         distinct, first = np.unique(strange, return_index=True)
@@ -117,7 +141,9 @@ class Classes:
 
     def met(self, before: int, codes: FloatArray) -> Classes:
         """The classes as they are once rows with these codes have been taken; so many were known ``before``."""
-        return self if self.closed else replace(self, labels=self.labels[: max(before, int(codes.max()) + 1)])
+        if self.closed or before == len(self.labels):
+            return self
+        return replace(self, labels=self.labels[: max(before, int(codes.max()) + 1)])
 
     def meant(self, scores: FloatArray, taught: int) -> FloatArray:
         """What the scores of a model mean, given how many of the classes it has been taught.
@@ -132,6 +158,8 @@ class Classes:
             return -np.abs(scores) - np.finfo(np.float64).tiny if taught == 1 else scores
         if taught == 0:
             return np.full((len(scores), len(self.labels)), -np.log(len(self.labels)))
+        if taught == scores.shape[1] == len(self.labels):
+            return scores
         if taught < scores.shape[1]:
             scores = scores[:, :taught] - np.logaddexp.reduce(scores[:, :taught], axis=1, keepdims=True)
         unknown = np.full((len(scores), len(self.labels) - scores.shape[1]), -np.inf)
@@ -157,7 +185,10 @@ class Classes:
     @property
     def _against_names(self) -> bool:
         """Whether the codes, which go by appearance, run against the order of the names."""
-        return len(self.labels) == 2 and bool(self.array[0] > self.array[1])
+        if len(self.labels) != 2:
+            return False
+        first, second = self.labels
+        return first > second  # type: ignore[operator]  # all are numbers, or all are text
 
     # -------------------------------------------------------------------- state
 
@@ -212,6 +243,12 @@ class Values:
             raise NonFiniteError(f"Input y contains NaN or infinity: y[{bad}] is {numbers[bad]}. Drop such rows.")
         return self, numbers
 
+    def code_of(self, y: Any) -> float | None:
+        """A single finite number in a list or an array; None where ``read`` has to look closer."""
+        if len(y := _listed(y)) != 1 or type(y[0]) not in (int, float) or not math.isfinite(y[0]):
+            return None
+        return float(y[0])
+
     def met(self, before: int, codes: FloatArray) -> Values:
         """Nothing to learn about them."""
         return self
@@ -244,6 +281,13 @@ def targets_of(capabilities: Capabilities, classes: Iterable[Any] | None) -> Cla
         return Values().agreed(classes, begun=False)
     limit = None if "multiclass" in capabilities.tasks else 2
     return Classes(limit=limit) if classes is None else Classes.given(classes, limit)
+
+
+def _listed(y: Any) -> list[Any]:
+    """A list or a plain array of one dimension as a list, anything else as an empty one."""
+    if type(y) is np.ndarray and y.ndim == 1:
+        return list(y.tolist())
+    return y if type(y) is list else []
 
 
 def _label_array(y: Any) -> npt.NDArray[Any]:

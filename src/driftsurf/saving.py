@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from driftsurf import detectors, estimators, learners
+from driftsurf import baselines, detectors, estimators, learners
 from driftsurf.encoding import TableEncoder
 from driftsurf.errors import CapabilityError, StateError
 from driftsurf.fleet import Fleet
@@ -16,6 +16,13 @@ from driftsurf.state import from_bytes, look, nest, pick, read_header, to_bytes
 
 __all__ = ["load", "save"]
 
+_FACES = {
+    name: getattr(home, name)
+    for home in (estimators, baselines)
+    for name in home.__all__
+    if hasattr(getattr(home, name), "from_bytes")
+}
+"""Models, by name."""
 _PARTS = {name: getattr(home, name) for home in (detectors, learners) for name in home.__all__}
 """Made of parameters and a state, by name."""
 _WHOLE: dict[str, Any] = {kind.__name__: kind for kind in (TableEncoder, Samples)}
@@ -43,10 +50,9 @@ def load(path: str | Path, learner: Any = None, *, trust_pickle: bool = False) -
     StateWarning if the file is damaged and ``path.previous`` was used.
     """
     data = files.read_kept(Path(path), good=read_header)
-    held = look(data)
-    face = getattr(estimators, str(held.get("estimator")), None)
-    if face is not None:
-        return face.from_bytes(data, learner, trust_pickle=trust_pickle)
+    held: dict[str, Any] = look(data)
+    if held.get("estimator") in _FACES:
+        return _FACES[held["estimator"]].from_bytes(data, learner, trust_pickle=trust_pickle)
     if "fleet" in held:
         return Fleet.from_bytes(data)
     return _unpacked(from_bytes(data, trust_pickle=trust_pickle))
@@ -56,7 +62,7 @@ def _packed(thing: Any, trust_pickle: bool) -> bytes:
     name = type(thing).__name__
     if isinstance(thing, Fleet):
         return thing.to_bytes()
-    if name in estimators.__all__:
+    if name in _FACES:
         data: bytes = thing.to_bytes(trust_pickle=trust_pickle)
         return data
     if name not in _PARTS and name not in _WHOLE:

@@ -42,18 +42,19 @@ def add_magnitudes(X: Rows, weight: FloatArray, cap: FloatArray, total: FloatArr
         _kernels.add_magnitudes_dense(X, weight, cap, total, mass)
 
 
-def measure(X: Rows, sizes: FloatArray, total: FloatArray, mass: FloatArray) -> FloatArray:
-    """|x / sizes|^2 of each row, where a column of size 0 counts as it is; the rows enter ``total`` and ``mass``.
+def measure(X: Rows, columns: FloatArray) -> tuple[FloatArray, float, int]:
+    """|factor * x|^2 of each row, the largest of these, and how many are 0.
 
-    Values up to ``CAP`` sizes are added; a row whose squares overflow is not.
+    ``columns`` is (factor, cap, total, mass). The rows enter ``total`` and ``mass``: values up to ``cap``, and no
+    row whose squares overflow.
     """
     out = np.empty(n_rows(X))
-    factor = 1.0 / sizes if sizes.all() else np.divide(1.0, sizes, out=np.ones(len(sizes)), where=sizes > 0.0)
+    factor, cap, total, mass = columns
     if isinstance(X, CSR):
-        _kernels.measure_csr(X.data, X.indices, X.indptr, factor, CAP * sizes, total, mass, out)
+        largest, zeros = _kernels.measure_csr(X.data, X.indices, X.indptr, factor, cap, total, mass, out)
     else:
-        _kernels.measure_dense(X, factor, CAP * sizes, total, mass, out)
-    return out
+        largest, zeros = _kernels.measure_dense(X, factor, cap, total, mass, out)
+    return out, largest, zeros
 
 
 def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:

@@ -73,7 +73,7 @@ def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64, *, fini
            [3., 4.]])
     """
     dtype = np.dtype(dtype)
-    if _is_ready(X, schema, dtype):
+    if is_ready(X, schema, dtype):
         return X  # type: ignore[no-any-return]
     rows: Rows
     if _is_sparse(X):
@@ -91,7 +91,7 @@ def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64, *, fini
     return rows
 
 
-def _is_ready(X: Any, schema: Schema, dtype: np.dtype[Any]) -> bool:
+def is_ready(X: Any, schema: Schema, dtype: np.dtype[Any]) -> bool:
     """Whether X can be taken as it is: the usual case, and for a single row the others cost more than learning it."""
     return (
         type(X) is np.ndarray

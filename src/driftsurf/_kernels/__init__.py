@@ -5,6 +5,8 @@ from driftsurf._kernels.columns import (
     add_magnitudes_csr,
     add_magnitudes_dense,
     all_finite,
+    binary_codes,
+    column_sizes,
     measure_csr,
     measure_dense,
     squared_norms_csr,
@@ -14,19 +16,17 @@ from driftsurf._kernels.draws import _word, alternate, draw_uniformly, fill_unif
 from driftsurf._kernels.linear import (
     discharge_csr,
     discharge_dense,
-    largest,
-    logistic_losses,
     margins_csr,
     margins_dense,
     margins_of_all_csr,
     margins_of_all_dense,
+    saga_both_dense,
     saga_csr,
     saga_dense,
     sgd_csr,
     sgd_dense,
-    squared_length,
-    weighted_sum,
 )
+from driftsurf._kernels.losses import largest, logistic_losses, squared_length, weighted_sum
 from driftsurf._kernels.streams import CIRCLES, MIXED, SINE1, balanced, hyperplane, java_doubles, java_state, sea
 from driftsurf._kernels.votes import follow_losses, true_class_shares
 
@@ -49,6 +49,8 @@ __all__ = [
     "all_finite",
     "alternate",
     "balanced",
+    "binary_codes",
+    "column_sizes",
     "discharge_csr",
     "discharge_dense",
     "draw_uniformly",
@@ -69,6 +71,7 @@ __all__ = [
     "margins_of_all_dense",
     "measure_csr",
     "measure_dense",
+    "saga_both_dense",
     "saga_csr",
     "saga_dense",
     "sea",

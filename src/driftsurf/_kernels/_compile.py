@@ -29,6 +29,15 @@ def inline(function: Function) -> Function:
     return cast("Function", register_jitable(function))
 
 
+def written_out(function: Function) -> Function:
+    """A helper whose lines stand in the kernels that call it, as if they were written there.
+
+    Unlike ``inline``, which leaves it to the optimiser: that does not get rid of the counts of references to arrays
+    that a call of a call makes, a quarter of a step.
+    """
+    return cast("Function", register_jitable(inline="always")(function))
+
+
 def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) -> Callable[[Function], Function]:
     """Compile for exactly one signature per type of row, on first use, cached on disk.
 
@@ -57,8 +66,8 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
 
         def call(*arguments: Any) -> Any:
             first = arguments[0]
-            row_type = (first[0] if isinstance(first, tuple) else first).dtype
-            return compiled_for(row_type, arguments[-1] is None)(*arguments)
+            version = (first[0] if isinstance(first, tuple) else first).dtype, arguments[-1] is None
+            return (compiled.get(version) or compiled_for(*version))(*arguments)
 
         call.__doc__ = function.__doc__
         call.__name__ = function.__name__

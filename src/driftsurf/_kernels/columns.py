@@ -73,13 +73,51 @@ def all_finite(X: Any) -> Any:
     return bad == 0
 
 
+@kernel(lambda f: (_in(I8), I8, I8, _out(F8)))
+def binary_codes(labels: Any, first: Any, second: Any, out: Any) -> Any:
+    """out[i] = 0 for ``first``, 1 for ``second``; returns whether there is no other label."""
+    other = 0
+    for i in range(labels.shape[0]):
+        is_second = labels[i] == second
+        out[i] = 1.0 if is_second else 0.0
+        other += 0 if is_second or labels[i] == first else 1
+    return other == 0
+
+
+@kernel(lambda f: (_in(F8), _in(F8), F8, F8, _out(F8, 2)), exact=True)
+def column_sizes(total: Any, mass: Any, memory: Any, most: Any, out: Any) -> Any:
+    """What ``measure_dense`` takes, as the rows of ``out``: factor, cap, total and mass.
+
+    The size of a column is total / mass; both are halved once a column has more mass than ``memory``. A column
+    without mass has factor 1 and cap 0; the others have 1 / size and ``most`` sizes. Returns how many have none.
+    """
+    fade = 1.0
+    for c in range(total.shape[0]):
+        if mass[c] > memory:
+            fade = 0.5
+    without = 0
+    for c in range(total.shape[0]):
+        out[2, c] = fade * total[c]
+        out[3, c] = fade * mass[c]
+        size = 0.0
+        if out[3, c] == 0.0:
+            without += 1
+        else:
+            size = out[2, c] / out[3, c]
+        out[0, c] = 1.0 / size if size > 0.0 else 1.0
+        out[1, c] = most * size
+    return without
+
+
 @kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8), _out(F8)))
-def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any) -> None:
+def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any) -> Any:
     """out[i] = sum of (factor * x_i)^2; rows whose squares do not overflow are added as in ``add_magnitudes_dense``.
 
-    One pass: the second look at a row finds it in the cache.
+    One pass: the second look at a row finds it in the cache. Returns (the largest of ``out``, how many are 0).
     """
     d = X.shape[1]
+    largest = 0.0
+    zeros = 0
     for i in range(X.shape[0]):
         plain = 0.0
         scaled = 0.0
@@ -88,16 +126,21 @@ def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any
             plain += value * value
             scaled += (factor[c] * value) * (factor[c] * value)
         out[i] = scaled
+        largest = scaled if scaled > largest else largest
+        zeros += 1 if scaled == 0.0 else 0
         if plain < math.inf:  # not isfinite: compiled it takes the difference to itself, which may be reordered to 0
             for c in range(d):
                 size = abs(np.float64(X[i, c]))
                 total[c] += min(size, cap[c])
                 mass[c] += 1.0 if size != 0.0 else 0.0
+    return largest, zeros
 
 
 @kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8), _out(F8), _out(F8)))
-def measure_csr(data: Any, indices: Any, indptr: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any) -> None:
+def measure_csr(data: Any, indices: Any, indptr: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any) -> Any:
     """``measure_dense`` on sparse rows."""
+    largest = 0.0
+    zeros = 0
     for i in range(out.shape[0]):
         plain = 0.0
         scaled = 0.0
@@ -108,6 +151,8 @@ def measure_csr(data: Any, indices: Any, indptr: Any, factor: Any, cap: Any, tot
             value *= factor[np.uintp(indices[q])]
             scaled += value * value
         out[i] = scaled
+        largest = scaled if scaled > largest else largest
+        zeros += 1 if scaled == 0.0 else 0
         if plain < math.inf:  # not isfinite: compiled it takes the difference to itself, which may be reordered to 0
             for p in range(indptr[i], indptr[i + 1]):
                 q = np.uintp(p)
@@ -116,3 +161,4 @@ def measure_csr(data: Any, indices: Any, indptr: Any, factor: Any, cap: Any, tot
                     c = np.uintp(indices[q])
                     total[c] += min(size, cap[c])
                     mass[c] += 1.0
+    return largest, zeros

@@ -1,4 +1,4 @@
-"""Linear models with logistic loss: margins, losses and optimisers, dense and CSR.
+"""Linear models with logistic loss: margins and optimisers, dense and CSR.
 
 Rows arrive as ``(X, y, weight)`` (dense) or ``(data, indices, indptr, y, weight)`` (CSR), where
 ``y`` holds class codes 0 and 1. A linear model is ``(w, G, table)``: the weights with the intercept
@@ -19,8 +19,8 @@ A = G / (number of rows drawn) the average.
 
 Three things make the loops as fast as C. The rows of later steps are known, so they are asked for in time.
 Places are made unsigned before they are used: numba counts a negative one from the end, and looking out for
-it costs a quarter of a sparse step. And the loops are written out: a helper that takes a tuple, or calls another
-helper, costs a quarter of a dense step.
+it costs a quarter of a sparse step. And the loops are written out, by hand or by ``written_out``: a helper that takes a
+tuple, or calls another helper, costs a quarter of a dense step.
 """
 
 from __future__ import annotations
@@ -31,28 +31,26 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from driftsurf._kernels._compile import F8, FRAME, I8, MODEL, _csr, _dense, _in, _out, inline, kernel
+from driftsurf._kernels._compile import F8, FRAME, I8, MODEL, _csr, _dense, _in, _out, inline, kernel, written_out
 from driftsurf._kernels._prefetch import prefetch, prefetch_range
 
+CACHED = 2**15
+"""So many values of rows lie in the near caches: there, asking for them takes longer than they do."""
 AHEAD = 8
 """Steps between asking for a row and using it: a row from memory takes as long as a few steps on rows in the cache."""
 
 
 @inline
 def _gradient(margin: Any, y: Any, weight: Any) -> Any:
-    """d/dmargin of weight * log(1 + exp(-s * margin)), s = 2y - 1."""
-    if weight == 0.0:  # the margin of a row so extreme that it counts for nothing may be NaN
-        return 0.0
+    """d/dmargin of weight * log(1 + exp(-s * margin)), s = 2y - 1.
+
+    The margin of a row so extreme that it counts for nothing may be NaN: then, too, z is a number, and the gradient
+    of weight 0 is 0. No branch, for which the processor would have to wait.
+    """
     s = 2.0 * y - 1.0
-    return -weight * s / (1.0 + math.exp(min(s * margin, 700.0)))
-
-
-LN2 = math.log(2.0)
-LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
-"""Their sum is log 2 to more digits than a double has; whole multiples of the first are exact."""
-HALVES = np.array([2.0**-k for k in range(1100)])
-MOST = 750.0
-"""exp(-750) is 0."""
+    z = s * margin
+    z = z if z < 700.0 else 700.0
+    return -weight * s / (1.0 + math.exp(z))
 
 
 @inline
@@ -110,70 +108,6 @@ def margins_of_all_csr(data: Any, indices: Any, indptr: Any, weights: Any, out: 
             out[k, i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], weights[k])
 
 
-@kernel(lambda f: (_in(F8), _in(F8), _out(F8)))
-def logistic_losses(margins: Any, y: Any, out: Any) -> None:
-    """out[i] = log(1 + exp(-s_i * margin_i)), to a few units in the last place; ``out`` is not ``margins``.
-
-    The exp and log of libraries are calls, and a loop with a call is not vectorised: four times as slow. Here, with
-    z = -s * margin and a = |z|, it is max(z, 0) + log(1 + exp(-a)), where exp(-a) = 2^-k exp(-r), |r| <= log(2) / 2,
-    by the series of exp; and log(1 + t) = 2 artanh(u), u = t / (2 + t) <= 1/3, by that of artanh.
-    """
-    for i in range(out.shape[0]):
-        z = (1.0 - 2.0 * y[i]) * margins[i]
-        a = abs(z)
-        a = a if a < MOST else MOST
-        k = np.int32(a / LN2 + 0.5)
-        r = (a - k * LN2_HIGH) - k * LN2_LOW
-        e = 1.0 - r / 11.0 * (1.0 - r / 12.0 * (1.0 - r / 13.0))
-        e = 1.0 - r / 8.0 * (1.0 - r / 9.0 * (1.0 - r / 10.0 * e))
-        e = 1.0 - r / 5.0 * (1.0 - r / 6.0 * (1.0 - r / 7.0 * e))
-        e = 1.0 - r / 2.0 * (1.0 - r / 3.0 * (1.0 - r / 4.0 * e))
-        t = HALVES[k] * (1.0 - r * e)
-        u = t / (2.0 + t)
-        q = u * u
-        v = 1 / 27 + q * (1 / 29 + q * (1 / 31 + q * (1 / 33 + q / 35)))
-        v = 1 / 17 + q * (1 / 19 + q * (1 / 21 + q * (1 / 23 + q * (1 / 25 + q * v))))
-        v = 1 / 7 + q * (1 / 9 + q * (1 / 11 + q * (1 / 13 + q * (1 / 15 + q * v))))
-        rest = 2.0 * u * (1.0 + q * (1 / 3 + q * (1 / 5 + q * v)))
-        out[i] = (0.0 if z < 0.0 else z) + rest
-
-
-@kernel(lambda f: (_in(F8), _in(F8)), exact=True)
-def squared_length(weights: Any, factor: Any) -> Any:
-    """|u|^2, u the weights in the coordinates that they are learnt in; a factor of 0 is a weight that is none.
-
-    One sum in one order: the last bits of BLAS depend on the number of threads, and decisions on these.
-    """
-    total = 0.0
-    for c in range(weights.shape[0]):
-        if factor[c] > 0.0:
-            scaled = weights[c] / factor[c]
-            total += scaled * scaled
-    return total
-
-
-@kernel(lambda f: (_in(F8),))
-def largest(values: Any) -> Any:
-    """The largest |value|; infinite if one is NaN."""
-    size = 0.0
-    for k in range(values.shape[0]):
-        if not abs(values[k]) <= size:
-            size = abs(values[k]) if abs(values[k]) >= 0.0 else math.inf
-    return size
-
-
-@kernel(lambda f: (_in(F8), _in(F8)))
-def weighted_sum(values: Any, weight: Any) -> Any:
-    """(sum of weight * value, sum of weight); rows without weight may hold anything."""
-    total = 0.0
-    mass = 0.0
-    for i in range(values.shape[0]):
-        if weight[i] != 0.0:
-            total += weight[i] * values[i]
-            mass += weight[i]
-    return total, mass
-
-
 @inline
 def _ask_for_csr(data: Any, indices: Any, indptr: Any, i: Any) -> None:
     """Prefetch the values of row i; where they are had better be in the cache already."""
@@ -181,6 +115,31 @@ def _ask_for_csr(data: Any, indices: Any, indptr: Any, i: Any) -> None:
     a, b = indptr[row], indptr[row + np.uintp(1)]
     prefetch_range(data, a, b)
     prefetch_range(indices, a, b)
+
+
+@inline
+def _remembered(alpha: Any) -> Any:
+    return 0.0 if math.isnan(alpha) else alpha
+
+
+@written_out
+def _saga_step(
+    X: Any, i: Any, w: Any, G: Any, table: Any, g: Any, drawn: Any, eta: Any, shrink: Any, gain: Any, centre: Any
+) -> Any:
+    """The step of ``saga_dense`` at row i, whose gradient is g; returns how many rows were drawn by now."""
+    d = X.shape[1]
+    count = drawn + math.isnan(table[i])
+    delta = g - _remembered(table[i])
+    table[i] = g
+    average = eta / count
+    for c in range(d):
+        change = gain[c] * delta * (X[i, c] - centre[c])
+        w[c] = shrink * w[c] - average * G[c] - eta * change
+        G[c] += change
+    last = gain[d] * delta
+    w[d] = shrink * w[d] - average * G[d] - eta * last
+    G[d] += last
+    return count
 
 
 @kernel(lambda f: (_dense(f), _in(I8), MODEL, I8, F8, F8, FRAME, _in(F8)))
@@ -212,21 +171,60 @@ def saga_dense(rows: Any, order: Any, model: Any, drawn: Any, eta: Any, mu: Any,
         if offset is not None:
             margin += offset[i]
         g = _gradient(margin, y[i], weight[i])
-        alpha = table[i]
-        if math.isnan(alpha):
-            alpha = 0.0
-            drawn += 1
-        table[i] = g
-        delta = g - alpha
-        average = eta / drawn
-        for c in range(d):
-            change = gain[c] * delta * (X[i, c] - centre[c])
-            w[c] = shrink * w[c] - average * G[c] - eta * change
-            G[c] += change
-        change = gain[d] * delta
-        w[d] = shrink * w[d] - average * G[d] - eta * change
-        G[d] += change
+        drawn = _saga_step(X, i, w, G, table, g, drawn, eta, shrink, gain, centre)
     return drawn
+
+
+@kernel(lambda f: (_dense(f), _in(I8), MODEL, I8, F8, FRAME, _dense(f), _in(I8), MODEL, I8, F8, FRAME, F8))
+def saga_both_dense(
+    rows: Any,
+    order: Any,
+    model: Any,
+    drawn: Any,
+    eta: Any,
+    frame: Any,
+    rows_2: Any,
+    order_2: Any,
+    model_2: Any,
+    drawn_2: Any,
+    eta_2: Any,
+    frame_2: Any,
+    mu: Any,
+) -> Any:
+    """``saga_dense`` of two models in turn, which take as many steps each: the same bits in less time.
+
+    A step waits for the one before it, by way of the margin and its exponential; meanwhile the processor works
+    for the other model.
+    """
+    X, y, weight = rows
+    w, G, table = model
+    gain, centre, _ = frame
+    X_2, y_2, weight_2 = rows_2
+    w_2, G_2, table_2 = model_2
+    gain_2, centre_2, _ = frame_2
+    d = X.shape[1]
+    shrink = 1.0 - eta * mu
+    shrink_2 = 1.0 - eta_2 * mu
+    ahead = AHEAD if X.size > CACHED else order.shape[0]
+    for j in range(order.shape[0]):
+        if j + ahead < order.shape[0]:
+            later = order[j + AHEAD]
+            prefetch_range(X, later * d, (later + 1) * d)
+            prefetch(y, later)
+            prefetch(weight, later)
+            prefetch(table, later)
+            later = order_2[j + AHEAD]
+            prefetch_range(X_2, later * d, (later + 1) * d)
+            prefetch(y_2, later)
+            prefetch(weight_2, later)
+            prefetch(table_2, later)
+        i = np.uintp(order[j])
+        g = _gradient(_margin_centred(X, i, w, centre), y[i], weight[i])
+        drawn = _saga_step(X, i, w, G, table, g, drawn, eta, shrink, gain, centre)
+        i = np.uintp(order_2[j])
+        g = _gradient(_margin_centred(X_2, i, w_2, centre_2), y_2[i], weight_2[i])
+        drawn_2 = _saga_step(X_2, i, w_2, G_2, table_2, g, drawn_2, eta_2, shrink_2, gain_2, centre_2)
+    return drawn, drawn_2
 
 
 @kernel(lambda f: (_csr(f), _in(I8), MODEL, I8, F8, F8, FRAME, _in(F8)))

@@ -1,16 +1,17 @@
-"""Learners from elsewhere: any scikit-learn, river or PyTorch model as a base learner of any strategy."""
+"""Parts from elsewhere: any scikit-learn, river or PyTorch model as a base learner, river's detectors as ours."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from driftsurf.adapters.river import RiverLearner
+from driftsurf.adapters.river_detector import RiverDetector, as_detector
 from driftsurf.adapters.sklearn import SklearnLearner
 from driftsurf.adapters.torch import TorchLearner
 from driftsurf.base import Learner
 from driftsurf.errors import OptionError
 
-__all__ = ["RiverLearner", "SklearnLearner", "TorchLearner", "as_learner"]
+__all__ = ["RiverDetector", "RiverLearner", "SklearnLearner", "TorchLearner", "as_detector", "as_learner"]
 
 
 def as_learner(model: Any) -> Learner:

@@ -113,11 +113,13 @@ class RiverLearner(ForeignLearner):
         return self.model.clone(seeded)
 
     def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
-        model, classes = fitted.model, fitted.n_classes
-        if classes == 0:
+        model = fitted.model
+        if fitted.n_classes == 0:
             if self.mode == "many":
                 return np.asarray(model.predict_many(_frame(X)), np.float64)
             return np.array([model.predict_one(row) for row in _dictionaries(X)], np.float64)
+        assert fitted.present is not None
+        classes = len(fitted.present)
         shares = np.zeros((n_rows(X), classes))
         if self.mode == "many":
             table = model.predict_proba_many(_frame(X))

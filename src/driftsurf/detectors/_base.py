@@ -37,6 +37,15 @@ class BaseDetector:
         """The constructor's arguments."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments of the template."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise OptionError(f"{type(self).__name__} has no parameter {name!r}; choices: {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
     def fresh(self) -> Self:
         """A new detector with the same parameters."""
         return type(self)(**self.get_params())

@@ -12,16 +12,26 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import from_dtype, types
+from numba import types
 
-from driftsurf import _kernels
-from driftsurf._kernels import F8, FRAME, I8, _dense, _in, _out, _word, inline, kernel
-from driftsurf._kernels import MODEL as MODEL_ARRAYS
-from driftsurf.fleet import _layout
-from driftsurf.fleet._native import Remote, borrowed
+from driftsurf._kernels import F8, I8, _in, _out, _word, inline, kernel
+from driftsurf.fleet._native import borrowed
+from driftsurf.fleet._parts import (
+    both_at,
+    discharge_at,
+    draw_at,
+    fill_at,
+    length_at,
+    losses_at,
+    margins_at,
+    saga_at,
+    sum_at,
+)
+from driftsurf.fleet._types import BATCH, F4, GROUPS, HOW, LOG, PARTS, RULE, SCRATCH, STORE
+from driftsurf.learners.logistic import NARROW
 from driftsurf.strategies.driftsurf import challenger_predicts, entering, switching
 
-__all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "begin", "parts", "score", "serve"]
+__all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "begin", "score", "serve"]
 
 ENTERED, GREEDY, SWITCHED, KEPT = 1, 2, 3, 4
 BAD_ROW, BAD_LABEL, DIVERGED = 1, 2, 3
@@ -29,38 +39,6 @@ VALUES_A_LINE = 16
 """float32 in a line of the cache."""
 LARGEST = 1e100
 """As in ``driftsurf.learners``: beyond it, training has diverged."""
-
-F4, U1 = types.float32, types.uint8
-MARGINS = Remote(_kernels.margins_dense, types.none(_in(F4, 2), _in(F8), _out(F8)), np.float32)
-LOSSES = Remote(_kernels.logistic_losses, types.none(_in(F8), _in(F8), _out(F8)), np.float64)
-SUM = Remote(_kernels.weighted_sum, types.UniTuple(F8, 2)(_in(F8), _in(F8)), np.float64)
-LENGTH = Remote(_kernels.squared_length, F8(_in(F8), _in(F8)), np.float64)
-DRAW = Remote(_kernels.alternate, types.UniTuple(I8, 2)(_out(I8), I8, I8, types.uint64, I8), np.int64)
-SAGA = Remote(_kernels.saga_dense, I8(_dense(F4), _in(I8), MODEL_ARRAYS, I8, F8, F8, FRAME, types.none), np.float32)
-DISCHARGE = Remote(_kernels.discharge_dense, I8(_in(F4, 2), _in(F8), _out(F8), FRAME), np.float32)
-FILL = Remote(_kernels.fill_uniform, I8(_out(F8), types.uint64, I8), np.float64)
-
-REMOTES = MARGINS, LOSSES, SUM, LENGTH, DRAW, SAGA, DISCHARGE, FILL
-margins_at, losses_at, sum_at, length_at, draw_at, saga_at, discharge_at, fill_at = (one.at for one in REMOTES)
-
-
-def parts() -> tuple[Any, ...]:
-    """The kernels, as ``serve`` and ``score`` take them."""
-    return tuple(one.address() for one in REMOTES)
-
-
-KEYS, MODELS = _out(from_dtype(_layout.KEY)), _out(from_dtype(_layout.MODEL), 2)
-STORE = types.Tuple((_out(F4, 3), _out(U1, 2), _out(F8, 3), _out(F8, 3), _out(F8, 3), MODELS, KEYS))
-BATCH = types.Tuple((_in(F4, 2), _in(U1), _in(U1), _out(U1)))
-GROUPS = types.UniTuple(_in(I8), 3)
-RULE = types.Tuple((F8, F8, I8, types.boolean))
-HOW = types.Tuple((I8, I8, F8, F8, F8, types.boolean))
-LOG = types.Tuple((_out(from_dtype(_layout.TRANSITION)), _out(I8)))
-SCRATCH = types.Tuple(
-    (_out(F8), _out(F8), _in(F8), _in(F8), _out(I8, 2), FRAME, *[_out(F8, 2)] * 3, MODELS, KEYS, _out(F8))
-)
-PARTS = types.UniTuple(I8, len(REMOTES))
-
 
 # ---------------------------------------------------------------------------- one model
 
@@ -113,11 +91,11 @@ def _steps(new: Any, how: Any) -> Any:
 
 
 @inline
-def _train(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) -> Any:
-    """Learn the new batch; returns whether the weights are still weights."""
-    rows, _, tables, weights, sums, models, keys = store
-    batch_size, max_rows, _, eta, mu, _ = how
-    y, _, ones, _, orders, frame, touched = scratch[:7]
+def _planned(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) -> Any:
+    """Draw the rows of the steps at the new batch: where the sample set begins, ends, and how many were drawn of it."""
+    _, _, tables, _, _, models, keys = store
+    batch_size, max_rows = how[0], how[1]
+    orders, touched = scratch[4], scratch[6]
     model, key = models[k, side], keys[k]
     new = key["step"] * batch_size
     end = new + batch_size
@@ -127,18 +105,21 @@ def _train(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) ->
     seed = _word(_word(key["seed"], model["number"]), 0)
     drawn = admitted - lo  # a row is drawn when it is admitted
     count, words = draw_at(parts[4])(order, drawn, end - admitted, seed, model["words"])
-    a, stop = lo - key["first"], end - key["first"]
+    a = lo - key["first"]
     table = tables[k, side][a : a + drawn + count]
     for p in range(drawn, drawn + count):
         table[p] = math.nan
     for j in range(order.shape[0]):
         touched[side, j] = table[order[j]]
-    w, G = weights[k, side], sums[k, side]
-    labelled = rows[k][a:stop], y[a:stop], ones[: stop - a]
-    saga_at(parts[5])(labelled, order, (w, G, table), drawn, eta, mu, frame, None)
     model["admitted"] = admitted + count
     model["words"] = words
     model["gradients"] += order.shape[0]
+    return a, end - key["first"], drawn
+
+
+@inline
+def _is_sound(w: Any, G: Any) -> Any:
+    """Whether weights and gradient sum are still numbers of a size."""
     sound = True
     for c in range(w.shape[0]):
         sound = sound and abs(w[c]) < LARGEST and abs(G[c]) < LARGEST
@@ -146,8 +127,37 @@ def _train(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) ->
 
 
 @inline
+def _train(store: Any, k: Any, how: Any, scratch: Any, parts: Any) -> Any:
+    """Let the models in training, one or two of them, learn the new batch; returns whether they are still sound."""
+    rows, _, tables, weights, sums, _, keys = store
+    eta, mu = how[3], how[4]
+    y, _, ones, _, orders, frame = scratch[:6]
+    side = keys[k]["predictive"]
+    steps = _steps(keys[k]["step"] * how[0], how)
+    a, b, drawn = _planned(store, k, side, how, scratch, parts)
+    w, G = weights[k, side], sums[k, side]
+    labelled, order, model = (rows[k][a:b], y[a:b], ones[: b - a]), orders[side][:steps], (w, G, tables[k, side][a:b])
+    if keys[k]["made"] == 1:
+        saga_at(parts[5])(labelled, order, model, drawn, eta, mu, frame, None)
+        return _is_sound(w, G)
+    side_2 = 1 - side
+    a, b, drawn_2 = _planned(store, k, side_2, how, scratch, parts)
+    w_2, G_2 = weights[k, side_2], sums[k, side_2]
+    labelled_2 = rows[k][a:b], y[a:b], ones[: b - a]
+    order_2, model_2 = orders[side_2][:steps], (w_2, G_2, tables[k, side_2][a:b])
+    if rows.shape[2] > NARROW:
+        saga_at(parts[5])(labelled, order, model, drawn, eta, mu, frame, None)
+        saga_at(parts[5])(labelled_2, order_2, model_2, drawn_2, eta, mu, frame, None)
+    else:
+        both_at(parts[8])(
+            labelled, order, model, drawn, eta, frame, labelled_2, order_2, model_2, drawn_2, eta, frame, mu
+        )
+    return _is_sound(w, G) and _is_sound(w_2, G_2)
+
+
+@inline
 def _untrain(store: Any, k: Any, side: Any, how: Any, scratch: Any) -> None:
-    """Put back the entries of the table that ``_train`` has changed."""
+    """Put back the entries of the table that training has changed."""
     orders, touched = scratch[4], scratch[6]
     key = store[6][k]
     new = key["step"] * how[0]
@@ -297,12 +307,13 @@ def _keep(store: Any, k: Any, scratch: Any) -> None:
 
 
 @inline
-def _take_back(store: Any, k: Any, trained: Any, how: Any, scratch: Any) -> None:
-    """As if there had been no step; the first ``trained`` models of (predictive, rival) had been trained."""
+def _take_back(store: Any, k: Any, how: Any, scratch: Any) -> None:
+    """As if there had been no step."""
     _, _, _, weights, sums, models, keys = store
     _, kept_w, kept_G, kept_models, kept_key = scratch[6:11]
-    for i in range(trained):
-        _untrain(store, k, keys[k]["predictive"] ^ i, how, scratch)
+    _untrain(store, k, keys[k]["predictive"], how, scratch)
+    if keys[k]["made"] > 1:
+        _untrain(store, k, 1 - keys[k]["predictive"], how, scratch)
     for side in range(2):
         for c in range(weights.shape[2]):
             weights[k, side, c] = kept_w[side, c]
@@ -324,13 +335,8 @@ def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts
     scratch[1][0] = _fetched(store[0][k].reshape(store[0].shape[1] * store[0].shape[2]), live * store[0].shape[2])
     _keep(store, k, scratch)
     reactive = _watch(store, k, at, rule, how, scratch, log, parts)
-    trained = 1
-    sound = _train(store, k, key["predictive"], how, scratch, parts)
-    if sound and key["made"] > 1:
-        trained = 2
-        sound = _train(store, k, 1 - key["predictive"], how, scratch, parts)
-    if not sound:
-        _take_back(store, k, trained, how, scratch)
+    if not _train(store, k, how, scratch, parts):
+        _take_back(store, k, how, scratch)
         log[1][0] = said
         return False
     if reactive:

@@ -15,7 +15,7 @@ from driftsurf._options import choice, number, whole
 from driftsurf.base import DenseRows, FloatArray, IntArray, State
 from driftsurf.decisions import Transition
 from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError, StateError
-from driftsurf.fleet import _kernels, _saved
+from driftsurf.fleet import _kernels, _parts, _saved
 from driftsurf.fleet._keys import Keys, by_slot, key_seed
 from driftsurf.fleet._layout import TRANSITION, Shape, Store, scratch
 from driftsurf.fleet._record import KINDS, Record
@@ -362,7 +362,7 @@ class Fleet:
             float(self.l2),
             self.start == "uniform",
         )
-        self._parts = _kernels.parts()
+        self._parts = _parts.parts()
         self._keys = Keys()
         self._store = Store.empty(0, self._shape)
         self._record = Record()

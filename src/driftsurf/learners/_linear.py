@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ Frame: TypeAlias = tuple[FloatArray, FloatArray, IntArray]
 """The coordinates in which a model learns: gains, centre, and the columns whose centre is not 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Linear:
     """A linear model in training: all that an update changes, except the gradient table.
 
@@ -55,20 +55,19 @@ class Linear:
     words: int = 0
     """Random words used: with the seed, the whole random state."""
     gradients: int = 0
+    frame: Frame = field(init=False, repr=False)
+    """The coordinates that factor and centre say, as the kernels take them."""
 
-    @property
-    def frame(self) -> Frame:
-        """The coordinates, as the kernels take them."""
-        return np.square(self.factor), self.centre, np.flatnonzero(self.centre)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", _frame(self.factor, self.centre))
 
     @property
     def raw_weights(self) -> FloatArray:
         """The weights for columns and targets as they are."""
-        offset = (self.weights * along(self.centre, self.weights)).sum(axis=0) - self.target
         own = self.weights
-        if np.count_nonzero(offset):
+        if len(self.frame[2]) or self.target:
             own = own.copy()
-            own[-1] -= offset
+            own[-1] -= (self.weights * along(self.centre, self.weights)).sum(axis=0) - self.target
         return own + self.anchor if len(self.anchor) else own
 
     def offsets(self, X: Rows) -> FloatArray | None:
@@ -100,7 +99,8 @@ class Linear:
         old, new = (along(np.square(gains), weights) for gains in (self.factor, factor))
         plain = np.divide(self.gradient_sum, old, out=np.zeros_like(weights), where=new > 0.0)
         gradient_sum = new * (plain - shift * plain[-1])
-        return replace(self, weights=weights, gradient_sum=gradient_sum, factor=factor, centre=centre)
+        changed = {"weights": weights, "gradient_sum": gradient_sum, "factor": factor, "centre": centre}
+        return replace(self, **changed, frame=_frame(factor, centre))
 
     def retargeted(self, target: float) -> Linear:
         """The same model with another number taken off the targets."""
@@ -152,6 +152,14 @@ class Linear:
             and self.drawn == np.count_nonzero(~np.isnan(table[:, 0] if dimensions == 2 else table))
         ):
             raise StateError("the entries of the saved model do not fit together: they are no linear model's")
+
+
+SAVED = [entry.name for entry in fields(Linear) if entry.init]
+"""The entries that are saved; the rest follows from them."""
+
+
+def _frame(factor: Any, centre: Any) -> Frame:
+    return np.square(factor), centre, np.flatnonzero(centre)
 
 
 def along(vector: FloatArray, weights: FloatArray) -> FloatArray:

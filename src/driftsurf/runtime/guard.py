@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf import _kernels
 from driftsurf._options import number
 from driftsurf._values import replace
 from driftsurf.base import CSR, FloatArray, Rows, State
 from driftsurf.errors import StateError
-from driftsurf.sizes import measure, squared_norms, usual_sizes
+from driftsurf.sizes import CAP, measure, squared_norms, usual_sizes
 
 __all__ = ["RangeGuard"]
 
@@ -53,38 +54,43 @@ class RangeGuard:
     def __post_init__(self) -> None:
         number("guard", self.factor, at_least=1.0, otherwise=", or None for no guard")
 
-    def weigh(self, X: Rows) -> tuple[FloatArray, RangeGuard]:
-        """The weights of these rows, and the guard that has seen them."""
+    def weigh(self, X: Rows) -> tuple[FloatArray | None, RangeGuard]:
+        """The weights of these rows (None: all 1), and the guard that has seen them."""
         n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
-        total, mass = self._columns(n_features)
-        new = mass == 0.0
-        sizes = np.divide(total, mass, out=np.zeros(n_features), where=~new) if new.any() else total / mass
-        norms = measure(X, sizes, total, mass)
-        if (mass[new] > 0.0).any():  # columns that had no value before: their size is that in these rows
-            total, mass = self._columns(n_features)
+        columns, without = self._columns(n_features)
+        new = columns[3] == 0.0 if without else None
+        norms, largest, zeros = measure(X, columns)
+        if new is not None and columns[3][new].any():  # their size is that in these rows
+            columns, _ = self._columns(n_features)
             finite = np.isfinite(squared_norms(X, np.ones(n_features + 1), np.zeros(n_features + 1)))
-            sizes[new] = usual_sizes(X, finite.astype(np.float64))[new]
-            norms = measure(X, sizes, total, mass)
-        recent = np.concatenate([self.recent, norms if norms.all() else norms[norms > 0.0]])
-        weights = self._weights(norms, recent)
+            sizes = usual_sizes(X, finite.astype(np.float64))[new]
+            columns[0, new], columns[1, new] = (
+                np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0.0),
+                CAP * sizes,
+            )
+            norms, largest, zeros = measure(X, columns)
+        recent = np.concatenate([self.recent, norms[norms > 0.0] if zeros else norms])
+        weights = self._weights(norms, largest, recent)
+        _, _, total, mass = columns
         return weights, replace(self, recent=recent[-MEMORY:], total=total, mass=mass)
 
-    def _columns(self, n_features: int) -> tuple[FloatArray, FloatArray]:
-        """What is known of the columns; what came more than 10,000 rows ago counts ever less."""
+    def _columns(self, n_features: int) -> tuple[FloatArray, int]:
+        """What is known of the columns, and of how many nothing is; what came 10,000 rows ago counts ever less."""
+        columns = np.empty((4, n_features))
         if self.total is None or self.mass is None:
-            return np.zeros(n_features), np.zeros(n_features)
-        fade = 0.5 if self.mass.max(initial=0.0) > COLUMN_MEMORY else 1.0
-        return fade * self.total, fade * self.mass
+            columns[0], columns[1:] = 1.0, 0.0
+            return columns, n_features
+        return columns, _kernels.column_sizes(self.total, self.mass, COLUMN_MEMORY, CAP, columns)
 
-    def _weights(self, norms: FloatArray, recent: FloatArray) -> FloatArray:
-        weights = np.ones(len(norms))
+    def _weights(self, norms: FloatArray, largest: float, recent: FloatArray) -> FloatArray | None:
         if len(recent) == 0:
-            return weights
+            return None
         place = math.floor(QUANTILE * (len(recent) - 1))
         # The quantile reaches this if at most ``place`` values are below; 1e-12 is more than rounding does.
-        enough = float(norms.max()) / self.factor**2 * (1.0 + 1e-12)
+        enough = largest / self.factor**2 * (1.0 + 1e-12)
         if math.isfinite(enough) and np.count_nonzero(recent < enough) <= place:
-            return weights
+            return None
+        weights = np.ones(len(norms))
         limit = self.factor**2 * float(np.partition(recent, place)[place])
         if math.isfinite(limit):
             large = norms > limit

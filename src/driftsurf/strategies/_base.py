@@ -99,6 +99,11 @@ class PooledStrategy(ABC, Generic[L]):
         self._pool.begin(n_features, sparse=sparse, n_classes=n_classes)
         self._publish(self._first())
 
+    @property
+    def predicting(self) -> Learner | None:
+        """The model that predicts now; None where several vote."""
+        return None if self._live.predictor is None else self._live.predictor.learner
+
     def scores(self, X: Rows) -> FloatArray:
         """The scores for rows to come, as the last whole step left the models."""
         return self._scorer(X)

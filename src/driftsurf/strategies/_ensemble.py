@@ -19,7 +19,7 @@ from driftsurf.strategies._pool import Member
 from driftsurf.strategies._votes import undecided, weighted_vote
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ensemble:
     """Experts with the weights of their votes, oldest first. Without experts nothing speaks for any class."""
 

@@ -23,7 +23,7 @@ RiskName = Literal["loss", "zero-one"]
 DEFAULT_MAX_ROWS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Member:
     """A model of a strategy: its learner, and what the strategy remembers about it."""
 
@@ -136,10 +136,29 @@ class Pool:
         """Update one model; returns the gradients it spent. ``seen_as`` shows it the rows with other weights."""
         self._tested = None
         spent = member.learner.gradients
-        if member.learner.needs() is None:  # rows may have come since it was made
-            segment = Segment(max(member.first_row, self.samples.first_row), segment.hi)
-        undo.callback(member.learner.update(self.samples if seen_as is None else seen_as, segment, steps))
+        store = self.samples if seen_as is None else seen_as
+        undo.callback(member.learner.update(store, self._unseen(member, segment), steps))
         return member.learner.gradients - spent
+
+    def train_both(
+        self, one: Member, two: Member, segment: Segment, steps: tuple[int, int], undo: contextlib.ExitStack
+    ) -> tuple[int, int]:
+        """``train`` of two models, together if their learner knows how to."""
+        together = getattr(one.learner, "update_both", None)
+        if together is None:
+            return self.train(one, segment, steps[0], undo), self.train(two, segment, steps[1], undo)
+        self._tested = None
+        spent = one.learner.gradients, two.learner.gradients
+        segments = self._unseen(one, segment), self._unseen(two, segment)
+        for take_back in together(two.learner, self.samples, segments, steps):
+            undo.callback(take_back)
+        return one.learner.gradients - spent[0], two.learner.gradients - spent[1]
+
+    def _unseen(self, member: Member, segment: Segment) -> Segment:
+        """The rows up to the end of ``segment`` that are new to a model: some may have come since it was made."""
+        if member.learner.needs() is not None:
+            return segment
+        return Segment(max(member.first_row, self.samples.first_row), segment.hi)
 
     def risk(self, member: Member, *segments: Segment) -> float:
         """The risk of a model over stored rows."""

@@ -36,7 +36,7 @@ class Contest:
         return (self.old / self.weight, self.new / self.weight) if self.weight > 0.0 else (math.nan, math.nan)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Live:
     """Everything that a step replaces. There is a reactive state iff there is a reactive model."""
 

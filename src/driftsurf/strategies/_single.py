@@ -14,7 +14,7 @@ from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Single:
     """One model, and the step to come."""
 

@@ -106,10 +106,11 @@ class Candor(VotingStrategy):
         if experts:
             learners: list[Any] = [expert.learner for expert in experts]
             margins = np.asarray(joint_scorer(learners)(batch.X))
-            losses = np.array(
-                [learner.row_losses(row, batch.y) for learner, row in zip(learners, margins, strict=True)]
+            # What a row loses depends on its margin, not on whose it is: the experts are one long column.
+            losses = learners[0].row_losses(margins.reshape(-1), np.tile(batch.y, len(learners)))
+            _kernels.follow_losses(
+                margins, losses.reshape(margins.shape), batch.weight, logs, scores, float(self.decay)
             )
-            _kernels.follow_losses(margins, losses, batch.weight, logs, scores, float(self.decay))
             scores = log_odds(scores)
         shares = np.exp(logs - logs.max(initial=0.0))
         return scores, shares / max(shares.sum(), 1.0)

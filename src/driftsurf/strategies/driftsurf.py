@@ -287,15 +287,18 @@ class DriftSurf(PooledStrategy[Live]):
         """Update the models in training within the budget: at most two, the stable one resting for the reactive."""
         live = now.live
         rival: Role = "stable" if live.reactive is None else "reactive"
-        trainees: list[Role] = ["predictive", rival] if getattr(live, rival) is not None else ["predictive"]
+        other = live.stable if live.reactive is None else live.reactive
         rho = self.learner.budget(now.segment)
-        shares = [rho, rho]
+        shares = rho, rho
         if self.budget == "divided" and self.variant == "authors" and live.reacted:
-            shares = [rho // 2, rho // 2]
-        elif self.budget == "divided" and len(trainees) == 2:
-            shares = [rho - rho // 2, rho // 2]
-        for role, share in zip(trainees, shares, strict=False):
-            now.spent[role] = self._pool.train(getattr(live, role), now.segment, share, undo)
+            shares = rho // 2, rho // 2
+        elif self.budget == "divided" and other is not None:
+            shares = rho - rho // 2, rho // 2
+        if other is None:
+            now.spent["predictive"] = self._pool.train(live.predictive, now.segment, shares[0], undo)
+        else:
+            spent = self._pool.train_both(live.predictive, other, now.segment, shares, undo)
+            now.spent["predictive"], now.spent[rival] = spent
 
     def _judge(self, now: Step) -> Live:
         """Who predicts the next batch, and what becomes of a reactive state."""

@@ -23,7 +23,7 @@ from driftsurf.strategies._votes import errors
 __all__ = ["PairedLearners"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Live:
     """Everything that a step replaces."""
 

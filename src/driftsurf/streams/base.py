@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Stream(ABC):
     (2, 5, 7)
     """
 
-    classes: ClassVar[tuple[int, int]] = (-1, 1)
+    classes: tuple[int, ...] = (-1, 1)
 
     if TYPE_CHECKING:  # a subclass stores these or computes them; a reader only reads
 
