@@ -98,8 +98,8 @@ torture: $(VENV)/dev ## Prove that state survives: kills, faults, power losses, 
 	$(BIN)/python -m torture
 
 .PHONY: torture-full
-torture-full: $(VENV)/dev ## The same, ten times as much (hours)
-	$(BIN)/python -m torture --scale 10
+torture-full: $(VENV)/dev ## The goal table of the same proofs (hours; goes on where it was stopped)
+	$(BIN)/python -m torture --full
 
 .PHONY: lock
 lock: ## Renew the lock files (needs uv)

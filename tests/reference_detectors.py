@@ -91,6 +91,7 @@ class PlainEDDM:
     errors_at: list[int] = field(default_factory=lambda: [0])
     """Row numbers from 1; the start stands for an error before the first."""
     largest: float = 0.0
+    ratio: float = 1.0
     said: str = ""
 
     def add(self, error: float) -> str:
@@ -103,8 +104,8 @@ class PlainEDDM:
             return ""
         reach = statistics.fmean(distances) + 2.0 * statistics.pstdev(distances)
         self.largest = max(self.largest, reach)
-        ratio = reach / self.largest
-        self.said = "drift" if ratio < self.beta else "warning" if ratio < self.alpha else ""
+        self.ratio = reach / self.largest
+        self.said = "drift" if self.ratio < self.beta else "warning" if self.ratio < self.alpha else ""
         return self.said
 
 
@@ -146,6 +147,9 @@ class PlainADWIN:
         return [value for bucket in self.buckets for value in bucket]
 
     def add(self, value: float) -> str:
+        if len(self.window) >= 32:
+            most = max(1.0, 10.0 * float(np.sqrt(np.mean(np.square(self.window)))))
+            value = min(max(value, -most), most)
         self.rows[0].append([value])
         for k in range(len(self.rows)):
             if len(self.rows[k]) > self.max_buckets:

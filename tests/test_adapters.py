@@ -114,10 +114,6 @@ def test_it_learns_and_its_scores_have_the_shape_of_the_contract(name: str) -> N
     assert model.losses(batch).mean() < fresh.losses(batch).mean()
     assert (model.penalty(), fresh.needs()) == (0.0, None)
     assert model.gradients > 0
-    with pytest.raises(CapabilityError, match="exact_state"):
-        model.state()
-    with pytest.raises(CapabilityError, match="exact_state"):
-        type(model).from_state(template, {})
 
 
 @learners
@@ -137,7 +133,7 @@ def test_an_update_is_undone_and_done_again_alike_and_a_scorer_stays_as_it_was(n
     model.update(samples, new, model.budget(new))
     assert np.array_equal(model.scores(X), after)
     undo = model.forget(samples, 100)
-    assert model.needs() == max(100, model.needs() or 0)
+    assert model._fitted.lo >= 100  # the rows of the last fit are kept to save it by
     undo()
     assert np.array_equal(model.scores(X), after)
 

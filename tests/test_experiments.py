@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from driftsurf.errors import InputError, OptionError, RunFolderError
+from driftsurf.errors import InputError, LockedError, OptionError, RunFolderError
 from driftsurf.experiments import analysis, documents, plan, runner, trials, tune
 from driftsurf.experiments.algorithms import ALGORITHMS
 from driftsurf.experiments.claims import CLAIMS
@@ -24,6 +25,7 @@ from driftsurf.experiments.results import Cell, agreement, to_csv, to_markdown
 from driftsurf.experiments.runner import Ledger, run
 from driftsurf.experiments.trials import Outcome, Trial
 from driftsurf.experiments.verdicts import judge
+from driftsurf.runtime import files
 from driftsurf.streams import SINE1
 from driftsurf.streams.arrays import ArrayStream
 
@@ -308,6 +310,15 @@ def test_a_folder_with_files_of_others_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="files of others"):
         reproduce(tmp_path, ["greedy"], names=["sine1"], trials=1)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_second_process_on_the_folder_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
+    lock = files.FolderLock(tmp_path)
+    with pytest.raises(LockedError, match=rf"is held by process {os.getpid()} on "):
+        reproduce(tmp_path, ["greedy"], names=["sine1"], trials=1)
+    lock.release()
+    assert reproduce(tmp_path, ["greedy"], names=["sine1"], trials=1).cells
+    files.FolderLock(tmp_path).release()
 
 
 def test_without_files_the_real_streams_are_missing() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from torture import attack, bad_values, damage, endurance, faults, fuzz, harness, kills, power
+from torture import attack, bad_values, damage, endurance, faults, fuzz, harness, kills, ledger, power
+from torture.__main__ import PROOFS
+from torture.__main__ import _run as run_parts
 from torture.harness import Outcome
 from torture.values import CLASSES
 from torture.workload import Workload
@@ -93,3 +95,38 @@ def test_a_failed_case_is_saved(tmp_path: Path) -> None:
     assert not outcome.check(False, {"bit": 7})
     assert '"bit": 7' in (tmp_path / "failures" / "a-proof-3-1.json").read_text()
     assert "FAILED" in outcome.line()
+
+
+def test_the_goal_table_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "RESULTS", tmp_path)
+    monkeypatch.setattr(ledger, "LEDGER", tmp_path / "ledger.jsonl")
+    monkeypatch.setattr(ledger, "commit", lambda: "abc")
+    parts = ledger.goal(["power", "bits"], seed=0)
+    assert [part.proof for part in parts] == ["bits"] + ["power"] * 10
+    assert len({part.seed for part in parts[1:]}) == 10
+    assert ledger.finished() == {}
+    first, second = Outcome("power loss", 0, 5, figures={"drawn": 7, "x": "y"}), Outcome("power loss", 1, 6, failed=1)
+    ledger.keep(parts[1], first)
+    with ledger.LEDGER.open("a") as file:
+        file.write('{"commit": "abc", "pa')  # torn by a kill
+    ledger.keep(parts[2], second)
+    assert ledger.finished() == {parts[1]: first, parts[2]: second}
+    (total,) = ledger.summed([first, Outcome("power loss", 2, 4, figures={"drawn": 3, "x": "z"})])
+    assert (total.tried, total.figures) == (9, {"drawn": 10, "x": "z", "parts": 2})
+    monkeypatch.setattr(ledger, "commit", lambda: "def")  # other code has proved nothing yet
+    assert ledger.finished() == {}
+
+
+def test_a_part_that_is_in_the_ledger_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "RESULTS", tmp_path)
+    monkeypatch.setattr(ledger, "LEDGER", tmp_path / "ledger.jsonl")
+    parts = [ledger.Part("full-disk", 0.005, seed) for seed in (0, 1)]
+    ledger.keep(parts[0], Outcome("disk full", 0, tried=77))
+    known, new = run_parts(parts, processes=1, kept=True)
+    assert known.tried == 77
+    assert (new.tried, new.failed) == (2, 0)
+    assert ledger.finished().keys() == {*parts}
+
+
+def test_every_proof_has_its_place_in_the_goal_table() -> None:
+    assert ledger.GOAL.keys() == PROOFS.keys()

@@ -9,8 +9,9 @@ import sys
 import time
 from dataclasses import asdict
 
-from torture import attack, bad_values, damage, endurance, faults, fuzz, kills, power, spark
+from torture import attack, bad_values, damage, endurance, faults, fuzz, kills, ledger, power, spark
 from torture.harness import TABLE, Outcome, Proof, timed, write_report
+from torture.ledger import Part
 
 PROOFS: dict[str, Proof] = {
     "spark": spark.kills,
@@ -35,18 +36,40 @@ PROOFS: dict[str, Proof] = {
 """The longest first, so that two at a time end together."""
 
 
-def _begun(name: str, scale: float, seed: int) -> subprocess.Popen[str]:
+def _begun(part: Part) -> subprocess.Popen[str]:
     """One proof in a process of its own: none inherits what another has done to it."""
-    command = [sys.executable, "-m", "torture", "--one", name, "--scale", str(scale), "--seed", str(seed)]
+    command = [sys.executable, "-m", "torture", "--one", part.proof]
+    command += ["--scale", str(part.scale), "--seed", str(part.seed)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def _ended(name: str, seed: int, process: subprocess.Popen[str]) -> Outcome:
+def _ended(part: Part, process: subprocess.Popen[str]) -> Outcome:
     """What it said with its last line; a proof that breaks is a proof that failed, and the others go on."""
     said = process.communicate()[0].splitlines()
     if process.returncode or not said:
-        return Outcome(name, seed, tried=1, failed=1, figures={"broke": f"exit code {process.returncode}"})
+        return Outcome(part.proof, part.seed, tried=1, failed=1, figures={"broke": f"exit code {process.returncode}"})
     return Outcome(**json.loads(said[-1]))
+
+
+def _run(parts: list[Part], processes: int, *, kept: bool) -> list[Outcome]:
+    """Each part that is not in the ledger yet, if there is to be one."""
+    done = ledger.finished() if kept else {}
+    waiting, outcomes = [part for part in parts if part not in done], [done[part] for part in parts if part in done]
+    running: dict[Part, subprocess.Popen[str]] = {}
+    if done:
+        print(f"{len(outcomes)} of {len(parts)} parts are in {ledger.LEDGER}", flush=True)
+    print(TABLE, flush=True)
+    while waiting or running:
+        while waiting and len(running) < processes:
+            part = waiting.pop(0)
+            running[part] = _begun(part)
+        time.sleep(0.1)
+        for part in [part for part, process in running.items() if process.poll() is not None]:
+            outcomes.append(_ended(part, running.pop(part)))
+            print(outcomes[-1].line(), flush=True)
+            if kept:
+                ledger.keep(part, outcomes[-1])
+    return outcomes
 
 
 def main() -> None:
@@ -56,6 +79,7 @@ def main() -> None:
     parser.add_argument(
         "--scale", type=float, default=1.0, help="how much of it; 1, if not given, is at most 30 minutes"
     )
+    parser.add_argument("--full", action="store_true", help="the goal table, in parts; goes on where it was stopped")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--one", choices=PROOFS, help=argparse.SUPPRESS)
@@ -66,18 +90,13 @@ def main() -> None:
     if options.one:
         print(json.dumps(asdict(timed(PROOFS[options.one], options.scale, options.seed)), default=str))
         return
-    waiting, outcomes = list(options.proofs or PROOFS), list[Outcome]()
-    running: dict[str, subprocess.Popen[str]] = {}
-    print(TABLE, flush=True)
-    while waiting or running:
-        while waiting and len(running) < options.processes:
-            name = waiting.pop(0)
-            running[name] = _begun(name, options.scale, options.seed)
-        time.sleep(0.1)
-        for name in [name for name, process in running.items() if process.poll() is not None]:
-            outcomes.append(_ended(name, options.seed, running.pop(name)))
-            print(outcomes[-1].line(), flush=True)
-    write_report(outcomes, options.scale)
+    chosen = options.proofs or list(PROOFS)
+    if options.full:
+        outcomes = ledger.summed(_run(ledger.goal(chosen, options.seed), options.processes, kept=True))
+        print("\n".join([TABLE, *(outcome.line() for outcome in outcomes)]))
+    else:
+        outcomes = _run([Part(name, options.scale, options.seed) for name in chosen], options.processes, kept=False)
+    write_report(outcomes, "the goal table" if options.full else options.scale)
     sys.exit(any(outcome.failed for outcome in outcomes))
 
 

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from driftsurf import DriftSurfClassifier, learners
+from driftsurf import DriftSurfClassifier, DriftSurfRegressor, learners
 from torture.harness import HERE, RESULTS, Outcome
 from torture.values import CLASSES, DETECTOR_VALUES
 
 ROWS, BEFORE, AFTER = 200, 10, 5
+STREAMS = 10
 LASTING = 0.02
 """A loss of accuracy of more than this, after 1,000 clean rows, is lasting damage."""
 
@@ -46,7 +47,7 @@ class Ours:
     """DriftSurf around one of our learners."""
 
     def __init__(self, learner: Any) -> None:
-        self.model = DriftSurfClassifier(learner, classes=(-1, 1), random_state=0)
+        self.model: Any = DriftSurfClassifier(learner, classes=(-1, 1), random_state=0)
 
     def learn(self, X: Any, y: Any, weight: Any) -> None:
         """Learn a batch."""
@@ -64,6 +65,17 @@ class Ours:
     def print_before_last_call(self) -> Any:
         """Before the batch."""
         return self.before
+
+
+class OursForValues(Ours):
+    """The same for values: the labels are numbers, too."""
+
+    def __init__(self, learner: Any) -> None:
+        self.model = DriftSurfRegressor(learner, random_state=0)
+
+    def accuracy(self, X: Any, y: Any) -> float:
+        """The sign counts."""
+        return float(np.mean(np.sign(self.model.predict(X)) == y))
 
 
 class Sklearn:
@@ -188,18 +200,17 @@ def usual_accuracy(make: Callable[[], Candidate], seed: int) -> float:
 
 
 def our_learners() -> dict[str, Callable[[], Candidate]]:
-    """Every learner of the package for two classes, LogisticRegression with each of its optimizers."""
+    """Every learner of the package, LogisticRegression with each of its optimizers, LinearRegression with each loss."""
     templates: dict[str, Any] = {
         f"LogisticRegression {optimizer}": learners.LogisticRegression(optimizer=optimizer)
         for optimizer in ("strsaga", "saga", "sgd", "one-pass")
     }
-    for name in learners.__all__:
-        kind: Any = getattr(learners, name)
-        if isinstance(kind, type) and name != "LogisticRegression":
-            capabilities = kind.capabilities  # type: ignore[attr-defined]
-            if "binary" in capabilities.tasks and capabilities.exact_state:
-                templates[name] = kind()
-    return {name: functools.partial(Ours, template) for name, template in templates.items()}
+    templates |= {"SoftmaxRegression": learners.SoftmaxRegression(), "LinearSVM": learners.LinearSVM()}
+    templates |= {f"LinearRegression {loss}": learners.LinearRegression(loss=loss) for loss in ("squared", "huber")}
+    return {
+        name: functools.partial(OursForValues if template.capabilities.values else Ours, template)
+        for name, template in templates.items()
+    }
 
 
 PEERS: dict[str, dict[str, Callable[[], Candidate]]] = {
@@ -224,13 +235,15 @@ def ours(scale: float, seed: int, names: list[str] | None = None) -> Outcome:
     outcome.figures |= dict.fromkeys(("refused", "taken", "lasting damage", "half-learned"), 0)
     for learner, make in our_learners().items():
         outcome.count("learners")
-        usual = usual_accuracy(make, seed)
-        for name in chosen:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                got = verdict(make, name, seed, usual)
-            outcome.count(got)
-            outcome.check(got in ("refused", "taken"), {"learner": learner, "class": name, "got": got})
+        for stream in range(seed, seed + max(1, round(STREAMS * scale))):
+            usual = usual_accuracy(make, stream)
+            for name in chosen:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    got = verdict(make, name, stream, usual)
+                outcome.count(got)
+                good = got in ("refused", "taken")
+                outcome.check(good, {"learner": learner, "class": name, "stream": stream, "got": got})
     return outcome
 
 
@@ -282,7 +295,7 @@ def detectors(scale: float, seed: int) -> Outcome:
     except ImportError:
         outcome.skipped = "this version has no detectors"
         return outcome
-    trials = max(5, round(30 * scale))
+    trials = max(5, round(50 * scale))
     outcome.figures = {"detectors": 0, "classes": len(DETECTOR_VALUES), "trials of each": trials, "refused": 0}
     for name in module.__all__:
         outcome.count("detectors")

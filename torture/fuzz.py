@@ -18,13 +18,30 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from driftsurf import AwareClassifier, DriftSurfClassifier
+import numpy as np
+
+from driftsurf import AwareClassifier, DriftSurfClassifier, saving
+from driftsurf.base import Pickled
+from driftsurf.detectors import ADWIN, MDDM
+from driftsurf.encoding import TableEncoder
 from driftsurf.errors import DriftsurfError
+from driftsurf.samples import Samples
 from driftsurf.state import MAGIC, from_bytes, to_bytes
 from torture.harness import HERE, Outcome
 from torture.workload import Workload
 
-FORBIDDEN = "exec", "compile", "os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket", "open"
+FORBIDDEN = (
+    "exec",
+    "compile",
+    "pickle",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.fork",
+    "subprocess.Popen",
+    "socket",
+    "open",
+)
 MOST_MEMORY = 64 * 2**20
 _armed: list[bool] = []
 _events: list[str] = []
@@ -42,6 +59,12 @@ def seeds(seed: int) -> list[bytes]:
         for X, y in Workload(steps=3, rows=5, seed=seed).stream.batches(5):
             model.partial_fit(X, y)
         found.append(model.to_bytes())
+    detector, rows = ADWIN(), Samples(2)
+    detector.update([0, 1, 0, 0] * 20)
+    rows.append(np.ones((3, 2)), np.ones(3))
+    encoder = TableEncoder().fit({"price": [1.5, None], "city": ["Rome", "Oslo"]})
+    found += [saving._packed(thing, False) for thing in (detector, MDDM(), rows, encoder)]
+    found.append(to_bytes({"a": 1, "b": Pickled("a set", {1})}, trust_pickle=True))
     return found
 
 
@@ -53,8 +76,11 @@ def sealed(body: bytes) -> bytes:
 def target(data: bytes) -> str:
     """Read a state, and what a model would make of it; returns how far it came."""
     try:
-        from_bytes(data)
-        DriftSurfClassifier.from_bytes(data)
+        state = from_bytes(data)
+        if "object" in state:
+            saving._unpacked(state)
+        else:
+            DriftSurfClassifier.from_bytes(data)
     except DriftsurfError:
         return "refused"
     return "read"
@@ -155,7 +181,13 @@ def _main() -> None:
     warnings.simplefilter("ignore")  # to show a warning Python opens the source, which is no doing of ours
     for data in seeds(0):
         target(data)
-    for name in ("driftsurf.state", "driftsurf.samples", "driftsurf.labels", "driftsurf.validation"):
+    for name in (
+        "driftsurf.state",
+        "driftsurf.samples",
+        "driftsurf.labels",
+        "driftsurf.validation",
+        "driftsurf.encoding",
+    ):
         module = sys.modules[name]
         for key, value in vars(module).items():
             if getattr(value, "__module__", "") == name and hasattr(value, "__code__"):

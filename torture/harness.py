@@ -74,12 +74,12 @@ def timed(proof: Proof, scale: float, seed: int) -> Outcome:
     return outcome
 
 
-def write_report(outcomes: list[Outcome], scale: float) -> None:
+def write_report(outcomes: list[Outcome], scale: float | str) -> None:
     """Write ``results/torture-report.json`` and ``.md``."""
     RESULTS.mkdir(exist_ok=True)
     about = {
         "driftsurf": driftsurf.__version__,
-        "commit": _commit(),
+        "commit": commit(),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "scale": scale,
@@ -91,7 +91,8 @@ def write_report(outcomes: list[Outcome], scale: float) -> None:
     (RESULTS / "torture-report.md").write_text("\n".join(lines) + "\n")
 
 
-def _commit() -> str:
+def commit() -> str:
+    """The code that runs, as far as git can tell."""
     answer = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False)
     changed = subprocess.run(["git", "status", "--porcelain"], cwd=HERE, capture_output=True, text=True, check=False)
     return answer.stdout.strip() + (" with changes" if changed.stdout.strip() else "")

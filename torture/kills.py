@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import gc
 import json
 import os
 import random
@@ -17,8 +18,10 @@ from torture.faults import clear, fast_folder
 from torture.harness import Outcome
 from torture.workload import Workload
 
-MOST_KILLS = 4
+MOST_KILLS = 10
 """Of one run, before it is let go to its end."""
+LATEST = 0.8
+"""A child is killed after at most this share of an undisturbed run: one that goes on has less left to do."""
 
 
 def library(scale: float, seed: int, kills: int | None = None) -> Outcome:
@@ -34,13 +37,15 @@ def library(scale: float, seed: int, kills: int | None = None) -> Outcome:
         begin = time.perf_counter()
         work.finish(Path(place) / "timed")
         usual = time.perf_counter() - begin
+        gc.collect()
+        gc.freeze()  # else each child copies what it only looks through
         killed = 0
         while killed < wanted:
             every = chance.choice(sorted(expected))
             work, path = Workload(steps=12, rows=10, every=every, seed=seed), Path(place) / "run"
             delays: list[float] = []
             for _ in range(chance.randint(1, MOST_KILLS)):
-                delays.append(chance.uniform(0.0, 1.2 * usual))
+                delays.append(chance.uniform(0.0, LATEST * usual))
                 if not _killed(work, path, delays[-1]):
                     break
                 killed += 1
@@ -49,6 +54,7 @@ def library(scale: float, seed: int, kills: int | None = None) -> Outcome:
             same = status == 0 and json.loads((path / "outcome").read_text()) == expected[every]
             outcome.check(same, {"every": every, "delays": delays, "status": status})
             clear(path)
+        gc.unfreeze()
         outcome.figures = {"kills": killed, "runs": outcome.tried, "seconds of an undisturbed run": usual}
     return outcome
 

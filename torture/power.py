@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import warnings
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ from torture.workload import Workload, state_digest
 EXTREMES = (0.0, 0.0), (1.0, 0.0), (1.0, 1.0)
 KEEP, TEAR = (0.1, 0.5, 0.9), (0.0, 0.3, 1.0)
 """How much of what was not flushed survives, and how much of that is torn: the extremes are tried first."""
+
+
+STATES_OF_A_RUN = 10_000
+"""More of one run are ever rarer."""
 
 
 @dataclass(eq=False)
@@ -240,19 +245,29 @@ def states(scale: float, seed: int, count: int | None = None, resumed: int = 200
     """After a power loss at any moment the last finished checkpoint is there, or the one under way; never a third."""
     outcome = Outcome("power loss", seed)
     wanted = round(100_000 * scale) if count is None else count
+    outcome.figures = dict.fromkeys(("runs", "moments", "checkpoints", "drawn", "resumed to the end"), 0)
+    while outcome.tried < wanted:
+        part = min(STATES_OF_A_RUN, wanted - outcome.tried)
+        run_seed = seed + 1_000 * outcome.figures["runs"]
+        outcome.count("runs")
+        _lose_power(outcome, run_seed, part, max(1, resumed * part // wanted))
+    return outcome
+
+
+def _lose_power(outcome: Outcome, seed: int, wanted: int, resumed: int) -> None:
+    """So many different states of the disk after a power loss, at all moments of one run."""
     chance = random.Random(seed)
     work, path = Workload(steps=40, rows=10, every=3, max_rows=40, seed=seed), Path("/run")
     moments, saved, expected = _moments(work, path)
     place = {digest: index + 1 for index, digest in enumerate(saved)}
-    outcome.figures = {"moments": len(moments), "checkpoints": len(saved), "resumed to the end": 0}
+    outcome.count("moments", len(moments))
+    outcome.count("checkpoints", len(saved))
     seen: set[int] = set()
-    outcome.figures["drawn"] = 0
-    while outcome.tried < wanted and outcome.figures["drawn"] < 20 * wanted + 10_000:
+    for trial in itertools.count():
+        keep, tear = EXTREMES[trial] if trial < len(EXTREMES) else (chance.choice(KEEP), chance.choice(TEAR))
         for moment, (finished, disk) in enumerate(moments):
-            if outcome.tried == wanted:
-                break
-            trial = outcome.figures["drawn"] // len(moments)
-            keep, tear = EXTREMES[trial] if trial < len(EXTREMES) else (chance.choice(KEEP), chance.choice(TEAR))
+            if len(seen) == wanted:
+                return
             outcome.count("drawn")
             found = disk.after_power_loss(chance, keep, tear)
             mark = hash((finished, found.fingerprint()))
@@ -270,6 +285,5 @@ def states(scale: float, seed: int, count: int | None = None, resumed: int = 200
                         good = work.finish(path) == expected
                 except StateError as error:
                     got, good = str(error), False  # type: ignore[assignment]
-            case = {"moment": moment, "trial": trial, "keep": keep, "tear": tear, "finished": finished, "got": got}
-            outcome.check(good, case)
-    return outcome
+            case = {"run": seed, "moment": moment, "trial": trial, "keep": keep, "tear": tear, "finished": finished}
+            outcome.check(good, case | {"got": got})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class Workload:
     every: int = 2
     max_rows: int = 120
     seed: int = 0
+    learner: Any = field(default_factory=LogisticRegression)
 
     @property
     def stream(self) -> ArrayStream:
@@ -37,8 +39,7 @@ class Workload:
 
     def run(self, folder: CheckpointFolder) -> Run:
         """The run, not yet begun."""
-        learner = LogisticRegression()
-        stream = self.stream
+        learner, stream = self.learner, self.stream
         sessions = {
             "driftsurf": Session(DriftSurf(learner, max_rows=self.max_rows, reactive_length=3), classes=(-1, 1)),
             "aware": Session(Aware(learner, stream.drift_steps(self.rows), max_rows=self.max_rows), classes=(-1, 1)),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
     from driftsurf.fleet import Fleet
+    from driftsurf.saving import load, save
 
 __all__ = [
     "AwareClassifier",
@@ -26,9 +27,11 @@ __all__ = [
     "Trace",
     "__version__",
     "explain",
+    "load",
     "paper",
     "prequential",
     "recommended",
+    "save",
 ]
 
 __version__ = "0.1.0"
@@ -41,9 +44,11 @@ _HOMES = {
     "Fleet": "driftsurf.fleet",
     "Trace": "driftsurf.evaluation",
     "explain": "driftsurf.evaluation",
+    "load": "driftsurf.saving",
     "paper": "driftsurf.estimators",
     "prequential": "driftsurf.evaluation",
     "recommended": "driftsurf.estimators",
+    "save": "driftsurf.saving",
 }
 
 

@@ -176,43 +176,48 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
 
     # -------------------------------------------------------------------- state
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, *, trust_pickle: bool = False) -> bytes:
         """The whole model, exactly: ``from_bytes`` continues as if there had been no break.
 
-        The journal is a record beside the model and not saved; keep it with ``journal_.to_jsonl()``, or
-        give it a sink: ``model.journal_.sink = write_line``.
+        A learner from elsewhere that only pickle can save is refused by name, unless ``trust_pickle`` is true; whoever
+        loads it then has to say so, too. The journal is a record beside the model and not saved; keep it with
+        ``journal_.to_jsonl()``, or give it a sink: ``model.journal_.sink = write_line``.
         """
         check_is_fitted(self)
         learner = self._session.strategy.learner
-        if not learner.capabilities.exact_state:
-            raise CapabilityError(f"{type(learner).__name__} has no exact state to save")
+        can = learner.capabilities
+        if not can.exact_state and can.state_kind != "pickle":
+            raise CapabilityError(f"{type(learner).__name__} has no exact state to save (capability 'exact_state')")
         head = {
             "estimator": type(self).__name__,
             "params": json.dumps(self._params, sort_keys=True, default=_plain),
             "learner": type(learner).__name__,
-            "learner_params": json.dumps(learner.get_params(), sort_keys=True, default=_plain),
+            "learner_params": _described(learner),
         }
-        return to_bytes(head | nest("session", self._session.state()))
+        return to_bytes(head | nest("session", self._session.state()), trust_pickle=trust_pickle)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, trust_pickle: bool = False) -> None:
         """Write ``to_bytes()`` to a file, whole or not at all; the one it replaces is kept as ``path.previous``."""
-        files.keep_previous(Path(path), self.to_bytes(), good=read_header)
+        files.keep_previous(Path(path), self.to_bytes(trust_pickle=trust_pickle), good=read_header)
 
     @classmethod
-    def load(cls, path: str | Path, learner: Learner | None = None) -> Self:
+    def load(cls, path: str | Path, learner: Any = None, *, trust_pickle: bool = False) -> Self:
         """The model in a file, as ``from_bytes``. StateWarning if it is damaged and ``path.previous`` was used."""
-        return cls.from_bytes(files.read_kept(Path(path), good=read_header), learner)
+        return cls.from_bytes(files.read_kept(Path(path), good=read_header), learner, trust_pickle=trust_pickle)
 
     @classmethod
-    def from_bytes(cls, data: bytes, learner: Learner | None = None) -> Self:
-        """The model that gave these bytes; a ``learner`` of your own has to be given again."""
-        state = from_bytes(data)
+    def from_bytes(cls, data: bytes, learner: Any = None, *, trust_pickle: bool = False) -> Self:
+        """The model that gave these bytes; a ``learner`` from elsewhere, or your own, has to be given again.
+
+        Pickles run code: bytes with one in them are refused unless ``trust_pickle`` is true.
+        """
+        state = from_bytes(data, trust_pickle=trust_pickle)
         if state.get("estimator") != cls.__name__:
             raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}")
         try:
             params = json.loads(str(state["params"]), object_hook=_revived)
-            learner_params = json.loads(str(state["learner_params"]))
-            model = cls(_same_learner(learner, str(state["learner"]), learner_params), **params)
+            template = _same_learner(learner, str(state["learner"]), str(state["learner_params"]))
+            model = cls(template, **params)
             session, params = model._new_session()
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, StateError):
@@ -322,17 +327,32 @@ class AdaptiveRegressor(RegressorMixin, Adaptive):  # type: ignore[misc]
         return self._observe(X, y, None, sample_weight)
 
 
-def _same_learner(given: Learner | None, name: str, params: dict[str, Any]) -> Learner:
+def _same_learner(given: Any, name: str, params: str) -> Learner:
     """The learner of saved bytes: one of ours by name, or the user's own if it is the same."""
     if given is None:
         if not isinstance(getattr(learners, name, None), type):
             raise StateError(f"the learner of these bytes is a {name}: give one as from_bytes(data, learner=...)")
-        made: Learner = getattr(learners, name)(**params)
+        made: Learner = getattr(learners, name)(**json.loads(params))
         return made
-    theirs = type(given).__name__, json.loads(json.dumps(given.get_params(), default=_plain))
-    if theirs != (name, params):
+    theirs = as_learner(given)
+    if (type(theirs).__name__, _described(theirs)) != (name, params):
         raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
-    return given
+    return theirs
+
+
+def _described(learner: Learner) -> str:
+    """Its parameters, and those of a model inside it: numbers and text in full, functions and classes by name."""
+
+    def plain(value: Any) -> Any:
+        if hasattr(value, "get_params"):
+            return f"a {type(value).__name__}"  # its own parameters follow one by one
+        if hasattr(value, "_get_params"):  # river's
+            return repr(value)
+        if callable(value):
+            return f"the function {getattr(value, '__name__', type(value).__name__)}"
+        return _plain(value)
+
+    return json.dumps(learner.get_params(), sort_keys=True, default=plain)
 
 
 def _seed(random_state: Any) -> int:

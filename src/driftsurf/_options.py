@@ -10,15 +10,17 @@ from typing import Any
 from driftsurf.errors import OptionError
 
 
-def whole(name: str, value: Any, *, at_least: int, otherwise: str = "") -> int:
+def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None, otherwise: str = "") -> int:
     """``value`` as an int, or OptionError. True and False are no numbers.
 
     >>> whole("batch_size", 0, at_least=1, otherwise=", or None")
     Traceback (most recent call last):
     driftsurf.errors.OptionError: batch_size is 0; give a whole number of at least 1, or None
     """
-    if not (is_number(value) and isinstance(value, numbers.Integral) and int(value) >= at_least):
-        raise OptionError(f"{name} is {value!r}; give a whole number of at least {at_least}{otherwise}")
+    most = math.inf if at_most is None else at_most
+    if not (is_number(value) and isinstance(value, numbers.Integral) and at_least <= int(value) <= most):
+        limits = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most:,}"
+        raise OptionError(f"{name} is {value!r}; give a whole number {limits}{otherwise}")
     return int(value)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,15 @@ class Growing:
     def laid_out(self, entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Entries as a state holds them."""
         return np.concatenate([np.zeros(1, entries.dtype), np.cumsum(entries)]) if self.ends else entries
+
+
+@dataclass(frozen=True, slots=True)
+class Pickled:
+    """An object of another library in a state. It is written, and read again, only where pickle is trusted."""
+
+    owner: str
+    """Whose it is, for messages."""
+    value: Any
 
 
 class CSR(NamedTuple):
@@ -127,6 +136,9 @@ class Capabilities:
     """It can fit its training rows perfectly, so a comparison on those rows says little."""
     exact_state: bool = True
     """``from_state(state())`` continues bit for bit."""
+    state_kind: Literal["arrays", "rows", "tensors", "pickle"] = "arrays"
+    """What a state holds: all numbers of the model; which rows it was fitted on, to be fitted on them again; the
+    tensors of a network that has to be given again; or an object that only pickle can save."""
     probabilities: bool = True
     """The scores of a classifier are log-odds or log-probabilities; else they only rank the classes."""
     grows_classes: bool = False

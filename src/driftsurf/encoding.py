@@ -391,7 +391,7 @@ class TableEncoder:
                 raise ValueError("its entries do not fit together")
             features = whole("n_features", state["n_features"], at_least=0 if parts else 1)
             encoder._layout = _Layout(tuple(parts), features, state["sparse"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise StateError(f"this is no saved encoder ({error}): it is another object's, or incomplete") from error
         return encoder
 

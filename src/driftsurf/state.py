@@ -1,9 +1,10 @@
-"""Flat state dictionaries to bytes and back. No file call, no pickle, nothing that runs code.
+"""Flat state dictionaries to bytes and back. No file call; nothing that runs code unless pickle is trusted.
 
 Layout: magic (7 bytes), the format (1 byte), length of the header (8 bytes, little-endian), the header
 (JSON: the format, the version that wrote it, the size of all arrays, the entries sorted by name, with the
 kind, type and shape of each), the arrays one after the other (C order, little-endian), SHA-256 of all that
-stands before it (32 bytes). The same state gives the same bytes.
+stands before it (32 bytes). The same state gives the same bytes. Objects of other libraries are refused by name, or,
+where the caller trusts pickle, stand among the arrays, and the header says so: reading them has to be trusted again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import pickle
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -18,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
-from driftsurf.base import Growing, State
-from driftsurf.errors import StateError, StateVersionError
+from driftsurf.base import Growing, Pickled, State
+from driftsurf.errors import CapabilityError, StateError, StateVersionError
 
-__all__ = ["Header", "digest", "from_bytes", "nest", "pick", "read_header", "resolved", "to_bytes"]
+__all__ = ["Header", "digest", "from_bytes", "look", "nest", "pick", "read_header", "resolved", "to_bytes"]
 
 FORMAT = 1
 """Raised by every change that older versions could not read; ``from_bytes`` then reads all formats up to it."""
@@ -59,15 +61,18 @@ class Header(NamedTuple):
     size: int
     """Bytes of all arrays."""
     entries: list[Any]
+    pickle: bool = False
+    """Whether there are pickles among them, which run code when they are read."""
 
     def to_bytes(self) -> bytes:
         """As it stands in the file."""
         what = {"format": self.format, "driftsurf": self.writer, "size": self.size, "entries": self.entries}
+        what |= {"pickle": True} if self.pickle else {}
         return json.dumps(what, separators=(",", ":"), ensure_ascii=True).encode()
 
 
-def to_bytes(state: Mapping[str, Any]) -> bytes:
-    """Serialise a flat state.
+def to_bytes(state: Mapping[str, Any], *, trust_pickle: bool = False) -> bytes:
+    """Serialise a flat state; CapabilityError for what only pickle can save, unless it is trusted.
 
     >>> from_bytes(to_bytes({"b": 1.5, "a": "text"}))
     {'a': 'text', 'b': 1.5}
@@ -90,24 +95,61 @@ def to_bytes(state: Mapping[str, Any]) -> bytes:
             entries.append([name, "int", int(value)])
         elif isinstance(value, str):
             entries.append([name, "str", str(value)])
+        elif isinstance(value, Pickled):
+            if not trust_pickle:
+                raise CapabilityError(
+                    f"{value.owner} has no exact state to save (capability 'exact_state'): only pickle can save it, "
+                    "which runs code when it is loaded. Say trust_pickle=True if those who load it trust you"
+                )
+            data = pickle.dumps(value.value, protocol=5)
+            entries.append([name, "pickle", value.owner, len(data)])
+            arrays.append(data)
         else:
             raise StateError(
                 f"entry {name!r} is a {type(value).__name__}; a state holds bool, int, float, str and arrays"
             )
-    header = Header(FORMAT, __version__, sum(map(len, arrays)), entries).to_bytes()
+    pickled = any(entry[1] == "pickle" for entry in entries)
+    header = Header(FORMAT, __version__, sum(map(len, arrays)), entries, pickled).to_bytes()
     body = b"".join([MAGIC, len(header).to_bytes(8, "little"), header, *arrays])
     return body + hashlib.sha256(body).digest()
 
 
-def from_bytes(data: bytes | bytearray | memoryview) -> State:
-    """The state that ``to_bytes`` was given; StateError for anything else, StateVersionError for a later format."""
-    header, body, start = _opened(bytes(data))
+def from_bytes(data: bytes | bytearray | memoryview, *, trust_pickle: bool = False) -> State:
+    """The state that ``to_bytes`` was given; StateError for anything else, StateVersionError for a later format.
+
+    Pickles run code: StateError if there are any and ``trust_pickle`` does not say that this is meant.
+    """
+    header, state = _read(bytes(data))
+    if not header.pickle:
+        return state
+    if not trust_pickle:
+        raise StateError(
+            "there are pickles in this saved state, which run code when they are read; say trust_pickle=True if you "
+            "trust whoever wrote it (`driftsurf inspect` shows what it is without reading them)"
+        )
+    return {name: _unpickled(name, value) if isinstance(value, Pickled) else value for name, value in state.items()}
+
+
+def look(data: bytes) -> State:
+    """The same without opening any pickle: it is left as its bytes."""
+    return _read(data)[1]
+
+
+def _read(data: bytes) -> tuple[Header, State]:
+    header, body, start = _opened(data)
     try:
-        return _read_entries(header.entries, body, start)
+        return header, _read_entries(header, body, start)
     except (ValueError, LookupError, TypeError, OverflowError) as error:
         if isinstance(error, StateError):
             raise
         raise StateError(f"an entry of the saved state cannot be read: {error}") from error
+
+
+def _unpickled(name: str, closed: Pickled) -> Pickled:
+    try:
+        return Pickled(closed.owner, pickle.loads(closed.value))
+    except Exception as error:  # whatever a pickle does
+        raise StateError(f"entry {name!r}, a pickle of {closed.owner}, cannot be read: {error!r}") from error
 
 
 def read_header(data: bytes) -> Header:
@@ -141,7 +183,9 @@ def _opened(data: bytes) -> tuple[Header, bytes, int]:
             )
         # As ASCII: left to guess, the reader would load whatever decoder the bytes suggest.
         told = json.loads(body[start:stop].decode("ascii"))
-        header = Header(told["format"], told["driftsurf"], told["size"], told["entries"])
+        header = Header(
+            told["format"], told["driftsurf"], told["size"], told["entries"], told.get("pickle", False) is True
+        )
         if header.to_bytes() != body[start:stop] or header.format != FORMAT or not isinstance(header.writer, str):
             raise StateError("the header of the saved state is not written as this version writes it")
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
@@ -153,11 +197,11 @@ def _opened(data: bytes) -> tuple[Header, bytes, int]:
     return header, body, stop
 
 
-def _read_entries(entries: list[Any], body: bytes, position: int) -> State:
+def _read_entries(header: Header, body: bytes, position: int) -> State:
     """Read what ``to_bytes`` writes and nothing else, so that one state has one file."""
-    state: State = {}
+    state: dict[str, Any] = {}
     last = ""
-    for entry in entries:
+    for entry in header.entries:
         if not isinstance(entry, list):
             raise StateError(f"{entry!r} is no entry of a saved state")
         name, kind, *rest = entry
@@ -175,6 +219,9 @@ def _read_entries(entries: list[Any], body: bytes, position: int) -> State:
                 type(value).__name__ == kind  # True is an int, too
             ):
                 state[name] = value
+            case "pickle", [str(owner), int(size)] if header.pickle and type(size) is int and 0 <= size <= len(body):
+                state[name] = Pickled(owner, body[position : position + size])
+                position += size
             case _:
                 raise StateError(f"entry {name!r} is of the unknown kind {kind!r}, or its value is of another")
     if position != len(body):

@@ -13,9 +13,22 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from driftsurf._options import choice
-from driftsurf.base import Batch, Capabilities, FloatArray, IntArray, Rows, SampleStore, Segment, State, Undo, n_rows
-from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, ShapeError
+from driftsurf._options import choice, whole
+from driftsurf.adapters._fit import Fit
+from driftsurf.base import (
+    Batch,
+    Capabilities,
+    FloatArray,
+    IntArray,
+    Pickled,
+    Rows,
+    SampleStore,
+    Segment,
+    State,
+    Undo,
+    n_rows,
+)
+from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, ShapeError, StateError
 
 Risk: TypeAlias = Literal["auto", "log", "zero-one", "squared", "absolute"] | Callable[[Any, Any], Any]
 CLASS_RISKS = "auto", "log", "zero-one"
@@ -23,6 +36,8 @@ VALUE_RISKS = "auto", "squared", "absolute"
 COUNTED = 0.5
 """A row of less weight is left out by a model that knows no weights."""
 LEAST_PROBABILITY = 1e-15
+COUNTS = "n_features", "n_classes", "seed", "lo", "hi", "saved", "words", "gradients"
+"""The numbers of ``Fitted``, as they are saved."""
 WORST_SHARE = 0.01
 """In log loss as a risk a class has at least this probability: trees and boosting are often certain and wrong, and one
 such row in a batch would outweigh what the others say."""
@@ -56,6 +71,8 @@ class Fitted:
     """Visits of rows that were not spent yet."""
     words: int = 0
     gradients: int = 0
+    fit: Fit | None = None
+    """What the model was last fitted on, if it is saved by its rows."""
 
 
 class ForeignLearner(BaseEstimator, ABC):  # type: ignore[misc]
@@ -124,7 +141,10 @@ class ForeignLearner(BaseEstimator, ABC):  # type: ignore[misc]
         """Let go of old rows; what was learnt from them stays until the model is fitted anew."""
         before = self._fitted
         if before.lo >= 0:
-            self._fitted = replace(before, lo=max(before.lo, before_row), hi=max(before.hi, before_row))
+            fit = before.fit
+            if fit is not None and before_row >= before.hi:  # it learns no more, and nobody keeps its rows for it
+                fit = fit.kept(samples)
+            self._fitted = replace(before, lo=max(before.lo, before_row), hi=max(before.hi, before_row), fit=fit)
         return functools.partial(setattr, self, "_fitted", before)
 
     def grow(self, *, n_classes: int | None = None, n_features: int | None = None) -> Undo:
@@ -189,10 +209,12 @@ class ForeignLearner(BaseEstimator, ABC):  # type: ignore[misc]
         return 0.0
 
     def needs(self) -> int | None:
-        """The first of its rows, or the next one if it learns each but once."""
-        if self._fitted.lo < 0:
+        """The first of its rows, those of its last fit included, or the next one if it learns each but once."""
+        fitted = self._fitted
+        if fitted.lo < 0:
             return None
-        return self._fitted.lo if self._keeps_rows else self._fitted.hi
+        oldest = fitted.lo if self._keeps_rows else fitted.hi
+        return oldest if fitted.fit is None else fitted.fit.needs(oldest)
 
     @property
     def gradients(self) -> int:
@@ -202,16 +224,44 @@ class ForeignLearner(BaseEstimator, ABC):  # type: ignore[misc]
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays of the model, as far as they can be found."""
-        return array_bytes(self._fitted.model)
+        fit = self._fitted.fit
+        return array_bytes(self._fitted.model) + (0 if fit is None else fit.nbytes)
+
+    # -------------------------------------------------------------------- state
 
     def state(self) -> State:
-        """Refused: what a foreign model holds is not known."""
-        raise CapabilityError(f"{self!r} has no exact state to save (capability 'exact_state'); pickle the whole model")
+        """What the strategy's rows do not tell; the model itself by its numbers, its rows, or as a pickle."""
+        fitted = self._fitted
+        state: State = {name: getattr(fitted, name) for name in COUNTS}
+        if fitted.present is not None:
+            state["present"] = np.asarray(fitted.present, np.int64)
+        return state | self._model_state(fitted)
 
     @classmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
-        """Refused likewise."""
-        raise CapabilityError(f"{template!r} has no exact state to load (capability 'exact_state')")
+        """The model that gave ``state``; one that is saved by its rows is ready after ``refit``."""
+        model = cls(**template.get_params(deep=False))
+        counts: dict[str, Any] = {name: whole(name, state[name], at_least=-1) for name in COUNTS}
+        fitted = Fitted(template.capabilities, **counts)
+        if "present" in state:
+            present = np.asarray(state["present"])
+            if present.ndim != 1 or present.dtype != np.int64 or not set(present) <= set(range(fitted.n_classes)):
+                raise StateError(f"the saved classes of {template!r} are not among its {fitted.n_classes}")
+            fitted = replace(fitted, present=present)
+        model._fitted = model._model_from(fitted, state)
+        return model
+
+    def _model_state(self, fitted: Fitted) -> State:
+        """The entries of the model alone: an object that only pickle can save, unless a subclass knows better."""
+        state: dict[str, Any] = {} if fitted.model is None else {"model": Pickled(repr(self), fitted.model)}
+        return state
+
+    def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
+        """``fitted`` with the model that gave these entries."""
+        model = state.get("model")
+        if model is not None and not isinstance(model, Pickled):
+            raise StateError(f"the saved model of {self!r} is a {type(model).__name__}, no pickle that was trusted")
+        return fitted if model is None else replace(fitted, model=model.value)
 
 
 def array_bytes(thing: Any, depth: int = 4) -> int:

@@ -53,6 +53,7 @@ class RiverLearner(ForeignLearner):
             weights=self._weighted,
             can_memorise=True,
             exact_state=False,
+            state_kind="pickle",
             probabilities=not values,
             grows_classes=not values,
         )

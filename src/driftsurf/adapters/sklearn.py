@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import inspect
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -16,8 +18,11 @@ from sklearn.base import clone, is_regressor
 from sklearn.utils import get_tags
 
 from driftsurf._options import choice, number, whole
+from driftsurf.adapters._fit import Fit
 from driftsurf.adapters._foreign import COUNTED, Fitted, ForeignLearner, Risk, of_task, refuse, visits
-from driftsurf.base import CSR, Batch, Capabilities, FloatArray, Rows, SampleStore, Segment
+from driftsurf.base import CSR, Batch, Capabilities, FloatArray, Rows, SampleStore, Segment, State
+from driftsurf.errors import StateWarning
+from driftsurf.state import nest, pick
 
 __all__ = ["SklearnLearner"]
 
@@ -28,7 +33,8 @@ class SklearnLearner(ForeignLearner):
     One with ``partial_fit`` learns each batch as it comes and keeps no rows. Any other is fitted anew on
     its own sample set, the rows since it was made, of which it keeps the last ``rows``. Its random state
     is set from the strategy's seed. An update works on a copy, or a new clone, so that it can be taken
-    back and a prediction in another thread never meets a model half trained.
+    back and a prediction in another thread never meets a model half trained. A refitted model is saved by the
+    rows of its last fit, and fitted again when it is loaded; one with ``partial_fit`` only as a pickle.
 
     Scores are the logarithms of ``predict_proba``, clipped at 1e-15; without it, those of the predicted
     class alone, and the risk is the share of wrong rows.
@@ -86,7 +92,8 @@ class SklearnLearner(ForeignLearner):
             sparse=bool(get_tags(self.estimator).input_tags.sparse),
             weights=self._weight_name is not None,
             can_memorise=True,
-            exact_state=False,
+            exact_state=self._keeps_rows,
+            state_kind="rows" if self._keeps_rows else "pickle",
             probabilities=not values and hasattr(self.estimator, "predict_proba"),
             grows_classes=self._keeps_rows,
         )
@@ -146,17 +153,20 @@ class SklearnLearner(ForeignLearner):
         cost, saved = known.hi - known.lo, known.saved + steps
         if cost == 0 or (known.present is not None and saved < cost):
             return replace(known, saved=saved)
-        batch = samples.view(Segment(known.lo, known.hi))
-        X, y, weights = self._counted(batch.X, batch.y, batch.weight)
         spent = replace(known, saved=min(max(0, saved - cost), self.rows), gradients=known.gradients + cost)
+        return self._fitted_on(spent, samples.view(Segment(known.lo, known.hi)))
+
+    def _fitted_on(self, known: Fitted, batch: Batch) -> Fitted:
+        X, y, weights = self._counted(batch.X, batch.y, batch.weight)
         if len(y) == 0:
-            return spent
+            return known
+        known = replace(known, fit=Fit.on(batch))
         if known.n_classes == 0:
-            return replace(spent, model=self._new(known).fit(X, y, **weights), present=np.zeros(0, np.int64))
+            return replace(known, model=self._new(known).fit(X, y, **weights), present=np.zeros(0, np.int64))
         present, codes = np.unique(y.astype(np.int64), return_inverse=True)
         # Many classifiers refuse rows of one class; there is nothing to tell apart.
         model = self._new(known).fit(X, codes, **weights) if len(present) > 1 else None
-        return replace(spent, model=model, present=present)
+        return replace(known, model=model, present=present)
 
     def _new(self, known: Fitted) -> Any:
         model = clone(self.estimator)
@@ -189,6 +199,44 @@ class SklearnLearner(ForeignLearner):
             return predicted
         assert fitted.present is not None
         return np.asarray(predicted[:, None] == np.arange(len(fitted.present)))
+
+    # -------------------------------------------------------------------- state
+
+    def _model_state(self, fitted: Fitted) -> State:
+        if not self._keeps_rows:
+            return super()._model_state(fitted)
+        if fitted.fit is None:
+            return {}
+        return nest("fit", fitted.fit.state()) | {"said": self._said(fitted)}
+
+    def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
+        if not self._keeps_rows:
+            return super()._model_from(fitted, state)
+        fit = pick("fit", state)
+        self._expected = str(state["said"]) if fit else ""
+        return replace(fitted, fit=Fit.from_state(fit)) if fit else fitted
+
+    def refit(self, samples: SampleStore) -> None:
+        """Fit a model that was made by ``from_state`` on the rows it had; StateWarning if it is not the same."""
+        if self._fitted.fit is None:
+            return
+        kept, batch = self._fitted.fit.rows, self._fitted.fit.batch(samples)
+        fitted = self._fitted_on(self._fitted, batch)
+        assert fitted.fit is not None
+        self._fitted = replace(fitted, fit=replace(fitted.fit, rows=kept))
+        if self._said(self._fitted) != self._expected:
+            warnings.warn(
+                f"{self!r} was fitted again on the rows it was saved by, and does not predict as it did: another "
+                "version of its library, or a model that its random_state does not fix",
+                StateWarning,
+                stacklevel=2,
+            )
+
+    def _said(self, fitted: Fitted) -> str:
+        """The digest of some of its scores."""
+        assert fitted.fit is not None
+        assert fitted.fit.probe is not None
+        return hashlib.sha256(self._scored(fitted, fitted.fit.probe).tobytes()).hexdigest()
 
 
 def _slices(X: CSR) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -13,13 +14,18 @@ import numpy.typing as npt
 from driftsurf import _kernels
 from driftsurf._options import choice, number, whole
 from driftsurf.adapters._foreign import Fitted, ForeignLearner, Risk, extra, of_task, refuse, visits
-from driftsurf.base import CSR, Capabilities, FloatArray, Rows, SampleStore, Segment
+from driftsurf.base import CSR, Capabilities, FloatArray, Rows, SampleStore, Segment, State
+from driftsurf.errors import CapabilityError, StateError
+from driftsurf.state import pick
 
 __all__ = ["TorchLearner"]
 
 
 class TorchLearner(ForeignLearner):
     """A network trained on mini-batches drawn uniformly from its own sample set, the rows since it was made.
+
+    It is saved by the tensors of the module and of the optimiser; the functions that make these have to be given again
+    when it is loaded.
 
     Parameters
     ----------
@@ -71,7 +77,7 @@ class TorchLearner(ForeignLearner):
     def _capabilities(self) -> Capabilities:
         values = self.task == "regression"
         return Capabilities(
-            tasks=of_task(values), sparse=False, can_memorise=True, exact_state=False, probabilities=not values
+            tasks=of_task(values), sparse=False, can_memorise=True, state_kind="tensors", probabilities=not values
         )
 
     @property
@@ -150,3 +156,50 @@ class TorchLearner(ForeignLearner):
                 outputs = torch.softmax(outputs, dim=1)
         result = outputs.cpu().numpy().astype(np.float64)
         return np.asarray(result if fitted.n_classes else result.reshape(-1))
+
+    # -------------------------------------------------------------------- state
+
+    def _model_state(self, fitted: Fitted) -> State:
+        if fitted.model is None:
+            return {}
+        module, optimizer = fitted.model
+        saved = optimizer.state_dict()
+        plain: dict[str, dict[str, Any]] = {}
+        tensors: dict[str, Any] = {f"module.{name}": tensor for name, tensor in module.state_dict().items()}
+        for place, values in saved["state"].items():
+            for name, value in values.items():
+                if hasattr(value, "detach"):
+                    tensors[f"optimizer.{place}.{name}"] = value
+                else:
+                    plain.setdefault(str(place), {})[name] = value
+        try:
+            rest = {name: json.dumps(value) for name, value in (("groups", saved["param_groups"]), ("plain", plain))}
+            arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+        except (TypeError, ValueError, AttributeError) as error:
+            raise CapabilityError(
+                f"{type(optimizer).__name__}, or the module, keeps what is neither a tensor nor a number ({error}): it "
+                "cannot be saved"
+            ) from error
+        return arrays | rest
+
+    def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
+        if "groups" not in state:
+            return fitted
+        torch = extra("torch", "torch")
+        with torch.random.fork_rng(devices=[]):  # what the module begins with is drawn, and then overwritten
+            module, optimizer = self._new(fitted, torch)
+        kept: dict[int, dict[str, Any]] = {
+            int(place): values for place, values in json.loads(str(state["plain"])).items()
+        }
+        for name, array in pick("optimizer", state).items():
+            place, _, entry = name.partition(".")
+            kept.setdefault(int(place), {})[entry] = torch.as_tensor(array)
+        try:
+            module.load_state_dict({name: torch.as_tensor(array) for name, array in pick("module", state).items()})
+            optimizer.load_state_dict({"state": kept, "param_groups": json.loads(str(state["groups"]))})
+        except (RuntimeError, KeyError, TypeError, ValueError) as error:
+            raise StateError(
+                f"the saved tensors do not fit the module and optimiser that were given: {error}"
+            ) from error
+        module.eval()
+        return replace(fitted, model=(module, optimizer))

@@ -10,12 +10,12 @@ detector        watches                                         takes
 `FHDDM`         plain mean of the last n predictions            values clipped to [0, 1]
 `DDM`           error rate since the start                      values clipped to [0, 1]
 `EDDM`          distance between errors                         above 0.5 is an error, else right
-`ADWIN`         mean over a window that fits its own length     any numbers, clipped to +-1e100
-`PageHinkley`   sum of deviations above the mean                any numbers, clipped to +-1e100
+`ADWIN`         mean over a window that fits its own length     any numbers, clipped in proportion
+`PageHinkley`   sum of deviations above the mean                any numbers
 ==============  ==============================================  ===================================
 
-NaN is no evidence: it is consumed and changes nothing. Whatever comes in, memory is bounded and all that is
-kept stays finite.
+NaN, infinity and what is beyond +-1e15 are no evidence: they are consumed and change nothing. Whatever comes in,
+memory is bounded and all that is kept stays finite.
 
 >>> import numpy as np
 >>> errors = np.random.default_rng(0).random(2000) < np.repeat([0.1, 0.5], 1000)

@@ -16,6 +16,10 @@ from driftsurf.detectors._loops import DRIFT, STEADY, WARNING, sliding_mean
 from driftsurf.errors import OptionError, ShapeError, StateError, ValueTypeError
 
 Numbers = tuple[float, ...]
+LARGEST = 1e15
+"""What is beyond it is no measurement, and says nothing."""
+MOST_ROWS = 1_000_000
+"""Of a window: memory is bounded, whatever a saved state asks for."""
 
 
 class BaseDetector:
@@ -70,7 +74,7 @@ class BaseDetector:
         """Take errors (1 = wrong, 0 = right) one by one, up to the first signal.
 
         Returns how many were taken, the signalling one included; give the rest to the next update, which
-        begins anew after a signal. NaN says nothing and is passed over.
+        begins anew after a signal. NaN, infinity and what is beyond +-1e15 say nothing and are passed over.
         """
         array = read_values(values)
         self._make_ready()
@@ -152,7 +156,7 @@ class WindowDetector(BaseDetector):
 
     def check(self) -> None:
         """Raise OptionError if an option cannot be used."""
-        whole("window", self.window, at_least=1)
+        whole("window", self.window, at_least=1, at_most=MOST_ROWS)
         number("delta", self.delta, above=0.0, below=1.0)
         if self.threshold >= 1.0:
             raise OptionError(
@@ -198,7 +202,7 @@ class WindowDetector(BaseDetector):
 
 
 def read_values(values: npt.ArrayLike) -> FloatArray:
-    """Values as an array of float64; missing ones are NaN.
+    """Values as an array of float64; those that are missing, or no measurement, are NaN.
 
     >>> read_values([True, False, None])
     array([ 1.,  0., nan])
@@ -210,7 +214,7 @@ def read_values(values: npt.ArrayLike) -> FloatArray:
         if array.dtype.kind not in "biufO":
             raise TypeError(f"type {array.dtype}")
         if array.dtype != np.float64:
-            with np.errstate(over="ignore"):  # too large for float64 is infinite, and clipped later
+            with np.errstate(over="ignore"):  # too large for float64 is infinite
                 array = array.astype(np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueTypeError(
@@ -218,4 +222,5 @@ def read_values(values: npt.ArrayLike) -> FloatArray:
         ) from error
     if array.ndim != 1:
         raise ShapeError(f"the values of an update have shape {array.shape}; give one after the other: values.ravel()")
-    return np.ascontiguousarray(array)
+    possible = np.abs(array) <= LARGEST
+    return np.ascontiguousarray(array if possible.all() else np.where(possible, array, np.nan))

@@ -14,15 +14,16 @@ from numba import types
 from driftsurf._kernels import F8, I8, _in, _out, inline, kernel
 
 STEADY, WARNING, DRIFT = 0.0, 1.0, 2.0
-LARGEST = 1e100
-"""Real values are clipped to this size: far beyond any measurement, and its square is finite."""
 MOST_ROWS = 60
 """Rows of ADWIN's histogram. Row k holds buckets of 2**k values, so no stream fills them."""
 ROUNDING = 1e-9
 """More than the rounding error of any mean of a window."""
-ABSURD = 1e6
-"""A mean so many times as large as the newest values, and as 1, comes from values that hide every change."""
+ABSURD = 1e3
+"""A mean, or a root mean square, so many times as large as the newest values, and as 1, comes from values that hide
+every change."""
 RECENT = 32.0
+PROPORTION = 10.0
+"""ADWIN clips a value to so many times the root mean square of its window, and to 1 at least."""
 
 
 def _numbers(count: int) -> Any:
@@ -39,11 +40,6 @@ def _level(drift: Any, warning: Any) -> Any:
 @inline
 def _share(x: Any) -> Any:
     return min(max(x, 0.0), 1.0)
-
-
-@inline
-def _bounded(x: Any) -> Any:
-    return min(max(x, -LARGEST), LARGEST)
 
 
 # ---------------------------------------------------------------------------- error rates
@@ -160,7 +156,6 @@ def page_hinkley(values: Any, numbers: Any, min_rows: Any, delta: Any, threshold
         consumed += 1
         if math.isnan(x):
             continue
-        x = _bounded(x)
         size = max(abs(x), 0.5 * size)
         if abs(mean) > ABSURD * max(1.0, size):
             rows = 0.0
@@ -237,6 +232,22 @@ def _measure(buckets: Any, top: Any) -> Any:
 
 
 @inline
+def _proportionate(buckets: Any, x: Any) -> Any:
+    """x, clipped if it is out of all proportion to a window of 32 values or more: it would hide every change."""
+    if abs(x) <= 1.0:
+        return x
+    counts = buckets[2]
+    top = 0
+    while counts[top + 1] > 0:
+        top += 1
+    n, total, spread = _measure(buckets, top)
+    if n < RECENT:
+        return x
+    most = max(1.0, PROPORTION * math.sqrt((spread + total * total / n) / n))
+    return min(max(x, -most), most)
+
+
+@inline
 def _differ(buckets: Any, top: Any, whole: Any, delta: Any, min_length: Any) -> Any:
     """Whether at some boundary between buckets the older and the newer part have different means.
 
@@ -272,8 +283,8 @@ def _differ(buckets: Any, top: Any, whole: Any, delta: Any, min_length: Any) -> 
 def _drop_absurd(buckets: Any, top: Any, whole: Any) -> None:
     """Keep but the newest values of a window that holds values out of all proportion to them.
 
-    One value of 1e100 makes the variance so large that no difference shows. As it can neither be told from
-    the others of its bucket nor be cut off as a change, what is older than 32 values goes with it.
+    One value of 1e9 among the first makes the variance so large that no difference shows. As it can neither be
+    told from the others of its bucket nor be cut off as a change, what is older than 32 values goes with it.
     """
     sums, squares, counts = buckets
     n, total, spread = whole
@@ -308,7 +319,7 @@ def adwin(values: Any, numbers: Any, buckets: Any, delta: Any, clock: Any, min_l
         consumed += 1
         if math.isnan(x):
             continue
-        _insert(buckets, _bounded(x))
+        _insert(buckets, _proportionate(buckets, x))
         waiting += 1.0
         if waiting < clock:
             continue

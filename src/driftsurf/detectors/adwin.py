@@ -17,6 +17,8 @@ __all__ = ["ADWIN"]
 
 MOST_SAVED_ROWS = _loops.MOST_ROWS - 10
 """Of a histogram in a saved state; what arrives after it has room."""
+MOST_BUCKETS = 1_000
+"""Of each size: memory is bounded, whatever a saved state asks for."""
 
 
 class ADWIN(BaseDetector):
@@ -32,11 +34,11 @@ class ADWIN(BaseDetector):
     the authors' implementation a part has L = ``min_length`` values at least, and m is
     1 / (n0 - L + 1) + 1 / (n1 - L + 1).
 
-    Fed with errors, 1 = wrong, or any numbers, clipped to +-1e100; the bound is meant for a range of about
-    1. As published, the window that is left after a signal is the start of what follows: there is no reset.
-    When the root mean square of the window is a million times that of its newest 32 values, and as large as
-    a million, it holds values so absurd that they would hide every change: all but those 32 are dropped
-    without a signal.
+    Fed with errors, 1 = wrong, or any numbers; the bound is meant for a range of about 1. As published, the window
+    that is left after a signal is the start of what follows: there is no reset. A value out of all proportion would
+    hide every change: once there are 32 of them, values are clipped to ten times the root mean square of the window,
+    and to 1 at least. When that of the window is a thousand times that of its newest 32 values, and as large as a
+    thousand, there was such a value among the first: all but those 32 are dropped without a signal.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ class ADWIN(BaseDetector):
         """Raise OptionError if an option cannot be used."""
         number("delta", self.delta, above=0.0, below=1.0)
         whole("clock", self.clock, at_least=1)
-        whole("max_buckets", self.max_buckets, at_least=2)
+        whole("max_buckets", self.max_buckets, at_least=2, at_most=MOST_BUCKETS)
         whole("min_length", self.min_length, at_least=1)
         truth("increase_only", self.increase_only)
 

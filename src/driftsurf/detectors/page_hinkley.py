@@ -20,8 +20,8 @@ class PageHinkley(BaseDetector):
 
     .. math:: m \leftarrow \max(0, \alpha m + x - \bar x - \delta) > \lambda.
 
-    Fed with errors, 1 = wrong, or any numbers whose rise is bad, clipped to +-1e100; to watch for a fall,
-    give the negative values. When the mean is a million times as large as the newest values, and as 1, an
+    Fed with errors, 1 = wrong, or any numbers whose rise is bad; to watch for a fall,
+    give the negative values. When the mean is a thousand times as large as the newest values, and as 1, an
     absurd value at the start would hide every rise: the test then begins anew without a signal.
 
     Parameters

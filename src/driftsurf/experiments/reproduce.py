@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from driftsurf.experiments.runner import Ledger, Result, Task, run
 from driftsurf.experiments.trials import Outcome, Trial
 from driftsurf.experiments.tune import Tuning, TuningTask
 from driftsurf.experiments.verdicts import Measured, Verdict, judge
+from driftsurf.runtime import files
 from driftsurf.streams import catalogue, datasets
 
 __all__ = ["EXPERIMENTS", "Experiment", "Reproduction", "available", "reproduce", "title_of"]
@@ -102,7 +104,8 @@ def reproduce(
 ) -> Reproduction:
     """Run experiments: all, if none is named.
 
-    An interrupted run continues: what is finished is in ``folder / "ledger.jsonl"``.
+    An interrupted run continues: what is finished is in ``folder / "ledger.jsonl"``. A second process on the folder is
+    refused, and told who holds it.
     """
     chosen = tuple(experiments) or tuple(EXPERIMENTS)
     for name in chosen:
@@ -116,23 +119,28 @@ def reproduce(
         about = sorted({name for table in tables for name in table.among(catalogue.CATALOGUE)})
         raise OptionError(f"{', '.join(chosen)} is not about {', '.join(streams)}; choices: {', '.join(about)}")
     ledger = Ledger(folder / "ledger.jsonl")
-    if folder.exists() and any(folder.iterdir()) and not ledger.path.exists():
+    if folder.exists() and {file.name for file in folder.iterdir()} - {files.LOCK} and not ledger.path.exists():
         raise RunFolderError(f"{str(folder)!r} holds files of others; choose a folder for the reproduction alone")
 
     def work(what: str, tasks: Iterable[Task[R]]) -> dict[Task[R], R]:
         on_done = None if on_progress is None else functools.partial(on_progress, what)
         return run(tasks, ledger, jobs=jobs, on_done=on_done)
 
-    done = cast("dict[Trial, Outcome]", work("trials", wanted))
-    result = Reproduction(chosen, streams, missing, seeds, tables, tuple(cells_of(tables, streams, done, seeds)), done)
-    if "tune" in chosen:
-        tunings = work("grid searches", [TuningTask(name, seed) for name in streams])
-        result = replace(result, tunings=tuple(tunings.values()))
-    if "analysis" in chosen:
-        result = _analysed(result, work)
-    if "claims" in chosen:
-        result = replace(result, verdicts=tuple(judge(result.measured)))
-    return result
+    files.make_folder(folder)
+    with contextlib.ExitStack() as held:
+        held.callback(files.FolderLock(folder).release)
+        done = cast("dict[Trial, Outcome]", work("trials", wanted))
+        result = Reproduction(
+            chosen, streams, missing, seeds, tables, tuple(cells_of(tables, streams, done, seeds)), done
+        )
+        if "tune" in chosen:
+            tunings = work("grid searches", [TuningTask(name, seed) for name in streams])
+            result = replace(result, tunings=tuple(tunings.values()))
+        if "analysis" in chosen:
+            result = _analysed(result, work)
+        if "claims" in chosen:
+            result = replace(result, verdicts=tuple(judge(result.measured)))
+        return result
 
 
 def _analysed(result: Reproduction, work: Callable[..., dict[Any, Any]]) -> Reproduction:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from driftsurf.base import Pickled
 from driftsurf.errors import StateError, StateWarning
 from driftsurf.report.terminal import console
 from driftsurf.runtime import files
 from driftsurf.runtime.checkpoint import CheckpointFolder
-from driftsurf.state import digest, from_bytes, read_header
+from driftsurf.state import digest, look, read_header
 
 __all__ = ["print_what"]
 
@@ -30,11 +31,13 @@ def print_what(path: Path) -> None:
 
 def _print_file(path: Path) -> None:
     data = files.read_bytes(path)
-    header, state = read_header(data), from_bytes(data)
+    header, state = read_header(data), look(data)
     screen = console()
-    kind = state.get("estimator") or state.get("kind") or "state"
+    kind = state.get("estimator") or state.get("object") or state.get("kind") or "state"
     screen.print(f"{path}: {kind}, written by driftsurf {header.writer} in format {header.format}", markup=False)
     screen.print(f"{len(data):,} bytes, of which {header.size:,} in arrays; whole, SHA-256 {digest(data)}")
+    if header.pickle:
+        screen.print("with pickles: loading it runs code and needs trust_pickle=True; none was read here")
     _print_entries(state)
 
 
@@ -70,6 +73,8 @@ def _print_entries(state: Mapping[str, Any]) -> None:
     for name, value in state.items():
         if isinstance(value, np.ndarray):
             kind, shown = value.dtype.name, " x ".join(map(str, value.shape)) or "one"
+        elif isinstance(value, Pickled):
+            kind, shown = "pickle", f"{len(value.value):,} bytes of {value.owner}"
         else:
             kind, shown = type(value).__name__, json.dumps(value)
         table.add_row(name, kind, shown if len(shown) <= 60 else shown[:57] + "...")

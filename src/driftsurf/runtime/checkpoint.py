@@ -111,6 +111,8 @@ class CheckpointFolder:
         The folder. As a context it is locked: a second process is refused, and told who holds it.
     keep
         How many checkpoints are kept, at least two.
+    trust_pickle
+        Whether models that only pickle can save are written, and read again, which runs code; else they are refused.
 
     Examples
     --------
@@ -123,8 +125,9 @@ class CheckpointFolder:
     3 {'step': 2} [2, 3]
     """
 
-    def __init__(self, path: Path, *, keep: int = 2) -> None:
+    def __init__(self, path: Path, *, keep: int = 2, trust_pickle: bool = False) -> None:
         self.path = path
+        self.trust_pickle = trust_pickle
         self.keep = whole("keep", keep, at_least=2)
         self._logs: dict[int, _Log] = {}
         self._tip = -1, ""
@@ -211,7 +214,7 @@ class CheckpointFolder:
     def _read_file(self, kind: str, number: int) -> tuple[dict[str, Any], str]:
         """The entries of a head or segment, and its digest; it must be what its name says."""
         data = files.read_bytes(self.file(kind, number))
-        entries: dict[str, Any] = dict(from_bytes(data))
+        entries: dict[str, Any] = dict(from_bytes(data, trust_pickle=self.trust_pickle))
         if entries.get("kind") != kind or entries.get("number") != number:
             raise StateError(
                 f"{self.file(kind, number).name} is not what its name says, but {entries.get('kind')} "
@@ -328,7 +331,9 @@ class CheckpointFolder:
             "logs": json.dumps(records, separators=(",", ":")),
             "outputs": json.dumps({name: (file.size, file.digest) for name, file in outputs.items()}),
         }
-        files.write_bytes(self.file(HEAD, number), to_bytes(head | nest("state", small)))
+        files.write_bytes(
+            self.file(HEAD, number), to_bytes(head | nest("state", small), trust_pickle=self.trust_pickle)
+        )
         files.sync_folder(self.path)
         self._logs, self._next = logs, number + 1
         self._needs[number] = oldest

@@ -168,7 +168,7 @@ class Pool:
 
     def copy(self, member: Member, step: int) -> Member:
         """A model that is as ``member`` is now, its random draws included, with a number of its own."""
-        learner = type(self.template).from_state(self.template, member.learner.state())
+        learner = self._revived(member.learner.state())
         self.made += 1
         return Member(self.made - 1, learner, step, member.first_row)
 
@@ -208,9 +208,16 @@ class Pool:
 
     def restore_member(self, state: Mapping[str, Any]) -> Member:
         """The member that gave ``state``."""
-        learner = type(self.template).from_state(self.template, pick("learner", state))
+        learner = self._revived(pick("learner", state))
         best = float(state["best_risk"])
         return Member(int(state["id"]), learner, int(state["born"]), int(state["first_row"]), best)
+
+    def _revived(self, state: Mapping[str, Any]) -> Learner:
+        """The model that gave ``state``."""
+        learner = type(self.template).from_state(self.template, state)
+        if hasattr(learner, "refit"):  # it is saved by its rows, which are in the store
+            learner.refit(self.samples)
+        return learner
 
 
 def risk(learner: Learner, *batches: Batch, name: RiskName = "loss", scores: FloatArray | None = None) -> float:

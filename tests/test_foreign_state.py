@@ -1,0 +1,350 @@
+"""Models from elsewhere in files: by their rows, by their tensors, or as pickles that somebody trusts."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy.sparse import csr_matrix
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+from torture import faults, harness
+from torture.workload import Workload
+
+from driftsurf import DriftSurfClassifier, DriftSurfRegressor
+from driftsurf._face import _described
+from driftsurf.adapters import SklearnLearner, TorchLearner
+from driftsurf.base import Pickled, Segment
+from driftsurf.cli import main
+from driftsurf.errors import CapabilityError, StateError, StateWarning
+from driftsurf.runtime.checkpoint import CheckpointFolder
+from driftsurf.runtime.session import Session
+from driftsurf.state import from_bytes, look, read_header, to_bytes
+from driftsurf.strategies import DriftSurf, LearnNSE, LinearDecay, SlidingWindow
+from test_adapters import LEARNERS, LOG, rows, torch_learner, trained
+
+KINDS = {
+    "sgd": "pickle",
+    "bayes": "pickle",
+    "tree": "rows",
+    "no probabilities": "rows",
+    "values": "pickle",
+    "refitted values": "rows",
+    "torch": "tensors",
+    "torch values": "tensors",
+} | dict.fromkeys(("river tree", "river pipeline", "river many", "river values", "river many values"), "pickle")
+
+
+def living(learner: Any, k: int, steps: int = 7) -> Any:
+    face = DriftSurfClassifier if k else DriftSurfRegressor
+    options: dict[str, Any] = {"classes": range(k)} if k else {}
+    model = face(learner, random_state=3, reactive_length=2, max_rows=250, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for step in range(steps):
+            model.partial_fit(*batch(step, k))
+    return model
+
+
+def batch(step: int, k: int) -> tuple[Any, Any]:
+    X, y = rows(80, k, seed=step)
+    if step % 8 >= 4:
+        y = (k - 1 - y) if k else -y
+    return X, y
+
+
+def saved_kind(name: str) -> tuple[Any, int]:
+    make, k = LEARNERS[name]
+    learner = make()
+    assert learner.capabilities.state_kind == KINDS[name]
+    assert learner.capabilities.exact_state == (KINDS[name] != "pickle")
+    return learner, k
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind != "pickle"])
+def test_what_has_an_exact_state_goes_on_bit_for_bit_after_every_step(name: str, tmp_path: Path) -> None:
+    learner, k = saved_kind(name)
+    plain = living(learner, k, steps=1)
+    lived = living(learner, k, steps=1)
+    for step in range(1, 9):
+        lived.save(tmp_path / "model.state")
+        lived = type(lived).load(tmp_path / "model.state", learner)
+        assert lived.to_bytes() == plain.to_bytes()
+        for model in (lived, plain):
+            model.partial_fit(*batch(step, k))
+        X, _ = rows(40, k, seed=90)
+        assert np.array_equal(lived.predict(X), plain.predict(X))
+    assert not read_header(plain.to_bytes()).pickle
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind == "pickle"])
+def test_a_pickle_is_refused_by_name_until_both_sides_trust_it(name: str, tmp_path: Path) -> None:
+    learner, k = saved_kind(name)
+    model, path = living(learner, k), tmp_path / "model.state"
+    with pytest.raises(CapabilityError, match=f"(?s){type(learner).__name__}.* has no exact state to save"):
+        model.save(path)
+    assert not path.exists()
+    model.save(path, trust_pickle=True)
+    assert read_header(path.read_bytes()).pickle
+    with pytest.raises(StateError, match="trust_pickle=True"):
+        type(model).load(path, learner)
+    loaded = type(model).load(path, learner, trust_pickle=True)
+    for step in range(7, 12):
+        for one in (loaded, model):
+            one.partial_fit(*batch(step, k))
+        X, _ = rows(40, k, seed=step)
+        assert np.array_equal(loaded.predict(X), model.predict(X))
+    said = CliRunner().invoke(main, ["inspect", str(path)])
+    assert said.exit_code == 0
+    assert "with pickles" in said.output
+    assert "none was read here" in said.output
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr", "weighted"])
+@pytest.mark.parametrize("strategy", [LearnNSE, LinearDecay, SlidingWindow, DriftSurf])
+def test_rows_that_fade_leave_or_are_sparse_are_the_same_after_loading(strategy: Any, kind: str) -> None:
+    """A retired model keeps a copy of its rows, and weights are those of the fit."""
+    learner = SklearnLearner(DecisionTreeClassifier(max_depth=3))
+
+    def begun() -> Session:
+        return Session(strategy(learner, max_rows=150))
+
+    session = begun()
+    for step in range(6):
+        X, y = rows(60, 2, seed=step)
+        X[np.abs(X) < 0.3] = 0.0
+        given: Any = csr_matrix(X) if kind == "csr" else X
+        weight = np.random.default_rng(step).random(60) if kind == "weighted" else None
+        session.learn(given, y if step < 3 else 1 - y, weight=weight)
+        again = begun()
+        again.restore(from_bytes(to_bytes(session.state())))
+        assert to_bytes(again.state()) == to_bytes(session.state())
+        assert np.array_equal(again.scores(given), session.scores(given))
+
+
+def test_a_refit_that_waits_is_saved_by_the_rows_of_its_last_fit() -> None:
+    learner = SklearnLearner(DecisionTreeClassifier(), passes=0.5, rows=200)
+    session, again = Session(DriftSurf(learner, max_rows=150)), Session(DriftSurf(learner, max_rows=150))
+    for step in range(12):
+        session.learn(*rows(60, 2, seed=step))
+        again.restore(from_bytes(to_bytes(session.state())))
+        X, _ = rows(50, 2, seed=70)
+        assert np.array_equal(again.scores(X), session.scores(X))
+
+
+def test_a_model_that_cannot_be_fitted_alike_says_so() -> None:
+    learner = SklearnLearner(DecisionTreeClassifier(max_depth=3))
+    data = living(learner, 2).to_bytes()
+    state = from_bytes(data)
+    said = next(name for name in state if name.endswith(".said"))
+    with pytest.warns(StateWarning, match="does not predict as it did"):
+        DriftSurfClassifier.from_bytes(to_bytes(state | {said: "0" * 64}), learner)
+
+
+def test_before_anything_is_learnt_there_is_nothing_to_save_but_counts() -> None:
+    for learner in (SklearnLearner(DecisionTreeClassifier()), SklearnLearner(SGDClassifier(**LOG))):
+        fresh = learner.fresh(1, 3, 2)
+        again = type(learner).from_state(learner, fresh.state())
+        assert again.state() == fresh.state()
+        if hasattr(again, "refit"):
+            again.refit(trained(learner, 2)[1])
+        assert again.state() == fresh.state()
+
+
+def test_networks_before_learning_and_with_plain_optimisers_are_saved_too() -> None:
+    good = torch_learner()
+    import torch
+
+    assert type(good).from_state(good, good.fresh(1, 3, 2).state()).needs() is None
+    learner = TorchLearner(good.module, optimizer=lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9))
+    model, samples = trained(learner, 2)
+    again = TorchLearner.from_state(learner, model.state())
+    new = samples.append(*rows(50, 2, seed=7))
+    for one in (model, again):
+        one.update(samples, new, 100)
+    X, _ = rows(50, 2, seed=8)
+    assert np.array_equal(model.scores(X), again.scores(X))
+
+
+def test_tensors_that_do_not_fit_or_cannot_be_saved_are_refused() -> None:
+    good = torch_learner()
+    import torch
+
+    state = trained(good, 2)[0].state()
+    narrow = TorchLearner(lambda columns, outputs: torch.nn.Linear(columns, outputs), optimizer=good.optimizer)
+    with pytest.raises(StateError, match="do not fit the module"):
+        TorchLearner.from_state(narrow, state)
+    halves = TorchLearner(lambda columns, outputs: torch.nn.Linear(columns, outputs).to(torch.bfloat16))
+    model = halves.fresh(0, 3, 2)
+    object.__setattr__(model._fitted, "model", halves._new(model._fitted, torch))
+    with pytest.raises(CapabilityError, match="neither a tensor nor a number"):
+        model.state()
+
+
+def test_another_learner_than_the_saved_one_is_refused() -> None:
+    data = living(DecisionTreeClassifier(max_depth=3), 2).to_bytes()
+    assert DriftSurfClassifier.from_bytes(data, DecisionTreeClassifier(max_depth=3)).to_bytes() == data
+    with pytest.raises(StateError, match="give one as from_bytes"):
+        DriftSurfClassifier.from_bytes(data)
+    for other in (DecisionTreeClassifier(max_depth=4), LogisticRegression(), RandomForestClassifier()):
+        with pytest.raises(StateError, match="the learner of these bytes is SklearnLearner"):
+            DriftSurfClassifier.from_bytes(data, other)
+
+
+def test_parameters_of_all_kinds_are_described() -> None:
+    learner = SklearnLearner(KNeighborsClassifier(metric=np.dot), risk=np.subtract)
+    model = DriftSurfClassifier(learner, random_state=0)
+    described = _described(model._template())
+    assert '"the function dot"' in described
+    assert '"the function subtract"' in described
+    with pytest.raises(StateError, match="cannot be saved"):
+        _described(SklearnLearner(SGDClassifier(alpha=1j)))
+
+
+def test_made_up_entries_are_refused() -> None:
+    learner = SklearnLearner(DecisionTreeClassifier(max_depth=3))
+    model, samples = trained(learner, 2)
+    state = model.state()
+    for wrong, words in (
+        ({"present": np.array([7])}, "not among its 2"),
+        ({"fit.weight": np.ones(3)}, "weights of a fit"),
+        ({"lo": 1.5}, "lo is 1.5"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            SklearnLearner.from_state(learner, state | wrong)
+    far = SklearnLearner.from_state(learner, state | {"fit.hi": 10**6})
+    with pytest.raises(IndexError, match="not within the stored rows"):
+        far.refit(samples)
+    sgd = SklearnLearner(SGDClassifier(**LOG))
+    with pytest.raises(StateError, match="no pickle that was trusted"):
+        SklearnLearner.from_state(sgd, trained(sgd, 2)[0].state() | {"model": np.zeros(3, np.uint8)})
+
+
+def test_an_undone_retirement_gives_the_copy_back() -> None:
+    model, samples = trained(SklearnLearner(DecisionTreeClassifier(), rows=100), 2)
+    size = model.nbytes
+    undo = model.forget(samples, samples.next_row)
+    assert model.needs() == samples.next_row
+    assert model.nbytes > size
+    assert model.forget(samples, samples.next_row) is not None
+    undo()
+    assert (model.needs(), model.nbytes) == (300, size)
+    assert len(samples.view(Segment(300, 400)).y) == 100
+
+
+# ---------------------------------------------------------------------------- pickles in files
+
+
+OPENED: list[int] = []
+
+
+class Trap:
+    """What a pickle does when it is read."""
+
+    def __reduce__(self) -> Any:
+        return spring, (1,)
+
+
+def spring(value: int) -> None:
+    OPENED.append(value)
+
+
+def test_a_pickle_runs_only_when_it_is_trusted(tmp_path: Path) -> None:
+    state = {"a": 1, "b": Pickled("a trap", Trap()), "c": np.arange(3.0)}
+    with pytest.raises(CapabilityError, match="a trap has no exact state"):
+        to_bytes(state)
+    data = to_bytes(state, trust_pickle=True)
+    with pytest.raises(StateError, match="trust_pickle=True"):
+        from_bytes(data)
+    seen: Any = look(data)["b"]
+    assert isinstance(seen, Pickled)
+    assert isinstance(seen.value, bytes)
+    (tmp_path / "file.state").write_bytes(data)
+    assert "of a trap" in CliRunner().invoke(main, ["inspect", str(tmp_path / "file.state")]).output
+    assert [*OPENED] == []
+    assert from_bytes(data, trust_pickle=True)["a"] == 1
+    assert [*OPENED] == [1]
+
+
+class Broken:
+    """Cannot be read again."""
+
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def test_a_pickle_that_cannot_be_read_is_a_state_error() -> None:
+    data = to_bytes({"b": Pickled("something", Broken())}, trust_pickle=True)
+    with pytest.raises(StateError, match="a pickle of something, cannot be read"):
+        from_bytes(data, trust_pickle=True)
+
+
+def test_a_hidden_pickle_is_no_entry() -> None:
+    """A file that does not own up to its pickles in the header is refused whole."""
+    from torture.fuzz import sealed
+
+    from driftsurf.state import MAGIC, Header
+
+    for header in (
+        Header(1, "0.1.0", 4, [["b", "pickle", "x", 4]], False),
+        Header(1, "0.1.0", 4, [["b", "pickle", "x", 9]], True),
+        Header(1, "0.1.0", 4, [["b", "pickle", "x", True]], True),
+    ):
+        body = header.to_bytes()
+        data = sealed(MAGIC + len(body).to_bytes(8, "little") + body + b"abcd")
+        with pytest.raises(StateError, match=r"unknown kind 'pickle'|reach|follow"):
+            from_bytes(data, trust_pickle=True)
+
+
+def test_checkpoints_hold_pickles_only_if_they_are_trusted(tmp_path: Path) -> None:
+    session = Session(DriftSurf(SklearnLearner(SGDClassifier(**LOG))), classes=(0, 1))
+    session.learn(*rows(60, 2))
+    with CheckpointFolder(tmp_path / "a") as folder, pytest.raises(CapabilityError, match="no exact state"):
+        folder.save(session.parts())
+    with CheckpointFolder(tmp_path / "b", trust_pickle=True) as folder:
+        folder.save(session.parts())
+    with pytest.raises(StateError, match="trust_pickle=True"):
+        CheckpointFolder(tmp_path / "b").load()
+    saved = CheckpointFolder(tmp_path / "b", trust_pickle=True).load()
+    assert saved is not None
+    again = Session(DriftSurf(SklearnLearner(SGDClassifier(**LOG))), classes=(0, 1))
+    again.restore(saved.state)
+    X, _ = rows(20, 2, seed=5)
+    assert np.array_equal(again.scores(X), session.scores(X))
+
+
+# ---------------------------------------------------------------------------- kills
+
+
+@pytest.mark.parametrize("name", ["tree", "no probabilities", "torch"])
+def test_a_run_with_an_exact_learner_survives_kills_and_faults(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness, "FAILURES", tmp_path / "failures")
+    learner, _ = saved_kind(name)
+    work = Workload(steps=5, rows=12, every=2, max_rows=30, learner=learner)
+    outcome = faults.file_calls(0, seed=1, work=work, stride=17)
+    assert outcome.figures["ended killed"] > 3
+    assert outcome.failed == 0, outcome.line()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("package", ["lightgbm", "xgboost"])
+def test_boosting_goes_on_bit_for_bit(package: str) -> None:
+    boosting = pytest.importorskip(package, reason=f"{package} is not installed")
+    trees: Any = (
+        boosting.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1)
+        if package == "lightgbm"
+        else boosting.XGBClassifier(n_estimators=5, n_jobs=1)
+    )
+    model = living(trees, 3)
+    again = DriftSurfClassifier.from_bytes(model.to_bytes(), trees)
+    for one in (model, again):
+        one.partial_fit(*batch(7, 3))
+    assert again.to_bytes() == model.to_bytes()

@@ -1,0 +1,93 @@
+"""The goal table in parts: each is run once, and what came of it is kept, so that hours of it may be interrupted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torture.harness import RESULTS, Outcome, commit
+
+LEDGER = RESULTS / "torture-ledger.jsonl"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A proof at a scale, with a seed: all that decides what it does, beside the code."""
+
+    proof: str
+    scale: float
+    seed: int
+
+
+GOAL: dict[str, tuple[int, float]] = {
+    "kills": (1, 1.0),
+    "command-line": (10, 1.0),
+    "faults": (1, 1.0),
+    "save": (1, 1.0),
+    "full-disk": (1, 1.0),
+    "power": (10, 1.0),
+    "bits": (1, 1.0),
+    "checkpoint-bits": (5, 1.0),
+    "files": (1, 50.0),
+    "fuzz": (10, 1.0),
+    "fuzz-guided": (22, 1.0),
+    "bad-values": (1, 1.0),
+    "bad-values-peers": (1, 1.0),
+    "bad-values-detectors": (1, 1.0),
+    "attack": (6, 1.0),
+    "soak": (1, 4.32),
+    "determinism": (1, 1.0),
+}
+"""How many parts of which scale make the goal table of each proof; each part has a seed of its own."""
+
+
+def goal(proofs: Iterable[str], seed: int) -> list[Part]:
+    """The parts of the goal table, the quick proofs first."""
+    parts = [Part(name, GOAL[name][1], seed + k) for name in proofs for k in range(GOAL[name][0])]
+    return sorted(parts, key=lambda part: (GOAL[part.proof][0], part.scale))
+
+
+def finished() -> dict[Part, Outcome]:
+    """What was run to its end by the code as it is now; a torn last line is of a process that was killed."""
+    found: dict[Part, Outcome] = {}
+    now = commit()
+    for line in LEDGER.read_text().splitlines() if LEDGER.exists() else ():
+        try:
+            record = json.loads(line)
+            if record["commit"] == now:
+                found[Part(**record["part"])] = Outcome(**record["outcome"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def keep(part: Part, outcome: Outcome) -> None:
+    """Add a line."""
+    RESULTS.mkdir(exist_ok=True)
+    record = {"commit": commit(), "part": asdict(part), "outcome": asdict(outcome)}
+    torn = LEDGER.exists() and not LEDGER.read_bytes().endswith(b"\n")
+    with LEDGER.open("a") as file:
+        file.write("\n" * torn + json.dumps(record, default=str) + "\n")
+
+
+def summed(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """One line for each proof: counts added up over its parts, other figures of the last one."""
+    total: dict[str, Outcome] = {}
+    for one in outcomes:
+        if one.name not in total:
+            total[one.name] = Outcome(**asdict(one) | {"figures": {"parts": 1} | one.figures})
+            continue
+        so_far = total[one.name]
+        so_far.tried, so_far.failed = so_far.tried + one.tried, so_far.failed + one.failed
+        so_far.seconds += one.seconds
+        so_far.short = so_far.short or one.short
+        so_far.figures = {name: _added(so_far.figures.get(name), value) for name, value in one.figures.items()} | {
+            "parts": so_far.figures["parts"] + 1
+        }
+    return list(total.values())
+
+
+def _added(left: Any, right: Any) -> Any:
+    return left + right if type(left) is int and type(right) is int else right
