@@ -108,22 +108,21 @@ class LateSource:
         labels = self._label_tables(at["labels"])
         waiting = next(labels)
         for table, place in self.rows_feed.tables(at["rows"]):
-            come = []
+            come, accepted = [], []
             while waiting.table is not None and self.pace.due(at["label_batch"], waiting.table, at["row_batch"], table):
                 come.append(self._deliver(waiting, at))
+                accepted.append(waiting)
                 waiting = next(labels)
             at |= {"rows": place, "row_batch": at["row_batch"] + 1}
             arrived = Arrived(self._keys(table, place), self.encoded.rows(table), self.key is not None)
-            self._told += self.rows_feed.bad_rows()
-            self._skipped_rows = self.rows_feed.skipped
+            self._settle(*accepted)  # only now: whoever is woken before has taken nothing
             yield arrived, come, dict(at)
-        self._told += self.rows_feed.bad_rows()
-        self._skipped_rows = self.rows_feed.skipped
         while waiting.table is not None:
             come = [self._deliver(waiting, at)]
+            self._settle(waiting)
             yield None, come, dict(at)
             waiting = next(labels)
-        self._accept(waiting)
+        self._settle(waiting)
 
     def _label_tables(self, position: Any) -> Iterator[_Waiting]:
         """Tables of labels, each with the bad rows before it; at last those behind all."""
@@ -135,17 +134,18 @@ class LateSource:
     def _deliver(self, waiting: _Waiting, at: dict[str, Any]) -> tuple[Keys, npt.NDArray[Any]]:
         assert waiting.table is not None
         at |= {"labels": waiting.place, "label_batch": at["label_batch"] + 1}
-        self._accept(waiting)
         keys = self._keys(waiting.table, waiting.place)
         there = ~self.encoded.target.missing(waiting.table)
         read = self.encoded.target.read(kept_rows(waiting.table, there))
         return [keys[row] for row in np.flatnonzero(there)], read
 
-    def _accept(self, waiting: _Waiting) -> None:
-        """Count the bad rows before labels; where both sources are the same, they were counted before."""
-        self._skipped_labels = waiting.skipped
-        if self.key is not None:
-            self._told += waiting.told
+    def _settle(self, *accepted: _Waiting) -> None:
+        """Count the bad rows before rows and labels; where both sources are the same, those of labels are no others."""
+        self._told += self.rows_feed.bad_rows()
+        self._skipped_rows = self.rows_feed.skipped
+        for waiting in accepted:
+            self._skipped_labels = waiting.skipped
+            self._told += waiting.told if self.key is not None else ""
 
     @property
     def skipped(self) -> int:
