@@ -384,7 +384,6 @@ def test_what_a_run_depends_on_is_plain() -> None:
         ({"strategy": DriftSurf(LogisticRegression(), max_rows=None)}, "max_rows"),
         ({"strategy": DriftSurf(LogisticRegression(), threshold=-1)}, "threshold"),
     ],
-    ids=str,
 )
 def test_bad_options_are_told(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
