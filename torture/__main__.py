@@ -14,18 +14,19 @@ from torture.harness import TABLE, Outcome, Proof, timed, write_report
 from torture.ledger import Part
 
 PROOFS: dict[str, Proof] = {
-    "kills": kills.library,
-    "power": power.states,
     "fuzz-guided": fuzz.guided,
     "command-line": kills.command_line,
+    "kills": kills.library,
+    "power": power.states,
+    "bad-values": bad_values.ours,
     "fuzz": fuzz.loader,
     "faults": faults.file_calls,
+    "faults-learners": faults.learners,
     "save": faults.saving,
     "full-disk": faults.full_disk,
     "bits": damage.bit_flips,
     "checkpoint-bits": damage.checkpoint_flips,
     "files": damage.files,
-    "bad-values": bad_values.ours,
     "bad-values-peers": bad_values.peers,
     "bad-values-detectors": bad_values.detectors,
     "attack": attack.forced_resets,
