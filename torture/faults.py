@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import shutil
 import signal
@@ -12,8 +13,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
 from driftsurf import DriftSurfClassifier
+from driftsurf.adapters import SklearnLearner, TorchLearner
 from driftsurf.errors import DriftsurfError
+from driftsurf.learners import LinearSVM, SoftmaxRegression
 from driftsurf.runtime.checkpoint import CheckpointFolder
 from driftsurf.runtime.disk import Disk, using
 from torture.harness import Outcome
@@ -131,6 +139,33 @@ def file_calls(scale: float, seed: int, work: Workload | None = None, stride: in
                     outcome.check(legal and right and same, case)
                     clear(path)
     return outcome
+
+
+def learners(scale: float, seed: int, stride: int | None = None) -> Outcome:
+    """The same for every third call of runs with other learners whose capabilities promise an exact state."""
+    outcome = Outcome("faults with every kind of exact state", seed)
+    templates: dict[str, Any] = {
+        "softmax": SoftmaxRegression(),
+        "SVM": LinearSVM(),
+        "refitted tree": SklearnLearner(DecisionTreeClassifier(max_depth=3)),
+        "refitted pipeline": SklearnLearner(make_pipeline(StandardScaler(), LinearSVC())),
+    }
+    if importlib.util.find_spec("torch") is not None:
+        templates["network"] = TorchLearner(_network)
+    for name, template in templates.items():
+        assert template.capabilities.exact_state
+        work = Workload(steps=6, rows=12, every=2, max_rows=30, seed=seed, learner=template)
+        one = file_calls(scale, seed, work, max(1, round(3 / max(scale, 0.05))) if stride is None else stride)
+        outcome.tried, outcome.failed = outcome.tried + one.tried, outcome.failed + one.failed
+        outcome.figures[f"{name}, killed"] = one.figures["ended killed"]
+    return outcome
+
+
+def _network(columns: int, outputs: int) -> Any:
+    import torch
+
+    torch.set_num_threads(1)
+    return torch.nn.Linear(columns, outputs)
 
 
 def saving(scale: float, seed: int, stride: int = 1) -> Outcome:

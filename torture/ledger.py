@@ -25,6 +25,7 @@ GOAL: dict[str, tuple[int, float]] = {
     "kills": (1, 1.0),
     "command-line": (10, 1.0),
     "faults": (1, 1.0),
+    "faults-learners": (1, 3.0),
     "save": (1, 1.0),
     "full-disk": (1, 1.0),
     "power": (10, 1.0),
@@ -39,6 +40,7 @@ GOAL: dict[str, tuple[int, float]] = {
     "attack": (6, 1.0),
     "soak": (1, 4.32),
     "determinism": (1, 1.0),
+    "spark": (1, 1.0),
 }
 """How many parts of which scale make the goal table of each proof; each part has a seed of its own."""
 

@@ -33,7 +33,8 @@ def _print_file(path: Path) -> None:
     data = files.read_bytes(path)
     header, state = read_header(data), look(data)
     screen = console()
-    kind = state.get("estimator") or state.get("object") or state.get("kind") or "state"
+    fleet = "Fleet" if "fleet" in state else "state"
+    kind = state.get("estimator") or state.get("object") or state.get("kind") or fleet
     screen.print(f"{path}: {kind}, written by driftsurf {header.writer} in format {header.format}", markup=False)
     screen.print(f"{len(data):,} bytes, of which {header.size:,} in arrays; whole, SHA-256 {digest(data)}")
     if header.pickle:
