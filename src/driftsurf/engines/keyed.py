@@ -147,7 +147,8 @@ class KeyedLearner:
     max_pending
         So many rows of a key wait for their labels at most.
     max_bytes
-        A key whose state would be larger is put in quarantine, with its last state that was not.
+        A key whose model would take more, saved after a time step, is put in quarantine by the row that ends the
+        step, with the model before it. With ``delay`` rows that wait count, and it is saved every ``batch_size`` rows.
     readmit
         For a key in quarantine, the largest ``quarantined_at`` that is forgiven.
     seed
@@ -234,17 +235,30 @@ class KeyedLearner:
         summary = replace(summary, duplicates=summary.duplicates + len(rows) - len(fresh))
         if len(fresh):
             summary = replace(summary, high_water=int(fresh.sequence[-1]))
-        served = Served()
-        good = 0
+        served, good = Served(), 0
         if not summary.quarantine:
-            good, reason = serving.take(fresh, served)
+            serving, served, good, reason = self._taken(key, state, serving, fresh)
             if reason:
                 at = int(fresh.sequence[good])
                 summary = replace(summary, quarantine=reason[:REASON_LENGTH], quarantined_at=at)
         if good < len(fresh):
             serving.refuse(fresh.take(np.arange(good, len(fresh))), served)
         summary = _counted(summary, served, good, len(fresh) - good, serving)
-        return self._closed(key, state, summary, serving, fresh, served)
+        return self._closed(summary, serving, fresh, served)
+
+    def _taken(
+        self, key: Any, state: bytes | None, serving: Serving, fresh: KeyRows
+    ) -> tuple[Serving, Served, int, str]:
+        """The key after the rows before the first that cannot be taken; how many they are; what is wrong with it.
+
+        A bad row leaves no trace: the visit is begun again, and ends before it.
+        """
+        served, why = Served(), ""
+        good, reason = serving.take(fresh, served)
+        while reason:
+            why, serving, served = reason, self._opened(key, state)[1], Served()
+            good, reason = serving.take(fresh.take(np.arange(good)), served)
+        return serving, served, good, why
 
     def expire(self, key: Any, state: bytes) -> Visit:
         """Give up a key that has been silent for too long; should it come again, it begins anew."""
@@ -258,9 +272,9 @@ class KeyedLearner:
     def _opened(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving]:
         session = self.session(key)
         serving = (
-            AtOnce(session)
+            AtOnce(session, self.max_bytes)
             if self.delay is None
-            else Late(session, max_pending=self.max_pending, timeout=float(self.delay))
+            else Late(session, self.max_bytes, max_pending=self.max_pending, timeout=float(self.delay))
         )
         if not state:
             return KeySummary(), serving
@@ -271,15 +285,8 @@ class KeyedLearner:
             summary = replace(summary, quarantine="", quarantined_at=None)
         return summary, serving
 
-    def _closed(
-        self, key: Any, before: bytes | None, summary: KeySummary, serving: Serving, fresh: KeyRows, served: Served
-    ) -> Visit:
+    def _closed(self, summary: KeySummary, serving: Serving, fresh: KeyRows, served: Served) -> Visit:
         data = self._bytes(summary, serving.state())
-        if len(data) > self.max_bytes:
-            reason = f"its state would take {len(data):,} bytes, and max_bytes is {self.max_bytes:,}"
-            at = int(fresh.sequence[0]) if len(fresh) else summary.high_water
-            summary = replace(summary, quarantine=reason, quarantined_at=at)
-            data = self._bytes(summary, self._opened(key, before)[1].state())
         summary = replace(summary, bytes=len(data))
         lines = ["".join(json_lines([decision])) for decision in served.decisions]
         kinds = [",".join(one.kind for one in decision.transitions) for decision in served.decisions]
