@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import SGDClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from driftsurf import Fleet
+from driftsurf.adapters import SklearnLearner
+from driftsurf.detectors import DDM
 from driftsurf.engines import KeyedLearner, KeyRows, Visit
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError, StateVersionError
 from driftsurf.fleet import key_seed
@@ -20,7 +24,7 @@ from driftsurf.journal import read_lines
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.runtime.session import Session
 from driftsurf.state import from_bytes, pick, to_bytes
-from driftsurf.strategies import DriftSurf, Oblivious
+from driftsurf.strategies import DriftSurf, Oblivious, ResetOnDrift
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
@@ -422,6 +426,20 @@ def test_what_a_run_depends_on_is_plain() -> None:
     assert "LogisticRegression(" in about["strategy"]["learner"]
 
 
+def own_risk(y: Any, p: Any) -> Any:
+    return p
+
+
+def test_options_are_told_by_name_so_that_another_process_goes_on() -> None:
+    tree = SklearnLearner(DecisionTreeClassifier(max_depth=2), risk=own_risk)
+    about = learner(strategy=DriftSurf(tree, max_rows=30)).about()
+    assert "the function own_risk" in about["strategy"]["learner"]
+    assert " at 0x" not in json.dumps(about)
+    watched = learner(strategy=ResetOnDrift(LogisticRegression(), detector=DDM(drift_level=4.0), max_rows=30)).about()
+    assert watched["strategy"]["detector"].startswith("DDM(")
+    assert "4.0" in watched["strategy"]["detector"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -434,6 +452,8 @@ def test_what_a_run_depends_on_is_plain() -> None:
         ({"delay": 5, "batch_size": None}, "batch_size"),
         ({"strategy": DriftSurf(LogisticRegression(), max_rows=None)}, "max_rows"),
         ({"strategy": DriftSurf(LogisticRegression(), threshold=-1)}, "threshold"),
+        ({"strategy": DriftSurf(SklearnLearner(SGDClassifier()), max_rows=30)}, "exact_state"),
+        ({"strategy": DriftSurf(SklearnLearner(DecisionTreeClassifier(max_depth=1j)), max_rows=30)}, "cannot be saved"),
     ],
 )
 def test_bad_options_are_told(options: dict[str, Any], message: str) -> None:

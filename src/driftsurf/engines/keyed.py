@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf._described import described_option
 from driftsurf._options import number, whole
 from driftsurf._values import replace
 from driftsurf.base import FloatArray, IntArray, State, Strategy
@@ -192,12 +193,21 @@ class KeyedLearner:
                 raise OptionError("labels that come late (delay) need a batch_size: give the rows of a time step")
         if getattr(self.strategy, "max_rows", 0) is None:
             raise OptionError("max_rows of the strategy is None; a key must be bounded: give a number")
-        self.session(0)
+        learner = self.session(0).strategy.learner
+        if not learner.capabilities.exact_state:
+            raise OptionError(
+                f"{learner!r} has no exact state to keep between visits (capability 'exact_state'): use a learner of "
+                "driftsurf.learners, or one that is fitted anew on its rows"
+            )
+        try:
+            self.about()
+        except StateError as error:
+            raise OptionError(str(error)) from error
 
     def about(self) -> dict[str, Any]:
         """All that a saved key depends on, as plain values: to be kept beside a run and compared."""
         names = _parameters(type(self.strategy))
-        options = {name: repr(getattr(self.strategy, name)) for name in names if name != "seed"}
+        options = {name: described_option(getattr(self.strategy, name)) for name in names if name != "seed"}
         return {
             "format": FORMAT,
             "strategy": {"name": type(self.strategy).__name__, **options},
