@@ -33,6 +33,7 @@ from driftsurf.errors import (
 )
 from driftsurf.journal import read_lines
 from driftsurf.report import fleet as report
+from driftsurf.runtime import disk, files
 from driftsurf.runtime.files import FolderLock
 from driftsurf.sources import Source
 from driftsurf.tables import read_table
@@ -350,6 +351,95 @@ def test_the_table_of_keys_is_kept_compact_and_goes_on(tmp_path: Path) -> None:
     assert (before["s3"]["epoch"], before["s0"]["epoch"]) == (2, 5)
     (tmp_path / "run" / "keys.parquet").unlink()
     assert folder.keys() == before
+
+
+def test_a_repeated_epoch_takes_the_place_of_what_was_shown_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_rows(tmp_path / "a.csv", shops(90))
+    with monkeypatch.context() as patch:
+        patch.setattr(StateStore, "keep", _die)
+        with pytest.raises(KeyboardInterrupt):
+            run_keyed(str(path), tmp_path / "run", COLUMNS, OPTIONS)
+    folder = KeyedFolder(tmp_path / "run")
+    assert sum(entry["rows"] for entry in folder.compact().values()) == 90
+    write_rows(path, shops(300))
+    with monkeypatch.context() as patch:
+        patch.setattr(KeyedFolder, "mark", _die)
+        with pytest.raises(KeyboardInterrupt):
+            run_keyed(str(path), tmp_path / "run", COLUMNS, OPTIONS)
+    assert folder.epochs() == folder.keys() == {}
+    run_keyed(str(path), tmp_path / "run", COLUMNS, OPTIONS)
+    assert sum(entry["rows"] for entry in folder.keys().values()) == 300
+    assert len(predictions(folder)) == 300
+
+
+def _die(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+class _Names(disk.Disk):
+    """Knows the folders with names that may not be on the medium."""
+
+    def __init__(self) -> None:
+        self.unsafe: set[Path] = set()
+
+    def create(self, path: Path) -> int:
+        self.unsafe.add(path.parent)
+        return super().create(path)
+
+    def remove(self, path: Path) -> None:
+        self.unsafe.add(path.parent)
+        super().remove(path)
+
+    def replace(self, old: Path, new: Path) -> None:
+        self.unsafe |= {old.parent, new.parent}
+        super().replace(old, new)
+
+    def make_folder(self, path: Path) -> None:
+        self.unsafe |= {one.parent for one in (path, *path.parents) if not one.exists()}
+        super().make_folder(path)
+
+    def sync_folder(self, path: Path) -> None:
+        super().sync_folder(path)
+        self.unsafe.discard(path)
+
+
+def test_all_of_an_epoch_is_on_the_medium_before_its_mark_and_its_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = str(write_rows(tmp_path / "a.csv", shops(300)))
+    keep, names, seen = StateStore.keep, _Names(), list[set[Path]]()
+    write_text, out = files.write_text, tmp_path / "new" / "er" / "run"
+
+    def marked(path: Path, text: str) -> None:
+        seen.append(names.unsafe - {path.parent})
+        write_text(path, text)
+
+    def kept(*given: Any) -> None:
+        seen.append(set(names.unsafe))
+        keep(*given)
+
+    monkeypatch.setattr(StateStore, "keep", kept)
+    with disk.using(names):
+        run_keyed(source, out, COLUMNS, OPTIONS, epoch=100)
+        shutil.rmtree(out / "epochs")
+        (out / "state.sqlite").unlink()
+        (out / "journal" / "epoch=00000000" / ".part-0.parquet.half").touch()
+        monkeypatch.setattr(files, "write_text", marked)
+        folder = run_keyed(source, out, COLUMNS, OPTIONS, epoch=100)
+    assert seen == [set()] * (3 + 6)
+    assert len(folder.read("journal")["key"]) > 20
+    assert [path.name for path in (out / "journal" / "epoch=00000000").iterdir()] == ["part-0.parquet"]
+
+
+def test_a_store_that_cannot_be_opened_lets_go_of_the_folder(tmp_path: Path) -> None:
+    source = str(write_rows(tmp_path / "a.csv", shops(50)))
+    run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
+    (tmp_path / "run" / "state.sqlite").write_bytes(b"something else" * 1000)
+    for _ in range(2):
+        with pytest.raises(StateError, match=r"state\.sqlite.*cannot be used"):
+            run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
 
 
 def test_half_an_epoch_is_not_shown(tmp_path: Path) -> None:
