@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from pyarrow import parquet
 from torture import spark as torture_spark
 
 from driftsurf.cli import main
@@ -494,6 +496,29 @@ def test_the_command_runs_shows_and_draws(tmp_path: Path) -> None:
     again = invoke("fleet", "run", source, *columns, *options, "--out", out, "--readmit", f"{key}={at}", "--quiet")
     assert again.exit_code == 0
     assert "epoch 2" not in again.output
+
+
+@pytest.mark.parametrize(("as_text", "known", "unknown"), [(True, "007", "7"), (False, "7", "007"), (True, "a=b", "a")])
+def test_keys_are_readmitted_as_they_are_shown(tmp_path: Path, as_text: bool, known: str, unknown: str) -> None:
+    key = known if as_text else int(known)
+    frame = pa.table(
+        {"k": [key] * 40, "t": range(40), "x": [*([0.5] * 19), float("nan"), *([0.5] * 20)], "y": [0, 1] * 20}
+    )
+    (tmp_path / "in").mkdir()
+    parquet.write_table(frame.slice(0, 30), tmp_path / "in" / "0.parquet")
+    run = ("fleet", "run", tmp_path / "in", "--key", "k", "--sequence", "t", "--label", "y", "--out", tmp_path / "run")
+    early = invoke(*run, "--readmit", f"{known}=19")
+    assert early.exit_code != 0
+    assert not (tmp_path / "run").exists()
+    assert invoke(*run).exit_code == 0
+    parquet.write_table(frame.slice(30), tmp_path / "in" / "1.parquet")
+    wrong = invoke(*run, "--readmit", f"{unknown}=19")
+    assert wrong.exit_code != 0
+    assert f"has no key {unknown} to readmit" in wrong.output
+    folder = KeyedFolder(tmp_path / "run")
+    assert folder.keys()[key]["quarantined_at"] == 19
+    assert invoke(*run, "--readmit", f"{known}=19").exit_code == 0
+    assert (folder.keys()[key]["quarantine"], folder.keys()[key]["refused"]) == ("", 11)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def _number(text: str) -> Any:
 def _readmit(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[Any, int]:
     try:
         pairs = [value.rsplit("=", 1) for value in values]
-        return {_number(key): int(sequence) for key, sequence in pairs}
+        return {key: int(sequence) for key, sequence in pairs}
     except ValueError:
         raise click.BadParameter("give KEY=SEQUENCE, as the table of keys shows them") from None
 

@@ -151,7 +151,7 @@ class KeyedLearner:
         A key whose model would take more, saved after a time step, is put in quarantine by the row that ends the
         step, with the model before it. With ``delay`` rows that wait count, and it is saved every ``batch_size`` rows.
     readmit
-        For a key in quarantine, the largest ``quarantined_at`` that is forgiven.
+        For a key in quarantine (or its text), the largest ``quarantined_at`` that is forgiven.
     seed
         Fixes every random number.
 
@@ -225,6 +225,10 @@ class KeyedLearner:
         text = json.dumps(self.about(), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
+    @functools.cached_property
+    def _forgiven(self) -> dict[str, int]:
+        return {str(key): sequence for key, sequence in self.readmit.items()}
+
     def session(self, key: Any) -> Session:
         """What one key begins with: the same as when it is learnt alone."""
         made: Any = type(self.strategy)
@@ -290,7 +294,7 @@ class KeyedLearner:
             return KeySummary(), serving
         summary, model = _read(state, self.options_digest)
         serving.restore(model)
-        forgiven = self.readmit.get(key)
+        forgiven = self._forgiven.get(str(key))
         if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
             summary = replace(summary, quarantine="", quarantined_at=None)
         return summary, serving

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from driftsurf import __version__
 from driftsurf.engines.keyed import KeyedLearner, KeySummary, Visit
-from driftsurf.errors import MissingExtraError, RunFolderError, StateError
+from driftsurf.errors import MissingExtraError, OptionError, RunFolderError, StateError
 from driftsurf.runtime import files
 
 __all__ = ["FORMAT", "TABLES", "KeyedFolder", "Name", "fitted", "key_columns", "key_entry"]
@@ -77,11 +77,15 @@ class KeyedFolder:
     # -------------------------------------------------------------------- beginning
 
     def open(self, engine: str, learner: KeyedLearner, columns: Mapping[str, Any]) -> bool:
-        """Begin the run, or go on with it; returns whether it goes on. StateError if what is there is another's."""
+        """Begin the run, or go on with it; returns whether it goes on. StateError if what is there is another's.
+
+        OptionError if the learner readmits a key that the run does not have.
+        """
         now = {"format": FORMAT, "engine": engine, "columns": dict(columns), "learner": learner.about()}
         if not (self.path / "run.json").exists():
             if self.path.exists() and any(self.path.iterdir()):
                 raise RunFolderError(f"{str(self.path)!r} exists and is no keyed run: give another folder with --out")
+            self._check_readmitted(learner, {})
             above = [self.path.parent, *(one.parent for one in self.path.parents if not files.is_folder(one))]
             files.make_folder(self.path)
             text = json.dumps(now | {"driftsurf": __version__}, indent=1, sort_keys=True)
@@ -101,7 +105,16 @@ class KeyedFolder:
                 f"{str(self.path)!r} was begun with other options ({'; '.join(other)}): go on with the same ones, or "
                 "begin a new run with another --out"
             )
+        self._check_readmitted(learner, self.keys() if learner.readmit else {})
         return True
+
+    def _check_readmitted(self, learner: KeyedLearner, keys: Iterable[Any]) -> None:
+        unknown = {str(key) for key in learner.readmit} - {str(key) for key in keys}
+        if unknown:
+            raise OptionError(
+                f"{str(self.path)!r} has no key {', '.join(sorted(unknown))} to readmit: give keys as its table of "
+                "keys shows them"
+            )
 
     def about(self) -> dict[str, Any]:
         """What was run."""
