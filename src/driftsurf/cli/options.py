@@ -124,9 +124,12 @@ model_options = _section(
         "--model",
         default="driftsurf",
         show_default=True,
-        help="The strategy, or a detector that resets; also STRATEGY:LEARNER.",
+        help="recommended, recommended-linear, a strategy, or a detector that resets; also "
+        "STRATEGY(option=value):LEARNER(option=value).",
     ),
-    click.option("--learner", help="logistic, softmax, svm, linear, or module:Class.  [default: by the task]"),
+    click.option(
+        "--learner", help="logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]"
+    ),
     click.option("--set", "set_", metavar="NAME=VALUE", multiple=True, help="A parameter of the model; repeatable."),
     click.option("--rows", type=click.IntRange(min=1), help="Length of a built-in stream.  [default: the paper's]"),
     click.option(
