@@ -162,6 +162,6 @@ def test_it_is_the_learner_lightgbm_of_the_commands() -> None:
     assert session.strategy.judge == face.judge
     assert model("driftsurf:lightgbm(passes=3)").make(at).strategy.learner.passes == 3
     for task in ("binary", "multiclass", "regression"):
-        run: Any = make_strategy("driftsurf(threshold=0.2):lightgbm", None, task, {"passes": 3})  # type: ignore[arg-type]
+        run: Any = make_strategy("driftsurf(threshold=0.2):lightgbm", None, task, {"passes": 3})
         assert (run.threshold, run.learner.passes) == (0.2, 3)
         assert run.learner.task == ("regression" if task == "regression" else "classification")
