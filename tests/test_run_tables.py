@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +338,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
         "driftsurf:sklearn.tree:DecisionTreeClassifier(max_depth=4)",
         "aue(experts=3):sklearn.tree:DecisionTreeClassifier(max_features=1)",
         "mddm:sklearn.naive_bayes:GaussianNB(mode='refit')",
+        pytest.param("recommended", marks=pytest.mark.skipif(not find_spec("lightgbm"), reason="needs lightgbm")),
     ],
 )
 def test_a_learner_that_is_refitted_survives_a_kill(
