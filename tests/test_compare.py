@@ -157,6 +157,16 @@ def test_a_model_says_what_it_stands_on() -> None:
     assert model("oblivious:nowhere_at_all.Oak").built_on == "nowhere_at_all"
 
 
+def test_a_class_of_the_users_own_is_known_by_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    built = []
+    for text in ("class Oak: ...", "class Oak: pass"):
+        (tmp_path / "own_model_of_mine.py").write_text(text)
+        built.append(model("oblivious:own_model_of_mine.Oak").built_on)
+    assert built[0] != built[1]
+    assert built[0].startswith("own_model_of_mine ")
+
+
 def test_the_registry_and_the_library_recommend_the_same() -> None:
     mine = model("recommended-linear").make(TWO).strategy
     face = recommended("linear", random_state=0)

@@ -7,10 +7,13 @@ that all models of a strategy share, and the peers that are run as they are: ``c
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from driftsurf.assembly.models import make_learner, read_model, read_part, strategy_around, with_options
@@ -56,11 +59,15 @@ class Model:
 
     @property
     def built_on(self) -> str:
-        """The package and its version."""
+        """The package and its version; of a module of the user's own, the digest of its source."""
         try:
             return f"{self.package} {version(self.package)}"
         except PackageNotFoundError:
-            return self.package
+            found = find_spec(self.package)
+            source = None if found is None or found.origin is None else Path(found.origin)
+            if source is None or not source.is_file():
+                return self.package
+            return f"{self.package} {hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
 
 
 _SHORT = {
