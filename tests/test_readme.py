@@ -88,3 +88,12 @@ def test_the_page_names_every_page_and_every_extra() -> None:
     assert [page.name for page in PAGES if f"](docs/{page.name})" not in text] == []
     named = [name for row in re.findall(r"^\| (`.*?) \|", extras, re.M) for name in re.findall(r"`(\w+)`", row)]
     assert sorted(named) == sorted(project["optional-dependencies"])
+
+
+def test_the_architecture_lists_the_layers_that_are_checked() -> None:
+    text = (README.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    lines = [line for line in re.findall(r"```text\n(.*?)```", text, re.S)[0].splitlines() if not line.startswith(" ")]
+    listed = [re.findall(r"(\w+)(?:/|\.py)(?= |$)", re.split(r"\s{2,}", line)[0]) for line in lines]
+    project = tomllib.loads((README.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    assert listed == [[name.strip().removeprefix("driftsurf.") for name in layer.split("|")] for layer in layers]
