@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from driftsurf import recommended
 from driftsurf.adapters import BoostedTrees
+from driftsurf.assembly.models import make_strategy
 from driftsurf.errors import MissingExtraError, OptionError
 from driftsurf.experiments.models import Situation, model
 from driftsurf.runtime.session import Session
@@ -160,3 +161,7 @@ def test_it_is_the_learner_lightgbm_of_the_commands() -> None:
     assert session.strategy.learner.get_params() == face.learner.get_params() == BoostedTrees().get_params()
     assert session.strategy.judge == face.judge
     assert model("driftsurf:lightgbm(passes=3)").make(at).strategy.learner.passes == 3
+    for task in ("binary", "multiclass", "regression"):
+        run: Any = make_strategy("driftsurf(threshold=0.2):lightgbm", None, task, {"passes": 3})
+        assert (run.threshold, run.learner.passes) == (0.2, 3)
+        assert run.learner.task == ("regression" if task == "regression" else "classification")

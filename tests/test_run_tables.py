@@ -164,6 +164,9 @@ def test_values_have_a_page_and_baselines_too(tmp_path: Path) -> None:
     [
         (["--model", "aue", "--set", "experts=3"], '"model": "aue"'),
         (["--model", "ddm", "--learner", "svm"], '"learner": "svm"'),
+        (["--model", "recommended-linear"], '"model": "recommended-linear"'),
+        (["--model", "aue:softmax"], '"model": "aue:softmax"'),
+        (["--model", "driftsurf(threshold=0.2, greedy=False):softmax"], '"model": "driftsurf(threshold=0.2, greedy'),
         (
             ["--learner", "sklearn.naive_bayes:GaussianNB", "--set", "var_smoothing=1e-8", "--set", "passes=2"],
             "GaussianNB",
@@ -686,6 +689,7 @@ def test_mistakes_in_a_configuration_are_named(text: str, message: str, tmp_path
         (["--label", "sold", "--kind", "city=place"], "kinds is 'place'; choices: 'number'"),
         (["--label", "sold", "--categorical", "town"], "categorical names 'town'; the columns are"),
         (["--label", "sold", "--model", "driftsrf"], "model is 'driftsrf'; did you mean 'driftsurf'? choices: "),
+        (["--label", "sold", "--model", "driftsurf(threshold):svm"], "give a name, or name(option=value, ...)"),
         (["--label", "sold", "--learner", "softmx"], "learner is 'softmx'; did you mean 'softmax'? choices: "),
         (["--label", "sold", "--learner", "no.such:Model"], "cannot be made: No module named 'no'"),
         (["--label", "sold", "--learner", "math:sin"], "learner is 'math:sin', which cannot be made"),
