@@ -453,6 +453,46 @@ def test_options_of_a_run_by_key_need_its_key(arguments: list[str], message: str
     assert message in " ".join(result.output.split())
 
 
+def test_the_options_of_a_run_by_key_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr("driftsurf.engines.run_keyed", lambda *args, **more: told.append((args, more)))
+    monkeypatch.setattr("driftsurf.cli.keyed.show_keys", lambda *args: told.append(args))
+    columns = (
+        "--key",
+        "k",
+        "--sequence",
+        "s",
+        "--label",
+        "y",
+        "--id",
+        "i",
+        "--delay",
+        "2.5",
+        "--classes",
+        "none,1,true",
+    )
+    engine = ("--engine", "spark", "--master", "local[2]", "--partitions", 3, "--epoch", 4, "--ttl", 9, "--quiet")
+    learnt = ("--batch-size", 8, "--max-rows", 64, "--max-bytes", 4096, "--l2", 0.1, "--seed", 2)
+    result = invoke("run", "x.csv", *columns, *engine, *learnt, "--readmit", "a=b=7", "--out", "o")
+    assert result.exit_code == 0, result.output
+    (args, more), shown = told
+    assert args[:3] == ("x.csv", Path("o"), Columns("k", "s", "y", "i"))
+    assert args[3] == KeyedOptions(
+        classes=("none", 1, True),
+        batch_size=8,
+        delay=2.5,
+        max_rows=64,
+        max_bytes=4096,
+        l2=0.1,
+        seed=2,
+        readmit={"a=b": 7},
+    )
+    assert more == {
+        "engine": "spark", "master": "local[2]", "partitions": 3, "epoch": 4, "ttl": 9.0, "on_epoch": None
+    }  # fmt: skip
+    assert shown == (Path("o"), 20)
+
+
 def test_a_run_by_key_can_be_written_down(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "a.csv", shops(100))
     words = ("--key", "shop", "--sequence", "at", "--label", "bought", "--classes", "0,1", "--features", "price,age")
