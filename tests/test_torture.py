@@ -130,3 +130,11 @@ def test_a_part_that_is_in_the_ledger_is_not_run_again(tmp_path: Path, monkeypat
 
 def test_every_proof_has_its_place_in_the_goal_table() -> None:
     assert ledger.GOAL.keys() == PROOFS.keys()
+
+
+@pytest.mark.parametrize("learner", ["LinearSVM", "LinearRegression squared"])
+def test_absurd_rows_do_no_lasting_damage_where_the_loss_is_quadratic(learner: str) -> None:
+    make = bad_values.our_learners()[learner]
+    for stream in (1, 8):
+        usual = bad_values.usual_accuracy(make, stream)
+        assert bad_values.verdict(make, "every other row: 1e6", stream, usual) == "taken"

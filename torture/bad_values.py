@@ -19,6 +19,8 @@ from torture.values import CLASSES, DETECTOR_VALUES
 
 ROWS, BEFORE, AFTER = 200, 10, 5
 STREAMS = 10
+GOOD_VALUES = "labels: a third class", "labels: a half", "labels: all of a third class"
+"""To a regression these are numbers like any other: a batch of them is a drift, not a mistake."""
 LASTING = 0.02
 """A loss of accuracy of more than this, after 1,000 clean rows, is lasting damage."""
 
@@ -238,6 +240,8 @@ def ours(scale: float, seed: int, names: list[str] | None = None) -> Outcome:
         for stream in range(seed, seed + max(1, round(STREAMS * scale))):
             usual = usual_accuracy(make, stream)
             for name in chosen:
+                if learner.startswith("LinearRegression") and name in GOOD_VALUES:
+                    continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     got = verdict(make, name, stream, usual)

@@ -73,6 +73,8 @@ class LinearLearner(ABC):
     """The names of the constructor's arguments."""
     curvature: ClassVar[float]
     """The largest second derivative of the loss of a row, by its score."""
+    quadratic: bool = False
+    """Whether the loss of a row grows with the square of its score, not in proportion to it."""
 
     optimizer: Optimizer
     step_size: float | Literal["auto"]

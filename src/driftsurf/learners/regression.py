@@ -54,6 +54,8 @@ class LinearRegression(MultiLearner):
     capabilities: ClassVar[Capabilities] = Capabilities(frozenset({"regression"}), probabilities=False)
     parameters: ClassVar[tuple[str, ...]] = ("loss", "epsilon", *LinearLearner.parameters)
     curvature: ClassVar[float] = 2.0
+    quadratic = True
+    """Huber's grows in proportion only far from the target; near it, and in what is learnt of a row, it is squared."""
 
     def __init__(
         self,

@@ -41,6 +41,7 @@ class LinearSVM(MultiLearner):
 
     capabilities: ClassVar[Capabilities] = Capabilities(probabilities=False)
     curvature: ClassVar[float] = 2.0
+    quadratic = True
     kind: ClassVar[int] = multi.SQUARED_HINGE
 
     def __init__(

@@ -32,9 +32,9 @@ class RangeGuard:
     ``factor`` times the usual norm (the 0.9 quantile over the last 1,024 rows that are not zero) have
     weight 1. A row beyond that has weight (factor * usual / norm)^2: the curvature of its loss is then
     that of a row at the limit, so a step size that suits ordinary rows suits it too, and its loss and
-    gradient fall off as 1 / norm. A value of 1e6 among ordinary ones counts for almost nothing, one
-    whose square overflows for nothing. A lasting change of scale is followed after about a hundred
-    rows. A guard is a value: ``weigh`` returns the next one.
+    gradient fall off as 1 / norm. (For a quadratic loss a session squares the weight once more.) A value
+    of 1e6 among ordinary ones counts for almost nothing, one whose square overflows for nothing. A lasting
+    change of scale is followed after about a hundred rows. A guard is a value: ``weigh`` returns the next one.
 
     Examples
     --------

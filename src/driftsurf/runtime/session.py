@@ -135,6 +135,7 @@ class Session:
         self.owner = owner
         self.schema: Schema | None = None
         self._can = strategy.learner.capabilities
+        self._quadratic = bool(getattr(strategy.learner, "quadratic", False))
         self.targets: Classes | Values = targets_of(self._can, classes)
         self.steps = 0
         self.taught = 0
@@ -324,7 +325,8 @@ class Session:
         if guard is not None:
             factors, guard = guard.weigh(batch.X)
             if factors is not None:
-                weight = batch.weight * factors
+                # A loss that grows with the square of a score takes twice the power to be held down.
+                weight = batch.weight * (np.square(factors) if self._quadratic else factors)
                 # A risk is a mean: a batch of nothing but absurd rows would speak with full voice.
                 batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
         decision = self.strategy.step(batch) if tested is None else self.strategy.step(batch, tested)
