@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ from driftsurf.state import nest, pick
 
 __all__ = ["Model", "Recorder", "Run", "Sidecar", "StepReport", "Stopped"]
 
+log = logging.getLogger("driftsurf.run")
 JOURNAL, TRACE, BAD_ROWS = "journal.jsonl", "trace.csv", "bad_rows.jsonl"
 PRIVATE = 0o600
 """Bad rows hold what people did not mean to publish."""
@@ -276,7 +278,7 @@ class Run:
         self._files[JOURNAL].write("".join(json_lines(own.decisions)))
         self._files[TRACE].write(self.recorder.lines(y if late is None else late.truth, seen))
         for name, sidecar in self.beside.items():
-            self._files[name].write(sidecar.lines(X, seen))
+            self._files[name].write(self._told_beside(name, sidecar, X, seen))
         self._write_bad_rows()
         if self.predictions is not None:
             given = given_by(own, self.rows, version) if late is None else late.given
@@ -286,6 +288,13 @@ class Run:
         if on_step is not None:
             for name, one in seen.items():
                 on_step(self.step, name, one.error, one.decisions)
+
+    def _told_beside(self, name: str, sidecar: Sidecar, X: Any, seen: Mapping[str, Observation]) -> str:
+        try:
+            return sidecar.lines(X, seen)
+        except Exception:  # what only tells of the models must not end them
+            log.exception("step %d: nothing is added to %s", self.step, name)
+            return ""
 
     def _write_bad_rows(self) -> None:
         told = self.source.bad_rows()
