@@ -153,7 +153,7 @@ def test_a_rolled_file_goes_on_where_a_checkpoint_says(tmp_path: Path) -> None:
         file.write(text)
         file.turn()
     assert file.part_name == "j.jsonl-000003"
-    assert file.text() == "three\nx"
+    assert file.text() == "two\nthree\nx"
     known = {file.part_name: (file.part.size, file.part.digest)}
     file.write("later, and lost\n")
     file.turn()
@@ -161,8 +161,14 @@ def test_a_rolled_file_goes_on_where_a_checkpoint_says(tmp_path: Path) -> None:
     assert file.part_name == "j.jsonl-000004"
     again = RolledFile(tmp_path.joinpath, "j.jsonl", Rotation(part_bytes=4, keep=2))
     again.resume(known)
-    assert again.text() == "x"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["j.jsonl-000003"]
+    assert again.text() == "three\nx"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["j.jsonl-000002", "j.jsonl-000003"]
+    for _ in range(4):
+        again.write("much more\n")
+        again.turn(["j.jsonl-000003", "another.csv"])
+    assert again.text() == "x" + 4 * "much more\n"
+    again.turn()
+    assert again.text() == 2 * "much more\n"
     with pytest.raises(StateError, match="says nothing of j"):
         again.resume({})
     again.close()

@@ -469,11 +469,28 @@ def test_parts_rotate_and_old_ones_go(tmp_path: Path, monkeypatch: pytest.Monkey
         "predictions/p-000000001199.csv",
     ]
     assert [name for name in names if name.startswith("live/journal")] == [
+        "live/journal.jsonl-000003",
         "live/journal.jsonl-000004",
         "live/journal.jsonl-000005",
     ]
     assert oct(Path("live/bad_rows.jsonl").stat().st_mode)[-3:] == "600"
     assert len((tmp_path / "whole" / "live" / "result" / "journal.jsonl").read_text().splitlines()) < 15
+
+
+@pytest.mark.filterwarnings("always::driftsurf.errors.StateWarning")
+def test_every_kept_checkpoint_has_the_parts_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sales.csv").write_text(broken(ROWS))
+    monkeypatch.chdir(tmp_path)
+    command = ["sales.csv", *LEARN, "--checkpoint", "live", "--every", 1, "--on-bad-row", "skip", "--part-mb", 1e-7]
+    command += ["--keep", 3, "--resume"]
+    killed(6, *command)
+    heads = sorted(Path("live").glob("head-*"))
+    for number in (1, 2):
+        damaged = bytearray(heads[-number].read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        heads[-number].write_bytes(damaged)
+    assert len(heads) == 3
+    assert "before it, is used" in good(*command).output
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -338,9 +338,10 @@ class Run:
 
     def _turn(self) -> None:
         """Begin new parts where old ones are full: at every regular checkpoint, so that a signal changes no bytes."""
+        assert self.folder is not None
         if self.step % self.every == 0:
             for file in self._files.values():
-                file.turn()
+                file.turn(self.folder.outputs)
 
     def _carry_out_orders(self) -> None:
         """Do what an operator has asked for meanwhile; each order is journalled and has a checkpoint of its own."""
