@@ -636,6 +636,27 @@ def test_a_model_with_late_labels_is_not_pinned(tmp_path: Path, monkeypatch: pyt
     assert "ordered by an operator" in journal
 
 
+@pytest.mark.parametrize("how", ["at once", "delayed", "keyed"])
+def test_a_rollback_takes_back_what_was_learnt_and_no_row(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if how == "keyed":
+        rows, labels = split(tmp_path, ROWS)
+        command = [rows, "--labels", labels, *LATE]
+    else:
+        command = [write_csv(tmp_path, ROWS), *LEARN, *(["--delay", 1] if how == "delayed" else [])]
+    command += [*SAVED, "--keep", 20, "--resume"]
+    killed(10, *command)
+    assert invoke("rollback", "live", "--to", 2).exit_code == 0
+    good(*command)
+    parts = [part.read_text().splitlines()[1:] for part in sorted(Path("predictions").iterdir())]
+    assert [int(line.split(",")[0]) for part in parts for line in part] == list(range(1500))
+    trace = Trace.from_csv(Path("live/result/trace.csv").read_text())
+    unscored = {"at once": 0, "delayed": 200, "keyed": 100}  # they came before there was a model
+    assert trace.of(trace.models[0])["rows"].sum() == 1500 - unscored[how]
+
+
 # ---------------------------------------------------------------------------- configuration
 
 

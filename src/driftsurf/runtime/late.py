@@ -18,7 +18,7 @@ from driftsurf.runtime.predictions import Given, probabilities
 from driftsurf.runtime.session import Observation, Session
 from driftsurf.runtime.source import Position
 from driftsurf.runtime.table_source import Encoded, kept_rows
-from driftsurf.state import resolved
+from driftsurf.state import pick, resolved
 from driftsurf.tables import Table
 from driftsurf.validation import Schema
 
@@ -184,7 +184,7 @@ class DelayedObservation(Observation):
     truth: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0))
     """The labels that came, of rows that had a prediction."""
     given: Given | None = None
-    """None if labels came alone."""
+    """None if labels came alone. Its rows are numbered from 0: the run knows how many came before."""
 
     @property
     def rows(self) -> int:
@@ -236,15 +236,15 @@ class DelayedSession:
         return DelayedObservation(labels, predicted, codes, np.zeros(0), decisions, False, true, given)
 
     def _given(self, arrived: Arrived) -> Given:
-        first, version = self.delayed.counts.predicted, self.session.steps
+        version = self.session.steps
         labels = self.delayed.predict(arrived.keys, arrived.X)
         keys = arrived.keys if arrived.named else None
         if labels is None:
             nothing = [None] * len(arrived.keys)
-            return Given(first, version, list(nothing), list(nothing), keys)
+            return Given(0, version, list(nothing), list(nothing), keys)
         scores = self.session.scores(arrived.X)
         chosen = probabilities(scores, self.session.targets.chosen(scores), self._can)
-        return Given(first, version, labels.tolist(), chosen, keys)
+        return Given(0, version, labels.tolist(), chosen, keys)
 
     def renew(self, why: str) -> Transition | None:
         """Begin anew with fresh models."""
@@ -261,6 +261,10 @@ class DelayedSession:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
         self.delayed.restore(state)
+
+    def return_to(self, state: Mapping[str, Any]) -> None:
+        """Take over what had been learnt alone: the rows that wait now, and what was counted, stay."""
+        self.session.restore(pick("model", state))
 
 
 def _scored(joined: Sequence[Joined]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -33,7 +34,10 @@ PRIVATE = 0o600
 
 
 class Model(Protocol):
-    """What a run has learn: a session, or one whose labels come late. With ``judge`` it can be pinned."""
+    """What a run has learn: a session, or one whose labels come late.
+
+    With ``judge`` it can be pinned; with ``return_to`` a rollback restores less than all of it.
+    """
 
     @property
     def schema(self) -> Any:
@@ -283,7 +287,7 @@ class Run:
         if self.predictions is not None:
             given = given_by(own, self.rows, version) if late is None else late.given
             if given is not None:
-                self.predictions.take(given)
+                self.predictions.take(replace(given, first_row=self.rows))
         self.rows += len(own.labels) if late is None else late.rows
         if on_step is not None:
             for name, one in seen.items():
@@ -367,7 +371,7 @@ class Run:
             return f"{name} has learnt nothing yet" if change is None else change.describe()
         earlier = self.folder.load(order.to)
         assert earlier is not None
-        session.restore(pick(f"models.{name}", earlier.state))
+        getattr(session, "return_to", session.restore)(pick(f"models.{name}", earlier.state))
         return f"{name} is again as it was before step {earlier.state['step']} (checkpoint {earlier.number})"
 
 
