@@ -404,6 +404,24 @@ def test_standard_input_goes_on_if_it_is_replayed(tmp_path: Path, monkeypatch: p
     assert "skipped rows: 4" in good(*command, input=text).output
 
 
+def test_bad_rows_of_standard_input_are_not_counted_again_when_it_is_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = csv_text(ROWS).splitlines()
+    for number in (20, 40, 60, 450, 1200):
+        lines[number] += ",too,many"
+    text = "\n".join(lines) + "\n"
+    monkeypatch.chdir(tmp_path)
+    command = ["-", *LEARN, "--checkpoint", "live", "--every", 1, "--resume", "--on-bad-row"]
+    for step in (3, 9):
+        killed(step, *command, 5, input=text)
+    assert "skipped rows: 5" in good(*command, 5, input=text).output
+    shutil.rmtree("live")
+    killed(3, *command, 4, input=text)
+    assert "5 rows could not be used, more than on_bad_row=4" in invoke("run", *command, 4, input=text).output
+    assert len(Path("live/bad_rows.jsonl").read_text().splitlines()) == 4
+
+
 def test_sigterm_stops_between_steps_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_csv(tmp_path, ROWS)
     monkeypatch.chdir(tmp_path)
