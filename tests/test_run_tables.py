@@ -26,6 +26,8 @@ from driftsurf.encoding import TableEncoder
 from driftsurf.report import terminal
 from driftsurf.runtime import disk
 from driftsurf.runtime.checkpoint import CheckpointFolder
+from driftsurf.runtime.late import LateSource
+from driftsurf.runtime.table_source import TableSource
 from driftsurf.state import to_bytes
 from driftsurf.tables import Column, Table, read_table
 from table_files import FORMS, Row, csv_text, mixed_rows, write_csv
@@ -639,6 +641,34 @@ def test_bad_rows_of_late_labels_are_told_once(tmp_path: Path, monkeypatch: pyte
         ends[name] = files_of(tmp_path / name)
     assert ends["killed"] == ends["whole"]
     assert len((tmp_path / "killed" / "live" / "bad_rows.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("kind", [TableSource, LateSource])
+def test_a_signal_between_two_batches_counts_no_bad_row_twice(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sales.csv").write_text(broken(ROWS))
+    monkeypatch.chdir(tmp_path)
+    command = ["sales.csv", *LEARN, "--checkpoint", "live", "--on-bad-row", "skip", "--resume"]
+    if kind is LateSource:
+        command += ["--labels", "sales.csv", "--key", "id"]
+    whole = good(*command).output
+    shutil.rmtree("live")
+    read = kind.batches
+
+    def batches(self: Any, position: Any = None) -> Any:
+        for number, batch in enumerate(read(self, position)):
+            if number == 2:  # the third batch has bad rows before it
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield batch
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "batches", batches)
+        assert invoke("run", *command).exit_code == 143
+    told = [line for line in whole.splitlines() if line.startswith("skipped rows: ")]
+    assert told
+    assert told[0] in good(*command).output
+    assert len(Path("live/bad_rows.jsonl").read_text().splitlines()) == int(told[0].split()[2].rstrip(";"))
 
 
 def test_a_model_with_late_labels_is_not_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

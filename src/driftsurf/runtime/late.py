@@ -75,6 +75,13 @@ class _Waiting(NamedTuple):
     skipped: int
 
 
+class _Skipped(NamedTuple):
+    """How many bad rows there were in each of the two sources."""
+
+    rows: int
+    labels: int
+
+
 class LateSource:
     """Rows and, between their batches, the labels that have arrived.
 
@@ -98,7 +105,7 @@ class LateSource:
         self.encoded = encoded
         self.key = key
         self.pace = pace
-        self._skipped_rows = self._skipped_labels = 0
+        self._skipped = self._reached = _Skipped(0, 0)
         self._told = ""
 
     def batches(self, position: Position = None) -> Iterator[tuple[Arrived | None, list[Any], Position]]:
@@ -115,7 +122,7 @@ class LateSource:
                 waiting = next(labels)
             at |= {"rows": place, "row_batch": at["row_batch"] + 1}
             arrived = Arrived(self._keys(table, place), self.encoded.rows(table), self.key is not None)
-            self._settle(*accepted)  # only now: whoever is woken before has taken nothing
+            self._settle(*accepted)
             yield arrived, come, dict(at)
         while waiting.table is not None:
             come = [self._deliver(waiting, at)]
@@ -140,17 +147,18 @@ class LateSource:
         return [keys[row] for row in np.flatnonzero(there)], read
 
     def _settle(self, *accepted: _Waiting) -> None:
-        """Count the bad rows before rows and labels; where both sources are the same, those of labels are no others."""
+        """Note the bad rows before rows and labels; where both sources are the same, those of labels are no others."""
         self._told += self.rows_feed.bad_rows()
-        self._skipped_rows = self.rows_feed.skipped
+        labels = self._reached.labels
         for waiting in accepted:
-            self._skipped_labels = waiting.skipped
+            labels = waiting.skipped
             self._told += waiting.told if self.key is not None else ""
+        self._reached = _Skipped(self.rows_feed.skipped, labels)
 
     @property
     def skipped(self) -> int:
-        """Bad rows before the last batch."""
-        return self._skipped_rows + (self.key is not None) * self._skipped_labels
+        """Bad rows that were told: those before a batch that nobody took, as a signal came, are read again."""
+        return self._skipped.rows + (self.key is not None) * self._skipped.labels
 
     def _keys(self, table: Table, place: Mapping[str, Any]) -> Keys:
         if self.key is None:
@@ -159,20 +167,21 @@ class LateSource:
         return [column.words[code] if code >= 0 else "" for code in column.values.tolist()]
 
     def bad_rows(self) -> str:
-        """Lines of JSON for the bad rows since the last call."""
+        """Lines of JSON for the bad rows since the last call; from now on they count."""
+        self._skipped = self._reached
         told, self._told = self._told, ""
         return told
 
     def state(self) -> State:
         """The encoder, the target, and the numbers of bad rows."""
-        return self.encoded.state() | {"skipped_rows": self._skipped_rows, "skipped_labels": self._skipped_labels}
+        return self.encoded.state() | {"skipped_rows": self._skipped.rows, "skipped_labels": self._skipped.labels}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
         try:
             self.encoded.restore(state)
-            self._skipped_rows = self.rows_feed.skipped = int(state["skipped_rows"])
-            self._skipped_labels = self.labels_feed.skipped = int(state["skipped_labels"])
+            self._skipped = self._reached = _Skipped(int(state["skipped_rows"]), int(state["skipped_labels"]))
+            self.rows_feed.skipped, self.labels_feed.skipped = self._skipped
         except KeyError as error:
             raise StateError(f"the checkpoint is not one of a run with late labels: it has no {error}") from error
 
