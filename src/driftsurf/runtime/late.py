@@ -230,6 +230,16 @@ class DelayedSession:
         """Time steps so far."""
         return self.session.steps
 
+    @property
+    def rows_pending(self) -> int:
+        """Rows that wait for their label, or for a time step to become full."""
+        return len(self.delayed) + self.session.rows_pending
+
+    @property
+    def labelled(self) -> int:
+        """Rows whose label came."""
+        return self.delayed.counts.labelled
+
     def observe(self, X: Arrived | None, y: Sequence[Any], *, classes: Any = None) -> DelayedObservation:
         """Learn the labels that came, then predict the rows that came."""
         joined = [self.delayed.label(keys, labels) for keys, labels in y if len(keys)]
