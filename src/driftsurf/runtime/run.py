@@ -18,6 +18,7 @@ from driftsurf.journal import json_lines
 from driftsurf.runtime import files, orders
 from driftsurf.runtime.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runtime.late import DelayedObservation
+from driftsurf.runtime.numbering import Numbering
 from driftsurf.runtime.predictions import PredictionSink, given_by
 from driftsurf.runtime.rolled import RolledFile, Rotation
 from driftsurf.runtime.session import Observation
@@ -181,6 +182,8 @@ class Run:
         """Whether the first model is left as it is; all else goes on."""
         self.seconds = dict.fromkeys(self.sessions, 0.0)
         self._orders_done = 0
+        self._numbering = Numbering()
+        """Of the first model, which can be rolled back."""
         self._files = {JOURNAL: RolledFile(place, JOURNAL, rotation), TRACE: RolledFile(place, TRACE)}
         self._files |= {name: RolledFile(place, name) for name in self.beside}
         if side_file:
@@ -219,6 +222,7 @@ class Run:
             self.step, self.position = int(state["step"]), json.loads(str(state["position"]))
             self.done, self.pinned = bool(state["done"]), bool(state["pinned"])
             self._orders_done, self.rows = int(state["orders_done"]), int(state["rows"])
+            self._numbering = Numbering.from_json(str(state["numbering"]))
             self.source.restore(pick("source", state))
             self.recorder.restore(pick("recorder", state))
             for name, sidecar in self.beside.items():
@@ -277,7 +281,7 @@ class Run:
             observe = getattr(session, "judge", session.observe) if pinned else session.observe
             seen[name] = observe(X, y, classes=labels)
             self.seconds[name] += self.clock() - begin
-        own = seen[first]
+        own = seen[first] = replace(seen[first], decisions=self._numbering.of(seen[first].decisions))
         late = own if isinstance(own, DelayedObservation) else None
         self._files[JOURNAL].write("".join(json_lines(own.decisions)))
         self._files[TRACE].write(self.recorder.lines(y if late is None else late.truth, seen))
@@ -321,6 +325,7 @@ class Run:
             "pinned": self.pinned,
             "orders_done": self._orders_done,
             "rows": self.rows,
+            "numbering": self._numbering.to_json(),
         }
         state |= nest("source", self.source.state()) | nest("recorder", self.recorder.state())
         for name, sidecar in self.beside.items():
@@ -368,10 +373,13 @@ class Run:
             return f"{name} {'is left as it is' if self.pinned else 'learns again'} from step {self.step} on"
         if order.kind == "reset":
             change = session.renew("ordered by an operator")
-            return f"{name} has learnt nothing yet" if change is None else change.describe()
+            if change is None:
+                return f"{name} has learnt nothing yet"
+            return self._numbering.of_transition(change).describe()
         earlier = self.folder.load(order.to)
         assert earlier is not None
         getattr(session, "return_to", session.restore)(pick(f"models.{name}", earlier.state))
+        self._numbering.roll_back(Numbering.from_json(str(earlier.state["numbering"])))
         return f"{name} is again as it was before step {earlier.state['step']} (checkpoint {earlier.number})"
 
 
