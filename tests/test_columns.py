@@ -127,6 +127,21 @@ def test_a_reaction_at_the_very_first_steps_or_the_last_is_not_compared() -> Non
     assert text == ""
 
 
+def test_a_reaction_before_a_second_class_has_been_met_tells_the_means() -> None:
+    session = Session(DriftSurf(LogisticRegression(), threshold=0.0))
+    writer = ColumnMoves(session)
+    text = writer.head()
+    rng = np.random.default_rng(0)
+    for step in range(30):
+        X = rng.normal(size=(100, 2)) + (3.0 if step < 15 else -9.0)
+        text += writer.lines(X, {"m": session.observe(X, np.full(100, "yes"))})
+    found = read_moves(text)
+    assert found
+    assert {(move.label, move.tie_before, move.tie_after) for move in found} == {("", 0.0, 0.0)}
+    assert found[0].describe().startswith("x")
+    assert "tie" not in found[0].describe()
+
+
 def test_what_is_remembered_goes_on_in_another_process() -> None:
     parts = list(batches("two"))
     whole, halves = Session(DriftSurf(LogisticRegression())), Session(DriftSurf(LogisticRegression()))
@@ -155,6 +170,25 @@ def test_what_is_no_such_file_is_refused() -> None:
     assert read_moves(ColumnMoves(Session(DriftSurf(LogisticRegression()))).head()) == []
     with pytest.raises(InputError, match="not what a run writes of its columns"):
         read_moves("a,b\n1,2\n")
+
+
+def test_a_file_beside_the_run_that_fails_does_not_end_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(ColumnMoves):
+        def lines(self, X: Any, seen: Any) -> str:
+            raise IndexError("out of range")
+
+    stream = Mixed(n_rows=300)
+    session = Session(DriftSurf(LogisticRegression()), classes=(-1, 1))
+    beside = {"columns.csv": Failing(session)}
+    with Run(
+        StreamSource(stream, 100), {"m": session}, TraceRecorder(stream, 100), tmp_path.joinpath, beside=beside
+    ) as live:
+        live.begin()
+        live.go()
+        assert live.step == 3
+    assert [record.message for record in caplog.records] == [
+        f"step {k}: nothing is added to columns.csv" for k in range(3)
+    ]
 
 
 def test_a_checkpoint_without_the_file_is_refused(tmp_path: Path) -> None:

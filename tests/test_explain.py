@@ -26,6 +26,8 @@ from driftsurf.evaluation.lineage import Lineage, lineages, timeline
 from driftsurf.evaluation.records import RunRecord, read_run
 from driftsurf.evaluation.replay import Replay, replay, same_decisions
 from driftsurf.learners import LogisticRegression
+from driftsurf.report.curves import overlay_of
+from driftsurf.runtime.numbering import Numbering
 from driftsurf.runtime.session import Session
 from driftsurf.strategies import AUE, Aware, DriftSurf, ResetOnDrift
 
@@ -382,6 +384,75 @@ def test_a_run_under_way_and_its_orders_are_explained(tmp_path: Path) -> None:
     head = max(folder.glob("head-*"))
     head.write_bytes(head.read_bytes()[:-1] + b"x")
     assert read_run(folder).about["batch_size"] == 100  # from the checkpoint before
+
+
+def test_after_a_rollback_steps_rows_and_models_go_on(tmp_path: Path) -> None:
+    folder = tmp_path / "live"
+    command = ["run", "mixed", "--rows", "4000", "--batch-size", "100", "--quiet", "--checkpoint", str(folder)]
+    command += ["--every", "5", "--keep", "20", "--resume"]
+
+    def stop(at: int) -> None:
+        def die(self: Any, step: int, *_: object) -> None:
+            if step == at:
+                raise KeyboardInterrupt
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("driftsurf.report.terminal.Progress.__call__", die)
+            assert invoke(*command).exit_code == 130
+
+    stop(22)
+    assert invoke("rollback", str(folder), "--to", "3").exit_code == 0  # before step 10
+    stop(32)
+    assert invoke("rollback", str(folder), "--to", "7").exit_code == 0  # of the second life
+    assert invoke(*command).exit_code == 0
+    record = read_run(folder)
+    assert record.trace is not None
+    run = record.trace.of(record.trace.models[0])
+    assert [decision.step for decision in record.decisions] == run["step"].tolist() == list(range(40))
+    assert [decision.first_row for decision in record.decisions] == run["first_row"].tolist()
+    assert [decision.predicted_by for decision in record.decisions] == run["predicted_by"].tolist()
+    assert [order.step for order in record.orders] == [20, 30]
+    assert {model.id for model in lineages(record.decisions[:20])}.isdisjoint(
+        model.id for model in lineages(record.decisions[20:])
+    )
+    for model in lineages(record.decisions):
+        lives = [*model.predicted, (model.born, model.last_step)]
+        assert not any(first < order.step <= last for first, last in lives for order in record.orders)
+    assert all(decision.trained_from <= decision.first_row for decision in record.decisions)
+    reactions = {decision.step for decision in record.decisions if decision.transitions}
+    assert {move.step for move in record.moves} <= reactions
+    assert max(move.step for move in record.moves) > 20
+    assert "steps 0 to 39, rows 0 to 3,999" in explain(folder)
+    spans = [(start, stop) for start, stop, _ in overlay_of(record.trace, record.decisions).reactive]
+    assert spans == sorted(spans)
+    assert all(0 < stop - start <= 4 for start, stop in spans)
+
+
+def test_models_that_were_rolled_back_are_numbered_anew() -> None:
+    def decided(step: int, ids: tuple[int, int], trained_from: int, *, age: int = 0) -> Decision:
+        models = (ModelRecord("predictive", ids[0], age, trained_from),)
+        change = Transition("replaced", step, old=ids[0], new=ids[1])
+        return Decision(step, 10 * step, 10, "stable", ids[0], trained_from, ids[1], models, transitions=(change,))
+
+    numbering = Numbering()
+    own = [decided(0, (-1, 0), -1), decided(1, (0, 0), 0, age=1), decided(2, (0, 1), 0, age=2)]
+    assert list(numbering.of(own)) == own
+    early = Numbering.from_json(numbering.to_json())
+    assert list(numbering.of([decided(3, (1, 1), 20)])) == [decided(3, (1, 1), 20)]
+    numbering.roll_back(early)  # before step 3
+    again = numbering.of([decided(3, (1, 2), 20, age=1), decided(4, (2, 2), 30)])
+    assert [(one.step, one.first_row, one.predicted_by, one.predicts_next) for one in again] == [
+        (4, 40, 3, 4),
+        (5, 50, 4, 4),
+    ]
+    assert [one.trained_from for one in again] == [20, 40]  # a row of before, and one of this life
+    assert (again[0].models[0].age, again[0].transitions[0].step, again[0].transitions[0].new) == (0, 4, 4)
+    second = Numbering.from_json(numbering.to_json())
+    assert second == numbering
+    numbering.of([decided(5, (2, 2), 30)])
+    numbering.roll_back(second)
+    (last,) = numbering.of([decided(5, (-1, 2), 30)])
+    assert (last.step, last.first_row, last.trained_from, last.predicted_by) == (7, 70, 40, -1)
 
 
 def test_the_command_is_plain_where_there_is_no_terminal(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

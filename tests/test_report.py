@@ -22,7 +22,7 @@ from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.records import RunRecord, read_run
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.report import listings
-from driftsurf.report.figure import Bar, Bars, Figure, Overlay, Series, as_data
+from driftsurf.report.figure import Bar, Bars, Change, Figure, Overlay, Series, as_data
 from driftsurf.report.page import render, render_record
 from driftsurf.runtime.session import Session
 from driftsurf.strategies import AUE
@@ -166,6 +166,17 @@ def test_long_lists_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "entered" not in kinds
     many = [replace(changed, models=(replace(changed.models[0], id=k),), predicted_by=k) for k in range(45)]
     assert len(data_of(render(trace, many, model=HOSTILE))["figures"][2]["bars"]) == 40
+
+
+def test_places_in_a_long_run_are_not_rounded() -> None:
+    changes = [Change(123_457, "entered", "x"), Change(1_234_567.5, "kept", "y")]
+    overlay = Overlay(2_000_000, [], [(123_456, 123_459.25, "r")], [(765_431, 765_432, "d")], changes)
+    figure = Figure("f", "", "error", 1.0, [Series("a", "curve", [0.123456789], [123_458])])
+    data = json.loads(as_data(overlay, [figure]))
+    assert data["reactive"] == [[123_456, 123_459.25, "r"]]
+    assert data["drifts"] == [[765_431, 765_432, "d"]]
+    assert [change["at"] for change in data["changes"]] == [123_457, 1_234_567.5]
+    assert (data["figures"][0]["series"][0]["at"], data["figures"][0]["series"][0]["values"]) == ([123_458], [0.12346])
 
 
 def test_what_is_not_finite_is_a_gap() -> None:

@@ -27,6 +27,8 @@ from driftsurf.encoding import TableEncoder
 from driftsurf.report import terminal
 from driftsurf.runtime import disk
 from driftsurf.runtime.checkpoint import CheckpointFolder
+from driftsurf.runtime.late import LateSource
+from driftsurf.runtime.table_source import TableSource
 from driftsurf.state import to_bytes
 from driftsurf.tables import Column, Table, read_table
 from table_files import FORMS, Row, csv_text, mixed_rows, write_csv
@@ -433,6 +435,24 @@ def test_standard_input_goes_on_if_it_is_replayed(tmp_path: Path, monkeypatch: p
     assert "skipped rows: 4" in good(*command, input=text).output
 
 
+def test_bad_rows_of_standard_input_are_not_counted_again_when_it_is_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = csv_text(ROWS).splitlines()
+    for number in (20, 40, 60, 450, 1200):
+        lines[number] += ",too,many"
+    text = "\n".join(lines) + "\n"
+    monkeypatch.chdir(tmp_path)
+    command = ["-", *LEARN, "--checkpoint", "live", "--every", 1, "--resume", "--on-bad-row"]
+    for step in (3, 9):
+        killed(step, *command, 5, input=text)
+    assert "skipped rows: 5" in good(*command, 5, input=text).output
+    shutil.rmtree("live")
+    killed(3, *command, 4, input=text)
+    assert "5 rows could not be used, more than on_bad_row=4" in invoke("run", *command, 4, input=text).output
+    assert len(Path("live/bad_rows.jsonl").read_text().splitlines()) == 4
+
+
 def test_sigterm_stops_between_steps_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_csv(tmp_path, ROWS)
     monkeypatch.chdir(tmp_path)
@@ -498,11 +518,28 @@ def test_parts_rotate_and_old_ones_go(tmp_path: Path, monkeypatch: pytest.Monkey
         "predictions/p-000000001199.csv",
     ]
     assert [name for name in names if name.startswith("live/journal")] == [
+        "live/journal.jsonl-000003",
         "live/journal.jsonl-000004",
         "live/journal.jsonl-000005",
     ]
     assert oct(Path("live/bad_rows.jsonl").stat().st_mode)[-3:] == "600"
     assert len((tmp_path / "whole" / "live" / "result" / "journal.jsonl").read_text().splitlines()) < 15
+
+
+@pytest.mark.filterwarnings("always::driftsurf.errors.StateWarning")
+def test_every_kept_checkpoint_has_the_parts_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sales.csv").write_text(broken(ROWS))
+    monkeypatch.chdir(tmp_path)
+    command = ["sales.csv", *LEARN, "--checkpoint", "live", "--every", 1, "--on-bad-row", "skip", "--part-mb", 1e-7]
+    command += ["--keep", 3, "--resume"]
+    killed(6, *command)
+    heads = sorted(Path("live").glob("head-*"))
+    for number in (1, 2):
+        damaged = bytearray(heads[-number].read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        heads[-number].write_bytes(damaged)
+    assert len(heads) == 3
+    assert "before it, is used" in good(*command).output
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -633,6 +670,34 @@ def test_bad_rows_of_late_labels_are_told_once(tmp_path: Path, monkeypatch: pyte
     assert len((tmp_path / "killed" / "live" / "bad_rows.jsonl").read_text().splitlines()) == 3
 
 
+@pytest.mark.parametrize("kind", [TableSource, LateSource])
+def test_a_signal_between_two_batches_counts_no_bad_row_twice(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sales.csv").write_text(broken(ROWS))
+    monkeypatch.chdir(tmp_path)
+    command = ["sales.csv", *LEARN, "--checkpoint", "live", "--on-bad-row", "skip", "--resume"]
+    if kind is LateSource:
+        command += ["--labels", "sales.csv", "--key", "id"]
+    whole = good(*command).output
+    shutil.rmtree("live")
+    read = kind.batches
+
+    def batches(self: Any, position: Any = None) -> Any:
+        for number, batch in enumerate(read(self, position)):
+            if number == 2:  # the third batch has bad rows before it
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield batch
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "batches", batches)
+        assert invoke("run", *command).exit_code == 143
+    told = [line for line in whole.splitlines() if line.startswith("skipped rows: ")]
+    assert told
+    assert told[0] in good(*command).output
+    assert len(Path("live/bad_rows.jsonl").read_text().splitlines()) == int(told[0].split()[2].rstrip(";"))
+
+
 def test_a_model_with_late_labels_is_not_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = split(tmp_path, ROWS[:600])
     monkeypatch.chdir(tmp_path)
@@ -644,6 +709,27 @@ def test_a_model_with_late_labels_is_not_pinned(tmp_path: Path, monkeypatch: pyt
     journal = Path("live/journal.jsonl").read_text()
     assert "cannot be left as it is" in journal
     assert "ordered by an operator" in journal
+
+
+@pytest.mark.parametrize("how", ["at once", "delayed", "keyed"])
+def test_a_rollback_takes_back_what_was_learnt_and_no_row(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if how == "keyed":
+        rows, labels = split(tmp_path, ROWS)
+        command = [rows, "--labels", labels, *LATE]
+    else:
+        command = [write_csv(tmp_path, ROWS), *LEARN, *(["--delay", 1] if how == "delayed" else [])]
+    command += [*SAVED, "--keep", 20, "--resume"]
+    killed(10, *command)
+    assert invoke("rollback", "live", "--to", 2).exit_code == 0
+    good(*command)
+    parts = [part.read_text().splitlines()[1:] for part in sorted(Path("predictions").iterdir())]
+    assert [int(line.split(",")[0]) for part in parts for line in part] == list(range(1500))
+    trace = Trace.from_csv(Path("live/result/trace.csv").read_text())
+    unscored = {"at once": 0, "delayed": 200, "keyed": 100}  # they came before there was a model
+    assert trace.of(trace.models[0])["rows"].sum() == 1500 - unscored[how]
 
 
 # ---------------------------------------------------------------------------- configuration

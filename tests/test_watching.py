@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -19,6 +20,7 @@ from driftsurf.errors import OptionError
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LogisticRegression
 from driftsurf.runtime.hooks import TransitionCommand, TransitionLog
+from driftsurf.runtime.late import Arrived, DelayedSession
 from driftsurf.runtime.prometheus import MetricsFile, MetricsServer, RunMetrics
 from driftsurf.runtime.run import Run
 from driftsurf.runtime.session import Session
@@ -158,6 +160,34 @@ def test_metrics_count_what_a_run_does(run: Run) -> None:
     key = 'driftsurf_transitions_total{model="model",kind="entered"}'
     assert again[key] == found.get(key, 0.0) + 1
     assert again['driftsurf_reactive{model="model"}'] == 1
+
+
+def test_metrics_know_rows_that_wait_for_late_labels(run: Run) -> None:
+    session = DelayedSession(Session(DriftSurf(LogisticRegression()), batch_size=50))
+    run.sessions = {"m": session}
+    now = [0.0]
+    metrics = RunMetrics(run, clock=lambda: now[0])
+    X = np.linspace(-1.0, 1.0, 40).reshape(-1, 1)
+
+    def step(at: float, rows: Arrived | None, labels: list[Any]) -> dict[str, float]:
+        now[0] = at
+        seen = session.observe(rows, labels)
+        metrics(0, "m", seen.error, seen.decisions)
+        now[0] += 1.0
+        return values(metrics.text())
+
+    found = step(100.0, Arrived(list(range(40)), X, False), [])
+    assert found["driftsurf_lag_rows"] == 40
+    assert found["driftsurf_last_label_age_seconds"] == 101.0  # since the beginning
+    assert "driftsurf_last_label_timestamp_seconds" not in found
+    found = step(200.0, None, [(list(range(10)), X[:10, 0] > -0.8)])
+    assert found["driftsurf_lag_rows"] == 40  # 30 without a label, 10 in a step that is not full
+    assert found["driftsurf_last_label_timestamp_seconds"] == 200.0
+    found = step(300.0, Arrived(list(range(40, 80)), X, False), [])
+    assert found["driftsurf_last_label_age_seconds"] == 101.0
+    found = step(400.0, None, [(list(range(10, 60)), np.arange(50) > 20)])
+    assert found["driftsurf_lag_rows"] == 30
+    assert found["driftsurf_last_label_timestamp_seconds"] == 400.0
 
 
 def test_the_file_is_written_once_a_second_and_at_both_ends(run: Run, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class ColumnMove:
     shift: float
     """The difference of the means over the standard deviation of all those rows: from -2 to 2."""
     label: str
-    """The class of the correlation that changed most; '' where values are predicted."""
+    """The class of the correlation that changed most; '' where values are predicted, or one class alone was met."""
     tie_before: float
     """Correlation of the column with the label being this one, or with the value."""
     tie_after: float
@@ -65,6 +65,8 @@ class ColumnMove:
         'x0: tie to 1 from +0.62 to -0.60; mean 0.5 to 0.5 (+0.01 sd)'
         """
         mean = f"mean {self.mean_before:.3g} to {self.mean_after:.3g} ({self.shift:+.2f} sd)"
+        if not self.tie_before and not self.tie_after:
+            return f"{self.name}: {mean}"
         tie = f"tie to {self.label or 'the value'} from {self.tie_before:+.2f} to {self.tie_after:+.2f}"
         return f"{self.name}: {'; '.join([tie, mean] if abs(self.turn) >= abs(self.shift) else [mean, tie])}"
 
@@ -179,7 +181,7 @@ class ColumnMoves:
         lines = []
         for column in sorted(chosen, key=lambda j: (-max(abs(shift[j]), turned[j]), j)):
             if shift[column] or turned[column]:
-                label = "" if values else str(self.session.targets.labels[self._codes[most[column]]])
+                label = "" if values else self._label(self._codes[most[column]])
                 name = f"x{column}" if names is None else names[column]
                 centre = self._centre[column]
                 means = mean_before[column] + centre, mean_after[column] + centre
@@ -188,6 +190,11 @@ class ColumnMoves:
                 rest = (f"{value:.6g}" for value in (*ties, noise))
                 lines.append(csv_line([*self._open[:2], column, name, *shown, label, *rest]))
         return "".join(lines)
+
+    def _label(self, code: int) -> str:
+        """Of a class; '' of the second one as long as it has not been met: nothing is tied to it."""
+        known = self.session.targets.labels
+        return str(known[code]) if code < len(known) else ""
 
     def _names(self) -> Sequence[str] | None:
         if self.names is not None:

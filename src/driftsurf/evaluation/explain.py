@@ -238,7 +238,8 @@ def _overview(record: RunRecord) -> str:
         mean = float(np.average(run[column], weights=run["rows"]))
         lines[0] += f" Mean {column.replace('_', ' ')} {_number(mean)}."
     said = [_count(kinds.count(kind), words) for kind, words in _COUNTED.items() if kind in kinds]
-    lines.append(", ".join(said) + "." if said else "No sign of drift: one model throughout.")
+    quiet = "No sign of drift." if record.orders else "No sign of drift: one model throughout."
+    lines.append(", ".join(said) + "." if said else quiet)
     if last.threshold is not None:
         lines.append(_tolerance(record))
     lines += [f"Before step {order.step} an operator asked: {order.text}." for order in record.orders]

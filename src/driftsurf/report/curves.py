@@ -163,14 +163,16 @@ def _place(trace: Trace, decision: Decision) -> float:
 
 
 def _reactive_spans(decisions: Sequence[Decision]) -> Iterator[tuple[Decision, Decision]]:
-    first = None
+    """The first and the last step of each reactive state; a rollback may end one early, or begin in the middle."""
+    span = list[Decision]()
     for decision in decisions:
-        if decision.reactive_step == 1:
-            first = decision
-        ends = decision.reactive_step == decision.reactive_length or decision is decisions[-1]
-        if first is not None and decision.state == "reactive" and ends:
-            yield first, decision
-            first = None
+        if span and decision.reactive_step != span[-1].reactive_step + 1:
+            yield span[0], span[-1]
+            span.clear()
+        if decision.state == "reactive":
+            span.append(decision)
+    if span:
+        yield span[0], span[-1]
 
 
 def _number(value: float | None) -> float:

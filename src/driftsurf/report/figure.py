@@ -108,7 +108,7 @@ class Figure:
                     "name": series.name,
                     "css": series.css,
                     "values": [_short(value) for value in series.values],
-                    **({} if series.at is None else {"at": [_short(value) for value in series.at]}),
+                    **({} if series.at is None else {"at": [_step(place) for place in series.at]}),
                 }
                 for series in self.series
             ],
@@ -170,13 +170,19 @@ def as_data(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
     told = {
         "steps": overlay.steps,
         "firstRows": list(overlay.first_rows),
-        "reactive": [[_short(start), _short(stop), words] for start, stop, words in overlay.reactive],
-        "drifts": [[_short(start), _short(stop), words] for start, stop, words in overlay.drifts],
-        "changes": [{"at": _short(one.at), "kind": one.kind, "text": one.text} for one in overlay.changes],
+        "reactive": [[_step(start), _step(stop), words] for start, stop, words in overlay.reactive],
+        "drifts": [[_step(start), _step(stop), words] for start, stop, words in overlay.drifts],
+        "changes": [{"at": _step(one.at), "kind": one.kind, "text": one.text} for one in overlay.changes],
         "figures": [figure.data() for figure in figures],
     }
     text = json.dumps(told, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _step(place: float) -> float | int:
+    """A place among the steps, to a thousandth of one, however many there are."""
+    near = round(float(place), 3)
+    return int(near) if near.is_integer() else near
 
 
 def _short(value: float) -> float | int | None:

@@ -112,7 +112,7 @@ def _lead(summary: Summary | ValueSummary) -> str:
     else:
         text = f"Mean squared error {summary.mean_squared_error:.4g}. "
     if not summary.reactions:
-        return text + "It saw no sign of drift and kept one model throughout."
+        return text + "It saw no sign of drift."
     text += f"It reacted {_times(summary.reactions)} and switched to a new model {_times(summary.switches)}. "
     return text + _recovered(summary) if isinstance(summary, Summary) and summary.drift_steps else text
 

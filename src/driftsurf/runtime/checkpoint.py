@@ -96,6 +96,15 @@ class Checkpoint(NamedTuple):
     """The first segment that it needs."""
 
 
+class _Needs(NamedTuple):
+    """What a head cannot do without."""
+
+    segment: int
+    """The first one."""
+    outputs: frozenset[str]
+    """The files that grow beside it."""
+
+
 class CheckpointFolder:
     """Saves a state again and again at a cost that does not grow with it; the last good ones are kept.
 
@@ -131,8 +140,8 @@ class CheckpointFolder:
         self.keep = whole("keep", keep, at_least=2)
         self._logs: dict[int, _Log] = {}
         self._tip = -1, ""
-        self._needs: dict[int, int] = {}
-        """For each good head the first segment that it needs."""
+        self._needs: dict[int, _Needs] = {}
+        """Of each good head."""
         self._segments: deque[int] = deque()
         self._next = 1
         self._failed = False
@@ -155,6 +164,11 @@ class CheckpointFolder:
     def generations(self) -> list[int]:
         """The numbers of the checkpoints that are there, good or not, oldest first."""
         return self._numbers(HEAD) if files.is_folder(self.path) else []
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """The names of the files beside it that a checkpoint which is kept counts on."""
+        return frozenset().union(*(needs.outputs for needs in self._needs.values()))
 
     def _numbers(self, kind: str) -> list[int]:
         found = (_NAME.fullmatch(name) for name in files.names(self.path))
@@ -274,7 +288,8 @@ class CheckpointFolder:
         self._needs = {}
         for number in heads:
             try:
-                self._needs[number] = int(self._read_file(HEAD, number)[0]["oldest"])
+                head = self._read_file(HEAD, number)[0]
+                self._needs[number] = _Needs(int(head["oldest"]), frozenset(json.loads(head["outputs"])))
             except (StateError, OSError, KeyError, TypeError, ValueError):
                 continue  # of no use to anybody: the next checkpoint removes it
 
@@ -336,7 +351,7 @@ class CheckpointFolder:
         )
         files.sync_folder(self.path)
         self._logs, self._next = logs, number + 1
-        self._needs[number] = oldest
+        self._needs[number] = _Needs(oldest, frozenset(outputs))
         return number
 
     def _collect(self, spare: Collection[int]) -> None:
@@ -345,7 +360,7 @@ class CheckpointFolder:
         for number in [number for number in self._needs if number not in kept]:
             files.remove(self.file(HEAD, number))
             del self._needs[number]
-        needed = min(self._needs.values())
+        needed = min(needs.segment for needs in self._needs.values())
         while self._segments and self._segments[0] < needed:
             files.remove(self.file(SEGMENT, self._segments.popleft()))
 

@@ -44,6 +44,8 @@ class Feed:
         self.skipped = 0
         """Bad rows that were left out, in all."""
         self._bad: list[str] = []
+        self._passing_over = False
+        """Whether what is read was told and counted before."""
         self._opened: tuple[Placed, Iterator[Placed]] | None = None
         source.sink = self._take_bad
 
@@ -78,12 +80,11 @@ class Feed:
             yield table.without(*self.hidden) if self.hidden else table, told
 
     def _replayed(self, position: Any) -> Iterator[Placed]:
-        passed, skipped = False, self.skipped
+        self._passing_over = True
         for table, place in self._fresh(None):
-            if passed:
+            if not self._passing_over:
                 yield table, place
                 continue
-            self._bad, self.skipped = [], skipped  # told and counted before
             if place["rows"] > position["rows"] or (
                 place["rows"] == position["rows"] and place["digest"] != position["digest"]
             ):
@@ -91,8 +92,8 @@ class Feed:
                     f"the first {position['rows']} rows of standard input are not those that the run had read: pipe "
                     "the same stream again, from its first row"
                 )
-            passed = place["rows"] == position["rows"]
-        if not passed:
+            self._passing_over = place["rows"] < position["rows"]
+        if self._passing_over:
             raise StateError(
                 f"standard input ends before row {position['rows']}, where the run was: pipe all of it again"
             )
@@ -100,7 +101,8 @@ class Feed:
     # -------------------------------------------------------------------- bad rows
 
     def _take_bad(self, bad: BadRow) -> None:
-        self.skip({"file": bad.file, "line": bad.line, "reason": bad.reason}, bad.raw)
+        if not self._passing_over:
+            self.skip({"file": bad.file, "line": bad.line, "reason": bad.reason}, bad.raw)
 
     def skip(self, told: dict[str, Any], raw: str | None = None) -> None:
         """Say of a row that it was left out; BadRowError if that is one too many."""

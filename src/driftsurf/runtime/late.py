@@ -18,7 +18,7 @@ from driftsurf.runtime.predictions import Given, probabilities
 from driftsurf.runtime.session import Observation, Session
 from driftsurf.runtime.source import Position
 from driftsurf.runtime.table_source import Encoded, kept_rows
-from driftsurf.state import resolved
+from driftsurf.state import pick, resolved
 from driftsurf.tables import Table
 from driftsurf.validation import Schema
 
@@ -75,6 +75,13 @@ class _Waiting(NamedTuple):
     skipped: int
 
 
+class _Skipped(NamedTuple):
+    """How many bad rows there were in each of the two sources."""
+
+    rows: int
+    labels: int
+
+
 class LateSource:
     """Rows and, between their batches, the labels that have arrived.
 
@@ -98,7 +105,7 @@ class LateSource:
         self.encoded = encoded
         self.key = key
         self.pace = pace
-        self._skipped_rows = self._skipped_labels = 0
+        self._skipped = self._reached = _Skipped(0, 0)
         self._told = ""
 
     def batches(self, position: Position = None) -> Iterator[tuple[Arrived | None, list[Any], Position]]:
@@ -115,7 +122,7 @@ class LateSource:
                 waiting = next(labels)
             at |= {"rows": place, "row_batch": at["row_batch"] + 1}
             arrived = Arrived(self._keys(table, place), self.encoded.rows(table), self.key is not None)
-            self._settle(*accepted)  # only now: whoever is woken before has taken nothing
+            self._settle(*accepted)
             yield arrived, come, dict(at)
         while waiting.table is not None:
             come = [self._deliver(waiting, at)]
@@ -140,17 +147,18 @@ class LateSource:
         return [keys[row] for row in np.flatnonzero(there)], read
 
     def _settle(self, *accepted: _Waiting) -> None:
-        """Count the bad rows before rows and labels; where both sources are the same, those of labels are no others."""
+        """Note the bad rows before rows and labels; where both sources are the same, those of labels are no others."""
         self._told += self.rows_feed.bad_rows()
-        self._skipped_rows = self.rows_feed.skipped
+        labels = self._reached.labels
         for waiting in accepted:
-            self._skipped_labels = waiting.skipped
+            labels = waiting.skipped
             self._told += waiting.told if self.key is not None else ""
+        self._reached = _Skipped(self.rows_feed.skipped, labels)
 
     @property
     def skipped(self) -> int:
-        """Bad rows before the last batch."""
-        return self._skipped_rows + (self.key is not None) * self._skipped_labels
+        """Bad rows that were told: those before a batch that nobody took, as a signal came, are read again."""
+        return self._skipped.rows + (self.key is not None) * self._skipped.labels
 
     def _keys(self, table: Table, place: Mapping[str, Any]) -> Keys:
         if self.key is None:
@@ -159,20 +167,21 @@ class LateSource:
         return [column.words[code] if code >= 0 else "" for code in column.values.tolist()]
 
     def bad_rows(self) -> str:
-        """Lines of JSON for the bad rows since the last call."""
+        """Lines of JSON for the bad rows since the last call; from now on they count."""
+        self._skipped = self._reached
         told, self._told = self._told, ""
         return told
 
     def state(self) -> State:
         """The encoder, the target, and the numbers of bad rows."""
-        return self.encoded.state() | {"skipped_rows": self._skipped_rows, "skipped_labels": self._skipped_labels}
+        return self.encoded.state() | {"skipped_rows": self._skipped.rows, "skipped_labels": self._skipped.labels}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
         try:
             self.encoded.restore(state)
-            self._skipped_rows = self.rows_feed.skipped = int(state["skipped_rows"])
-            self._skipped_labels = self.labels_feed.skipped = int(state["skipped_labels"])
+            self._skipped = self._reached = _Skipped(int(state["skipped_rows"]), int(state["skipped_labels"]))
+            self.rows_feed.skipped, self.labels_feed.skipped = self._skipped
         except KeyError as error:
             raise StateError(f"the checkpoint is not one of a run with late labels: it has no {error}") from error
 
@@ -184,7 +193,7 @@ class DelayedObservation(Observation):
     truth: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0))
     """The labels that came, of rows that had a prediction."""
     given: Given | None = None
-    """None if labels came alone."""
+    """None if labels came alone. Its rows are numbered from 0: the run knows how many came before."""
 
     @property
     def rows(self) -> int:
@@ -221,6 +230,16 @@ class DelayedSession:
         """Time steps so far."""
         return self.session.steps
 
+    @property
+    def rows_pending(self) -> int:
+        """Rows that wait for their label, or for a time step to become full."""
+        return len(self.delayed) + self.session.rows_pending
+
+    @property
+    def labelled(self) -> int:
+        """Rows whose label came."""
+        return self.delayed.counts.labelled
+
     def observe(self, X: Arrived | None, y: Sequence[Any], *, classes: Any = None) -> DelayedObservation:
         """Learn the labels that came, then predict the rows that came."""
         joined = [self.delayed.label(keys, labels) for keys, labels in y if len(keys)]
@@ -236,15 +255,15 @@ class DelayedSession:
         return DelayedObservation(labels, predicted, codes, np.zeros(0), decisions, False, true, given)
 
     def _given(self, arrived: Arrived) -> Given:
-        first, version = self.delayed.counts.predicted, self.session.steps
+        version = self.session.steps
         labels = self.delayed.predict(arrived.keys, arrived.X)
         keys = arrived.keys if arrived.named else None
         if labels is None:
             nothing = [None] * len(arrived.keys)
-            return Given(first, version, list(nothing), list(nothing), keys)
+            return Given(0, version, list(nothing), list(nothing), keys)
         scores = self.session.scores(arrived.X)
         chosen = probabilities(scores, self.session.targets.chosen(scores), self._can)
-        return Given(first, version, labels.tolist(), chosen, keys)
+        return Given(0, version, labels.tolist(), chosen, keys)
 
     def renew(self, why: str) -> Transition | None:
         """Begin anew with fresh models."""
@@ -261,6 +280,10 @@ class DelayedSession:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
         self.delayed.restore(state)
+
+    def return_to(self, state: Mapping[str, Any]) -> None:
+        """Take over what had been learnt alone: the rows that wait now, and what was counted, stay."""
+        self.session.restore(pick("model", state))
 
 
 def _scored(joined: Sequence[Joined]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -30,6 +30,8 @@ class _Counts:
 
     error: float = 0.0
     reactive: bool = False
+    labelled: int = 0
+    """Rows whose label came, where labels come late."""
     steps: int = 0
     rows: int = 0
     gradients: int = 0
@@ -47,14 +49,18 @@ class RunMetrics:
         self.clock = clock
         self._began = clock()
         self._last: float | None = None
-        self._models = {name: _Counts() for name in run.sessions}
+        self._models = {
+            name: _Counts(labelled=getattr(session, "labelled", 0)) for name, session in run.sessions.items()
+        }
         self._lock = threading.Lock()
 
     def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
         """Count one step of one model."""
         with self._lock:
-            self._last = self.clock()
             counts = self._models[model]
+            labelled = getattr(self.run.sessions[model], "labelled", None)
+            if labelled is None or labelled != counts.labelled:
+                self._last, counts.labelled = self.clock(), labelled or 0
             counts.error = error
             counts.steps += 1
             for decision in decisions:
@@ -89,7 +95,7 @@ class RunMetrics:
         skipped = getattr(self.run.source, "skipped", 0)  # a built-in stream has no bad rows
         yield from _family("skipped_rows", "gauge", "Bad rows passed over since the beginning.", {"": skipped})
         age = now - (self._began if self._last is None else self._last)
-        yield from _family("last_label_age_seconds", "gauge", "Since labels last came.", {"": age})
+        yield from _family("last_label_age_seconds", "gauge", "Since labels last came, or counting began.", {"": age})
         if self._last is not None:
             what = "When labels last came, in seconds since 1970."
             yield from _family("last_label_timestamp_seconds", "gauge", what, {"": self._last})

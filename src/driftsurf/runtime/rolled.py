@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ __all__ = ["RolledFile", "Rotation"]
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """When a part is full, and how many parts are kept. None: never; all."""
+    """When a part is full, and how many full parts are kept. None: never; all."""
 
     part_bytes: int | None = None
     keep: int | None = None
@@ -34,7 +34,7 @@ class RolledFile:
     name
         What the first part is called.
     rotation
-        When to begin another part; the parts that are kept include the one that grows.
+        When to begin another part, and how many are kept beside the one that grows.
     mode
         Who may read and write it.
     """
@@ -97,15 +97,20 @@ class RolledFile:
         if text:
             self.part.write(text)
 
-    def turn(self) -> None:
-        """Begin the next part if this one is full; to be called right after a checkpoint."""
+    def turn(self, counted_on: Collection[str] = ()) -> None:
+        """Begin the next part if this one is full, and let go of old ones; to be called right after a checkpoint.
+
+        ``counted_on`` are the names of files that some checkpoint needs: from the oldest of them on all parts stay.
+        """
         limit, keep = self.rotation.part_bytes, self.rotation.keep
         if limit is not None and self.part.size >= limit:
             self._open(self.number + 1)
             files.sync_folder(self.part.path.parent)  # no checkpoint may outlive the name of the file it counts on
         if keep is not None:
-            for number in self._numbers():
-                if number <= self.number - keep:
+            there = self._numbers()
+            oldest = min([self.number - keep, *(number for number in there if self._name(number) in counted_on)])
+            for number in there:
+                if number < oldest:
                     files.remove(self._place(self._name(number)))
 
     def text(self) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -16,6 +18,7 @@ from driftsurf.journal import json_lines
 from driftsurf.runtime import files, orders
 from driftsurf.runtime.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runtime.late import DelayedObservation
+from driftsurf.runtime.numbering import Numbering
 from driftsurf.runtime.predictions import PredictionSink, given_by
 from driftsurf.runtime.rolled import RolledFile, Rotation
 from driftsurf.runtime.session import Observation
@@ -25,13 +28,17 @@ from driftsurf.state import nest, pick
 
 __all__ = ["Model", "Recorder", "Run", "Sidecar", "StepReport", "Stopped"]
 
+log = logging.getLogger("driftsurf.run")
 JOURNAL, TRACE, BAD_ROWS = "journal.jsonl", "trace.csv", "bad_rows.jsonl"
 PRIVATE = 0o600
 """Bad rows hold what people did not mean to publish."""
 
 
 class Model(Protocol):
-    """What a run has learn: a session, or one whose labels come late. With ``judge`` it can be pinned."""
+    """What a run has learn: a session, or one whose labels come late.
+
+    With ``judge`` it can be pinned; with ``return_to`` a rollback restores less than all of it.
+    """
 
     @property
     def schema(self) -> Any:
@@ -175,6 +182,8 @@ class Run:
         """Whether the first model is left as it is; all else goes on."""
         self.seconds = dict.fromkeys(self.sessions, 0.0)
         self._orders_done = 0
+        self._numbering = Numbering()
+        """Of the first model, which can be rolled back."""
         self._files = {JOURNAL: RolledFile(place, JOURNAL, rotation), TRACE: RolledFile(place, TRACE)}
         self._files |= {name: RolledFile(place, name) for name in self.beside}
         if side_file:
@@ -213,6 +222,7 @@ class Run:
             self.step, self.position = int(state["step"]), json.loads(str(state["position"]))
             self.done, self.pinned = bool(state["done"]), bool(state["pinned"])
             self._orders_done, self.rows = int(state["orders_done"]), int(state["rows"])
+            self._numbering = Numbering.from_json(str(state["numbering"]))
             self.source.restore(pick("source", state))
             self.recorder.restore(pick("recorder", state))
             for name, sidecar in self.beside.items():
@@ -271,21 +281,28 @@ class Run:
             observe = getattr(session, "judge", session.observe) if pinned else session.observe
             seen[name] = observe(X, y, classes=labels)
             self.seconds[name] += self.clock() - begin
-        own = seen[first]
+        own = seen[first] = replace(seen[first], decisions=self._numbering.of(seen[first].decisions))
         late = own if isinstance(own, DelayedObservation) else None
         self._files[JOURNAL].write("".join(json_lines(own.decisions)))
         self._files[TRACE].write(self.recorder.lines(y if late is None else late.truth, seen))
         for name, sidecar in self.beside.items():
-            self._files[name].write(sidecar.lines(X, seen))
+            self._files[name].write(self._told_beside(name, sidecar, X, seen))
         self._write_bad_rows()
         if self.predictions is not None:
             given = given_by(own, self.rows, version) if late is None else late.given
             if given is not None:
-                self.predictions.take(given)
+                self.predictions.take(replace(given, first_row=self.rows))
         self.rows += len(own.labels) if late is None else late.rows
         if on_step is not None:
             for name, one in seen.items():
                 on_step(self.step, name, one.error, one.decisions)
+
+    def _told_beside(self, name: str, sidecar: Sidecar, X: Any, seen: Mapping[str, Observation]) -> str:
+        try:
+            return sidecar.lines(X, seen)
+        except Exception:  # what only tells of the models must not end them
+            log.exception("step %d: nothing is added to %s", self.step, name)
+            return ""
 
     def _write_bad_rows(self) -> None:
         told = self.source.bad_rows()
@@ -308,6 +325,7 @@ class Run:
             "pinned": self.pinned,
             "orders_done": self._orders_done,
             "rows": self.rows,
+            "numbering": self._numbering.to_json(),
         }
         state |= nest("source", self.source.state()) | nest("recorder", self.recorder.state())
         for name, sidecar in self.beside.items():
@@ -329,9 +347,10 @@ class Run:
 
     def _turn(self) -> None:
         """Begin new parts where old ones are full: at every regular checkpoint, so that a signal changes no bytes."""
+        assert self.folder is not None
         if self.step % self.every == 0:
             for file in self._files.values():
-                file.turn()
+                file.turn(self.folder.outputs)
 
     def _carry_out_orders(self) -> None:
         """Do what an operator has asked for meanwhile; each order is journalled and has a checkpoint of its own."""
@@ -354,10 +373,13 @@ class Run:
             return f"{name} {'is left as it is' if self.pinned else 'learns again'} from step {self.step} on"
         if order.kind == "reset":
             change = session.renew("ordered by an operator")
-            return f"{name} has learnt nothing yet" if change is None else change.describe()
+            if change is None:
+                return f"{name} has learnt nothing yet"
+            return self._numbering.of_transition(change).describe()
         earlier = self.folder.load(order.to)
         assert earlier is not None
-        session.restore(pick(f"models.{name}", earlier.state))
+        getattr(session, "return_to", session.restore)(pick(f"models.{name}", earlier.state))
+        self._numbering.roll_back(Numbering.from_json(str(earlier.state["numbering"])))
         return f"{name} is again as it was before step {earlier.state['step']} (checkpoint {earlier.number})"
 
 

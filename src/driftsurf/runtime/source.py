@@ -27,7 +27,7 @@ class Source(Protocol):
 
     @property
     def skipped(self) -> int:
-        """Rows that were left out so far."""
+        """Rows that were left out and told."""
         ...
 
     def batches(self, position: Position = None) -> Iterator[tuple[Any, Any, Position]]:
@@ -35,7 +35,7 @@ class Source(Protocol):
         ...
 
     def bad_rows(self) -> str:
-        """Lines of JSON for the rows that were left out since the last call."""
+        """Lines of JSON for the rows left out since the last call; to be asked for once a batch is taken."""
         ...
 
     def state(self) -> State:

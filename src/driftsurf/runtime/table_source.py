@@ -77,17 +77,14 @@ class TableSource:
         self.feed = feed
         self.encoded = encoded
         self.skipped = 0
-        """Bad rows before the last batch."""
+        """Bad rows that were told: those before a batch that nobody took, as a signal came, are read again."""
 
     def batches(self, position: Position = None) -> Iterator[tuple[Any, Any, Position]]:
         """Rows, their labels, and the place after them."""
         for table, place in self.feed.tables(position):
             labelled = self._labelled(table, place)
             if len(labelled):
-                X, y = self.encoded.rows(labelled), self.encoded.target.read(labelled)
-                self.skipped = self.feed.skipped
-                yield X, y, place
-        self.skipped = self.feed.skipped
+                yield self.encoded.rows(labelled), self.encoded.target.read(labelled), place
 
     def _labelled(self, table: Table, place: Mapping[str, Any]) -> Table:
         missing = self.encoded.target.missing(table)
@@ -105,7 +102,8 @@ class TableSource:
         return kept_rows(table, ~missing)
 
     def bad_rows(self) -> str:
-        """Lines of JSON for the bad rows since the last call."""
+        """Lines of JSON for the bad rows since the last call; from now on they count."""
+        self.skipped = self.feed.skipped
         return self.feed.bad_rows()
 
     def state(self) -> State:
