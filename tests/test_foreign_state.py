@@ -217,6 +217,10 @@ def test_made_up_entries_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             SklearnLearner.from_state(learner, state | wrong)
+    model.forget(samples, samples.next_row)
+    kept = model.state()
+    with pytest.raises(StateError, match=r"is 1000000000\.0, which is no code of one of 2 classes"):
+        SklearnLearner.from_state(learner, kept | {"fit.rows.y": np.full(len(np.asarray(kept["fit.rows.y"])), 1e9)})
     far = SklearnLearner.from_state(learner, state | {"fit.hi": 10**6})
     with pytest.raises(IndexError, match="not within the stored rows"):
         far.refit(samples)

@@ -75,14 +75,14 @@ class Fit:
         return state if self.rows is None else state | nest("rows", self.rows.state())
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Fit:
-        """The fit that gave ``state``."""
+    def from_state(cls, state: Mapping[str, Any], n_classes: int) -> Fit:
+        """The fit that gave ``state``, of a model for so many classes (0: values)."""
         lo = whole("lo", state["lo"], at_least=0)
         hi = whole("hi", state["hi"], at_least=lo)
         rows, weight = pick("rows", state), state.get("weight")
         if weight is not None and np.shape(weight) != (hi - lo,):
             raise StateError(f"the saved weights of a fit have shape {np.shape(weight)}; it has {hi - lo} rows")
-        return cls(lo, hi, weight, Samples.from_state(rows) if rows else None)
+        return cls(lo, hi, weight, Samples.from_state(rows, n_classes) if rows else None)
 
 
 def _copied(X: Rows) -> Rows:

@@ -214,7 +214,7 @@ class SklearnLearner(ForeignLearner):
             return super()._model_from(fitted, state)
         fit = pick("fit", state)
         self._expected = str(state["said"]) if fit else ""
-        return replace(fitted, fit=Fit.from_state(fit)) if fit else fitted
+        return replace(fitted, fit=Fit.from_state(fit, fitted.n_classes)) if fit else fitted
 
     def refit(self, samples: SampleStore) -> None:
         """Fit a model that was made by ``from_state`` on the rows it had; StateWarning if it is not the same."""
