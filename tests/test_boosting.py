@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from driftsurf import recommended
+from driftsurf import DriftSurfClassifier, recommended
 from driftsurf.adapters import BoostedTrees
 from driftsurf.errors import MissingExtraError, OptionError
 from driftsurf.experiments.models import Situation, model
@@ -160,3 +160,26 @@ def test_it_is_the_learner_lightgbm_of_the_commands() -> None:
     assert session.strategy.learner.get_params() == face.learner.get_params() == BoostedTrees().get_params()
     assert session.strategy.judge == face.judge
     assert model("driftsurf:lightgbm(passes=3)").make(at).strategy.learner.passes == 3
+
+
+@pytest.mark.usefixtures("trees")
+def test_a_model_that_has_gained_a_class_since_its_last_fit_is_the_same_after_loading() -> None:
+    def mixed(classes: int, seed: int) -> tuple[Any, Any]:
+        """Rows that need as many leaves as they get."""
+        X, y = rows(300, classes, seed)
+        return X, np.where(np.random.default_rng(seed).random(300) < 0.3, y[::-1], y)
+
+    learner = BoostedTrees(passes=0.3)
+    model = DriftSurfClassifier(learner, random_state=0)
+    for step in range(6):
+        model.partial_fit(*mixed(2, step))
+    model.partial_fit(*mixed(3, 7))
+    fitted = model._session.strategy.predicting._fitted
+    assert (fitted.n_classes, fitted.model.n_estimators) == (3, 50), "the model is still that of two classes"
+    again = DriftSurfClassifier.from_bytes(model.to_bytes(), learner)
+    assert again.to_bytes() == model.to_bytes()
+    X, _ = rows(200, 3, seed=8)
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    for one in (model, again):
+        one.partial_fit(*mixed(3, 9))
+    assert again.to_bytes() == model.to_bytes()

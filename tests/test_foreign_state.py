@@ -213,6 +213,7 @@ def test_made_up_entries_are_refused() -> None:
     for wrong, words in (
         ({"present": np.array([7])}, "not among its 2"),
         ({"fit.weight": np.ones(3)}, "weights of a fit"),
+        ({"fit.n_classes": 3}, "a saved fit is for 3 classes; its model is for 2"),
         ({"lo": 1.5}, "lo is 1.5"),
     ):
         with pytest.raises(ValueError, match=words):
