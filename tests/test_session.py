@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from driftsurf.adapters import SklearnLearner
 from driftsurf.decisions import Decision
-from driftsurf.errors import DivergenceError, OptionError, StateError
+from driftsurf.errors import DivergenceError, LabelError, OptionError, ShapeError, StateError
 from driftsurf.journal import Journal
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.runtime.guard import MEMORY, RangeGuard
@@ -459,3 +460,13 @@ def test_the_guard_saves_and_loads() -> None:
 def test_what_is_no_strategy_is_refused_with_an_example(strategy: Any) -> None:
     with pytest.raises(OptionError, match=r"give one of driftsurf\.strategies"):
         Session(strategy)
+
+
+@pytest.mark.parametrize("label", [np.array([1, 2]), pd.NA, None, [1, 2], math.nan, pd.NaT])
+def test_a_single_row_with_a_strange_label_is_refused_as_in_a_batch(label: Any) -> None:
+    one = session(batch_size=100)
+    one.learn(X[:20], Y[:20])
+    assert not one.put(X[:1], [label])
+    with pytest.raises((LabelError, ShapeError)):
+        one.observe(X[:1], [label])
+    assert one.rows_pending == 20
