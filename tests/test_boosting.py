@@ -174,7 +174,8 @@ def test_a_model_that_has_gained_a_class_since_its_last_fit_is_the_same_after_lo
     for step in range(6):
         model.partial_fit(*mixed(2, step))
     model.partial_fit(*mixed(3, 7))
-    fitted = model._session.strategy.predicting._fitted
+    strategy: Any = model._session.strategy
+    fitted = strategy.predicting._fitted
     assert (fitted.n_classes, fitted.model.n_estimators) == (3, 50), "the model is still that of two classes"
     again = DriftSurfClassifier.from_bytes(model.to_bytes(), learner)
     assert again.to_bytes() == model.to_bytes()

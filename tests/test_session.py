@@ -187,7 +187,7 @@ def test_an_absurd_row_alone_in_its_batch_is_no_evidence() -> None:
 def test_made_up_states_are_refused(where: str) -> None:
     one = session(batch_size=100)
     one.learn(X[:250], Y[:250])
-    state = one.state()
+    state: dict[str, Any] = dict(one.state())
     state[where] = np.zeros(1, np.float32) if where.startswith("guard") else 3
     with pytest.raises(StateError):
         session(batch_size=100).restore(state)
@@ -201,7 +201,7 @@ def test_made_up_labels_are_refused_before_compiled_code_takes_them_for_places(w
 
     one = three()
     one.learn(X[:250], np.arange(250) % 3)
-    state = one.state()
+    state: dict[str, Any] = dict(one.state())
     with pytest.raises(StateError, match="which is no code of one of 3 classes"):
         three().restore(state | {where: np.append(state[where][1:], value)})
 
@@ -210,7 +210,7 @@ def test_made_up_labels_are_refused_before_compiled_code_takes_them_for_places(w
 def test_made_up_values_are_finite_or_refused(where: str) -> None:
     one, two = (Session(DriftSurf(LinearRegression()), batch_size=100) for _ in range(2))
     one.learn(X[:250], X[:250, 0])
-    state = one.state()
+    state: dict[str, Any] = dict(one.state())
     two.restore(state | {where: np.append(state[where][1:], 1e9)})
     with pytest.raises(StateError, match="a target of the saved rows is nan, which is no finite value"):
         two.restore(state | {where: np.append(state[where][1:], math.nan)})
