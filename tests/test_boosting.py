@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from driftsurf import DriftSurfClassifier, recommended
 from driftsurf.adapters import BoostedTrees
+from driftsurf.assembly.models import make_strategy
 from driftsurf.errors import MissingExtraError, OptionError
 from driftsurf.experiments.models import Situation, model
 from driftsurf.runtime.session import Session
@@ -46,6 +48,11 @@ class _Tree(BaseEstimator):  # type: ignore[misc]
         self.deterministic = deterministic
         self.force_col_wise = force_col_wise
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> _Tree:
         self.rows_ = len(y)
         self.tree_ = self.kind(max_leaf_nodes=self.num_leaves, random_state=0).fit(X, y, sample_weight)
@@ -57,6 +64,7 @@ class _Tree(BaseEstimator):  # type: ignore[misc]
 
     def _raw(self, X: Any, num_threads: int) -> Any:
         assert num_threads == 1
+        assert isinstance(X, np.ndarray | csr_matrix), "LightGBM warns of others"
         if isinstance(self, RegressorMixin):
             return self.tree_.predict(X)
         shares = self.tree_.predict_proba(X)
@@ -103,6 +111,18 @@ def test_the_size_goes_by_the_number_of_classes(classes: int, trees_: int, leave
     assert model.gradients == most
     assert np.exp(model.scores(X)).sum(axis=1) == pytest.approx(1.0)
     assert np.mean(model.scores(X).argmax(axis=1) != y) < 0.1
+
+
+@pytest.mark.usefixtures("trees")
+def test_sparse_rows_are_predicted_without_a_warning_and_as_dense_ones() -> None:
+    said = []
+    for form in (np.asarray, csr_array):
+        session = Session(DriftSurf(BoostedTrees()))
+        for step in range(3):
+            X, y = rows(200, 3, seed=step)
+            session.observe(form(X * (np.abs(X) > 0.3)), y)
+        said.append(session.scores(form(X)))
+    assert said[0] == pytest.approx(said[1])
 
 
 @pytest.mark.usefixtures("trees")
@@ -160,6 +180,10 @@ def test_it_is_the_learner_lightgbm_of_the_commands() -> None:
     assert session.strategy.learner.get_params() == face.learner.get_params() == BoostedTrees().get_params()
     assert session.strategy.judge == face.judge
     assert model("driftsurf:lightgbm(passes=3)").make(at).strategy.learner.passes == 3
+    for task in ("binary", "multiclass", "regression"):
+        run: Any = make_strategy("driftsurf(threshold=0.2):lightgbm", None, task, {"passes": 3})
+        assert (run.threshold, run.learner.passes) == (0.2, 3)
+        assert run.learner.task == ("regression" if task == "regression" else "classification")
 
 
 @pytest.mark.usefixtures("trees")

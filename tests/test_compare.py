@@ -14,13 +14,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from driftsurf import recommended
+from driftsurf.assembly.models import DETECTORS, RECOMMENDED, STRATEGIES, names
 from driftsurf.cli import main
 from driftsurf.errors import InputError, LabelError, MissingExtraError, OptionError, RunFolderError
 from driftsurf.experiments import inputs, matches, models, peers
 from driftsurf.experiments.compare import Comparison, compare, stand
 from driftsurf.experiments.inputs import FILES, REAL, Input, expand, load
 from driftsurf.experiments.matches import Match, Score
-from driftsurf.experiments.models import Situation, model, names
+from driftsurf.experiments.models import Situation, model
 from driftsurf.report import comparison
 from driftsurf.report.comparison_picture import picture
 from driftsurf.streams import files
@@ -76,6 +77,18 @@ def test_options_reach_the_strategy_and_the_learner() -> None:
     assert session.strategy.learner.l2 == 0.5
 
 
+@pytest.mark.parametrize("name", [*STRATEGIES, *DETECTORS])
+def test_what_can_be_run_can_be_compared(name: str) -> None:
+    assert model(name).name == name
+    assert model(name).make(TWO).strategy.seed == TWO.seed
+    assert re.fullmatch(r"numba [\d.]+", model(name).built_on)
+
+
+def test_options_reach_the_detector_and_stay_in_their_model() -> None:
+    assert model("ddm(drift_level=5.0):svm").make(TWO).strategy.detector.drift_level == 5.0
+    assert model("ddm:svm").make(TWO).strategy.detector.drift_level == 3.0
+
+
 def test_more_than_two_classes_take_softmax_regression() -> None:
     session = model("driftsurf:logistic").make(Situation(n_classes=3))
     assert type(session.strategy.learner).__name__ == "SoftmaxRegression"
@@ -100,9 +113,9 @@ def test_a_budget_holds_over_a_run(table: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("driftsurfing:logistic", "no strategy 'driftsurfing'"),
-        ("driftsurf:forest", "no learner 'forest'"),
-        ("best", "no model 'best'"),
+        ("driftsurfing:logistic", "model is 'driftsurfing'; did you mean 'driftsurf'? choices: "),
+        ("driftsurf:forest", "learner is 'forest'; choices: logistic, softmax, svm"),
+        ("best", "model is 'best'; choices: driftsurf, "),
         ("driftsurf(0.2):logistic", "cannot be read"),
         ("driftsurf(threshold=):logistic", "cannot be read"),
         ("driftsurf(threshold=x):logistic", "cannot be read"),
@@ -118,10 +131,10 @@ def test_a_name_that_cannot_be_read_is_refused_with_the_choices(name: str, words
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("driftsurf(thresold=0.2):logistic", "no option 'thresold'"),
-        ("driftsurf:logistic(depth=2)", "does not take the options"),
-        ("oblivious:sklearn.tree.Oak", "cannot be imported"),
-        ("oblivious:nowhere_at_all.Oak", "cannot be imported"),
+        ("driftsurf(thresold=0.2):logistic", "driftsurf has no parameter 'thresold'; did you mean 'threshold'?"),
+        ("driftsurf:logistic(depth=2)", "logistic has no parameter 'depth'; choices: "),
+        ("oblivious:sklearn.tree.Oak", "cannot be made: module"),
+        ("oblivious:nowhere_at_all.Oak", "install its package, or correct it"),
         ("aware:logistic", "has to be told of the drifts"),
     ],
 )
@@ -144,13 +157,23 @@ def test_a_model_says_what_it_stands_on() -> None:
     assert model("oblivious:nowhere_at_all.Oak").built_on == "nowhere_at_all"
 
 
+def test_a_class_of_the_users_own_is_known_by_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    built = []
+    for text in ("class Oak: ...", "class Oak: pass"):
+        (tmp_path / "own_model_of_mine.py").write_text(text)
+        built.append(model("oblivious:own_model_of_mine.Oak").built_on)
+    assert built[0] != built[1]
+    assert built[0].startswith("own_model_of_mine ")
+
+
 def test_the_registry_and_the_library_recommend_the_same() -> None:
     mine = model("recommended-linear").make(TWO).strategy
     face = recommended("linear", random_state=0)
     assert (mine.judge, mine.threshold, mine.reactive_length) == (face.judge, face.threshold, face.reactive_length)
     assert mine.learner.get_params() == face.learner.get_params()
     assert model("recommended").name == "recommended"
-    assert models.RECOMMENDED["recommended"] == "driftsurf:lightgbm"
+    assert RECOMMENDED["recommended"] == "driftsurf:lightgbm"
     with pytest.raises(OptionError, match="choices: 'trees', 'linear'"):
         recommended("forest")  # type: ignore[arg-type]
 
@@ -510,4 +533,4 @@ def test_a_comparison_needs_two_models_a_source_and_a_folder_of_its_own(tmp_path
 def test_a_mistake_on_the_command_line_is_one_line(tmp_path: Path) -> None:
     result = invoke("compare", "sine1", "--models", "driftsurf:forest,majority", "--out", str(tmp_path / "out"))
     assert result.exit_code == 1
-    assert result.output.startswith("Error: no learner 'forest'")
+    assert result.output.startswith("Error: learner is 'forest'")

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from pyarrow import parquet
 from torture import spark as torture_spark
 
 from driftsurf.cli import main
@@ -35,6 +37,7 @@ from driftsurf.errors import (
 )
 from driftsurf.journal import read_lines
 from driftsurf.report import fleet as report
+from driftsurf.runtime import disk, files
 from driftsurf.runtime.files import FolderLock
 from driftsurf.sources import Source
 from driftsurf.tables import read_table
@@ -354,6 +357,95 @@ def test_the_table_of_keys_is_kept_compact_and_goes_on(tmp_path: Path) -> None:
     assert folder.keys() == before
 
 
+def test_a_repeated_epoch_takes_the_place_of_what_was_shown_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_rows(tmp_path / "a.csv", shops(90))
+    with monkeypatch.context() as patch:
+        patch.setattr(StateStore, "keep", _die)
+        with pytest.raises(KeyboardInterrupt):
+            run_keyed(str(path), tmp_path / "run", COLUMNS, OPTIONS)
+    folder = KeyedFolder(tmp_path / "run")
+    assert sum(entry["rows"] for entry in folder.compact().values()) == 90
+    write_rows(path, shops(300))
+    with monkeypatch.context() as patch:
+        patch.setattr(KeyedFolder, "mark", _die)
+        with pytest.raises(KeyboardInterrupt):
+            run_keyed(str(path), tmp_path / "run", COLUMNS, OPTIONS)
+    assert folder.epochs() == folder.keys() == {}
+    run_keyed(str(path), tmp_path / "run", COLUMNS, OPTIONS)
+    assert sum(entry["rows"] for entry in folder.keys().values()) == 300
+    assert len(predictions(folder)) == 300
+
+
+def _die(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+class _Names(disk.Disk):
+    """Knows the folders with names that may not be on the medium."""
+
+    def __init__(self) -> None:
+        self.unsafe: set[Path] = set()
+
+    def create(self, path: Path) -> int:
+        self.unsafe.add(path.parent)
+        return super().create(path)
+
+    def remove(self, path: Path) -> None:
+        self.unsafe.add(path.parent)
+        super().remove(path)
+
+    def replace(self, old: Path, new: Path) -> None:
+        self.unsafe |= {old.parent, new.parent}
+        super().replace(old, new)
+
+    def make_folder(self, path: Path) -> None:
+        self.unsafe |= {one.parent for one in (path, *path.parents) if not one.exists()}
+        super().make_folder(path)
+
+    def sync_folder(self, path: Path) -> None:
+        super().sync_folder(path)
+        self.unsafe.discard(path)
+
+
+def test_all_of_an_epoch_is_on_the_medium_before_its_mark_and_its_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = str(write_rows(tmp_path / "a.csv", shops(300)))
+    keep, names, seen = StateStore.keep, _Names(), list[set[Path]]()
+    write_text, out = files.write_text, tmp_path / "new" / "er" / "run"
+
+    def marked(path: Path, text: str) -> None:
+        seen.append(names.unsafe - {path.parent})
+        write_text(path, text)
+
+    def kept(*given: Any) -> None:
+        seen.append(set(names.unsafe))
+        keep(*given)
+
+    monkeypatch.setattr(StateStore, "keep", kept)
+    with disk.using(names):
+        run_keyed(source, out, COLUMNS, OPTIONS, epoch=100)
+        shutil.rmtree(out / "epochs")
+        (out / "state.sqlite").unlink()
+        (out / "journal" / "epoch=00000000" / ".part-0.parquet.half").touch()
+        monkeypatch.setattr(files, "write_text", marked)
+        folder = run_keyed(source, out, COLUMNS, OPTIONS, epoch=100)
+    assert seen == [set()] * (3 + 6)
+    assert len(folder.read("journal")["key"]) > 20
+    assert [path.name for path in (out / "journal" / "epoch=00000000").iterdir()] == ["part-0.parquet"]
+
+
+def test_a_store_that_cannot_be_opened_lets_go_of_the_folder(tmp_path: Path) -> None:
+    source = str(write_rows(tmp_path / "a.csv", shops(50)))
+    run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
+    (tmp_path / "run" / "state.sqlite").write_bytes(b"something else" * 1000)
+    for _ in range(2):
+        with pytest.raises(StateError, match=r"state\.sqlite.*cannot be used"):
+            run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
+
+
 def test_half_an_epoch_is_not_shown(tmp_path: Path) -> None:
     source = str(write_rows(tmp_path / "a.csv", shops(100)))
     folder = run_local(Source(source, batch_size=50), tmp_path / "run", OPTIONS.learner(("price", "age")), COLUMNS)
@@ -390,7 +482,7 @@ def test_the_command_runs_shows_and_draws(tmp_path: Path) -> None:
     out = tmp_path / "run"
     columns = ("--key", "shop", "--sequence", "at", "--label", "bought", "--features", "price, age")
     options = ("--classes", "0,1", "--batch-size", 10, "--step-size", "0.1", "--threshold", 0.2, "--epoch", 500)
-    result = invoke("fleet", "run", source, *columns, *options, "--out", out)
+    result = invoke("run", source, *columns, *options, "--out", out)
     assert result.exit_code == 0, result.output
     assert "epoch 2: 4 keys, 200 rows" in result.output
     assert "4 keys, " in result.output
@@ -403,9 +495,32 @@ def test_the_command_runs_shows_and_draws(tmp_path: Path) -> None:
     assert "... and 2 more keys" in shown.output
     assert (out / "fleet.html").read_text() == page
     key, at = rows[900][0], rows[900][1]
-    again = invoke("fleet", "run", source, *columns, *options, "--out", out, "--readmit", f"{key}={at}", "--quiet")
+    again = invoke("run", source, *columns, *options, "--out", out, "--readmit", f"{key}={at}", "--quiet")
     assert again.exit_code == 0
     assert "epoch 2" not in again.output
+
+
+@pytest.mark.parametrize(("as_text", "known", "unknown"), [(True, "007", "7"), (False, "7", "007"), (True, "a=b", "a")])
+def test_keys_are_readmitted_as_they_are_shown(tmp_path: Path, as_text: bool, known: str, unknown: str) -> None:
+    key = known if as_text else int(known)
+    frame = pa.table(
+        {"k": [key] * 40, "t": range(40), "x": [*([0.5] * 19), float("nan"), *([0.5] * 20)], "y": [0, 1] * 20}
+    )
+    (tmp_path / "in").mkdir()
+    parquet.write_table(frame.slice(0, 30), tmp_path / "in" / "0.parquet")
+    run = ("run", tmp_path / "in", "--key", "k", "--sequence", "t", "--label", "y", "--out", tmp_path / "run")
+    early = invoke(*run, "--readmit", f"{known}=19")
+    assert early.exit_code != 0
+    assert not (tmp_path / "run").exists()
+    assert invoke(*run).exit_code == 0
+    parquet.write_table(frame.slice(30), tmp_path / "in" / "1.parquet")
+    wrong = invoke(*run, "--readmit", f"{unknown}=19")
+    assert wrong.exit_code != 0
+    assert f"has no key {unknown} to readmit" in wrong.output
+    folder = KeyedFolder(tmp_path / "run")
+    assert folder.keys()[key]["quarantined_at"] == 19
+    assert invoke(*run, "--readmit", f"{known}=19").exit_code == 0
+    assert (folder.keys()[key]["quarantine"], folder.keys()[key]["refused"]) == ("", 11)
 
 
 @pytest.mark.parametrize(
@@ -414,19 +529,104 @@ def test_the_command_runs_shows_and_draws(tmp_path: Path) -> None:
         (("--batch-size", "x"), "neither a number of rows nor 'epoch'"),
         (("--step-size", "x"), "neither a number nor 'auto'"),
         (("--readmit", "x"), "KEY=SEQUENCE"),
+        (("--model", "aue"), "--model is not for a learner for each key (--key)"),
+        (("--checkpoint", "live"), "--checkpoint is not for a learner for each key (--key)"),
+        (("--set", "l2=1"), "--set is not for a learner for each key (--key)"),
+        (("--master", "local[2]"), "--master and --partitions are for --engine spark"),
+        (("--engine", "dask"), "'dask' is not one of 'local', 'spark'"),
     ],
 )
 def test_wrong_command_lines_are_told(tmp_path: Path, option: tuple[str, str], message: str) -> None:
     args = ("--key", "k", "--sequence", "s", "--label", "y", "--out", tmp_path / "run")
-    result = invoke("fleet", "run", "x.csv", *args, *option)
+    result = invoke("run", "x.csv", *args, *option)
     assert result.exit_code == 2
     assert message in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["x.csv", "--engine", "spark"], "--engine is for a learner for each key; give --key COLUMN and --sequence"),
+        (["x.csv", "--engine", "local"], "--engine is for a learner for each key; give --key COLUMN"),
+        (["x.csv", "--master", "yarn"], "--master is for a learner for each key; give --key COLUMN"),
+        (["x.csv", "--id", "i"], "--id is for a learner for each key; give --key COLUMN"),
+        (["x.csv", "--batch-size", "epoch"], "--batch-size epoch is for a learner for each key"),
+        (["x.csv", "--delay", "1.5"], "--delay in units of the sequence is for a learner for each key"),
+        (
+            ["x.csv", "--labels", "y.csv", "--key", "k", "--ttl", "5"],
+            "--ttl is for a learner for each key; leave --lab",
+        ),
+        (["x.csv", "--key", "k"], "--key without --labels is a learner for each key; it needs --sequence too"),
+        (["x.csv", "--key", "k", "--sequence", "s"], "it needs --label too"),
+        (["x.csv", "--key", "k", "--sequence", "s", "--label", "y"], "it needs --out too"),
+        (["-", "--key", "k", "--sequence", "s", "--label", "y", "--out", "o"], "--key reads files"),
+        (["sea0", "--key", "k", "--sequence", "s"], "is for a file, a folder or standard input, not for 'sea0'"),
+        (["sea0", "--batch-size", "epoch"], "--batch-size epoch is for a learner for each key"),
+    ],
+)
+def test_options_of_a_run_by_key_need_its_key(arguments: list[str], message: str) -> None:
+    result = invoke("run", *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_the_options_of_a_run_by_key_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr("driftsurf.engines.run_keyed", lambda *args, **more: told.append((args, more)))
+    monkeypatch.setattr("driftsurf.cli.keyed.show_keys", lambda *args: told.append(args))
+    columns = (
+        "--key",
+        "k",
+        "--sequence",
+        "s",
+        "--label",
+        "y",
+        "--id",
+        "i",
+        "--delay",
+        "2.5",
+        "--classes",
+        "none,1,true",
+    )
+    engine = ("--engine", "spark", "--master", "local[2]", "--partitions", 3, "--epoch", 4, "--ttl", 9, "--quiet")
+    learnt = ("--batch-size", 8, "--max-rows", 64, "--max-bytes", 4096, "--l2", 0.1, "--seed", 2)
+    result = invoke("run", "x.csv", *columns, *engine, *learnt, "--readmit", "a=b=7", "--out", "o")
+    assert result.exit_code == 0, result.output
+    (args, more), shown = told
+    assert args[:3] == ("x.csv", Path("o"), Columns("k", "s", "y", "i"))
+    assert args[3] == KeyedOptions(
+        classes=("none", 1, True),
+        batch_size=8,
+        delay=2.5,
+        max_rows=64,
+        max_bytes=4096,
+        l2=0.1,
+        seed=2,
+        readmit={"a=b": 7},
+    )
+    assert more == {
+        "engine": "spark", "master": "local[2]", "partitions": 3, "epoch": 4, "ttl": 9.0, "on_epoch": None
+    }  # fmt: skip
+    assert shown == (Path("o"), 20)
+
+
+def test_a_run_by_key_can_be_written_down(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "a.csv", shops(100))
+    words = ("--key", "shop", "--sequence", "at", "--label", "bought", "--classes", "0,1", "--features", "price,age")
+    out, config = tmp_path / "run", tmp_path / "shops.toml"
+    for more in ((), ("--write-config", config)):
+        result = invoke("run", source, *words, "--engine", "local", "--batch-size", "epoch", "--out", out, *more)
+        assert result.exit_code == 0, result.output
+    before = sorted((out / "epochs").iterdir())
+    assert invoke("run", config).exit_code == 0  # the same options: it goes on, and there is nothing new
+    assert sorted((out / "epochs").iterdir()) == before
+    assert invoke("run", config, "--threshold", 0.5).exit_code == 1
 
 
 def test_a_time_step_may_be_an_epoch(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "a.csv", shops(100))
     args = ("--key", "shop", "--sequence", "at", "--label", "bought", "--batch-size", "epoch", "--epoch", 25)
-    result = invoke("fleet", "run", source, *args, "--classes", "true,false", "--out", tmp_path / "run", "--quiet")
+    result = invoke("run", source, *args, "--classes", "true,false", "--out", tmp_path / "run", "--quiet")
     assert result.exit_code == 0
     table = KeyedFolder(tmp_path / "run").read("predictions")
     assert set(table["predicted"]) <= {0, 1}  # as the labels are, whatever the classes were called

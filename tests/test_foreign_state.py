@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from torture import faults, harness
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor
-from driftsurf._face import _described
+from driftsurf._described import described
 from driftsurf.adapters import SklearnLearner, TorchLearner
 from driftsurf.base import Pickled, Segment
 from driftsurf.cli import main
@@ -199,11 +199,11 @@ def test_another_learner_than_the_saved_one_is_refused() -> None:
 def test_parameters_of_all_kinds_are_described() -> None:
     learner = SklearnLearner(KNeighborsClassifier(metric=np.dot), risk=np.subtract)
     model = DriftSurfClassifier(learner, random_state=0)
-    described = _described(model._template())
-    assert '"the function dot"' in described
-    assert '"the function subtract"' in described
+    text = described(model._template())
+    assert '"the function dot"' in text
+    assert '"the function subtract"' in text
     with pytest.raises(StateError, match="cannot be saved"):
-        _described(SklearnLearner(SGDClassifier(alpha=1j)))
+        described(SklearnLearner(SGDClassifier(alpha=1j)))
 
 
 def test_made_up_entries_are_refused() -> None:

@@ -11,15 +11,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import SGDClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from driftsurf import Fleet
+from driftsurf.adapters import SklearnLearner
+from driftsurf.detectors import DDM
 from driftsurf.engines import KeyedLearner, KeyRows, Visit
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError, StateVersionError
 from driftsurf.fleet import key_seed
 from driftsurf.journal import read_lines
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.runtime.session import Session
-from driftsurf.strategies import DriftSurf, Oblivious
+from driftsurf.state import from_bytes, pick, to_bytes
+from driftsurf.strategies import DriftSurf, Oblivious, ResetOnDrift
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
@@ -96,8 +101,6 @@ def test_a_key_is_what_it_would_be_alone() -> None:
 
 
 def _model(state: bytes) -> Any:
-    from driftsurf.state import from_bytes, pick
-
     return pick("model", from_bytes(state))
 
 
@@ -306,15 +309,67 @@ def test_a_key_is_readmitted_for_what_it_did_up_to_a_row() -> None:
 
 def test_the_state_of_a_key_is_bounded() -> None:
     own = rows(100)
-    first, second = visits(learner(max_bytes=9_000), part(own, 0, 10), part(own, 10, 100))
+    limit = len(to_bytes(_model(visits(learner(), part(own, 0, 20))[0].state))) - 1
+    first, second = visits(learner(max_bytes=limit), part(own, 0, 15), part(own, 15, 100))
     assert first.summary.quarantine == ""
-    assert first.summary.bytes == len(first.state) < 9_000
-    assert len(second.state) < 9_100 or second.summary.quarantine == ""
+    assert f"max_bytes is {limit:,}" in second.summary.quarantine
+    assert (second.summary.quarantined_at, second.summary.steps) == (19, 1)
     tight = visits(learner(max_bytes=100), own)[0]
     assert "max_bytes is 100" in tight.summary.quarantine
-    assert tight.summary.quarantined_at == 0
-    bare = learner(max_bytes=100).visit(7, tight.state, KeyRows(np.zeros(0, np.int64), np.zeros((0, 2)), []))
-    assert bare.summary.quarantined_at == 99
+    assert (tight.summary.quarantined_at, tight.summary.rows, tight.summary.refused) == (9, 9, 91)
+    whole = visits(learner(max_bytes=100, batch_size=None), own)[0]
+    assert (whole.summary.quarantined_at, whole.summary.steps, whole.decisions) == (0, 0, [])
+
+
+@settings(max_examples=15, deadline=None)
+@given(cuts=st.lists(st.integers(0, 200), max_size=5), limit=st.integers(2_000, 9_000), late=st.booleans())
+def test_what_a_key_over_its_bound_has_learnt_does_not_depend_on_visits(
+    cuts: list[int], limit: int, late: bool
+) -> None:
+    own = late_rows() if late else rows()
+    given_learner = learner(max_bytes=limit, delay=100 if late else None)
+    parts = [own.take(np.arange(a, b)) for a, b in itertools.pairwise([0, *sorted(cuts), 200]) if b > a]
+    whole = visits(given_learner, own)
+    same_end(visits(given_learner, *parts), whole)
+    (told,) = whole
+    saved = _model(told.state)
+    steps = saved["model.steps" if late else "steps"]
+    assert told.summary.steps == len(told.decisions) == steps
+    if told.summary.quarantined_at is not None:
+        at = told.sequence.index(told.summary.quarantined_at)
+        (before,) = visits(learner(delay=100 if late else None), own.take(np.arange(at)))
+        assert told.predicted[:at] == before.predicted
+        assert told.decisions == before.decisions
+        assert told.summary.refused == 200 - at
+
+
+def test_rows_that_wait_are_bounded_too() -> None:
+    bare = KeyRows(np.arange(100), np.ones((100, 2)), [None] * 100, list(range(100)))
+    (visit,) = visits(learner(delay=1000, max_bytes=3_000), bare)
+    assert "max_bytes is 3,000" in visit.summary.quarantine
+    assert visit.summary.waiting == visit.summary.rows == visit.summary.quarantined_at
+
+
+@pytest.mark.parametrize("cut", [0, 3, 10])
+def test_training_that_diverges_is_blamed_on_the_same_row_however_visits_are_cut(cut: int) -> None:
+    wild = DriftSurf(LogisticRegression(step_size=1e3, l2=0.0), max_rows=30)
+    own = rows(30)
+    bad = KeyRows(own.sequence, own.X * 1e200, own.y)
+    given_learner = learner(strategy=wild, classes=None)
+    done = visits(given_learner, part(bad, 0, cut), part(bad, cut, 30))
+    assert done[-1].summary.quarantined_at == 9
+    same_end(done, visits(given_learner, bad))
+
+
+def test_a_row_that_goes_wrong_while_labels_may_be_late_leaves_no_trace() -> None:
+    wild = DriftSurf(LogisticRegression(step_size=1e3, l2=0.0), max_rows=30)
+    own = rows(30)
+    given_learner = learner(strategy=wild, delay=5)
+    bad = KeyRows(own.sequence, own.X * 1e200, own.y, list(range(30)))
+    told, before = given_learner.visit(7, None, bad), given_learner.visit(7, None, part(bad, 0, 9))
+    assert told.summary.quarantined_at == 9
+    assert told.summary.waiting == 0
+    assert _model(told.state)["counts"] == _model(before.state)["counts"]
 
 
 def test_a_state_does_not_grow_with_the_stream() -> None:
@@ -371,6 +426,20 @@ def test_what_a_run_depends_on_is_plain() -> None:
     assert "LogisticRegression(" in about["strategy"]["learner"]
 
 
+def own_risk(y: Any, p: Any) -> Any:
+    return p
+
+
+def test_options_are_told_by_name_so_that_another_process_goes_on() -> None:
+    tree = SklearnLearner(DecisionTreeClassifier(max_depth=2), risk=own_risk)
+    about = learner(strategy=DriftSurf(tree, max_rows=30)).about()
+    assert "the function own_risk" in about["strategy"]["learner"]
+    assert " at 0x" not in json.dumps(about)
+    watched = learner(strategy=ResetOnDrift(LogisticRegression(), detector=DDM(drift_level=4.0), max_rows=30)).about()
+    assert watched["strategy"]["detector"].startswith("DDM(")
+    assert "4.0" in watched["strategy"]["detector"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -383,6 +452,8 @@ def test_what_a_run_depends_on_is_plain() -> None:
         ({"delay": 5, "batch_size": None}, "batch_size"),
         ({"strategy": DriftSurf(LogisticRegression(), max_rows=None)}, "max_rows"),
         ({"strategy": DriftSurf(LogisticRegression(), threshold=-1)}, "threshold"),
+        ({"strategy": DriftSurf(SklearnLearner(SGDClassifier()), max_rows=30)}, "exact_state"),
+        ({"strategy": DriftSurf(SklearnLearner(DecisionTreeClassifier(max_depth=1j)), max_rows=30)}, "cannot be saved"),
     ],
 )
 def test_bad_options_are_told(options: dict[str, Any], message: str) -> None:

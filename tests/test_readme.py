@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,12 +39,6 @@ PAGES = sorted((README.parent / "docs").glob("*.md"))
 FOREIGN = "capymoa", "lightgbm", "mlflow", "onnxruntime", "river", "torch"
 
 
-@pytest.mark.parametrize("code", blocks("python")[1:])
-def test_the_other_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(code, {})
-
-
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")  # of LightGBM
 @pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")  # of MLflow, when it is imported
@@ -56,13 +52,57 @@ def test_the_examples_of_a_page_run_one_after_the_other(
             exec(code, {})
 
 
-@pytest.mark.parametrize("command", [line for block in blocks("sh") for line in block.splitlines()])
-def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_runs_from_top_to_bottom_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    program, *arguments = command.partition("#")[0].split()
+    explained = ""
+    for language, text in re.findall(r"```(python|sh)\n(.*?)```", README.read_text(encoding="utf-8"), re.S):
+        if language == "python":
+            exec(text, {})
+            continue
+        for line in text.splitlines():
+            printed = command(line)
+            if line.startswith("driftsurf explain") and not explained:
+                explained = printed
+    said = blocks("text")[1].splitlines()
+    assert said[-1] == "..."
+    assert "\n".join(said[:-1]) in explained
+
+
+def command(line: str) -> str:
+    """What it prints; of make only that there is such a target."""
+    program, *arguments = shlex.split(line, comments=True)
     if program == "make":
         makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
         assert f"\n{arguments[0]}:" in makefile
-    else:
-        assert program == "driftsurf"
-        assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
+        return ""
+    assert program == "driftsurf"
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, (line, result.output)
+    return result.output
+
+
+def test_the_page_names_every_page_and_every_extra() -> None:
+    text = README.read_text(encoding="utf-8")
+    project = tomllib.loads((README.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = text[text.index("| extra |") : text.index("## What you get")]
+    assert [page.name for page in PAGES if f"](docs/{page.name})" not in text] == []
+    named = [name for row in re.findall(r"^\| (`.*?) \|", extras, re.M) for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(project["optional-dependencies"])
+
+
+def test_the_architecture_lists_the_layers_that_are_checked() -> None:
+    text = (README.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    lines = [line for line in re.findall(r"```text\n(.*?)```", text, re.S)[0].splitlines() if not line.startswith(" ")]
+    listed = [re.findall(r"(\w+)(?:/|\.py)(?= |$)", re.split(r"\s{2,}", line)[0]) for line in lines]
+    project = tomllib.loads((README.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    assert listed == [[name.strip().removeprefix("driftsurf.") for name in layer.split("|")] for layer in layers]
+
+
+@pytest.mark.parametrize("page", [*sorted(README.parent.glob("*.md")), *PAGES], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")):
+        there = page.parent / target if target else page
+        assert there.exists(), target
+        titles = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.M) if anchor else []
+        assert not anchor or anchor in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]

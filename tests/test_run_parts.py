@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.svm import LinearSVC
 
 from driftsurf.assembly.models import DETECTORS, LEARNERS, STRATEGIES, make_strategy
 from driftsurf.assembly.tables import TableSettings, assemble
@@ -21,7 +25,7 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.learners import LogisticRegression, SoftmaxRegression
+from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.runtime.checkpoint import CheckpointFolder
 from driftsurf.runtime.feed import Feed, _chained
 from driftsurf.runtime.late import Arrived, DelayedSession, Pace
@@ -45,9 +49,12 @@ def test_every_model_can_be_made_by_its_name(model: str) -> None:
 
 
 def test_every_learner_can_be_made_by_its_name_and_has_its_task() -> None:
-    for name, maker in LEARNERS.items():
-        task: Any = sorted(maker().capabilities.tasks)[0]
-        assert isinstance(make_strategy("driftsurf", name, task).learner, maker)  # type: ignore[arg-type]
+    kinds = {"logistic": LogisticRegression, "softmax": SoftmaxRegression, "svm": LinearSVM, "linear": LinearRegression}
+    assert list(LEARNERS) == [*kinds, "lightgbm"]
+    for name, kind in kinds.items():
+        task: Any = sorted(kind.capabilities.tasks)[0]
+        assert isinstance(make_strategy("driftsurf", name, task).learner, kind)
+    assert isinstance(make_strategy("driftsurf", "logistic", "multiclass").learner, SoftmaxRegression)
     made = make_strategy("driftsurf", "river.linear_model:LogisticRegression", "binary", {"l2": 0.1})
     assert made.learner.model.l2 == 0.1  # type: ignore[attr-defined]
     for model, learner in (("aue:softmax", None), ("aue", "softmax")):
@@ -58,6 +65,50 @@ def test_every_learner_can_be_made_by_its_name_and_has_its_task() -> None:
         make_strategy("driftsurf", "sklearn.pipeline:Pipeline", "binary")
     with pytest.raises(OptionError, match="cannot be made"):
         make_strategy("driftsurf", "river.linear_model:LogisticRegression", "binary", {"loss": 3, "l1": 1, "l2": 1})
+
+
+def test_a_name_may_carry_options_and_those_beside_it_count_more() -> None:
+    made: Any = make_strategy("driftsurf(threshold=0.2, greedy=False):softmax(l2=0.5)", None, "binary", {"l2": 0.25})
+    assert (made.threshold, made.greedy, made.learner.l2) == (0.2, False, 0.25)
+    made = make_strategy("mddm-a(growth=0.02)", "svm(l2=0.5)", "binary", {"growth": 0.03})
+    assert (made.detector.weighting, made.detector.growth, made.learner.l2) == ("arithmetic", 0.03, 0.5)
+    made = make_strategy("aue:sklearn.tree:DecisionTreeClassifier(max_depth=3, passes=2.0)", None, "multiclass")
+    assert (made.learner.estimator.max_depth, made.learner.passes) == (3, 2.0)
+    made = make_strategy("recommended-linear", None, "multiclass", {"reactive_length": 3})
+    assert (made.judge, made.learner.steps_per_row, made.reactive_length) == ("prequential", 8.0, 3)
+
+
+class Generous(LinearSVC):  # type: ignore[misc]
+    """Takes whatever it is given."""
+
+    def __init__(self, C: float = 1.0, **more: Any) -> None:
+        super().__init__(C=C)
+        self.more = more
+
+
+def test_a_class_that_takes_any_option_gets_those_that_nobody_else_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "generous", SimpleNamespace(Generous=Generous))
+    made: Any = make_strategy("oblivious:generous:Generous(depth=3)", None, "binary", {"passes": 2, "C": 0.5})
+    assert (made.learner.estimator.more, made.learner.estimator.C, made.learner.passes) == ({"depth": 3}, 0.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "learner", "message"),
+    [
+        ("aue:softmax", "svm", "model is 'aue:softmax', which has a learner, and learner is 'svm'; name it once"),
+        ("recommended", "svm", "model is 'recommended', which has a learner"),
+        ("recommended(threshold=1)", None, "a recommended model stands alone: change driftsurf:lightgbm"),
+        ("recommendd", None, "did you mean 'recommended'? choices: driftsurf, "),
+        ("driftsurf(l2=1)", None, "driftsurf has no parameter 'l2'; "),
+        ("ddm(drift=1)", None, "ddm has no parameter 'drift'; did you mean 'drift_level'? choices: min_rows, "),
+        ("driftsurf(1)", None, "'driftsurf(1)' in 'driftsurf(1)' cannot be read; give a name, or name(option=value"),
+        ("driftsurf(threshold=-1.0)", None, "threshold is -1.0"),
+        ("driftsurf:svm(l2=-1.0)", None, "l2 is -1.0"),
+    ],
+)
+def test_a_name_that_cannot_be_used_says_why(model: str, learner: str | None, message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        make_strategy(model, learner, "binary")
 
 
 def test_which_task_labels_are_for() -> None:

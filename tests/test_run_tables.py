@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,9 @@ def test_values_have_a_page_and_baselines_too(tmp_path: Path) -> None:
     [
         (["--model", "aue", "--set", "experts=3"], '"model": "aue"'),
         (["--model", "ddm", "--learner", "svm"], '"learner": "svm"'),
+        (["--model", "recommended-linear"], '"model": "recommended-linear"'),
+        (["--model", "aue:softmax"], '"model": "aue:softmax"'),
+        (["--model", "driftsurf(threshold=0.2, greedy=False):softmax"], '"model": "driftsurf(threshold=0.2, greedy'),
         (
             ["--learner", "sklearn.naive_bayes:GaussianNB", "--set", "var_smoothing=1e-8", "--set", "passes=2"],
             "GaussianNB",
@@ -328,6 +332,31 @@ def test_a_run_that_was_killed_ends_with_the_same_bytes(
     assert files_of(tmp_path / "killed") == again
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        "driftsurf:sklearn.tree:DecisionTreeClassifier(max_depth=4)",
+        "aue(experts=3):sklearn.tree:DecisionTreeClassifier(max_features=1)",
+        "mddm:sklearn.naive_bayes:GaussianNB(mode='refit')",
+        pytest.param("recommended", marks=pytest.mark.skipif(not find_spec("lightgbm"), reason="needs lightgbm")),
+    ],
+)
+def test_a_learner_that_is_refitted_survives_a_kill(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_csv(tmp_path, ROWS)
+    ends = {}
+    for name, kills in (("whole", ()), ("killed", (1, 4, 11))):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        command = [source, *LEARN, *SAVED, "--model", model, "--resume"]
+        for step in kills:
+            killed(step, *command)
+        good(*command)
+        ends[name] = files_of(tmp_path / name)
+    assert ends["killed"] == ends["whole"]
+
+
 class DyingDisk(disk.Disk):
     """Dies with its ``at``-th call, and does nothing after it but what the operating system does for the dead."""
 
@@ -484,10 +513,8 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, monkeypatch: 
     good(source, *LEARN, "--checkpoint", "mine")
     said = invoke("run", source, *LEARN, "--checkpoint", "mine", "--resume", "--seed", 4).output
     assert "it has seed 0, not 4" in said
-    said = invoke(
-        "run", source, *LEARN, "--checkpoint", "new", "--learner", "sklearn.linear_model:SGDClassifier"
-    ).output
-    assert "cannot be saved exactly" in said
+    said = invoke("run", source, *LEARN, "--checkpoint", "new", "--model", "aue:sklearn.naive_bayes:GaussianNB").output
+    assert "the learner sklearn.naive_bayes:GaussianNB cannot be saved exactly" in said
 
 
 # ---------------------------------------------------------------------------- growing files
@@ -686,6 +713,7 @@ def test_mistakes_in_a_configuration_are_named(text: str, message: str, tmp_path
         (["--label", "sold", "--kind", "city=place"], "kinds is 'place'; choices: 'number'"),
         (["--label", "sold", "--categorical", "town"], "categorical names 'town'; the columns are"),
         (["--label", "sold", "--model", "driftsrf"], "model is 'driftsrf'; did you mean 'driftsurf'? choices: "),
+        (["--label", "sold", "--model", "driftsurf(threshold):svm"], "give a name, or name(option=value, ...)"),
         (["--label", "sold", "--learner", "softmx"], "learner is 'softmx'; did you mean 'softmax'? choices: "),
         (["--label", "sold", "--learner", "no.such:Model"], "cannot be made: No module named 'no'"),
         (["--label", "sold", "--learner", "math:sin"], "learner is 'math:sin', which cannot be made"),

@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from driftsurf import detectors, learners
+from driftsurf._described import described, plain
 from driftsurf.adapters import as_learner
 from driftsurf.base import FloatArray, Learner, Strategy
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
@@ -190,9 +191,9 @@ class Adaptive(BaseEstimator):  # type: ignore[misc]
             raise CapabilityError(f"{type(learner).__name__} has no exact state to save (capability 'exact_state')")
         head = {
             "estimator": type(self).__name__,
-            "params": json.dumps(self._params, sort_keys=True, default=_plain),
+            "params": json.dumps(self._params, sort_keys=True, default=plain),
             "learner": type(learner).__name__,
-            "learner_params": _described(learner),
+            "learner_params": described(learner),
         }
         return to_bytes(head | nest("session", self._session.state()), trust_pickle=trust_pickle)
 
@@ -335,24 +336,9 @@ def _same_learner(given: Any, name: str, params: str) -> Learner:
         made: Learner = getattr(learners, name)(**json.loads(params))
         return made
     theirs = as_learner(given)
-    if (type(theirs).__name__, _described(theirs)) != (name, params):
+    if (type(theirs).__name__, described(theirs)) != (name, params):
         raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
     return theirs
-
-
-def _described(learner: Learner) -> str:
-    """Its parameters, and those of a model inside it: numbers and text in full, functions and classes by name."""
-
-    def plain(value: Any) -> Any:
-        if hasattr(value, "get_params"):
-            return f"a {type(value).__name__}"  # its own parameters follow one by one
-        if hasattr(value, "_get_params"):  # river's
-            return repr(value)
-        if callable(value):
-            return f"the function {getattr(value, '__name__', type(value).__name__)}"
-        return _plain(value)
-
-    return json.dumps(learner.get_params(), sort_keys=True, default=plain)
 
 
 def _seed(random_state: Any) -> int:
@@ -376,21 +362,9 @@ def _own(value: Any) -> Any:
 
 
 def _revived(entry: dict[str, Any]) -> Any:
-    """The detector that ``_plain`` wrote."""
+    """The detector that ``plain`` wrote."""
     if entry.keys() != {"detector", "options"}:
         return entry
     if entry["detector"] not in detectors.__all__:
         raise StateError(f"these bytes name the detector {entry['detector']!r}, which is none of driftsurf.detectors")
     return getattr(detectors, entry["detector"])(**entry["options"])
-
-
-def _plain(value: Any) -> Any:
-    if getattr(detectors, type(value).__name__, None) is type(value):
-        return {"detector": type(value).__name__, "options": value.get_params()}
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, set | frozenset | range):
-        return sorted(value)
-    raise StateError(f"a parameter is {value!r}, which cannot be saved; use numbers, text or lists")

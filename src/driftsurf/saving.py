@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from driftsurf import baselines, detectors, estimators, learners
-from driftsurf._face import _plain
+from driftsurf._described import plain
 from driftsurf.encoding import TableEncoder
 from driftsurf.errors import CapabilityError, StateError
 from driftsurf.fleet import Fleet
@@ -73,7 +73,7 @@ def _packed(thing: Any, trust_pickle: bool) -> bytes:
         )
     head = {"object": name}
     if name in _PARTS:
-        head["params"] = json.dumps(thing.get_params(), sort_keys=True, default=_plain)
+        head["params"] = json.dumps(thing.get_params(), sort_keys=True, default=plain)
     if name in learners.__all__ and not hasattr(thing, "_fitted"):
         raise StateError(f"{thing!r} has learnt nothing yet, so there is nothing to save: learn something first")
     return to_bytes(head | nest("state", thing.state()))

@@ -7,11 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
 
 from driftsurf._options import choice
 from driftsurf.adapters._foreign import Fitted, Risk, extra
 from driftsurf.adapters.sklearn import SklearnLearner
-from driftsurf.base import Rows, SampleStore, Segment
+from driftsurf.base import CSR, Rows, SampleStore, Segment
 
 __all__ = ["BoostedTrees"]
 
@@ -76,7 +77,8 @@ class BoostedTrees(SklearnLearner):
 
     def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
         # Past the scikit-learn face of LightGBM, which takes longer than small batches do.
-        found = np.asarray(fitted.model.booster_.predict(self._matrix(X), num_threads=1))
+        matrix = csr_matrix(self._matrix(X)) if isinstance(X, CSR) else X  # it warns of a csr_array
+        found = np.asarray(fitted.model.booster_.predict(matrix, num_threads=1))
         return found if not fitted.n_classes or found.ndim == 2 else np.column_stack([1.0 - found, found])
 
 

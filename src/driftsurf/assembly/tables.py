@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
-from driftsurf.assembly.models import make_strategy
+from driftsurf.assembly.models import make_strategy, read_model
 from driftsurf.encoding import TableEncoder
 from driftsurf.errors import CapabilityError, OptionError, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
@@ -169,9 +169,10 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
     strategy = make_strategy(settings.model, settings.learner, target.task, settings.parameters, seed=settings.seed)
     can = strategy.learner.capabilities
     if exact and not can.exact_state:
+        learner = read_model(settings.model, settings.learner).learner_for(target.task)
         raise CapabilityError(
-            f"the learner {settings.learner} cannot be saved exactly, so a run with it has no checkpoints; leave "
-            "--checkpoint out, or take a learner of driftsurf"
+            f"the learner {learner.name} cannot be saved exactly, so a run with it has no checkpoints; leave "
+            "--checkpoint out, or take a learner of driftsurf, or one of scikit-learn that is fitted anew (mode=refit)"
         )
     hidden = [name for name in (settings.key, settings.time) if name in settings.drop or name == settings.key]
     encoder = TableEncoder(categorical=settings.categorical, sparse="auto" if can.sparse else False)

@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from driftsurf import learners
-from driftsurf.adapters import RiverLearner, SklearnLearner, TorchLearner
+from driftsurf.adapters import BoostedTrees, RiverLearner, SklearnLearner, TorchLearner
 from driftsurf.base import Learner, Strategy
 from driftsurf.detectors import DDM
 from driftsurf.errors import CapabilityError, CheckError, InputError
@@ -106,15 +106,19 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
     "river linear": lambda: _river("linear"),
     "torch classes": lambda: _torch("classification"),
     "torch values": lambda: _torch("regression"),
+    "lightgbm classes": BoostedTrees,
+    "lightgbm values": lambda: BoostedTrees(task="regression"),
 }
+OPTIONAL = "river", "torch", "lightgbm"
 TASKS = {"binary": 2, "multiclass": 3, "regression": 0}
 KINDS = "dense", "csr", "weighted"
 STEPS, SIZE = 5, 60
 
 
 def installed() -> list[str]:
-    """The learners whose packages are here."""
-    return [name for name in LEARNERS if (package := name.split()[0]) not in ("river", "torch") or find_spec(package)]
+    """The learners whose packages are here; those that need one begin with its name."""
+    packages = {name: name.split()[0] for name in LEARNERS}
+    return [name for name, package in packages.items() if package not in OPTIONAL or find_spec(package)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,14 +48,15 @@ def compare(
     luxembourg, a file, folder or pattern with --label, or "real" for ten real streams. Each batch is predicted by
     the model as it is, and then learnt.
 
-    A model is STRATEGY:LEARNER. Strategies are those of the paper's evaluation (driftsurf, aue, oblivious,
-    sliding-window, mddm-g, ...), learners are logistic, svm, lightgbm, or the import path of a scikit-learn or
-    river class, such as sklearn.tree.DecisionTreeClassifier(max_depth=6). Peers are run as they are:
-    capymoa:ARF10, capymoa:SRP10, river:ARF10, majority, persistence.
+    A model is recommended, recommended-linear or STRATEGY:LEARNER, as for `driftsurf run`. Strategies are run as in
+    the paper's evaluation (driftsurf, aue, oblivious, sliding-window, mddm-g, ...), learners are logistic, softmax,
+    svm, lightgbm, or the import path of a scikit-learn or river class, such as
+    sklearn.tree.DecisionTreeClassifier(max_depth=6). Peers are run as they are: capymoa:ARF10, capymoa:SRP10,
+    river:ARF10, majority, persistence.
 
     Writes comparison.json, comparison.md, comparison.svg and report.html. Interrupted, it continues where it stopped.
     """
-    from driftsurf.experiments import models as known
+    from driftsurf.assembly.models import names
     from driftsurf.experiments.compare import compare as run
     from driftsurf.experiments.inputs import Input, expand
     from driftsurf.report import comparison
@@ -66,7 +67,7 @@ def compare(
         result = run(
             out,
             [Input(source, label, dropped, batch_size, rows) for source in expand(sources)],
-            known.names(models),
+            names(models),
             trials=trials,
             seed=seed,
             jobs=workers,

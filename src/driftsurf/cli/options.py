@@ -11,14 +11,17 @@ import click
 from driftsurf.cli import watching
 
 __all__ = [
+    "KEYED_ONLY",
     "OF_MODEL",
     "STREAM_ONLY",
     "TABLE_ONLY",
     "file_options",
+    "keyed_options",
     "late_options",
     "model_options",
     "output_options",
     "pairs",
+    "shown",
     "watch_options",
 ]
 
@@ -40,6 +43,11 @@ def _section(title: str, *options: Callable[[Command], Command]) -> Callable[[Co
     return decorate
 
 
+def shown(name: str) -> str:
+    """A parameter as it is typed."""
+    return f"--{name.rstrip('_').replace('_', '-')}"
+
+
 def pairs(name: str, values: Iterable[str]) -> dict[str, str]:
     """``("a=1", "b=2")`` as a dictionary; UsageError for anything else."""
     read = {}
@@ -58,6 +66,18 @@ def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> floa
         return float(value)
     except ValueError:
         raise click.BadParameter(f"{value!r} is neither a number nor 'auto'") from None
+
+
+def _batch_size(_: click.Context, __: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value == "epoch":
+        return value
+    if value.isdecimal() and int(value) > 0:
+        return int(value)
+    raise click.BadParameter(f"{value!r} is neither a number of rows nor 'epoch' (with --key)")
+
+
+def _delay(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    return int(value) if value is not None and value.is_integer() else value
 
 
 def _bad_rows(_: click.Context, __: click.Parameter, value: str) -> str | int:
@@ -105,16 +125,41 @@ file_options = _section(
 late_options = _section(
     "Tables: labels that come late",
     click.option("--labels", metavar="FILE", help="Labels come later, in a source of their own: see --key."),
-    click.option("--key", metavar="COLUMN", help="The column by which rows and --labels are joined."),
+    click.option(
+        "--key",
+        metavar="COLUMN",
+        help="The column by which rows and --labels are joined; without --labels, see the next section.",
+    ),
     click.option(
         "--delay",
-        type=click.IntRange(min=0),
+        type=click.FloatRange(min=0.0),
+        callback=_delay,
         help="Labels come so many batches later; without --labels, those of the source itself.",
     ),
     click.option(
         "--max-pending", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows that wait at most."
     ),
     click.option("--timeout", type=_POSITIVE, help="Rows after which a label is too late.  [default: never]"),
+)
+
+keyed_options = _section(
+    "Tables: a learner for each --key",
+    click.option("--sequence", metavar="COLUMN", help="What grows along the rows of a key: numbers or times."),
+    click.option(
+        "--id", "id_", metavar="COLUMN", help="By which late labels find their rows; --delay is in units of --sequence."
+    ),
+    click.option("--features", help="Columns to learn from, with commas.  [default: all other numbers]"),
+    click.option("--classes", help="The labels, with commas.  [default: those that come]"),
+    click.option("--engine", type=click.Choice(["local", "spark"]), help="What it runs on.  [default: local]"),
+    click.option("--master", help="Where Spark runs: local[4], spark://host:7077, yarn ..."),
+    click.option("--partitions", type=click.IntRange(min=1), help="Parts of Spark's state, for the life of the run."),
+    click.option(
+        "--epoch", type=click.IntRange(min=1), help="Rows (local, 100,000) or files (Spark, all) that make an epoch."
+    ),
+    click.option("--ttl", type=_POSITIVE, help="Keys that are silent for longer are given up, in units of --sequence."),
+    click.option("--max-rows", type=click.IntRange(min=1), help="Rows kept a key.  [default: 128]"),
+    click.option("--max-bytes", type=click.IntRange(min=1), help="Bound of a key's state.  [default: 1048576]"),
+    click.option("--readmit", metavar="KEY=SEQUENCE", multiple=True, help="Forgive a key in quarantine."),
 )
 
 model_options = _section(
@@ -124,22 +169,29 @@ model_options = _section(
         "--model",
         default="driftsurf",
         show_default=True,
-        help="The strategy, or a detector that resets; also STRATEGY:LEARNER.",
+        help="recommended, recommended-linear, a strategy, or a detector that resets; also "
+        "STRATEGY(option=value):LEARNER(option=value).",
     ),
-    click.option("--learner", help="logistic, softmax, svm, linear, or module:Class.  [default: by the task]"),
+    click.option(
+        "--learner", help="logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]"
+    ),
     click.option("--set", "set_", metavar="NAME=VALUE", multiple=True, help="A parameter of the model; repeatable."),
     click.option("--rows", type=click.IntRange(min=1), help="Length of a built-in stream.  [default: the paper's]"),
     click.option(
         "--batch-size",
-        type=click.IntRange(min=1),
-        help="Rows in a time step.  [default: as in the paper; of a file 1,000]",
+        metavar="N",
+        callback=_batch_size,
+        help="Rows in a time step.  [default: as in the paper; of a file 1,000; of a key 32, or 'epoch']",
     ),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Fixes every random draw."),
     click.option(
         "--stream-seed", type=click.IntRange(min=0), help="Seed of a built-in stream.  [default: the paper's]"
     ),
     click.option(
-        "--threshold", type=float, default=0.1, show_default=True, help="Rise of the risk that is a sign of drift."
+        "--threshold",
+        type=float,
+        default=0.1,
+        help="Rise of the risk that is a sign of drift.  [default: 0.1; of a key 0.3]",
     ),
     click.option("--stable-threshold", type=float, help="The same against the stable model.  [default: threshold / 2]"),
     click.option(
@@ -199,7 +251,13 @@ output_options = _section(
 
 watch_options = _section("Who is told while it runs", *watching.OPTIONS)
 
+KEYED_ONLY = (
+    *("sequence", "id_", "features", "classes", "engine", "master", "partitions", "epoch", "ttl"),
+    *("max_rows", "max_bytes", "readmit"),
+)
+"""Options of a learner for each key."""
 TABLE_ONLY = (
+    *KEYED_ONLY,
     *("label", "drop", "categorical", "kind", "batch_seconds", "time", "format", "delimiter", "on_schema_change"),
     *("on_bad_row", "raw", "follow", "follow_for", "labels", "key", "delay", "max_pending", "timeout"),
     *("task", "model", "learner", "set_"),

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from driftsurf.cli import options as groups
 from driftsurf.cli.config import ConfiguredCommand, to_toml
+from driftsurf.cli.keyed import is_keyed, learn_keys, refuse_keyed
 from driftsurf.cli.watching import Watch
 from driftsurf.errors import RunFolderError
 
@@ -52,6 +53,7 @@ class _Parts:
 @click.argument("source")
 @groups.file_options
 @groups.late_options
+@groups.keyed_options
 @groups.model_options
 @groups.output_options
 @groups.watch_options
@@ -62,6 +64,10 @@ def run(ctx: click.Context, /, source: str, write_config: Path | None, **options
     SOURCE is a built-in stream (`driftsurf streams` lists them), which is run with the paper's settings beside an
     oracle that is told of the drifts; or a file, a folder, a pattern in quotes, or - for standard input, with --label;
     or a TOML file that --write-config wrote.
+
+    With --key and --sequence each key of the rows has a learner of its own, in this process or on Spark, with the same
+    outputs below --out: predictions/, journal/ and keys/ as Parquet, an epoch a folder, and fleet.html. The same
+    command goes on with what is new.
 
     Shows each transition as it happens, ends with a table, and writes a run folder: run.json (what was
     run), trace.csv, journal.jsonl, timings.json and report.html. Until it is whole the folder is called
@@ -79,7 +85,11 @@ def run(ctx: click.Context, /, source: str, write_config: Path | None, **options
         return
     if options["resume"] and options["checkpoint"] is None:
         raise click.UsageError("--resume needs --checkpoint: the folder to go on from")
-    name, make = _plan(source, {param for param in options if _is_given(ctx, param)}, options)
+    given = {param for param in options if _is_given(ctx, param)}
+    if _is_tables(source) and is_keyed(options):
+        learn_keys(source, given, options)
+        return
+    name, make = _plan(source, given, options)
     _live(name, make, options)
 
 
@@ -91,18 +101,24 @@ Make = Callable[[Mapping[str, Any] | None], _Parts]
 """The parts of a run, those of a checkpoint with this state, or of a run that begins."""
 
 
-def _plan(source: str, given: set[str], options: Mapping[str, Any]) -> tuple[str, Make]:
-    """What the run is called, and who puts it together."""
+def _is_tables(source: str) -> bool:
+    """Whether it is not a built-in stream."""
     import glob
 
     from driftsurf.streams.catalogue import CATALOGUE
 
     path = Path(source)
-    tables = source not in CATALOGUE and (source == "-" or path.exists() or glob.has_magic(source) or bool(path.suffix))
+    return source not in CATALOGUE and (source == "-" or path.exists() or glob.has_magic(source) or bool(path.suffix))
+
+
+def _plan(source: str, given: set[str], options: Mapping[str, Any]) -> tuple[str, Make]:
+    """What the run is called, and who puts it together."""
+    tables = _is_tables(source)
     strange = [name for name in (groups.STREAM_ONLY if tables else groups.TABLE_ONLY) if name in given]
     if strange:
         whose = "a built-in stream" if tables else "a file, a folder or standard input"
-        raise click.UsageError(f"--{strange[0].rstrip('_').replace('_', '-')} is for {whose}, not for {source!r}")
+        raise click.UsageError(f"{groups.shown(strange[0])} is for {whose}, not for {source!r}")
+    refuse_keyed(given, options)
     if tables:
         from driftsurf.assembly.tables import short_name
 

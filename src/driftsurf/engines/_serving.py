@@ -11,9 +11,10 @@ import numpy as np
 
 from driftsurf.base import FloatArray, State
 from driftsurf.decisions import Decision
-from driftsurf.errors import InputError
+from driftsurf.errors import InputError, StateError
 from driftsurf.runtime.delayed import DelayedLabels
 from driftsurf.runtime.session import Session
+from driftsurf.state import to_bytes
 
 if TYPE_CHECKING:
     from driftsurf.engines.keyed import KeyRows
@@ -22,6 +23,8 @@ __all__ = ["AtOnce", "Late", "Served", "Serving"]
 
 NOT_A_KEYS_FAULT = MemoryError, OSError
 """What a machine does, not a row: the engine must see it and try the visit again."""
+BESIDE_ARRAYS = 2**16
+"""Far more than the numbers and names in a state take: some 2 kB, and as much for each model."""
 
 
 @dataclass
@@ -51,16 +54,18 @@ class Served:
 
 
 class Serving(ABC):
-    """A key's model while it is visited."""
+    """A key's model while it is visited, which may take ``max_bytes`` after each time step."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, max_bytes: int) -> None:
         self.session = session
+        self.max_bytes = max_bytes
 
     @abstractmethod
     def take(self, rows: KeyRows, served: Served) -> tuple[int, str]:
         """Predict and learn rows; returns how many could be taken, and what was wrong with the next (empty: nothing).
 
-        Rows behind a bad one are not taken.
+        Rows behind a bad one are not taken. It may have left its trace, here and in ``served``: begin again without
+        it. Which one is bad does not depend on how the rows are spread over calls.
         """
 
     @property
@@ -86,6 +91,15 @@ class Serving(ABC):
         """Everything that decides what comes next."""
         return self.session.state()
 
+    def _small(self) -> bool:
+        """Whether the state is plainly within its bound, which is quick to see."""
+        return BESIDE_ARRAYS + 2 * self.session.strategy.nbytes <= self.max_bytes
+
+    def _check_size(self) -> None:
+        """StateError if the state is too large."""
+        if not self._small() and (size := len(to_bytes(self.state()))) > self.max_bytes:
+            raise StateError(f"the model would take {size:,} bytes, and max_bytes is {self.max_bytes:,}")
+
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
         self.session.restore(state)
@@ -95,7 +109,7 @@ class AtOnce(Serving):
     """A label comes with its row, or never: then the row is predicted only."""
 
     def take(self, rows: KeyRows, served: Served) -> tuple[int, str]:
-        """In pieces of no more than a time step has room for: each is learnt whole or not at all."""
+        """In pieces of no more than a time step has room for."""
         good, reason = _sound(rows)
         if self.session.batch_size is None:
             return self._take_at_once(rows, good, reason, served)
@@ -110,7 +124,7 @@ class AtOnce(Serving):
                 except NOT_A_KEYS_FAULT:
                     raise
                 except Exception as error:
-                    return self._up_to_the_bad_one(rows, start, stop, served, error)
+                    return self._bad_one(rows.y, start, stop, error)
             start = stop
         return start, reason
 
@@ -129,20 +143,18 @@ class AtOnce(Serving):
         seen = self.session.observe(rows.X[places], [rows.y[i] for i in places])
         served.add(seen.labels.tolist(), [rows.y[i] for i in places])
         served.decided(int(rows.sequence[places[-1]]), seen.decisions)
+        if seen.decisions:
+            self._check_size()
 
-    def _up_to_the_bad_one(
-        self, rows: KeyRows, start: int, stop: int, served: Served, error: Exception
-    ) -> tuple[int, str]:
-        """Take what stands before the first label that cannot be read, if it is that; else nothing of the piece."""
+    def _bad_one(self, y: list[Any], start: int, stop: int, error: Exception) -> tuple[int, str]:
+        """The first row of a piece whose label cannot be read, if it is that; else the last, with which it failed."""
         if isinstance(error, InputError):
             for place in range(start, stop):
                 try:
-                    self.session.targets.read([rows.y[place]], 1)
+                    self.session.targets.read(y[start : place + 1], place + 1 - start)
                 except InputError as found:
-                    if place > start:
-                        self._observe(rows, list(range(start, place)), served)
                     return place, _said(found)
-        return start, _said(error)
+        return stop - 1, _said(error)
 
     def _take_at_once(self, rows: KeyRows, good: int, reason: str, served: Served) -> tuple[int, str]:
         """All rows as one time step; those without a label are predicted by the model before it."""
@@ -170,8 +182,8 @@ class Late(Serving):
     over visits.
     """
 
-    def __init__(self, session: Session, *, max_pending: int, timeout: float) -> None:
-        super().__init__(session)
+    def __init__(self, session: Session, max_bytes: int, *, max_pending: int, timeout: float) -> None:
+        super().__init__(session, max_bytes)
         self._delayed = DelayedLabels(session, max_pending=max_pending, timeout=timeout)
 
     @property
@@ -193,17 +205,24 @@ class Late(Serving):
 
     def _one(self, at: int, id_: Any, x: FloatArray, label: Any, served: Served) -> None:
         alone = label is not None and bool(np.isnan(x).all())
-        if label is not None:
-            self.session.targets.read([label], 1)  # before the row is kept: a bad row changes nothing
+        due = False
         predicted: Any = None
         if not alone:
             shown = self._delayed.predict([id_], x[np.newaxis], time=float(at))
             predicted = None if shown is None else shown.tolist()[0]
+            assert self.session.batch_size is not None
+            due = self._delayed.counts.predicted % self.session.batch_size == 0  # rows that only wait take room, too
         if label is not None:
             joined = self._delayed.label([id_], [label], time=float(at))
             served.decided(at, joined.decisions)
+            due |= bool(joined.decisions)
             predicted, label = (joined.predicted[0], label) if joined.keys else (predicted, None)
         served.add([predicted], [label])
+        if due:
+            self._check_size()
+
+    def _small(self) -> bool:
+        return False  # ids may be of any length
 
     def state(self) -> State:
         """Everything that decides what comes next."""

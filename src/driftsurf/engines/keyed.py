@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf._described import described_option
 from driftsurf._options import number, whole
 from driftsurf._values import replace
 from driftsurf.base import FloatArray, IntArray, State, Strategy
@@ -147,9 +148,10 @@ class KeyedLearner:
     max_pending
         So many rows of a key wait for their labels at most.
     max_bytes
-        A key whose state would be larger is put in quarantine, with its last state that was not.
+        A key whose model would take more, saved after a time step, is put in quarantine by the row that ends the
+        step, with the model before it. With ``delay`` rows that wait count, and it is saved every ``batch_size`` rows.
     readmit
-        For a key in quarantine, the largest ``quarantined_at`` that is forgiven.
+        For a key in quarantine (or its text), the largest ``quarantined_at`` that is forgiven.
     seed
         Fixes every random number.
 
@@ -191,12 +193,21 @@ class KeyedLearner:
                 raise OptionError("labels that come late (delay) need a batch_size: give the rows of a time step")
         if getattr(self.strategy, "max_rows", 0) is None:
             raise OptionError("max_rows of the strategy is None; a key must be bounded: give a number")
-        self.session(0)
+        learner = self.session(0).strategy.learner
+        if not learner.capabilities.exact_state:
+            raise OptionError(
+                f"{learner!r} has no exact state to keep between visits (capability 'exact_state'): use a learner of "
+                "driftsurf.learners, or one that is fitted anew on its rows"
+            )
+        try:
+            self.about()
+        except StateError as error:
+            raise OptionError(str(error)) from error
 
     def about(self) -> dict[str, Any]:
         """All that a saved key depends on, as plain values: to be kept beside a run and compared."""
         names = _parameters(type(self.strategy))
-        options = {name: repr(getattr(self.strategy, name)) for name in names if name != "seed"}
+        options = {name: described_option(getattr(self.strategy, name)) for name in names if name != "seed"}
         return {
             "format": FORMAT,
             "strategy": {"name": type(self.strategy).__name__, **options},
@@ -213,6 +224,10 @@ class KeyedLearner:
         """Tells the states of this learner from those of another."""
         text = json.dumps(self.about(), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    @functools.cached_property
+    def _forgiven(self) -> dict[str, int]:
+        return {str(key): sequence for key, sequence in self.readmit.items()}
 
     def session(self, key: Any) -> Session:
         """What one key begins with: the same as when it is learnt alone."""
@@ -234,17 +249,30 @@ class KeyedLearner:
         summary = replace(summary, duplicates=summary.duplicates + len(rows) - len(fresh))
         if len(fresh):
             summary = replace(summary, high_water=int(fresh.sequence[-1]))
-        served = Served()
-        good = 0
+        served, good = Served(), 0
         if not summary.quarantine:
-            good, reason = serving.take(fresh, served)
+            serving, served, good, reason = self._taken(key, state, serving, fresh)
             if reason:
                 at = int(fresh.sequence[good])
                 summary = replace(summary, quarantine=reason[:REASON_LENGTH], quarantined_at=at)
         if good < len(fresh):
             serving.refuse(fresh.take(np.arange(good, len(fresh))), served)
         summary = _counted(summary, served, good, len(fresh) - good, serving)
-        return self._closed(key, state, summary, serving, fresh, served)
+        return self._closed(summary, serving, fresh, served)
+
+    def _taken(
+        self, key: Any, state: bytes | None, serving: Serving, fresh: KeyRows
+    ) -> tuple[Serving, Served, int, str]:
+        """The key after the rows before the first that cannot be taken; how many they are; what is wrong with it.
+
+        A bad row leaves no trace: the visit is begun again, and ends before it.
+        """
+        served, why = Served(), ""
+        good, reason = serving.take(fresh, served)
+        while reason:
+            why, serving, served = reason, self._opened(key, state)[1], Served()
+            good, reason = serving.take(fresh.take(np.arange(good)), served)
+        return serving, served, good, why
 
     def expire(self, key: Any, state: bytes) -> Visit:
         """Give up a key that has been silent for too long; should it come again, it begins anew."""
@@ -258,28 +286,21 @@ class KeyedLearner:
     def _opened(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving]:
         session = self.session(key)
         serving = (
-            AtOnce(session)
+            AtOnce(session, self.max_bytes)
             if self.delay is None
-            else Late(session, max_pending=self.max_pending, timeout=float(self.delay))
+            else Late(session, self.max_bytes, max_pending=self.max_pending, timeout=float(self.delay))
         )
         if not state:
             return KeySummary(), serving
         summary, model = _read(state, self.options_digest)
         serving.restore(model)
-        forgiven = self.readmit.get(key)
+        forgiven = self._forgiven.get(str(key))
         if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
             summary = replace(summary, quarantine="", quarantined_at=None)
         return summary, serving
 
-    def _closed(
-        self, key: Any, before: bytes | None, summary: KeySummary, serving: Serving, fresh: KeyRows, served: Served
-    ) -> Visit:
+    def _closed(self, summary: KeySummary, serving: Serving, fresh: KeyRows, served: Served) -> Visit:
         data = self._bytes(summary, serving.state())
-        if len(data) > self.max_bytes:
-            reason = f"its state would take {len(data):,} bytes, and max_bytes is {self.max_bytes:,}"
-            at = int(fresh.sequence[0]) if len(fresh) else summary.high_water
-            summary = replace(summary, quarantine=reason, quarantined_at=at)
-            data = self._bytes(summary, self._opened(key, before)[1].state())
         summary = replace(summary, bytes=len(data))
         lines = ["".join(json_lines([decision])) for decision in served.decisions]
         kinds = [",".join(one.kind for one in decision.transitions) for decision in served.decisions]

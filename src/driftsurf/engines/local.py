@@ -13,6 +13,7 @@ from driftsurf._options import number
 from driftsurf.engines._rows import Columns, by_key
 from driftsurf.engines.keyed import KeyedLearner, Visit
 from driftsurf.engines.tables import KeyedFolder
+from driftsurf.errors import StateError
 from driftsurf.runtime.files import FolderLock
 from driftsurf.sources import Source
 
@@ -37,10 +38,15 @@ class StateStore:
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("CREATE TABLE IF NOT EXISTS state (key BLOB PRIMARY KEY, bytes BLOB, high INTEGER)")
-        self._db.execute("CREATE INDEX IF NOT EXISTS by_high ON state (high)")
-        self._db.execute("CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY, told TEXT)")
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")  # what is kept is on the medium
+            self._db.execute("CREATE TABLE IF NOT EXISTS state (key BLOB PRIMARY KEY, bytes BLOB, high INTEGER)")
+            self._db.execute("CREATE INDEX IF NOT EXISTS by_high ON state (high)")
+            self._db.execute("CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY, told TEXT)")
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise StateError(f"{str(path)!r}, which holds the states of a run, cannot be used: {error}") from error
 
     def close(self) -> None:
         """Close the file."""
@@ -94,29 +100,40 @@ def run_local(
     folder = KeyedFolder(out)
     folder.open("local", learner, columns._asdict() | {"ttl": ttl})
     lock = FolderLock(out)
-    store = StateStore(out / "state.sqlite")
     try:
-        done = store.progress()
-        for table, position in source.tables(done.position):
-            given = by_key(table, learner, columns, _limit(done.top, ttl))
-            visits = {key: learner.visit(key, store.get(key), own) for key, own in given.rows.items()}
-            visits |= _given_up(learner, store, visits, _limit(done.top, ttl))
-            tops = [visit.summary.high_water for visit in visits.values() if visit.summary.high_water is not None]
-            top = max([*tops, *([] if done.top is None else [done.top])], default=None)
-            unreadable = position["skipped"] - (0 if done.position is None else done.position["skipped"])
-            counts = given.counts | {"unreadable": unreadable}
-            _write(folder, done.epochs, visits, counts, given.types, on_epoch)
-            done = Progress(done.epochs + 1, position, top)
-            store.keep(visits, done)
-        last = _given_up(learner, store, {}, _limit(done.top, ttl))
-        if last:
-            kind = "string" if isinstance(next(iter(last)), str) else "int64"
-            _write(folder, done.epochs, last, {}, (kind, "string"), on_epoch)
-            store.keep(last, done._replace(epochs=done.epochs + 1))
+        with contextlib.closing(StateStore(out / "state.sqlite")) as store:
+            _run(source, folder, learner, columns, store, ttl, on_epoch)
     finally:
-        store.close()
         lock.release()
     return folder
+
+
+def _run(
+    source: Source,
+    folder: KeyedFolder,
+    learner: KeyedLearner,
+    columns: Columns,
+    store: StateStore,
+    ttl: float | None,
+    on_epoch: Report | None,
+) -> None:
+    done = store.progress()
+    for table, position in source.tables(done.position):
+        given = by_key(table, learner, columns, _limit(done.top, ttl))
+        visits = {key: learner.visit(key, store.get(key), own) for key, own in given.rows.items()}
+        visits |= _given_up(learner, store, visits, _limit(done.top, ttl))
+        tops = [visit.summary.high_water for visit in visits.values() if visit.summary.high_water is not None]
+        top = max([*tops, *([] if done.top is None else [done.top])], default=None)
+        unreadable = position["skipped"] - (0 if done.position is None else done.position["skipped"])
+        counts = given.counts | {"unreadable": unreadable}
+        _write(folder, done.epochs, visits, counts, given.types, on_epoch)
+        done = Progress(done.epochs + 1, position, top)
+        store.keep(visits, done)
+    last = _given_up(learner, store, {}, _limit(done.top, ttl))
+    if last:
+        kind = "string" if isinstance(next(iter(last)), str) else "int64"
+        _write(folder, done.epochs, last, {}, (kind, "string"), on_epoch)
+        store.keep(last, done._replace(epochs=done.epochs + 1))
 
 
 def _limit(top: int | None, ttl: float | None) -> int | None:

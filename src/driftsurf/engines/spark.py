@@ -266,6 +266,7 @@ def run_spark(
 
     def write(micro_batch: DataFrame, epoch: int) -> None:
         kept = micro_batch.persist()
+        folder.unmark(epoch)
         try:
             for name in TABLES:
                 table(kept, name).write.mode("overwrite").parquet(_uri(folder.part(name, epoch)))

@@ -1,7 +1,7 @@
 """The folder of a keyed run: what was run, and for each epoch its predictions, its journal and its keys, as Parquet.
 
-An epoch is written whole, over what an earlier try has left of it, and counts once its mark is there: so a repeated
-epoch changes nothing, and a reader never sees half of one.
+An epoch is written whole, in place of what an earlier try has left of it, and counts once its mark is there: so a
+reader never sees half of one, nor two tries of one. All of it is on the medium before its mark is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import io
 import json
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from driftsurf import __version__
 from driftsurf.engines.keyed import KeyedLearner, KeySummary, Visit
-from driftsurf.errors import MissingExtraError, RunFolderError, StateError
+from driftsurf.errors import MissingExtraError, OptionError, RunFolderError, StateError
 from driftsurf.runtime import files
 
 __all__ = ["FORMAT", "TABLES", "KeyedFolder", "Name", "fitted", "key_columns", "key_entry"]
@@ -81,14 +80,21 @@ class KeyedFolder:
     # -------------------------------------------------------------------- beginning
 
     def open(self, engine: str, learner: KeyedLearner, columns: Mapping[str, Any]) -> bool:
-        """Begin the run, or go on with it; returns whether it goes on. StateError if what is there is another's."""
+        """Begin the run, or go on with it; returns whether it goes on. StateError if what is there is another's.
+
+        OptionError if the learner readmits a key that the run does not have.
+        """
         now = {"format": FORMAT, "engine": engine, "columns": dict(columns), "learner": learner.about()}
         if not (self.path / "run.json").exists():
             if self.path.exists() and any(self.path.iterdir()):
                 raise RunFolderError(f"{str(self.path)!r} exists and is no keyed run: give another folder with --out")
-            self.path.mkdir(parents=True, exist_ok=True)
+            self._check_readmitted(learner, {})
+            above = [self.path.parent, *(one.parent for one in self.path.parents if not files.is_folder(one))]
+            files.make_folder(self.path)
             text = json.dumps(now | {"driftsurf": __version__}, indent=1, sort_keys=True)
             files.write_text(self.path / "run.json", text + "\n")
+            for folder in (self.path, *above):
+                files.sync_folder(folder)
             return False
         was = self.about()
         if was.get("format") != FORMAT:
@@ -102,7 +108,16 @@ class KeyedFolder:
                 f"{str(self.path)!r} was begun with other options ({'; '.join(other)}): go on with the same ones, or "
                 "begin a new run with another --out"
             )
+        self._check_readmitted(learner, self.keys() if learner.readmit else {})
         return True
+
+    def _check_readmitted(self, learner: KeyedLearner, keys: Iterable[Any]) -> None:
+        unknown = {str(key) for key in learner.readmit} - {str(key) for key in keys}
+        if unknown:
+            raise OptionError(
+                f"{str(self.path)!r} has no key {', '.join(sorted(unknown))} to readmit: give keys as its table of "
+                "keys shows them"
+            )
 
     def about(self) -> dict[str, Any]:
         """What was run."""
@@ -120,18 +135,36 @@ class KeyedFolder:
 
     def write(self, epoch: int, visits: Mapping[Any, Visit], types: tuple[str, str], counts: Mapping[str, int]) -> None:
         """Write an epoch; ``types`` are those of keys and labels, as pyarrow calls them."""
-        for name, table in _tables(visits, *types).items():
+        tables = _tables(visits, *types)
+        self.unmark(epoch)
+        for name, table in tables.items():
             folder = self.part(name, epoch)
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+            files.make_folder(folder)
+            for left in files.names(folder):
+                files.remove(folder / left)
             self._put(folder / "part-0.parquet", table)
+            files.sync_folder(folder)
+            files.sync_folder(folder.parent)
         self.mark(epoch, counts)
+
+    def unmark(self, epoch: int) -> None:
+        """Take back what an earlier try has said of an epoch, before it is written again."""
+        mark = self._mark(epoch)
+        if mark.exists():
+            for path in (self.path / COMPACT, mark):  # the table of keys first: it may hold what that try found
+                files.remove(path)
+                files.sync_folder(path.parent)
 
     def mark(self, epoch: int, counts: Mapping[str, int]) -> None:
         """Say that an epoch is whole."""
-        folder = self.path / "epochs"
-        folder.mkdir(exist_ok=True)
-        files.write_text(folder / f"{epoch:08d}.json", json.dumps(dict(counts), sort_keys=True) + "\n")
+        path = self._mark(epoch)
+        files.make_folder(path.parent)
+        files.sync_folder(self.path)
+        files.write_text(path, json.dumps(dict(counts), sort_keys=True) + "\n")
+        files.sync_folder(path.parent)
+
+    def _mark(self, epoch: int) -> Path:
+        return self.path / "epochs" / f"{epoch:08d}.json"
 
     # -------------------------------------------------------------------- reading
 

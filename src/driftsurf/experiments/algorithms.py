@@ -6,24 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from driftsurf.assembly.models import strategy_around
 from driftsurf.base import Learner, Strategy
-from driftsurf.detectors import ADWIN, DDM, EDDM, FHDDM, MDDM
 from driftsurf.strategies import (
     AUE,
-    DWM,
-    PERM,
     Aware,
     BudgetRule,
-    Candor,
     DriftSurf,
-    ExponentialDecay,
-    LearnNSE,
-    LinearDecay,
     Oblivious,
-    OnePass,
-    PairedLearners,
-    ResetOnDrift,
-    SlidingWindow,
     Variant,
 )
 
@@ -72,8 +62,11 @@ def _aware(told: Literal["before", "after"]) -> Make:
     return lambda learner, at: Aware(learner, at.aware_steps, told=told, **at.common)
 
 
-def _resetting(detector: Any) -> Make:
-    return lambda learner, at: ResetOnDrift(learner, detector, **at.common)
+def _usual(name: str, **batches: int) -> Make:
+    """The strategy of this name, with options that are numbers of batches."""
+    return lambda learner, at: strategy_around(
+        name, learner, **{option: count * at.batch_size for option, count in batches.items()}, **at.common
+    )
 
 
 def _aue(experts: int) -> Make:
@@ -96,47 +89,27 @@ _ALL = (
     Algorithm("aware-alternative", "Aware (told late)", _aware("after"), "oracle"),
     Algorithm("driftsurf", "DriftSurf", _driftsurf(greedy=True), "driftsurf"),
     Algorithm("no-greedy", "DriftSurf (no-greedy)", _driftsurf(greedy=False), "driftsurf"),
-    Algorithm("mddm-g", "MDDM-G", _resetting(MDDM(weighting="geometric")), "detector"),
-    Algorithm("mddm-a", "MDDM-A", _resetting(MDDM(weighting="arithmetic")), "detector"),
-    Algorithm("mddm-e", "MDDM-E", _resetting(MDDM(weighting="euler")), "detector"),
-    Algorithm("ddm", "DDM", _resetting(DDM()), "detector"),
-    Algorithm("eddm", "EDDM", _resetting(EDDM()), "detector"),
-    Algorithm("adwin", "ADWIN", _resetting(ADWIN(increase_only=True)), "detector"),
-    Algorithm("fhddm", "FHDDM", _resetting(FHDDM()), "detector"),
+    Algorithm("mddm-g", "MDDM-G", _usual("mddm-g"), "detector"),
+    Algorithm("mddm-a", "MDDM-A", _usual("mddm-a"), "detector"),
+    Algorithm("mddm-e", "MDDM-E", _usual("mddm-e"), "detector"),
+    Algorithm("ddm", "DDM", _usual("ddm"), "detector"),
+    Algorithm("eddm", "EDDM", _usual("eddm"), "detector"),
+    Algorithm("adwin", "ADWIN", _usual("adwin"), "detector"),
+    Algorithm("fhddm", "FHDDM", _usual("fhddm"), "detector"),
     Algorithm("aue", "AUE", _aue(10), "ensemble"),
     Algorithm("aue-2", "AUE (k=2)", _aue(2), "ensemble"),
     Algorithm("aue-equal", "AUE (equal shares)", _aue_equal, "ensemble"),
-    Algorithm("candor", "Candor", lambda learner, at: Candor(learner, **at.common), "ensemble"),
-    Algorithm("1pass-sgd", "1PASS-SGD", lambda learner, at: OnePass(learner, **at.common), "single"),
+    Algorithm("candor", "Candor", _usual("candor"), "ensemble"),
+    Algorithm("1pass-sgd", "1PASS-SGD", _usual("one-pass"), "single"),
     Algorithm("oblivious", "OBL", _oblivious, "single"),
     # The baselines' own parameters are their authors' where they give any, else a round number of batches.
-    Algorithm("perm", "PERM", lambda learner, at: PERM(learner, **at.common), "detector"),
-    Algorithm(
-        "sliding-window",
-        "Sliding window",
-        lambda learner, at: SlidingWindow(learner, window=10 * at.batch_size, **at.common),
-        "single",
-    ),
-    Algorithm(
-        "linear-decay",
-        "Linear decay",
-        lambda learner, at: LinearDecay(learner, window=20 * at.batch_size, **at.common),
-        "single",
-    ),
-    Algorithm(
-        "exponential-decay",
-        "Exponential decay",
-        lambda learner, at: ExponentialDecay(learner, half_life=5 * at.batch_size, **at.common),
-        "single",
-    ),
-    Algorithm(
-        "paired-learners",
-        "Paired Learners",
-        lambda learner, at: PairedLearners(learner, window=4 * at.batch_size, **at.common),
-        "ensemble",
-    ),
-    Algorithm("dwm", "DWM", lambda learner, at: DWM(learner, **at.common), "ensemble"),
-    Algorithm("learn-nse", "Learn++.NSE", lambda learner, at: LearnNSE(learner, **at.common), "ensemble"),
+    Algorithm("perm", "PERM", _usual("perm"), "detector"),
+    Algorithm("sliding-window", "Sliding window", _usual("sliding-window", window=10), "single"),
+    Algorithm("linear-decay", "Linear decay", _usual("linear-decay", window=20), "single"),
+    Algorithm("exponential-decay", "Exponential decay", _usual("exponential-decay", half_life=5), "single"),
+    Algorithm("paired-learners", "Paired Learners", _usual("paired-learners", window=4), "ensemble"),
+    Algorithm("dwm", "DWM", _usual("dwm"), "ensemble"),
+    Algorithm("learn-nse", "Learn++.NSE", _usual("learn-nse"), "ensemble"),
 )
 
 ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in _ALL}

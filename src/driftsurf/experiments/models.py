@@ -1,32 +1,31 @@
-"""Models by name: strategies times learners, and what others make; every command takes its names from here.
+"""Models that are compared: those of :mod:`driftsurf.assembly.models` as the evaluation runs them, and those of others.
 
-``STRATEGY:LEARNER`` is one of the strategies of the evaluation around a learner, both perhaps with options:
-``driftsurf:logistic``, ``driftsurf(threshold=0.2):lightgbm``, ``sliding-window:sklearn.tree.DecisionTreeClassifier``. A
-learner with a dot in its name is imported from there. ``capymoa:ARF10``, ``capymoa:SRP10``, ``capymoa:CLASS(...)``,
-``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``, ``majority`` and ``persistence`` are run as they are.
-``recommended`` and ``recommended-linear`` are those of :func:`driftsurf.recommended`.
+Names are read there. Added are the evaluation's own strategies (``aware``, ``no-greedy``, ``aue-2`` ...), the budget
+that all models of a strategy share, and the peers that are run as they are: ``capymoa:ARF10``, ``capymoa:SRP10``,
+``capymoa:CLASS(...)``, ``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``, ``majority`` and ``persistence``.
 """
 
 from __future__ import annotations
 
-import ast
-import inspect
+import hashlib
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from importlib import import_module
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from driftsurf.assembly.models import make_learner, read_model, read_part, strategy_around, with_options
 from driftsurf.base import Learner, Strategy
-from driftsurf.errors import MissingExtraError, OptionError
+from driftsurf.errors import OptionError
 from driftsurf.experiments import peers
 from driftsurf.experiments.algorithms import ALGORITHMS, Setting
-from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.runtime.session import Session
+from driftsurf.runtime.target import Task
 from driftsurf.strategies import BudgetRule
 
-__all__ = ["LEARNERS", "Model", "Situation", "model", "names"]
+__all__ = ["Model", "Situation", "model"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,11 @@ class Situation:
     """Where an oracle is told of drifts; None where nobody knows."""
     gradients_per_row: float | None = None
     """A budget for all models of a strategy together; None leaves each learner its own."""
+
+    @property
+    def task(self) -> Task:
+        """By the number of classes."""
+        return "binary" if self.n_classes == 2 else "multiclass"
 
 
 @dataclass(frozen=True)
@@ -55,43 +59,16 @@ class Model:
 
     @property
     def built_on(self) -> str:
-        """The package and its version."""
+        """The package and its version; of a module of the user's own, the digest of its source."""
         try:
             return f"{self.package} {version(self.package)}"
         except PackageNotFoundError:
-            return self.package
+            found = find_spec(self.package)
+            source = None if found is None or found.origin is None else Path(found.origin)
+            if source is None or not source.is_file():
+                return self.package
+            return f"{self.package} {hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
 
-
-def _linear(n_classes: int, **options: Any) -> Learner:
-    return LogisticRegression(**options) if n_classes == 2 else SoftmaxRegression(**options)
-
-
-def _softmax(n_classes: int, **options: Any) -> Learner:
-    return SoftmaxRegression(**options)
-
-
-def _svm(n_classes: int, **options: Any) -> Learner:
-    return LinearSVM(**options)
-
-
-def _boosted(n_classes: int, **options: Any) -> Learner:
-    trees: Learner = import_module("driftsurf.adapters").BoostedTrees(**options)
-    return trees
-
-
-LEARNERS: dict[str, tuple[str, Callable[..., Learner], str]] = {
-    "logistic": ("logistic regression by STRSAGA; of more than two classes softmax regression", _linear, "numba"),
-    "softmax": ("softmax regression by STRSAGA, for any number of classes", _softmax, "numba"),
-    "svm": ("a linear support vector machine, for two classes", _svm, "numba"),
-    "lightgbm": ("boosted trees, sized by the number of classes", _boosted, "lightgbm"),
-}
-"""By name: what it is, who makes it for so many classes, and the package it needs."""
-
-RECOMMENDED = {
-    "recommended": "driftsurf:lightgbm",
-    "recommended-linear": "driftsurf(judge='prequential'):softmax(steps_per_row=8.0)",
-}
-"""What :func:`driftsurf.recommended` gives, by name."""
 
 _SHORT = {
     "capymoa": ("ensemble_size", {"ARF": "AdaptiveRandomForestClassifier", "SRP": "StreamingRandomPatches"}),
@@ -101,82 +78,50 @@ _SEEDS = {"capymoa": "random_seed", "river": "seed"}
 _PLAIN = {"majority": peers.Majority, "persistence": peers.Persistence}
 
 
+_PEERS = "majority", "persistence", "capymoa:ARF10", "capymoa:SRP10", "river:ARF10"
+
+
 def model(text: str) -> Model:
     """The model of this name.
 
     >>> model("driftsurf( threshold=0.2 ):logistic").name
     'driftsurf(threshold=0.2):logistic'
-    >>> model("driftsurf:forest")
+    >>> model("persistense")
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: no learner 'forest' in 'driftsurf:forest'; choices: logistic, softmax, ...
+    driftsurf.errors.OptionError: model is 'persistense'; did you mean 'persistence'? choices: driftsurf, ...
     """
-    if text.strip() in RECOMMENDED:
-        return replace(model(RECOMMENDED[text.strip()]), name=text.strip())
     head, colon, rest = text.strip().partition(":")
-    if not colon:
-        if head not in _PLAIN:
-            raise OptionError(f"no model {head!r}; give STRATEGY:LEARNER, such as driftsurf:logistic, or {_others()}")
+    if not colon and head in _PLAIN:
         return Model(head, lambda at: _PLAIN[head](), lambda at: False)
-    if head in _SHORT:
+    if colon and head in _SHORT:
         return _peer(head, rest, text)
-    return _adaptive(head, rest, text)
+    return _adaptive(text)
 
 
-def names(text: str) -> list[str]:
-    """A list of models, separated by commas that are not in brackets.
-
-    >>> names("driftsurf:logistic, oblivious:sklearn.svm.SVC(C=2, gamma=0.1)")
-    ['driftsurf:logistic', 'oblivious:sklearn.svm.SVC(C=2, gamma=0.1)']
-    """
-    return [name.strip() for name in re.split(r",(?![^(]*\))", text) if name.strip()]
-
-
-# -------------------------------------------------------------------- strategies and learners
-
-
-def _adaptive(head: str, rest: str, text: str) -> Model:
-    strategy, options = _read(head, text)
-    learner, learner_options = _read(rest.replace(":", ".", 1), text)  # module:Class is module.Class
-    if strategy not in ALGORITHMS:
-        raise OptionError(f"no strategy {strategy!r} in {text!r}; choices: {', '.join(ALGORITHMS)}, or {_others()}")
-    if learner not in LEARNERS and "." not in learner:
-        remedy = "a class by its import path, such as sklearn.tree.DecisionTreeClassifier"
-        raise OptionError(f"no learner {learner!r} in {text!r}; choices: {', '.join(LEARNERS)}, or {remedy}")
+def _adaptive(text: str) -> Model:
+    found = read_model(text, more=ALGORITHMS, others=_PEERS)
+    strategy = found.strategy.name
 
     def template(at: Situation) -> Learner:
-        made = _learner(learner, learner_options, at.n_classes)
+        made = make_learner(found.learner_for(at.task), at.task)
         return made if at.gradients_per_row is None else _budgeted(made, at.gradients_per_row, text)
 
     def make(at: Situation) -> Session:
-        if ALGORITHMS[strategy].kind == "oracle" and at.drift_steps is None:
-            raise OptionError(f"{text!r} has to be told of the drifts, and nobody knows those of this source")
-        budget: BudgetRule = "each" if at.gradients_per_row is None else "divided"
-        setting = Setting(at.drift_steps or (), at.batch_size, budget, seed=at.seed)
-        return Session(
-            _with_options(ALGORITHMS[strategy].make(template(at), setting), options, text), classes=range(at.n_classes)
-        )
+        made = with_options(_evaluated(strategy, template(at), at, text), found.strategy.options, strategy)
+        return Session(made, classes=range(at.n_classes))
 
-    package = LEARNERS[learner][2] if learner in LEARNERS else learner.partition(".")[0]
-    name = f"{_written(strategy, options)}:{_written(learner, learner_options)}"
-    return Model(name, make, lambda at: template(at).capabilities.sparse, package.replace("sklearn", "scikit-learn"))
+    return Model(found.text, make, lambda at: template(at).capabilities.sparse, found.package)
 
 
-def _learner(name: str, options: Mapping[str, Any], n_classes: int) -> Learner:
-    try:
-        if name in LEARNERS:
-            return LEARNERS[name][1](n_classes, **options)
-        made: Learner = import_module("driftsurf.adapters").as_learner(_imported(name)(**options))
-        return made
-    except TypeError as error:
-        raise OptionError(f"{name} does not take the options {dict(options)}: {error}") from error
-
-
-def _imported(path: str) -> Any:
-    module, _, kind = path.rpartition(".")
-    try:
-        return getattr(import_module(module), kind)
-    except (ImportError, AttributeError) as error:
-        raise MissingExtraError(f"{path} cannot be imported ({error}); install its package, or correct it") from error
+def _evaluated(name: str, learner: Learner, at: Situation, text: str) -> Strategy:
+    """A strategy as the evaluation runs it."""
+    budget: BudgetRule = "each" if at.gradients_per_row is None else "divided"
+    setting = Setting(at.drift_steps or (), at.batch_size, budget, seed=at.seed)
+    if name not in ALGORITHMS:
+        return strategy_around(name, learner, **setting.common)
+    if ALGORITHMS[name].kind == "oracle" and at.drift_steps is None:
+        raise OptionError(f"{text!r} has to be told of the drifts, and nobody knows those of this source")
+    return ALGORITHMS[name].make(learner, setting)
 
 
 def _budgeted(learner: Learner, gradients_per_row: float, text: str) -> Learner:
@@ -188,24 +133,11 @@ def _budgeted(learner: Learner, gradients_per_row: float, text: str) -> Learner:
     raise OptionError(f"the learner of {text!r} has no budget to set; leave gradients_per_row out")
 
 
-def _with_options(strategy: Strategy, options: Mapping[str, Any], text: str) -> Strategy:
-    """A strategy stores its arguments under their names, and nothing else before it begins."""
-    known = [name for name in inspect.signature(type(strategy).__init__).parameters if name not in ("self", "learner")]
-    for option, value in options.items():
-        if option not in known:
-            raise OptionError(f"no option {option!r} in {text!r}; choices: {', '.join(known)}")
-        setattr(strategy, option, value)
-    return strategy
-
-
-# -------------------------------------------------------------------- what others make
-
-
 def _peer(package: str, rest: str, text: str) -> Model:
-    name, options = _read(rest, text)
+    part = read_part(rest, text)
     count, short = _SHORT[package]
-    found = re.fullmatch(r"([A-Z]+)(\d*)", name)
-    full, known = name, dict(options)
+    found = re.fullmatch(r"([A-Z]+)(\d*)", part.name)
+    full, known = part.name, dict(part.options)
     if found is not None and found[1] in short:
         full = short[found[1]]
         known |= {count: int(found[2])} if found[2] else {}
@@ -213,33 +145,6 @@ def _peer(package: str, rest: str, text: str) -> Model:
 
     def make(at: Situation) -> peers.Peer:
         # Those that draw nothing take no seed; the ensembles that have a short name all do.
-        return kind(full, known | ({_SEEDS[package]: at.seed} if full != name else {}))
+        return kind(full, known | ({_SEEDS[package]: at.seed} if full != part.name else {}))
 
-    return Model(f"{package}:{_written(name, options)}", make, lambda at: False, package)
-
-
-def _others() -> str:
-    return f"{', '.join(RECOMMENDED)}, majority, persistence, capymoa:ARF10, capymoa:SRP10, river:ARF10"
-
-
-# -------------------------------------------------------------------- names with options
-
-
-def _read(text: str, whole: str) -> tuple[str, dict[str, Any]]:
-    """``name(option=value, ...)`` taken apart; values are literals of Python."""
-    found = re.fullmatch(r"\s*([\w.+-]+)\s*(?:\((.*)\))?\s*", text)
-    try:
-        if found is None:
-            raise ValueError(text)
-        call: Any = ast.parse(f"f({found[2] or ''})", mode="eval").body
-        if call.args or any(word.arg is None for word in call.keywords):
-            raise ValueError(text)
-        return found[1], {word.arg: ast.literal_eval(word.value) for word in call.keywords}
-    except (ValueError, SyntaxError):
-        raise OptionError(
-            f"{text!r} in {whole!r} cannot be read; give a name, or name(option=value, ...) with plain values"
-        ) from None
-
-
-def _written(name: str, options: Mapping[str, Any]) -> str:
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in options.items())})" if options else name
+    return Model(f"{package}:{part}", make, lambda at: False, package)

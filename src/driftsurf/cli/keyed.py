@@ -1,0 +1,97 @@
+"""``driftsurf run --key``: a learner for each key, in one process or on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from driftsurf.cli import options as groups
+from driftsurf.cli.fleet import show_keys
+
+__all__ = ["is_keyed", "learn_keys", "refuse_keyed"]
+
+SHARED = "key", "label", "batch_size", "delay", "threshold", "step_size", "l2", "seed", "out", "quiet", "config"
+"""Options of other runs that mean something for a run by key."""
+LEARNT_WITH = "batch_size", "delay", "max_bytes", "max_rows", "step_size", "l2", "threshold", "seed"
+"""Those that are handed on as they are, where they are given."""
+SHOWN = 20
+
+
+def is_keyed(options: Mapping[str, Any]) -> bool:
+    """Whether there is a learner for each key: --key with --labels joins rows and labels instead."""
+    return options["key"] is not None and options["labels"] is None
+
+
+def refuse_keyed(given: set[str], options: Mapping[str, Any]) -> None:
+    """UsageError if a run that is not by key has an option of one that is."""
+    strange = [groups.shown(name) for name in groups.KEYED_ONLY if name in given]
+    strange += ["--batch-size epoch"] if options["batch_size"] == "epoch" else []
+    strange += ["--delay in units of the sequence"] if isinstance(options["delay"], float) else []
+    if strange:
+        remedy = "leave --labels out" if options["labels"] is not None else "give --key COLUMN and --sequence COLUMN"
+        raise click.UsageError(f"{strange[0]} is for a learner for each key; {remedy}")
+
+
+def learn_keys(source: str, given: set[str], options: Mapping[str, Any]) -> None:
+    """Learn each key of a source, print how the keys are doing, and draw them."""
+    from driftsurf.engines import Columns, KeyedOptions, run_keyed
+
+    strange = sorted(given.difference(groups.KEYED_ONLY, SHARED))
+    if strange:
+        raise click.UsageError(f"{groups.shown(strange[0])} is not for a learner for each key (--key)")
+    for name in ("sequence", "label", "out"):
+        if options[name] is None:
+            raise click.UsageError(
+                f"--key without --labels is a learner for each key; it needs {groups.shown(name)} too"
+            )
+    if source == "-":
+        raise click.UsageError("--key reads files, which can be gone on with; SOURCE is '-'")
+    engine = options["engine"] or "local"
+    if engine == "local" and not given.isdisjoint(("master", "partitions")):
+        raise click.UsageError("--master and --partitions are for --engine spark")
+    learnt_with = {name: options[name] for name in LEARNT_WITH if name in given}
+    if options["batch_size"] == "epoch":
+        learnt_with["batch_size"] = None
+    out: Path = options["out"]
+    run_keyed(
+        source,
+        out,
+        Columns(options["key"], options["sequence"], options["label"], options["id_"]),
+        KeyedOptions(
+            features=_parts(options["features"]),
+            classes=tuple(_label(name) for name in _parts(options["classes"])) or None,
+            readmit=_forgiven(options["readmit"]),
+            **learnt_with,
+        ),
+        engine=engine,
+        on_epoch=None if options["quiet"] else _tell,
+        **{name: options[name] for name in ("master", "partitions", "epoch", "ttl")},
+    )
+    show_keys(out, SHOWN)
+
+
+def _tell(number: int, counts: Mapping[str, int]) -> None:
+    click.echo(f"epoch {number}: " + ", ".join(f"{value:,} {name}" for name, value in counts.items() if value))
+
+
+def _parts(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def _label(text: str) -> Any:
+    """A label: a number, true, false, or text, which may be "none"."""
+    from driftsurf.assembly.models import read_value
+
+    value = read_value(text)
+    return text if value is None else value
+
+
+def _forgiven(values: tuple[str, ...]) -> dict[str, int]:
+    try:
+        pairs = [value.rsplit("=", 1) for value in values]
+        return {key: int(sequence) for key, sequence in pairs}
+    except ValueError:
+        raise click.UsageError(f"--readmit is {values}; give KEY=SEQUENCE, as the table of keys shows them") from None
