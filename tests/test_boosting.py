@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from driftsurf import recommended
+from driftsurf import DriftSurfClassifier, recommended
 from driftsurf.adapters import BoostedTrees
 from driftsurf.assembly.models import make_strategy
 from driftsurf.errors import MissingExtraError, OptionError
@@ -184,3 +184,27 @@ def test_it_is_the_learner_lightgbm_of_the_commands() -> None:
         run: Any = make_strategy("driftsurf(threshold=0.2):lightgbm", None, task, {"passes": 3})
         assert (run.threshold, run.learner.passes) == (0.2, 3)
         assert run.learner.task == ("regression" if task == "regression" else "classification")
+
+
+@pytest.mark.usefixtures("trees")
+def test_a_model_that_has_gained_a_class_since_its_last_fit_is_the_same_after_loading() -> None:
+    def mixed(classes: int, seed: int) -> tuple[Any, Any]:
+        """Rows that need as many leaves as they get."""
+        X, y = rows(300, classes, seed)
+        return X, np.where(np.random.default_rng(seed).random(300) < 0.3, y[::-1], y)
+
+    learner = BoostedTrees(passes=0.3)
+    model = DriftSurfClassifier(learner, random_state=0)
+    for step in range(6):
+        model.partial_fit(*mixed(2, step))
+    model.partial_fit(*mixed(3, 7))
+    strategy: Any = model._session.strategy
+    fitted = strategy.predicting._fitted
+    assert (fitted.n_classes, fitted.model.n_estimators) == (3, 50), "the model is still that of two classes"
+    again = DriftSurfClassifier.from_bytes(model.to_bytes(), learner)
+    assert again.to_bytes() == model.to_bytes()
+    X, _ = rows(200, 3, seed=8)
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    for one in (model, again):
+        one.partial_fit(*mixed(3, 9))
+    assert again.to_bytes() == model.to_bytes()

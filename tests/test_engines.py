@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import shutil
 import signal
@@ -24,6 +25,7 @@ from driftsurf.cli import main
 from driftsurf.engines import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
 from driftsurf.engines._rows import by_key
 from driftsurf.engines.local import StateStore, run_local
+from driftsurf.engines.tables import fitted
 from driftsurf.errors import (
     LockedError,
     MissingExtraError,
@@ -690,3 +692,10 @@ def test_the_stream_of_the_proof_is_doubled_and_poisoned_and_compared(tmp_path: 
     assert whole.keys()[torture_spark.POISONED]["quarantine"]
     seeded = run_keyed(str(tmp_path / "in"), tmp_path / "c", columns, KeyedOptions(classes=(0, 1), batch_size=8))
     assert len(torture_spark.differences(seeded, whole)) > 3
+
+
+def test_a_value_of_another_kind_is_none_in_a_table_never_a_near_one() -> None:
+    assert fitted([True, np.int64(2), 2.0, 2.7, math.nan, "3", None], "int64") == [1, 2, 2, None, None, None, None]
+    assert fitted([True, 0, 1.0, 0.5, "no", "", math.nan, None], "bool_") == [True, False, True] + [None] * 5
+    assert fitted([True, 2, 0.5, math.inf, "0.5", None], "float64") == [1.0, 2.0, 0.5, math.inf, None, None]
+    assert fitted(["a", None], "string") == ["a", None]

@@ -12,6 +12,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, export, mlflow
 from driftsurf.baselines import AUEClassifier, PairedLearnersClassifier, SlidingWindowRegressor
@@ -168,6 +169,25 @@ def test_what_mlflow_loads_is_the_exact_model(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(to_bytes(other))
     with pytest.raises(StateError, match="'face_of', which is no estimator"):
         mlflow._load_pyfunc(str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize("method", ["__init__", "partial_fit", "set_params", "save", "", None, 3])
+def test_a_request_names_a_way_to_predict_and_nothing_else(method: Any) -> None:
+    model, X = taught(DriftSurfClassifier(random_state=0), LABELS["text"], steps=2)
+    before = model.to_bytes()
+    with pytest.raises(OptionError, match="choices: 'predict', 'predict_proba', 'decision_function'"):
+        mlflow.AdaptiveModel(model).predict(X, {"method": method})
+    assert model.to_bytes() == before
+    assert np.array_equal(
+        mlflow.AdaptiveModel(model).predict(X, {"method": "decision_function"}), model.decision_function(X)
+    )
+
+
+def test_a_learner_that_mlflow_could_not_give_again_is_refused_when_it_is_saved(tmp_path: Path) -> None:
+    model, _ = taught(DriftSurfClassifier(DecisionTreeClassifier(), random_state=0), LABELS["text"], steps=2)
+    with pytest.raises(CapabilityError, match=r"SklearnLearner.*driftsurf\.learners"):
+        mlflow._how(model, str(tmp_path))
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_mlflow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,10 +213,15 @@ def test_made_up_entries_are_refused() -> None:
     for wrong, words in (
         ({"present": np.array([7])}, "not among its 2"),
         ({"fit.weight": np.ones(3)}, "weights of a fit"),
+        ({"fit.n_classes": 3}, "a saved fit is for 3 classes; its model is for 2"),
         ({"lo": 1.5}, "lo is 1.5"),
     ):
         with pytest.raises(ValueError, match=words):
             SklearnLearner.from_state(learner, state | wrong)
+    model.forget(samples, samples.next_row)
+    kept = model.state()
+    with pytest.raises(StateError, match=r"is 1000000000\.0, which is no code of one of 2 classes"):
+        SklearnLearner.from_state(learner, kept | {"fit.rows.y": np.full(len(np.asarray(kept["fit.rows.y"])), 1e9)})
     far = SklearnLearner.from_state(learner, state | {"fit.hi": 10**6})
     with pytest.raises(IndexError, match="not within the stored rows"):
         far.refit(samples)

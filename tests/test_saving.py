@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import driftsurf
@@ -131,10 +132,26 @@ def test_every_detector_goes_on_where_it_was(name: str, tmp_path: Path) -> None:
     assert to_bytes(again.state()) == to_bytes(plain.state())
 
 
+def test_parameters_may_be_numpys(tmp_path: Path) -> None:
+    driftsurf.save(detectors.DDM(min_rows=np.int64(40)), tmp_path / "file.state")  # type: ignore[arg-type]
+    assert driftsurf.load(tmp_path / "file.state").min_rows == 40
+
+
+SameName = type("ADWIN", (), {})
+
+
 def test_what_cannot_be_saved_or_loaded_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "file.state"
     with pytest.raises(CapabilityError, match="nothing that can be saved by itself"):
         driftsurf.save(DriftSurf(learners.LogisticRegression()), path)
+    for stranger in (LogisticRegression(), SameName()):
+        with pytest.raises(CapabilityError, match="nothing that can be saved by itself"):
+            driftsurf.save(stranger, path)
+    with pytest.raises(StateError, match=r"LogisticRegression\(.* has learnt nothing yet"):
+        driftsurf.save(learners.LogisticRegression(), path)
+    with pytest.raises(StateError, match="a parameter is 1j, which cannot be saved"):
+        driftsurf.save(detectors.DDM(min_rows=1j), path)  # type: ignore[arg-type]
+    assert not path.exists()
     for state, words in (
         ({"object": "Strange"}, "'Strange', which load does not know"),
         ({"a": 1}, "something"),

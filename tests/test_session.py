@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
+from driftsurf.adapters import SklearnLearner
 from driftsurf.decisions import Decision
-from driftsurf.errors import DivergenceError, OptionError, StateError
+from driftsurf.errors import DivergenceError, LabelError, OptionError, ShapeError, StateError
 from driftsurf.journal import Journal
-from driftsurf.learners import LinearRegression, LogisticRegression
+from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.runtime.guard import MEMORY, RangeGuard
 from driftsurf.runtime.session import Session
 from driftsurf.state import to_bytes
@@ -184,10 +187,66 @@ def test_an_absurd_row_alone_in_its_batch_is_no_evidence() -> None:
 def test_made_up_states_are_refused(where: str) -> None:
     one = session(batch_size=100)
     one.learn(X[:250], Y[:250])
-    state = one.state()
+    state: dict[str, Any] = dict(one.state())
     state[where] = np.zeros(1, np.float32) if where.startswith("guard") else 3
     with pytest.raises(StateError):
         session(batch_size=100).restore(state)
+
+
+@pytest.mark.parametrize("value", [1e9, -1e9, 3.0, -1.0, 0.5, math.nan, math.inf])
+@pytest.mark.parametrize("where", ["pending.y", "strategy.pool.samples.y"])
+def test_made_up_labels_are_refused_before_compiled_code_takes_them_for_places(where: str, value: float) -> None:
+    def three() -> Session:
+        return Session(DriftSurf(SoftmaxRegression()), batch_size=100)
+
+    one = three()
+    one.learn(X[:250], np.arange(250) % 3)
+    state: dict[str, Any] = dict(one.state())
+    with pytest.raises(StateError, match="which is no code of one of 3 classes"):
+        three().restore(state | {where: np.append(state[where][1:], value)})
+
+
+@pytest.mark.parametrize("where", ["pending.y", "strategy.pool.samples.y"])
+def test_made_up_values_are_finite_or_refused(where: str) -> None:
+    one, two = (Session(DriftSurf(LinearRegression()), batch_size=100) for _ in range(2))
+    one.learn(X[:250], X[:250, 0])
+    state: dict[str, Any] = dict(one.state())
+    two.restore(state | {where: np.append(state[where][1:], 1e9)})
+    with pytest.raises(StateError, match="a target of the saved rows is nan, which is no finite value"):
+        two.restore(state | {where: np.append(state[where][1:], math.nan)})
+
+
+@pytest.mark.parametrize(
+    ("learner", "changes", "words"),
+    [
+        (SoftmaxRegression(), {"strategy.pool.n_classes": 9}, "more than the 3 saved classes"),
+        (SoftmaxRegression(), {"strategy.pool.n_classes": 1}, "for 1 classes"),
+        (
+            SoftmaxRegression(),
+            {"strategy.pool.n_classes": 9, "classes.labels": str([*range(9)])},
+            "not for the 2 columns and 9 classes",
+        ),
+        (SoftmaxRegression(), {"schema.sparse": True}, "one is sparse"),
+        (SoftmaxRegression(), {"pending.sparse": True}, "one is sparse"),
+        (SoftmaxRegression(), {"strategy.trial": np.array([[900, 1000]])}, "not within the stored rows"),
+        (LogisticRegression(), {"strategy.pool.n_classes": 3, "classes.labels": "[0, 1, 2]"}, "for 3 classes"),
+        (LinearRegression(), {"strategy.pool.n_classes": 2}, "more than the 0"),
+        (LinearRegression(), {"strategy.pool.n_classes": -1}, "for -1 classes"),
+        (SklearnLearner(DecisionTreeClassifier()), {"strategy.predictive.learner.n_classes": 4}, "columns and 3"),
+    ],
+)
+def test_a_made_up_number_of_classes_or_a_strange_trial_is_refused(
+    learner: Any, changes: dict[str, Any], words: str
+) -> None:
+    def begun() -> Session:
+        return Session(DriftSurf(learner), batch_size=100)
+
+    one, y = begun(), np.arange(250) % (2 if isinstance(learner, LogisticRegression) else 3)
+    one.learn(X[:250], y)
+    state = one.state()
+    begun().restore(state)
+    with pytest.raises(StateError, match=words):
+        begun().restore(state | changes)
 
 
 @pytest.mark.parametrize(
@@ -401,3 +460,13 @@ def test_the_guard_saves_and_loads() -> None:
 def test_what_is_no_strategy_is_refused_with_an_example(strategy: Any) -> None:
     with pytest.raises(OptionError, match=r"give one of driftsurf\.strategies"):
         Session(strategy)
+
+
+@pytest.mark.parametrize("label", [np.array([1, 2]), pd.NA, None, [1, 2], math.nan, pd.NaT])
+def test_a_single_row_with_a_strange_label_is_refused_as_in_a_batch(label: Any) -> None:
+    one = session(batch_size=100)
+    one.learn(X[:20], Y[:20])
+    assert not one.put(X[:1], [label])
+    with pytest.raises((LabelError, ShapeError)):
+        one.observe(X[:1], [label])
+    assert one.rows_pending == 20

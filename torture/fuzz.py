@@ -1,13 +1,15 @@
 """Hostile state files: refused or read, never a crash, no code run, no socket opened, no memory spent.
 
 With the extra ``torture`` (atheris) the fuzzer is guided by coverage, in a process of its own. Beside it a plain one
-mutates saved models and seals them with a right checksum, so that what lies behind it is reached.
+mutates saved models and seals them with a right checksum, so that what lies behind it is reached. Of every ten one is a
+model whose arrays hold made-up numbers; if it is read, it has to learn, too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import math
 import random
 import re
 import resource
@@ -15,16 +17,19 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from driftsurf import AwareClassifier, DriftSurfClassifier, saving
+from driftsurf import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, saving
 from driftsurf.base import Pickled
+from driftsurf.baselines import DWMClassifier, PairedLearnersClassifier, PERMClassifier
 from driftsurf.detectors import ADWIN, MDDM
 from driftsurf.encoding import TableEncoder
 from driftsurf.errors import DriftsurfError
+from driftsurf.learners import SoftmaxRegression
 from driftsurf.samples import Samples
 from driftsurf.state import MAGIC, from_bytes, to_bytes
 from torture.harness import HERE, Outcome
@@ -43,6 +48,7 @@ FORBIDDEN = (
     "open",
 )
 MOST_MEMORY = 64 * 2**20
+ODD = (1e9, -1e9, 1e300, 7.0, -1.0, 0.5, math.nan, math.inf)
 _armed: list[bool] = []
 _events: list[str] = []
 
@@ -68,6 +74,18 @@ def seeds(seed: int) -> list[bytes]:
     return found
 
 
+def models(seed: int) -> list[bytes]:
+    """Saved models that can be loaded without more, with rows in their stores and their buffers."""
+    made: list[Any] = [
+        kind(SoftmaxRegression(), random_state=seed, batch_size=8)
+        for kind in (DriftSurfClassifier, DWMClassifier, PERMClassifier, PairedLearnersClassifier)
+    ]
+    chance = np.random.default_rng(seed)
+    for model in (*made, values := DriftSurfRegressor(random_state=seed, batch_size=8)):
+        model.partial_fit(chance.normal(size=(44, 2)), chance.integers(0, 3, 44))
+    return [model.to_bytes() for model in (*made, values)]
+
+
 def sealed(body: bytes) -> bytes:
     """With the checksum that belongs to it."""
     return body + hashlib.sha256(body).digest()
@@ -75,15 +93,33 @@ def sealed(body: bytes) -> bytes:
 
 def target(data: bytes) -> str:
     """Read a state, and what a model would make of it; returns how far it came."""
+    return _ended(_read, data)
+
+
+def learns(data: bytes) -> str:
+    """Read a model, and let it learn for one time step; returns how far it came."""
+    return _ended(_learn, data)
+
+
+def _ended(what: Callable[[bytes], object], data: bytes) -> str:
     try:
-        state = from_bytes(data)
-        if "object" in state:
-            saving._unpacked(state)
-        else:
-            DriftSurfClassifier.from_bytes(data)
+        what(data)
     except DriftsurfError:
         return "refused"
     return "read"
+
+
+def _read(data: bytes) -> None:
+    state = from_bytes(data)
+    if "object" in state:
+        saving._unpacked(state)
+    else:
+        DriftSurfClassifier.from_bytes(data)
+
+
+def _learn(data: bytes) -> None:
+    model: Any = saving._FACES[str(from_bytes(data)["estimator"])].from_bytes(data)
+    model.partial_fit(np.eye(2)[[0, 1] * 5], [0, 1] * 5)
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
@@ -118,6 +154,17 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     return sealed(bytes(body))
 
 
+def revalued(data: bytes, chance: random.Random) -> bytes:
+    """Put odd numbers in place of one entry, or of all, of an array of a saved model: of its targets in every other."""
+    state = from_bytes(data)
+    arrays = [name for name, value in state.items() if isinstance(value, np.ndarray) and value.size]
+    name = chance.choice([name for name in arrays if name.endswith(".y")] if chance.random() < 0.5 else arrays)
+    array: Any = state[name]
+    which = chance.randrange(array.size) if chance.random() < 0.5 else slice(None)
+    array.flat[which] = chance.choice(ODD if array.dtype.kind == "f" else (-1, 7, 2**31 - 1))
+    return to_bytes(state)
+
+
 def loader(scale: float, seed: int, count: int | None = None) -> Outcome:
     """Mutated states with a right checksum."""
     outcome = Outcome("fuzzed state files", seed)
@@ -129,17 +176,20 @@ def loader(scale: float, seed: int, count: int | None = None) -> Outcome:
 
 def _feed(outcome: Outcome, seed: int, count: int) -> None:
     chance = random.Random(seed)
-    pool = seeds(seed)
+    pool, whole = seeds(seed), models(seed)
     for data in pool:
         target(data)
+    for data in whole:
+        learns(data)
     sys.addaudithook(_watch)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for trial in range(count):
-        data = mutate(chance.choice(pool), chance)
+        learning = trial % 10 == 9
+        data = revalued(chance.choice(whole), chance) if learning else mutate(chance.choice(pool), chance)
         del _events[:]
         _armed.append(True)
         try:
-            ended = target(data)
+            ended = learns(data) if learning else target(data)
         except Exception as error:  # anything but our own errors is a finding
             ended = f"{type(error).__name__}: {error}"
         _armed.clear()

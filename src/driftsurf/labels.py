@@ -22,6 +22,8 @@ from driftsurf.validation import listed
 
 __all__ = ["Classes", "Values", "targets_of"]
 
+PLAIN = int, str, bool, float
+"""Types of labels that can be compared with any other."""
 LABELS = "for labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
 
 
@@ -114,7 +116,7 @@ class Classes:
         >>> Classes(("b", "a")).code_of(["a"])
         1.0
         """
-        if len(y := _listed(y)) != 1 or y[0] not in self.labels:
+        if len(y := _listed(y)) != 1 or type(y[0]) not in PLAIN or y[0] not in self.labels:
             return None
         return float(self.labels.index(y[0]))
 

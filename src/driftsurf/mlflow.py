@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
 
-from driftsurf import baselines, estimators
+from driftsurf import baselines, estimators, learners
 from driftsurf._face import Adaptive
-from driftsurf.errors import MissingExtraError, StateError
+from driftsurf._options import choice
+from driftsurf.errors import CapabilityError, MissingExtraError, StateError
 from driftsurf.runtime import files
 from driftsurf.state import from_bytes, read_header
 
 __all__ = ["AdaptiveModel", "log_model", "save_model"]
+
+METHODS = "predict", "predict_proba", "decision_function"
 
 
 class AdaptiveModel:
@@ -28,8 +32,9 @@ class AdaptiveModel:
         self.native_model = model
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> npt.NDArray[Any]:
-        """Labels, or values; with ``params={"method": "predict_proba"}`` probabilities."""
+        """Labels, or values; with ``params={"method": "predict_proba"}`` probabilities, or "decision_function"."""
         method = (params or {}).get("method", "predict")
+        choice("method", method, METHODS)  # a request may come from anywhere
         found: npt.NDArray[Any] = getattr(self.native_model, method)(model_input)
         return found
 
@@ -47,6 +52,13 @@ def log_model(model: Adaptive, name: str = "model", **options: Any) -> Any:
 
 
 def _how(model: Adaptive, folder: str) -> dict[str, Any]:
+    check_is_fitted(model)
+    learner = model._session.strategy.learner
+    if getattr(learners, type(learner).__name__, None) is not type(learner):
+        raise CapabilityError(
+            f"the learner of this model is {learner!r}, which has to be given again when it is loaded, and MLflow has "
+            "no way to; it keeps models around one of driftsurf.learners"
+        )
     file = Path(folder) / "model.driftsurf"
     model.save(file)
     return {"loader_module": "driftsurf.mlflow", "data_path": str(file), "pip_requirements": ["driftsurf"]}

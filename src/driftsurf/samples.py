@@ -165,9 +165,14 @@ class Samples:
         return state
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Samples:
-        """The store that gave ``state``."""
+    def from_state(cls, state: Mapping[str, Any], n_classes: int | None = None) -> Samples:
+        """The store that gave ``state``.
+
+        ``n_classes`` says what its targets have to be: codes of so many classes, or values if it is 0; None: anything.
+        """
         _check_state(state)
+        if n_classes is not None:
+            _check_targets(state["y"], n_classes)
         samples = cls(state["n_features"], sparse=state["sparse"], dtype=state["dtype"])
         X: Rows = (
             CSR(state["data"], state["indices"], state["indptr"], samples.n_features) if samples.sparse else state["X"]
@@ -203,6 +208,14 @@ def _check_state(state: Mapping[str, Any]) -> None:
         )
     ):
         raise StateError("the entries of the saved rows do not fit together: they are no sample store's")
+
+
+def _check_targets(y: FloatArray, n_classes: int) -> None:
+    # The code of a class is a place in an array, and compiled code does not look at the bounds of its arrays.
+    good = (y >= 0.0) & (y < n_classes) & (y == np.floor(y)) if n_classes else np.isfinite(y)
+    if not good.all():
+        wanted = f"no code of one of {n_classes} classes" if n_classes else "no finite value"
+        raise StateError(f"a target of the saved rows is {y[np.argmin(good)]}, which is {wanted}")
 
 
 def _is_csr(state: Mapping[str, Any], n: int, n_features: int) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from driftsurf import baselines, detectors, estimators, learners
+from driftsurf._described import plain
 from driftsurf.encoding import TableEncoder
 from driftsurf.errors import CapabilityError, StateError
 from driftsurf.fleet import Fleet
@@ -62,15 +63,19 @@ def _packed(thing: Any, trust_pickle: bool) -> bytes:
     name = type(thing).__name__
     if isinstance(thing, Fleet):
         return thing.to_bytes()
-    if name in _FACES:
+    if type(thing) is _FACES.get(name):
         data: bytes = thing.to_bytes(trust_pickle=trust_pickle)
         return data
-    if name not in _PARTS and name not in _WHOLE:
+    if type(thing) not in (_PARTS.get(name), _WHOLE.get(name)):
         raise CapabilityError(
             f"{thing!r} is nothing that can be saved by itself; what can: models of driftsurf, fleets, detectors, "
             "learners of driftsurf.learners, TableEncoder, Samples"
         )
-    head = {"object": name} | ({"params": json.dumps(thing.get_params(), sort_keys=True)} if name in _PARTS else {})
+    head = {"object": name}
+    if name in _PARTS:
+        head["params"] = json.dumps(thing.get_params(), sort_keys=True, default=plain)
+    if name in learners.__all__ and not hasattr(thing, "_fitted"):
+        raise StateError(f"{thing!r} has learnt nothing yet, so there is nothing to save: learn something first")
     return to_bytes(head | nest("state", thing.state()))
 
 

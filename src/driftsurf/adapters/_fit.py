@@ -24,6 +24,8 @@ class Fit:
 
     lo: int
     hi: int
+    n_classes: int
+    """As many as there were then: a model may depend on it."""
     weight: FloatArray | None
     """As it was then: a strategy may let rows fade. None if it is 1 for all."""
     rows: Samples | None = None
@@ -32,11 +34,12 @@ class Fit:
     """A copy of the first of them."""
 
     @classmethod
-    def on(cls, batch: Batch) -> Fit:
+    def on(cls, batch: Batch, n_classes: int) -> Fit:
         """A fit on these rows."""
         stop = batch.first_row + len(batch.y)
         weight = None if (batch.weight == 1.0).all() else batch.weight.copy()
-        return cls(batch.first_row, stop, weight, probe=_copied(take_rows(batch.X, 0, min(PROBED, len(batch.y)))))
+        probe = _copied(take_rows(batch.X, 0, min(PROBED, len(batch.y))))
+        return cls(batch.first_row, stop, n_classes, weight, probe=probe)
 
     def kept(self, samples: SampleStore) -> Fit:
         """With a copy of its rows."""
@@ -69,20 +72,23 @@ class Fit:
 
     def state(self) -> State:
         """All but the probe, which the rows tell."""
-        state: State = {"lo": self.lo, "hi": self.hi}
+        state: State = {"lo": self.lo, "hi": self.hi, "n_classes": self.n_classes}
         if self.weight is not None:
             state["weight"] = self.weight
         return state if self.rows is None else state | nest("rows", self.rows.state())
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Fit:
-        """The fit that gave ``state``."""
+    def from_state(cls, state: Mapping[str, Any], n_classes: int) -> Fit:
+        """The fit that gave ``state``, of a model that is for so many classes now (0: values)."""
         lo = whole("lo", state["lo"], at_least=0)
         hi = whole("hi", state["hi"], at_least=lo)
+        then = whole("n_classes", state.get("n_classes", n_classes), at_least=0)  # the first saved fits do not have it
+        if then > n_classes:
+            raise StateError(f"a saved fit is for {then} classes; its model is for {n_classes}")
         rows, weight = pick("rows", state), state.get("weight")
         if weight is not None and np.shape(weight) != (hi - lo,):
             raise StateError(f"the saved weights of a fit have shape {np.shape(weight)}; it has {hi - lo} rows")
-        return cls(lo, hi, weight, Samples.from_state(rows) if rows else None)
+        return cls(lo, hi, then, weight, Samples.from_state(rows, then) if rows else None)
 
 
 def _copied(X: Rows) -> Rows:

@@ -208,6 +208,10 @@ class ForeignLearner(BaseEstimator, ABC):  # type: ignore[misc]
         """None: what it regularises is its own affair."""
         return 0.0
 
+    def fits(self, n_features: int, n_classes: int) -> bool:
+        """Whether it is made for rows of so many columns and classes."""
+        return (self._fitted.n_features, self._fitted.n_classes) == (n_features, n_classes)
+
     def needs(self) -> int | None:
         """The first of its rows, those of its last fit included, or the next one if it learns each but once."""
         fitted = self._fitted

@@ -160,7 +160,7 @@ class SklearnLearner(ForeignLearner):
         X, y, weights = self._counted(batch.X, batch.y, batch.weight)
         if len(y) == 0:
             return known
-        known = replace(known, fit=Fit.on(batch))
+        known = replace(known, fit=Fit.on(batch, known.n_classes))
         if known.n_classes == 0:
             return replace(known, model=self._new(known).fit(X, y, **weights), present=np.zeros(0, np.int64))
         present, codes = np.unique(y.astype(np.int64), return_inverse=True)
@@ -214,16 +214,16 @@ class SklearnLearner(ForeignLearner):
             return super()._model_from(fitted, state)
         fit = pick("fit", state)
         self._expected = str(state["said"]) if fit else ""
-        return replace(fitted, fit=Fit.from_state(fit)) if fit else fitted
+        return replace(fitted, fit=Fit.from_state(fit, fitted.n_classes)) if fit else fitted
 
     def refit(self, samples: SampleStore) -> None:
         """Fit a model that was made by ``from_state`` on the rows it had; StateWarning if it is not the same."""
         if self._fitted.fit is None:
             return
-        kept, batch = self._fitted.fit.rows, self._fitted.fit.batch(samples)
-        fitted = self._fitted_on(self._fitted, batch)
+        known, fit = self._fitted, self._fitted.fit
+        fitted = self._fitted_on(replace(known, n_classes=fit.n_classes), fit.batch(samples))
         assert fitted.fit is not None
-        self._fitted = replace(fitted, fit=replace(fitted.fit, rows=kept))
+        self._fitted = replace(fitted, n_classes=known.n_classes, fit=replace(fitted.fit, rows=fit.rows))
         if self._said(self._fitted) != self._expected:
             warnings.warn(
                 f"{self!r} was fitted again on the rows it was saved by, and does not predict as it did: another "

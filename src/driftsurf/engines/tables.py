@@ -41,19 +41,22 @@ def arrow(module: str = "pyarrow") -> Any:
 
 
 def fitted(values: Iterable[Any], kind: str) -> list[Any]:
-    """Values of one kind ("int64", "float64", "bool_", "string"); None for those that are of another.
+    """Values of one kind ("int64", "float64", "bool_"); None for those that are of another. A "string" is any as text.
 
-    >>> fitted([True, 2.0, None, "x"], "int64")
-    [1, 2, None, None]
+    >>> fitted([True, 2.0, 2.7, None, "3"], "int64")
+    [1, 2, None, None, None]
     """
     return [value if value is None else _fit(value, _PYTHON[kind]) for value in values]
 
 
 def _fit(value: Any, kind: type) -> Any:
+    if kind is str:
+        return str(value)
     try:
-        return kind(value)
+        found = None if isinstance(value, str) else kind(value)
     except (TypeError, ValueError, OverflowError):
         return None
+    return found if kind is float or found == value else None
 
 
 def key_entry(visit: Visit) -> dict[str, Any]:

@@ -139,8 +139,7 @@ class LinearLearner(ABC):
     def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
         """A new model; ``seed`` fixes its start and all its draws."""
         self._check_params()
-        outputs = self._outputs(n_classes)
-        shape = (n_features + 1,) if outputs is None else (n_features + 1, outputs)
+        shape = self._shape(n_features, n_classes)
         weights, words = np.zeros(shape), 0
         if self.start == "uniform":
             words = _kernels.fill_uniform(weights[: n_features + self.fit_intercept].reshape(-1), seed, 0)
@@ -151,6 +150,15 @@ class LinearLearner(ABC):
         return self._born(
             Linear(weights, gradient_sum, factor, centre, anchor, step_size=step_size, seed=seed, words=words)
         )
+
+    def _shape(self, n_features: int, n_classes: int) -> tuple[int, ...]:
+        """The shape of the weights."""
+        outputs = self._outputs(n_classes)
+        return (n_features + 1,) if outputs is None else (n_features + 1, outputs)
+
+    def fits(self, n_features: int, n_classes: int) -> bool:
+        """Whether it is made for rows of so many columns and classes."""
+        return self._fitted.weights.shape == self._shape(n_features, n_classes)
 
     def one_pass(self) -> Self:
         """A template like this one that learns each row once and keeps none."""

@@ -401,12 +401,16 @@ class Session:
             raise StateError(f"the entry 'begun' of the saved state is {state['begun']!r}, neither true nor false")
         if state["begun"]:
             self.schema = Schema.from_state(pick("schema", state), self.owner)
-            width = self.schema.n_features
+            width, sparse = self.schema.n_features, self.schema.sparse
             if int(state["strategy.pool.samples.n_features"]) != width:
                 raise StateError(f"the saved rows do not have the {width} columns of the saved schema")
+            if any(state.get(f"{rows}.sparse", sparse) != sparse for rows in ("strategy.pool.samples", "pending")):
+                raise StateError("of the saved rows and the saved schema one is sparse and one is not")
+            if int(state["strategy.pool.n_classes"]) > self.targets.n_classes:
+                raise StateError(f"the saved models are for more than the {self.targets.n_classes} saved classes")
             self.strategy.restore(pick("strategy", state))
         guard, pending = pick("guard", state), pick("pending", state)
         self._guard = RangeGuard.from_state(guard, width if self.steps else None) if guard else None
-        self._pending = Samples.from_state(pending) if pending else None
+        self._pending = Samples.from_state(pending, self.targets.n_classes) if pending else None
         if self._pending is not None and self._pending.n_features != width:
             raise StateError(f"the rows in the saved buffer do not have the {width} columns of the saved schema")

@@ -14,6 +14,7 @@ from driftsurf._random import derive
 from driftsurf._values import replace
 from driftsurf.base import Batch, FloatArray, Learner, Parts, SampleStore, Segment, State
 from driftsurf.decisions import ModelRecord, Role
+from driftsurf.errors import StateError
 from driftsurf.samples import Samples
 from driftsurf.state import nest, pick
 from driftsurf.strategies._votes import errors
@@ -204,7 +205,10 @@ class Pool:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``parts()`` gave, with whole arrays."""
         self.made, self.seed, self.n_classes = int(state["made"]), int(state["seed"]), int(state["n_classes"])
-        self.samples = Samples.from_state(pick("samples", state))
+        least = self.capabilities.least_classes
+        if self.n_classes < least or (self.n_classes > least and "multiclass" not in self.capabilities.tasks):
+            raise StateError(f"the saved models are for {self.n_classes} classes, which {self.template!r} cannot be")
+        self.samples = Samples.from_state(pick("samples", state), self.n_classes)
 
     def restore_member(self, state: Mapping[str, Any]) -> Member:
         """The member that gave ``state``."""
@@ -215,6 +219,9 @@ class Pool:
     def _revived(self, state: Mapping[str, Any]) -> Learner:
         """The model that gave ``state``."""
         learner = type(self.template).from_state(self.template, state)
+        n_features, n_classes = self.samples.n_features, self.n_classes
+        if hasattr(learner, "fits") and not learner.fits(n_features, n_classes):
+            raise StateError(f"a saved model is not for the {n_features} columns and {n_classes} classes of its rows")
         if hasattr(learner, "refit"):  # it is saved by its rows, which are in the store
             learner.refit(self.samples)
         return learner

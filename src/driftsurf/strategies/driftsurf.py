@@ -408,11 +408,14 @@ class DriftSurf(PooledStrategy[Live]):
     def _loaded(self, state: Mapping[str, Any]) -> Live:
         members = {role: pick(role, state) for role in ("predictive", "reactive", "stable")}
         restored = {role: self._pool.restore_member(entry) for role, entry in members.items() if entry}
+        trial = tuple(Segment(int(lo), int(hi)) for lo, hi in state["trial"])
+        for part in trial:
+            self._pool.samples.view(part)  # IndexError unless its rows are there
         return Live(
             **restored,
             step=int(state["step"]),
             reactive_step=int(state["reactive_step"]),
-            trial=tuple(Segment(int(lo), int(hi)) for lo, hi in state["trial"]),
+            trial=trial,
             challenged=bool(state["challenged"]),
             reacted=bool(state["reacted"]),
             unit=RiskUnit.from_state(pick("unit", state)) if self._relative else RiskUnit(),
