@@ -475,6 +475,29 @@ def invoke(*args: Any) -> Result:
     return CliRunner().invoke(main, [str(arg) for arg in args], env={"COLUMNS": "200"})
 
 
+@pytest.mark.parametrize(
+    ("labels", "remedy"),
+    [(("low", "mid", "high"), "--classes low,mid,high"), ((0.5, 1.5, 2.5), "leave --key out to predict values")],
+)
+def test_a_run_that_learns_nothing_fails_and_says_what_to_do(
+    tmp_path: Path, labels: tuple[Any, ...], remedy: str
+) -> None:
+    rows = [[f"s{i % 2}", i, float(i % 7), labels[i // 2 % 3]] for i in range(90)]
+    source = tmp_path / "a.csv"
+    source.write_text("shop,at,price,grade\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
+    columns = ("--key", "shop", "--sequence", "at", "--label", "grade")
+    result = invoke("run", source, *columns, "--out", tmp_path / "run")
+    assert result.exit_code == 1
+    assert "all 2 keys are in quarantine" in result.stderr
+    assert remedy in result.stderr
+    assert "begin anew, with another --out" in result.stderr
+    assert "error ," not in result.output
+    if "--classes" in remedy:
+        good = invoke("run", source, *columns, "--out", tmp_path / "other", "--classes", "low,mid,high")
+        assert good.exit_code == 0
+        assert "quarantine)" not in good.stderr
+
+
 def test_the_command_runs_shows_and_draws(tmp_path: Path) -> None:
     rows = shops()
     rows[900][3] = ""
@@ -487,6 +510,7 @@ def test_the_command_runs_shows_and_draws(tmp_path: Path) -> None:
     assert "epoch 2: 4 keys, 200 rows" in result.output
     assert "4 keys, " in result.output
     assert "1 in quarantine" in result.output
+    assert "warning: 1 of 4 keys learn no more (quarantine)" in result.stderr
     page = (out / "fleet.html").read_text()
     assert "Which keys drifted when" in page
     assert 'class="changed"' in page
@@ -512,7 +536,7 @@ def test_keys_are_readmitted_as_they_are_shown(tmp_path: Path, as_text: bool, kn
     early = invoke(*run, "--readmit", f"{known}=19")
     assert early.exit_code != 0
     assert not (tmp_path / "run").exists()
-    assert invoke(*run).exit_code == 0
+    assert "--readmit" in invoke(*run).stderr  # its only key is in quarantine
     parquet.write_table(frame.slice(30), tmp_path / "in" / "1.parquet")
     wrong = invoke(*run, "--readmit", f"{unknown}=19")
     assert wrong.exit_code != 0

@@ -24,6 +24,8 @@ __all__ = ["Classes", "Values", "targets_of"]
 
 PLAIN = int, str, bool, float
 """Types of labels that can be compared with any other."""
+NAMED = 12
+"""Classes that a remedy names."""
 LABELS = "for labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
 
 
@@ -334,5 +336,5 @@ def _check_limit(labels: tuple[Any, ...], limit: int | None) -> None:
             f"Only {'binary' if limit == 2 else f'{limit}-class'} classification is supported by this learner: "
             f"{labels[limit]!r} would be class {limit + 1} beside {listed(labels[:limit])}. "
             "Merge classes, or use a learner with the task 'multiclass', such as SoftmaxRegression "
-            "(in a command: --task multiclass)."
+            f"(in a command: --task multiclass; with --key: --classes {','.join(map(str, labels[:NAMED]))})."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,8 +21,8 @@ def fleet(run: Path, limit: int) -> None:
     show_keys(run, limit)
 
 
-def show_keys(run: Path, limit: int) -> None:
-    """Print the first keys of a run, and write its page."""
+def show_keys(run: Path, limit: int) -> dict[Any, dict[str, Any]]:
+    """Print the first keys of a run, and write its page; returns how all keys are doing."""
     from driftsurf.engines.tables import KeyedFolder
     from driftsurf.errors import RunFolderError
     from driftsurf.report import fleet as report
@@ -38,3 +39,4 @@ def show_keys(run: Path, limit: int) -> None:
     report.print_keys(keys, limit=limit)
     files.write_text(run / "fleet.html", report.render(f"Keys of {run.name}", keys, changes))
     click.echo(f"page: {run / 'fleet.html'}")
+    return keys

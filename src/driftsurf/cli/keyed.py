@@ -10,6 +10,7 @@ import click
 
 from driftsurf.cli import options as groups
 from driftsurf.cli.fleet import show_keys
+from driftsurf.errors import InputError
 
 __all__ = ["is_keyed", "learn_keys", "refuse_keyed"]
 
@@ -18,6 +19,8 @@ SHARED = "key", "label", "batch_size", "delay", "threshold", "step_size", "l2", 
 LEARNT_WITH = "batch_size", "delay", "max_bytes", "max_rows", "step_size", "l2", "threshold", "seed"
 """Those that are handed on as they are, where they are given."""
 SHOWN = 20
+CONTINUOUS = "Unknown label type: continuous"
+NO_VALUES = "A learner for each key predicts classes: leave --key out to predict values, or make classes of them."
 
 
 def is_keyed(options: Mapping[str, Any]) -> bool:
@@ -70,7 +73,26 @@ def learn_keys(source: str, given: set[str], options: Mapping[str, Any]) -> None
         on_epoch=None if options["quiet"] else _tell,
         **{name: options[name] for name in ("master", "partitions", "epoch", "ttl")},
     )
-    show_keys(out, SHOWN)
+    _warn(show_keys(out, SHOWN))
+
+
+def _warn(keys: Mapping[Any, Mapping[str, Any]]) -> None:
+    """Say that keys are in quarantine; InputError if all are, for then nothing is learnt."""
+    held = {key: str(entry["quarantine"]) for key, entry in keys.items() if entry["quarantine"]}
+    if not held:
+        return
+    key, why = next(iter(held.items()))
+    if CONTINUOUS in why:
+        why = f"{why.partition('; ')[0]}. {NO_VALUES}"
+    learnt = sum(int(entry["rows"]) for entry in keys.values())
+    if len(held) == len(keys):
+        anew = "Then begin anew, with another --out."
+        remedy = anew if why.startswith("LabelError") else "Once that is mended, forgive keys with --readmit."
+        raise InputError(
+            f"nothing more is learnt ({learnt:,} rows were): all {len(keys):,} keys are in quarantine. The first, "
+            f"{key}: {why} {remedy}"
+        )
+    click.echo(f"warning: {len(held):,} of {len(keys):,} keys learn no more (quarantine). {key}: {why}", err=True)
 
 
 def _tell(number: int, counts: Mapping[str, int]) -> None:

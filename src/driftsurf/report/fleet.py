@@ -96,7 +96,7 @@ def _lines(entries: Sequence[tuple[Any, Mapping[str, Any]]]) -> list[list[str]]:
 
 
 def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+    return "-" if value is None else f"{value:.3f}"
 
 
 # ---------------------------------------------------------------------------- page
@@ -106,7 +106,7 @@ def render(title: str, keys: Keys, changes: Sequence[Change]) -> str:
     """The page."""
     total = _totals(keys)
     cards = [(word, f"{total[name]:,}") for word, name in (("keys", "keys"), ("rows", "rows"))]
-    cards += [("error of predictions", _share(total["error"]) or "none")]
+    cards += [("error of predictions", _share(total["error"]))]
     cards += [
         (word, f"{total[name]:,}")
         for word, name in (
