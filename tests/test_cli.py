@@ -18,6 +18,8 @@ from driftsurf.cli import main
 from driftsurf.errors import RunFolderError
 from driftsurf.report import terminal
 from driftsurf.report.svg import Chart
+from driftsurf.runtime import files
+from driftsurf.runtime.checkpoint import CheckpointFolder
 from driftsurf.runtime.files import RunFolder, write_text
 
 
@@ -344,7 +346,11 @@ def test_inspect_says_what_a_file_or_folder_is(checkpointed: Path, tmp_path: Pat
     said = invoke("inspect", str(checkpointed)).output
     assert "2 checkpoints" in said
     assert "step 40, at its end" in said
-    assert "models.driftsurf.strategy.pool.samples.X" in said
+    assert "of models.driftsurf" in said
+    assert said.startswith("DriftSurf: ")
+    assert "stable state, mean error 0." in said
+    assert ", finished" in said
+    assert "no process holds it" in said
     head = max(checkpointed.glob("head-*"))
     assert f"written by driftsurf {__version__} in format 1" in invoke("inspect", str(head)).output
     damaged = tmp_path / "damaged"
@@ -362,6 +368,8 @@ def test_inspect_says_what_a_file_or_folder_is(checkpointed: Path, tmp_path: Pat
 def test_orders_are_given_by_name(checkpointed: Path, tmp_path: Path) -> None:
     folder = tmp_path / "live"
     shutil.copytree(checkpointed, folder)
+    assert "the run in" in invoke("pin", str(folder)).output  # it is finished
+    max(folder.glob("head-*")).unlink()
     assert "order 1: pin" in invoke("pin", str(folder)).output
     assert "order 2: unpin" in invoke("pin", str(folder), "--off").output
     assert "order 3: reset" in invoke("reset", str(folder)).output
@@ -369,5 +377,36 @@ def test_orders_are_given_by_name(checkpointed: Path, tmp_path: Path) -> None:
     assert "has no checkpoint 99" in invoke("rollback", str(folder), "--to", "99").output
     assert "has no checkpoints" in invoke("pin", str(tmp_path)).output
     assert invoke(*RUN, "--checkpoint", str(folder), "--every", "9", "--resume", "--overwrite").exit_code == 0
-    journal = (folder / "journal.jsonl").read_text().splitlines()
-    assert [json.loads(line)["order"] for line in journal[-4:]] == ["pin", "unpin", "reset", "rollback"]
+    journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    kinds = [line["order"] for line in journal if line["type"] == "order"]
+    assert kinds == ["pin", "unpin", "reset", "rollback"]
+
+
+def test_inspect_begins_with_how_a_run_is_doing(checkpointed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "live"
+    shutil.copytree(checkpointed, folder)
+    max(folder.glob("head-*")).unlink()
+    (folder / "lock").write_text('{"pid": 1, "host": "h", "since": "then"}')  # of one that was killed
+    invoke("pin", str(folder))
+    said = " ".join(invoke("inspect", str(folder)).output.split())
+    assert "not finished, ordered: pin" in said
+    assert "no process holds it" in said
+    with CheckpointFolder(folder):
+        assert "held by process" in " ".join(invoke("inspect", str(folder)).output.split())
+    assert not files.is_held(tmp_path)
+    (folder / "journal.jsonl").write_text("no journal\n")
+    assert "checkpoint" in invoke("inspect", str(folder)).output
+
+
+def test_a_finished_run_says_that_there_are_more_rows(tmp_path: Path) -> None:
+    source, folder = tmp_path / "a.csv", tmp_path / "live"
+    source.write_text("x,y\n" + "1,0\n2,1\n" * 50)
+    command = ["run", str(source), "--label", "y", "--batch-size", "20", "--quiet", "--checkpoint", str(folder)]
+    assert invoke(*command).exit_code == 0
+    again = invoke(*command, "--resume")
+    assert (again.exit_code, "more rows" in again.output) == (0, False)
+    with source.open("a") as file:
+        file.write("1,0\n" * 20)
+    assert "this run is finished; a has more rows than it has read" in invoke(*command, "--resume").output
+    source.write_text("x,y\n1,0\n")
+    assert "this run is finished" not in invoke(*command, "--resume").output

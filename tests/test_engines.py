@@ -597,7 +597,12 @@ def test_options_of_a_run_by_key_need_its_key(arguments: list[str], message: str
 def test_the_options_of_a_run_by_key_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     monkeypatch.setattr("driftsurf.engines.run_keyed", lambda *args, **more: told.append((args, more)))
-    monkeypatch.setattr("driftsurf.cli.keyed.show_keys", lambda *args: told.append(args))
+
+    def shown(*args: Any) -> dict[Any, Any]:
+        told.append(args)
+        return {}
+
+    monkeypatch.setattr("driftsurf.cli.keyed.show_keys", shown)
     columns = (
         "--key",
         "k",

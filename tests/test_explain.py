@@ -23,10 +23,12 @@ from driftsurf.detectors import DDM
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation.explain import explain_decision, recorded
 from driftsurf.evaluation.lineage import Lineage, lineages, timeline
-from driftsurf.evaluation.records import RunRecord, read_run
+from driftsurf.evaluation.records import RunRecord, pinned, read_run
 from driftsurf.evaluation.replay import Replay, replay, same_decisions
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.curves import overlay_of
+from driftsurf.report.page import render_record
+from driftsurf.runtime import orders
 from driftsurf.runtime.numbering import Numbering
 from driftsurf.runtime.session import Session
 from driftsurf.strategies import AUE, Aware, DriftSurf, ResetOnDrift
@@ -372,15 +374,49 @@ def test_a_journal_in_parts_is_read_in_their_order(run_folder: Path, tmp_path: P
     assert read_run(tmp_path).decisions == read_run(run_folder).decisions
 
 
+def test_orders_stand_in_the_text_and_on_the_page(run_folder: Path, tmp_path: Path) -> None:
+    given = [(10, "pin", "m is left as it is"), (12, "pin", "m is left as it is"), (20, "unpin", "m learns again")]
+    given += [(22, "unpin", "m learns again"), (25, "reset", "a fresh <model>"), (30, "pin", "m goes on learning")]
+    given += [(60, "pin", "m is left as it is"), (9999, "reset", "behind the end")]
+    lines = [
+        json.dumps({"type": "order", "order": kind, "number": k + 1, "step": step, "text": text})
+        for k, (step, kind, text) in enumerate(given)
+    ]
+    (tmp_path / "journal.jsonl").write_text((run_folder / "journal.jsonl").read_text() + "\n".join(lines) + "\n")
+    (tmp_path / "trace.csv").write_text((run_folder / "trace.csv").read_text())
+    orders.give(tmp_path, "pin")
+    record = read_run(tmp_path)
+    assert record.waiting == []  # order 1 is done
+    assert pinned(record.orders) == [(10, 20), (60, None)]
+    text = " ".join(explain(record).split())
+    assert "PINNED from step 10 to 19: " in text
+    assert "PINNED from step 60 on" in text
+    assert "Before step 25 an operator ordered reset: a fresh <model>." in text
+    assert record.trace is not None
+    overlay = overlay_of(record.trace, record.decisions, record.orders)
+    last = overlay.steps - 1
+    assert [mark[:2] for mark in overlay.orders] == [(10, 20), (60, last), (25, 25)]
+    page = render_record(record)
+    assert "An operator pinned it from step 10 to 19, from step 60 on" in page
+    assert ">pinned from step 60</text>" in page
+    assert 'class="order"' in page
+    assert "pinned: predicts, learns nothing" in page
+    assert "<td>a fresh &lt;model&gt;</td>" in page
+    assert "Orders of an operator" not in render_record(read_run(run_folder))
+    waits = replace(record, waiting=["pin"])
+    assert "not carried out before the next checkpoint: pin." in " ".join(explain(waits).split())
+
+
 def test_a_run_under_way_and_its_orders_are_explained(tmp_path: Path) -> None:
     folder = tmp_path / "live"
     command = ["run", "mixed", "--rows", "4000", "--batch-size", "100", "--quiet", "--checkpoint", str(folder)]
     assert invoke(*command).exit_code == 0
     record = read_run(folder)
     assert json.loads(json.dumps(record.about))["batch_size"] == 100
-    assert invoke("reset", str(folder)).exit_code == 0
+    assert "is finished" in invoke("reset", str(folder)).output
+    orders.give(folder, "reset")
     assert invoke(*command, "--resume", "--overwrite").exit_code == 0
-    assert "Before step 40 an operator asked: " in " ".join(invoke("explain", str(folder)).output.split())
+    assert "Before step 40 an operator ordered " in " ".join(invoke("explain", str(folder)).output.split())
     head = max(folder.glob("head-*"))
     head.write_bytes(head.read_bytes()[:-1] + b"x")
     assert read_run(folder).about["batch_size"] == 100  # from the checkpoint before

@@ -118,11 +118,17 @@ _RUN = click.argument("run", type=click.Path(path_type=Path, exists=True, file_o
 
 
 def _order(run: Path, kind: str, to: int | None = None) -> None:
+    from driftsurf.evaluation.records import newest_head
     from driftsurf.runtime import orders
     from driftsurf.runtime.checkpoint import CheckpointFolder
 
     if not CheckpointFolder(run).generations():
         raise RunFolderError(f"{str(run)!r} has no checkpoints; give the folder of a run with --checkpoint")
+    if newest_head(run).get("done") is True:
+        raise RunFolderError(
+            f"the run in {str(run)!r} is finished: it takes no more rows, so it takes no orders. Run it anew, with "
+            "--follow if more rows are to come"
+        )
     order = orders.give(run, kind, to)
     click.echo(f"order {order.number}: {kind}; carried out at the next checkpoint, or when the run goes on")
 

@@ -14,7 +14,7 @@ from driftsurf.cli import options as groups
 from driftsurf.cli.config import ConfiguredCommand, to_toml
 from driftsurf.cli.keyed import is_keyed, learn_keys, refuse_keyed
 from driftsurf.cli.watching import Watch
-from driftsurf.errors import RunFolderError
+from driftsurf.errors import DriftsurfError, RunFolderError
 
 if TYPE_CHECKING:
     from driftsurf.evaluation.scoring import TraceRecorder
@@ -279,6 +279,12 @@ def _live(name: str, make: Make, options: Mapping[str, Any]) -> None:
             else:
                 live.resume(goes_on)
                 parts.progress.passed(live.step)
+                if live.done and not parts.keyed and _has_more(live):
+                    click.echo(
+                        f"warning: this run is finished; {name} has more rows than it has read: run it anew, with "
+                        "--follow if more are to come",
+                        err=True,
+                    )
             _go(live, parts.progress, watch, f"go on with --resume; its checkpoints are in {checkpoint}")
             folder = files.RunFolder(out, overwrite=overwrite or _is_result_of(live, out))
             for file in (TRACE, JOURNAL, *parts.beside):
@@ -304,6 +310,14 @@ def _go(live: Run, progress: Progress, watch: Watch, remedy: str) -> None:
         raise SystemExit(stopped.exit_code) from None
 
 
+def _has_more(live: Run) -> bool:
+    """Whether there are rows behind those that a finished run has read."""
+    try:
+        return next(iter(live.source.batches(live.position)), None) is not None
+    except DriftsurfError:  # what was read has changed: nobody knows
+        return False
+
+
 def _is_result_of(live: Run, out: Path) -> bool:
     """Whether ``out`` has the result of this very run, or what is left of it: it was killed at the very end."""
     from driftsurf.runtime import files
@@ -322,7 +336,7 @@ def _finish(live: Run, parts: _Parts, folder: files.RunFolder) -> None:
     from dataclasses import replace
 
     from driftsurf.evaluation.columns import read_moves
-    from driftsurf.evaluation.records import COLUMNS
+    from driftsurf.evaluation.records import COLUMNS, read_orders
     from driftsurf.evaluation.trace import Trace
     from driftsurf.journal import read_lines
     from driftsurf.report import outcome, terminal
@@ -331,9 +345,12 @@ def _finish(live: Run, parts: _Parts, folder: files.RunFolder) -> None:
     trace = replace(Trace.from_csv(live.text("trace.csv")), seconds=live.seconds)
     files.write_text(folder / "timings.json", terminal.timings(trace, live.first_step))
     model = next(iter(parts.sessions))
-    decisions = read_lines(live.text("journal.jsonl"))
+    journal = live.text("journal.jsonl")
+    decisions, orders = read_lines(journal), read_orders(journal)
     moves = read_moves(live.text(COLUMNS)) if COLUMNS in parts.beside else ()
-    report = outcome.render(trace, decisions, model=model, oracle=parts.oracle, moves=moves)
+    report = outcome.render(trace, decisions, model=model, oracle=parts.oracle, moves=moves, orders=orders)
     files.write_text(folder / "report.html", report)
     folder.finish()
     parts.show(trace, live, folder.path)
+    for order in orders:
+        click.echo(f"order before step {order.step}: {order.kind}; {order.text}", err=True)

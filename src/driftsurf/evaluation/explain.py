@@ -13,7 +13,7 @@ from driftsurf.decisions import Decision, ModelRecord, Transition
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.lineage import lineages, timeline
-from driftsurf.evaluation.records import RunRecord, read_run
+from driftsurf.evaluation.records import RunRecord, pinned, read_run
 from driftsurf.evaluation.replay import replay, same_decisions
 from driftsurf.journal import Journal
 
@@ -242,7 +242,15 @@ def _overview(record: RunRecord) -> str:
     lines.append(", ".join(said) + "." if said else quiet)
     if last.threshold is not None:
         lines.append(_tolerance(record))
-    lines += [f"Before step {order.step} an operator asked: {order.text}." for order in record.orders]
+    lines += [
+        f"Before step {order.step} an operator ordered{f' {order.kind}' * bool(order.kind)}: {order.text}."
+        for order in record.orders
+    ]
+    for start, stop in pinned(record.orders):
+        until = "on, to this day" if stop is None else f"to {stop - 1}"
+        lines.append(f"PINNED from step {start} {until}: it predicted and was scored, and learnt nothing.")
+    if record.waiting:
+        lines.append(f"Ordered, and not carried out before the next checkpoint: {', '.join(record.waiting)}.")
     return "\n".join(textwrap.fill(line, WIDTH) for line in lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from driftsurf.evaluation.trace import Trace
 from driftsurf.journal import read_lines
 from driftsurf.runtime import files
 from driftsurf.runtime.checkpoint import HEAD, CheckpointFolder
+from driftsurf.runtime.orders import waiting
 from driftsurf.runtime.run import JOURNAL, TRACE
-from driftsurf.state import from_bytes
+from driftsurf.state import look, pick
 
-__all__ = ["COLUMNS", "Order", "RunRecord", "read_run"]
+__all__ = ["COLUMNS", "Order", "RunRecord", "newest_head", "pinned", "read_orders", "read_run"]
 
 COLUMNS, ABOUT, TIMINGS = "columns.csv", "run.json", "timings.json"
 
@@ -30,6 +32,29 @@ class Order:
     step: int
     """The first step after it."""
     text: str
+    kind: str = ""
+    number: int = 0
+
+
+def read_orders(journal: str) -> list[Order]:
+    """The orders among the lines of a journal."""
+    lines = [line for line in map(json.loads, journal.splitlines()) if line["type"] == "order"]
+    return [
+        Order(int(line["step"]), str(line["text"]), str(line.get("order", "")), int(line.get("number", 0)))
+        for line in lines
+    ]
+
+
+def pinned(orders: Iterable[Order]) -> list[tuple[int, int | None]]:
+    """The first step of each time in which the model was left as it is, and the first one after it, if it is over."""
+    spans: list[tuple[int, int | None]] = []
+    for order in orders:
+        held = bool(spans) and spans[-1][1] is None
+        if order.kind == "pin" and not held and "left as it is" in order.text:
+            spans.append((order.step, None))
+        elif order.kind == "unpin" and held:
+            spans[-1] = spans[-1][0], order.step
+    return spans
 
 
 @dataclass(frozen=True)
@@ -45,6 +70,8 @@ class RunRecord:
     """Measured for each model, since ``seconds_from``."""
     seconds_from: int = 0
     name: str = ""
+    waiting: list[str] = field(default_factory=list)
+    """Kinds of orders that are not carried out yet."""
 
 
 def read_run(path: str | Path) -> RunRecord:
@@ -56,11 +83,7 @@ def read_run(path: str | Path) -> RunRecord:
             f"{str(folder)!r} has no {JOURNAL}; give the folder of a run, or the one that --checkpoint named"
         )
     try:
-        orders = [
-            Order(int(line["step"]), str(line["text"]))
-            for line in map(json.loads, journal.splitlines())
-            if line["type"] == "order"
-        ]
+        orders = read_orders(journal)
         decisions = read_lines(journal)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
         raise InputError(f"{folder / JOURNAL} is no journal of a run: {error}") from error
@@ -71,10 +94,11 @@ def read_run(path: str | Path) -> RunRecord:
         orders,
         known if known is not None and known.models else None,
         [] if moves is None else read_moves(moves),
-        _json(_text(folder / ABOUT) or _about(folder)),
+        _json(_text(folder / ABOUT) or str(newest_head(folder).get("about", ""))),
         {name: float(entry["seconds"]) for name, entry in timings.get("models", {}).items()},
         int(timings.get("first_step", 0)),
         folder.name,
+        [order.kind for order in waiting(folder, max((order.number for order in orders), default=0))],
     )
 
 
@@ -96,12 +120,14 @@ def _json(text: str | None) -> dict[str, Any]:
     return read if isinstance(read, dict) else {}
 
 
-def _about(folder: Path) -> str:
-    """What the newest checkpoint says is run; '' if there is none that can be read."""
+def newest_head(folder: Path) -> dict[str, Any]:
+    """The small entries of the newest checkpoint that can be read; none if there is none. No pickle is."""
     saved = CheckpointFolder(folder)
     for number in reversed(saved.generations()):
         try:
-            return str(from_bytes(files.read_bytes(saved.file(HEAD, number)))["state.about"])
-        except (StateError, OSError, KeyError):
+            head = pick("state", look(files.read_bytes(saved.file(HEAD, number))))
+        except (StateError, OSError):
             continue
-    return ""
+        if "about" in head:
+            return dict(head)
+    return {}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from driftsurf.decisions import Decision
 from driftsurf.evaluation.lineage import lineages
+from driftsurf.evaluation.records import Order, pinned
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report.figure import Bar, Bars, Change, Figure, Overlay, Series
 
@@ -21,8 +22,8 @@ MOST_CLASSES = 8
 MOST_MODELS = 40
 
 
-def overlay_of(trace: Trace, decisions: Sequence[Decision]) -> Overlay:
-    """The states, the true drifts and the transitions."""
+def overlay_of(trace: Trace, decisions: Sequence[Decision], orders: Sequence[Order] = ()) -> Overlay:
+    """The states, the true drifts, the transitions and the orders."""
     run = trace.of(trace.models[0])
     size = trace.batch_size
     reactive = []
@@ -43,7 +44,22 @@ def overlay_of(trace: Trace, decisions: Sequence[Decision]) -> Overlay:
     ]
     if len(decisions) > MOST_MARKED_STEPS:
         changes = [change for change in changes if change.kind in ("switched", "reset", "replaced")]
-    return Overlay(len(run["step"]), run["first_row"].tolist(), reactive, drifts, changes)
+    steps = len(run["step"])
+    return Overlay(steps, run["first_row"].tolist(), reactive, drifts, changes, _ordered(orders, steps - 1))
+
+
+def _ordered(orders: Sequence[Order], last: int) -> list[tuple[float, float, str]]:
+    """Spans in which the model was pinned, and the places of other orders, as far as there is something drawn."""
+    marks: list[tuple[float, float, str]] = []
+    for first, stop in pinned(orders):
+        words = f"pinned from step {first}" + ("" if stop is None else f" to {stop - 1}")
+        marks.append((first, last if stop is None else min(stop, last), words))
+    marks += [
+        (order.step, order.step, f"{order.kind} ordered before step {order.step}: {order.text}")
+        for order in orders
+        if order.kind not in ("pin", "unpin")
+    ]
+    return [mark for mark in marks if mark[0] <= last]
 
 
 def figures_of(trace: Trace, decisions: Sequence[Decision], model: str, oracle: str | None) -> Iterator[Figure | Bars]:

@@ -45,6 +45,8 @@ class Overlay:
     """From, to, in words."""
     drifts: Sequence[tuple[float, float, str]] = ()
     changes: Sequence[Change] = ()
+    orders: Sequence[tuple[float, float, str]] = ()
+    """Of an operator: from, to (the same, unless the model is pinned), in words."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,12 @@ class Figure:
         chart = Chart(overlay.steps, self.top, self.unit)
         for start, stop, words in overlay.reactive:
             chart.band(max(start, 0), min(stop, chart.steps - 1), css="reactive", title=words)
+        for start, stop, words in overlay.orders:
+            if stop > start:
+                chart.band(start, stop, css="pinned", title=words)
+                chart.label((start + stop) / 2, words)
+            else:
+                chart.rule(start, css="order", title=words)
         for start, stop, words in overlay.drifts:
             if stop > start:
                 chart.band(start, min(stop, chart.steps - 1), css="drifting", title=words)
@@ -92,6 +100,8 @@ class Figure:
         kinds = {change.kind for change in overlay.changes} if self.marked else set()
         legend = [("drift", "line", "true drift")] * abrupt + [("drifting", "box", "drift under way")] * gradual
         legend += [("reactive", "box", "reactive state")] * bool(overlay.reactive)
+        legend += [("pinned", "box", "pinned: predicts, learns nothing")] * any(b > a for a, b, _ in overlay.orders)
+        legend += [("order", "line", "an operator's order")] * any(a == b for a, b, _ in overlay.orders)
         words = {"switched": "switched to the new model", "kept": "kept the old model"}
         return legend + [(kind, "dot", text) for kind, text in words.items() if kind in kinds]
 
@@ -172,6 +182,7 @@ def as_data(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
         "firstRows": list(overlay.first_rows),
         "reactive": [[_step(start), _step(stop), words] for start, stop, words in overlay.reactive],
         "drifts": [[_step(start), _step(stop), words] for start, stop, words in overlay.drifts],
+        "orders": [[_step(start), _step(stop), words] for start, stop, words in overlay.orders],
         "changes": [{"at": _step(one.at), "kind": one.kind, "text": one.text} for one in overlay.changes],
         "figures": [figure.data() for figure in figures],
     }

@@ -31,6 +31,7 @@ p { margin: 6px 0; } .soft { color: var(--soft); }
 .rival { fill: none; stroke: var(--switch); stroke-width: 1.5; }
 .drift { stroke: var(--drift); stroke-width: 2; stroke-dasharray: 7 4; }
 .drifting { fill: var(--drift); opacity: .18; } .reactive { fill: var(--band); }
+.pinned { fill: var(--oracle); opacity: .22; } .order { stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 2 2; }
 .switched { fill: var(--switch); } .kept { fill: var(--keep); }
 circle:focus { outline: 2px solid var(--ink); }
 .legend { display: flex; flex-wrap: wrap; gap: 6px 20px; font-size: 13px; color: var(--soft); margin: 4px 0 0 56px; }

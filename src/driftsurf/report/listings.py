@@ -8,11 +8,12 @@ from itertools import groupby
 
 from driftsurf.decisions import Decision
 from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.records import Order
 from driftsurf.evaluation.summary import Summary
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html
 
-__all__ = ["changes_table", "class_table", "cost_table", "moves_table", "recovery_table"]
+__all__ = ["changes_table", "class_table", "cost_table", "moves_table", "orders_table", "recovery_table"]
 
 MOST_LISTED = 400
 MOST_CLASSES = 50
@@ -45,6 +46,12 @@ def changes_table(decisions: Sequence[Decision]) -> str:
     more = len(listed) - MOST_LISTED
     note = f'<p class="soft">The first {MOST_LISTED}; {more:,} more are in the journal.</p>' if more > 0 else ""
     return _wide(html.table(("step", "what", "why", "models"), rows, numbers=(0,))) + note
+
+
+def orders_table(orders: Sequence[Order]) -> str:
+    """What an operator asked for, and what came of it."""
+    rows = [(str(order.step), escape(order.kind), escape(order.text)) for order in orders[-MOST_LISTED:]]
+    return _wide(html.table(("before step", "order", "what came of it"), rows, numbers=(0,)))
 
 
 def moves_table(moves: Sequence[ColumnMove]) -> str:

@@ -14,6 +14,7 @@ from rich.table import Table
 from driftsurf.decisions import Decision
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.records import Order
 from driftsurf.evaluation.summary import summarise, summarise_values
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html, page
@@ -81,10 +82,11 @@ def render(
     model: str,
     oracle: str | None = None,
     moves: Sequence[ColumnMove] = (),
+    orders: Sequence[Order] = (),
 ) -> str:
     """The page of a run, or of nothing that was scored."""
     title = f"{model} on {trace.stream}"
     if not len(trace.columns["step"]):
         said = "No row was scored: no label came for a row that had been predicted."
         return html.document(title, [f"<h1>{escape(title)}</h1>", f"<p>{said}</p>"])
-    return page.render(trace, decisions, model=model, oracle=oracle, moves=moves)
+    return page.render(trace, decisions, model=model, oracle=oracle, moves=moves, orders=orders)

@@ -10,7 +10,7 @@
   const hidden = new Set();
   const readout = document.querySelector(".readout");
   const toolbar = document.querySelector(".toolbar");
-  const shown = { reactive: true, drifts: true, changes: true };
+  const shown = { reactive: true, drifts: true, orders: true, changes: true };
   const figures = [];
   const kinds = {
     entered: "sign of drift", switched: "switched to the new model", kept: "kept the old model",
@@ -132,6 +132,17 @@
       svg("title", {}, svg("rect", box, parent), words);
     };
     if (shown.reactive) for (const one of run.reactive) band(one, "reactive");
+    if (shown.orders) for (const one of run.orders) {
+      const [start, stop, words] = one;
+      if (stop > start) {
+        band(one, "pinned");
+        const a = Math.max(start, view[0]), b = Math.min(stop, view[1]);
+        if (labels && a < b) svg("text", { class: "rule-label pin", x: x((a + b) / 2), y: top - 7 }, parent, words);
+      } else if (inView(start)) {
+        const line = svg("line", { class: "order", x1: x(start), x2: x(start), y1: top, y2: base }, parent);
+        svg("title", {}, line, words);
+      }
+    }
     if (!shown.drifts) return;
     let labelled = -Infinity;
     for (const one of run.drifts) {
@@ -394,6 +405,12 @@
       if (run.changes.some((change) => change.kind === kind)) entry("circle", dot, words);
     }
     if (run.reactive.length) entry("rect", { class: "reactive", width: 20, height: 12 }, "reactive state");
+    if (run.orders.some(([start, stop]) => stop > start)) {
+      entry("rect", { class: "pinned", width: 20, height: 12 }, "pinned: predicts, learns nothing");
+    }
+    if (run.orders.some(([start, stop]) => stop === start)) {
+      entry("line", { class: "order", x1: 10, x2: 10, y1: 0, y2: 12 }, "an operator's order");
+    }
     if (run.drifts.some(([start, stop]) => stop === start)) {
       entry("line", { class: "drift", x1: 10, x2: 10, y1: 0, y2: 12 }, "true drift");
     }
@@ -427,7 +444,7 @@
   };
   run.figures.forEach(setUp);
   if (!figures.length) return;
-  const layers = { reactive: "reactive states", drifts: "true drifts", changes: "changes" };
+  const layers = { reactive: "reactive states", drifts: "true drifts", orders: "orders", changes: "changes" };
   for (const [name, words] of Object.entries(layers)) {
     if (run[name].length) toggle(toolbar.querySelector(".layers"), words, "", (on) => (shown[name] = on));
   }

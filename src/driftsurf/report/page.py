@@ -8,13 +8,13 @@ from html import escape
 from driftsurf.decisions import Decision
 from driftsurf.errors import InputError
 from driftsurf.evaluation.columns import ColumnMove
-from driftsurf.evaluation.records import RunRecord
+from driftsurf.evaluation.records import Order, RunRecord, pinned
 from driftsurf.evaluation.summary import Summary, ValueSummary, summarise, summarise_values
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html, interactive
 from driftsurf.report.curves import figures_of, overlay_of
 from driftsurf.report.figure import Bars, Figure
-from driftsurf.report.listings import changes_table, class_table, cost_table, moves_table, recovery_table
+from driftsurf.report.listings import changes_table, class_table, cost_table, moves_table, orders_table, recovery_table
 
 __all__ = ["render", "render_record"]
 
@@ -33,6 +33,7 @@ def render_record(record: RunRecord) -> str:
         model=models[0],
         oracle=ORACLE if ORACLE in models[1:] else None,
         moves=record.moves,
+        orders=record.orders,
         seconds=record.seconds,
         seconds_from=record.seconds_from,
     )
@@ -45,6 +46,7 @@ def render(
     model: str,
     oracle: str | None = None,
     moves: Sequence[ColumnMove] = (),
+    orders: Sequence[Order] = (),
     seconds: Mapping[str, float] | None = None,
     seconds_from: int = 0,
 ) -> str:
@@ -54,7 +56,7 @@ def render(
     They were measured from step ``seconds_from`` on, where a resumed run went on.
     """
     summary = summarise(trace, model, oracle) if trace.labels else summarise_values(trace, model)
-    overlay = overlay_of(trace, decisions)
+    overlay = overlay_of(trace, decisions, orders)
     figures = {figure.id: figure for figure in figures_of(trace, decisions, model, oracle)}
 
     def drawn(name: str, title: str, words: str) -> list[str]:
@@ -66,7 +68,7 @@ def render(
     body = [
         f"<h1>{escape(model)} on {escape(trace.stream)}</h1>",
         f'<p class="soft">{_extent(trace, model)}</p>',
-        f'<p class="lead">{escape(_lead(summary))}</p>',
+        f'<p class="lead">{escape(_lead(summary) + _pinned(orders))}</p>',
         html.cards(_cards(summary, trace, oracle)),
         interactive.TOOLBAR,
         *drawn("error", "Error over time", _error_words(trace, oracle)),
@@ -88,6 +90,8 @@ def render(
         "<h2>Every change, and why</h2>",
         changes_table(decisions),
     ]
+    if orders:
+        body += ["<h2>Orders of an operator</h2>", orders_table(orders)]
     if moves:
         body += ["<h2>Which columns moved</h2>", moves_table(moves)]
     body += drawn("costs", "Costs", "Gradients spent on each row of a step: what learning costs.")
@@ -115,6 +119,11 @@ def _lead(summary: Summary | ValueSummary) -> str:
         return text + "It saw no sign of drift."
     text += f"It reacted {_times(summary.reactions)} and switched to a new model {_times(summary.switches)}. "
     return text + _recovered(summary) if isinstance(summary, Summary) and summary.drift_steps else text
+
+
+def _pinned(orders: Sequence[Order]) -> str:
+    spans = [f"from step {first} " + ("on" if stop is None else f"to {stop - 1}") for first, stop in pinned(orders)]
+    return f" An operator pinned it {', '.join(spans)}: there it learnt nothing." if spans else ""
 
 
 def _recovered(summary: Summary) -> str:

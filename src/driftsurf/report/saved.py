@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 from rich.table import Table
 
 from driftsurf.base import Pickled
-from driftsurf.errors import StateError, StateWarning
+from driftsurf.errors import DriftsurfError, StateError, StateWarning
+from driftsurf.evaluation.records import newest_head, pinned, read_run
 from driftsurf.report.terminal import console
 from driftsurf.runtime import files
 from driftsurf.runtime.checkpoint import CheckpointFolder
@@ -48,8 +50,10 @@ def _print_folder(path: Path) -> None:
     if not numbers:
         raise StateError(f"{path} has no checkpoints")
     screen = console()
-    said = files.holder(path)
-    screen.print(f"{path}: {len(numbers)} checkpoints" + (f", held by {said}" if said else ""), markup=False)
+    held = f"held by {files.holder(path) or 'a process'}" if files.is_held(path) else "no process holds it"
+    for line in _headline(path):
+        screen.print(line, markup=False)
+    screen.print(f"{path}: {len(numbers)} checkpoints; {held}", markup=False)
     newest: Mapping[str, Any] = {}
     for number in numbers:
         try:
@@ -64,7 +68,33 @@ def _print_folder(path: Path) -> None:
         grown = ", ".join(f"{name} {size:,} bytes" for name, (size, _) in found.outputs.items())
         done = ", at its end" if newest.get("done") is True else ""
         screen.print(f"  checkpoint {number}: whole; step {newest.get('step')}{done}; {grown}", markup=False)
-    _print_entries(newest)
+    _print_entries({name: value for name, value in newest.items() if name.count(".") < 2})
+    parts = Counter(".".join(name.split(".")[:2]) for name in newest if name.count(".") > 1)
+    if parts:
+        told = ", ".join(f"{count} of {name}" for name, count in parts.items())
+        screen.print(f"and entries inside: {told}", markup=False)
+
+
+def _headline(path: Path) -> Iterator[str]:
+    """What runs there and how it is doing, as far as it can be read."""
+    try:
+        record, head = read_run(path), newest_head(path)
+    except (DriftsurfError, OSError):
+        return
+    run = None if record.trace is None else record.trace.of(record.trace.models[0])
+    model = "" if record.trace is None else record.trace.models[0]
+    made = [head.get(f"models.{model}.strategy.strategy"), record.about.get("learner")]
+    said = [f"{head.get('rows', 0):,} rows in {head.get('step', 0):,} steps"]
+    if run is not None and record.trace is not None:
+        column = "error" if record.trace.labels else "squared_error"
+        mean = float(np.average(run[column], weights=run["rows"]))
+        said += [f"{run['state'][-1]} state", f"mean {column.replace('_', ' ')} {mean:.4g}"]
+    said += ["finished" if head.get("done") is True else "not finished"]
+    spans = pinned(record.orders)
+    since = f" from step {spans[-1][0]}" if spans else ""
+    said += [f"pinned{since}: it learns nothing"] if head.get("pinned") is True else []
+    said += [f"ordered: {', '.join(record.waiting)}"] if record.waiting else []
+    yield f"{' with '.join(name for name in made if isinstance(name, str)) or 'A run'}: {', '.join(said)}"
 
 
 def _print_entries(state: Mapping[str, Any]) -> None:

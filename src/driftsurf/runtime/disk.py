@@ -95,6 +95,22 @@ class Disk:
             raise
         return handle
 
+    def is_locked(self, path: Path) -> bool:
+        """Whether a living process holds a file."""
+        import fcntl
+
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)  # frees the lock, too
+        return False
+
     def unlock(self, handle: int) -> None:
         """Let others have it."""
         os.ftruncate(handle, 0)

@@ -24,6 +24,7 @@ __all__ = [
     "RunFolder",
     "holder",
     "is_folder",
+    "is_held",
     "keep_previous",
     "make_folder",
     "names",
@@ -284,6 +285,11 @@ def holder(folder: Path) -> str:
         return f"process {said['pid']} on {said['host']} since {said['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process that lives holds a folder."""
+    return disk.calls.is_locked(folder / LOCK)
 
 
 # ---------------------------------------------------------------------------- run folders
