@@ -598,11 +598,11 @@ def test_the_options_of_a_run_by_key_reach_the_engine(monkeypatch: pytest.Monkey
     told: list[Any] = []
     monkeypatch.setattr("driftsurf.engines.run_keyed", lambda *args, **more: told.append((args, more)))
 
-    def shown(*args: Any) -> dict[Any, Any]:
+    def show(*args: Any) -> dict[Any, Any]:
         told.append(args)
         return {}
 
-    monkeypatch.setattr("driftsurf.cli.keyed.show_keys", shown)
+    monkeypatch.setattr("driftsurf.cli.keyed.show_keys", show)
     columns = (
         "--key",
         "k",
@@ -728,3 +728,25 @@ def test_a_value_of_another_kind_is_none_in_a_table_never_a_near_one() -> None:
     assert fitted([True, 0, 1.0, 0.5, "no", "", math.nan, None], "bool_") == [True, False, True] + [None] * 5
     assert fitted([True, 2, 0.5, math.inf, "0.5", None], "float64") == [1.0, 2.0, 0.5, math.inf, None, None]
     assert fitted(["a", None], "string") == ["a", None]
+
+
+def test_times_are_dates_where_the_sequence_is(tmp_path: Path) -> None:
+    days = np.datetime64("2025-06-29T10:00") + np.arange(400) * np.timedelta64(30, "m")
+    lines = [
+        f"{day},{'a-city-with-a-long-name' if i % 2 else 'b'},{i % 5},{int((i % 5 > 2) != (i > 200))}\n"
+        for i, day in enumerate(days)
+    ]
+    (tmp_path / "a.csv").write_text("at,city,x,y\n" + "".join(lines))
+    columns = ("--key", "city", "--sequence", "at", "--label", "y")
+    result = invoke("run", tmp_path / "a.csv", *columns, "--out", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    assert "2025-07-0" in result.output
+    page = (tmp_path / "run" / "fleet.html").read_text()
+    assert 'text-anchor="start">2025-06-29<' in page
+    assert "a-city-with-a-long-..." in page
+    assert ",000,000" not in page
+    entry = {"high_water": int(days[3].astype("datetime64[us]").astype(np.int64))}
+    assert ">2025-06-29 10:00<" in report.heat_map({"a": entry}, [], start=1751191200000000, dates=True)
+    assert f"driftsurf fleet {tmp_path / 'run'}" in invoke("explain", tmp_path / "run").output
+    (tmp_path / "journal.jsonl").write_text("")
+    assert f"driftsurf explain {tmp_path}" in invoke("fleet", tmp_path).output

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from driftsurf.errors import InputError
+
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
@@ -33,6 +35,8 @@ def explain(
 
     if stable_threshold is not None and threshold is None:
         raise click.UsageError("--stable-threshold needs --threshold")
+    if "fleet.html" in files.names(run) or "state.sqlite" in files.names(run):
+        raise InputError(f"{str(run)!r} is a run with a learner for each key: driftsurf fleet {run}")
     record = read_run(run)
     if html is not None:
         from driftsurf.report.page import render_record

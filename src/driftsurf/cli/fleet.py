@@ -9,6 +9,9 @@ import click
 
 __all__ = ["fleet", "show_keys"]
 
+DATES = 10**14, 4_102_444_800_000_000
+"""Sequence numbers between them are taken for the microseconds of dates, from March 1973 to the end of 2099."""
+
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
@@ -29,6 +32,8 @@ def show_keys(run: Path, limit: int) -> dict[Any, dict[str, Any]]:
     from driftsurf.runtime import files
 
     folder = KeyedFolder(run)
+    if files.is_folder(run) and "journal.jsonl" in files.names(run):
+        raise RunFolderError(f"{str(run)!r} is a run of one model, not one by key: driftsurf explain {run}")
     folder.about()
     if not folder.epochs():
         raise RunFolderError(f"{str(run)!r} has no whole epoch yet: there are no keys to show")
@@ -36,7 +41,11 @@ def show_keys(run: Path, limit: int) -> dict[Any, dict[str, Any]]:
     journal = folder.read("journal", ["key", "sequence", "transitions"])
     rows = zip(journal["key"], journal["sequence"], journal["transitions"], strict=True)
     changes = [report.Change(*row) for row in rows if row[2]]
-    report.print_keys(keys, limit=limit)
-    files.write_text(run / "fleet.html", report.render(f"Keys of {run.name}", keys, changes))
+    sequence = folder.read("predictions", ["sequence"])["sequence"]
+    first = min(sequence, default=None)
+    dates = bool(sequence) and DATES[0] < min(sequence) <= max(sequence) < DATES[1]
+    report.print_keys(keys, limit=limit, dates=dates)
+    page = report.render(f"Keys of {run.name}", keys, changes, start=first, dates=dates)
+    files.write_text(run / "fleet.html", page)
     click.echo(f"page: {run / 'fleet.html'}")
     return keys
