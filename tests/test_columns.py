@@ -13,7 +13,7 @@ from scipy import sparse
 
 from driftsurf.errors import InputError, StateError
 from driftsurf.evaluation import columns
-from driftsurf.evaluation.columns import ColumnMove, ColumnMoves, read_moves
+from driftsurf.evaluation.columns import ColumnMove, ColumnMoves, clocks_last, read_moves
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.runtime.checkpoint import CheckpointFolder
@@ -208,3 +208,12 @@ def test_a_checkpoint_without_the_file_is_refused(tmp_path: Path) -> None:
         assert saved is not None
         with run(folder, beside=True) as live, pytest.raises(StateError, match="not one of a run"):
             live.resume(saved)
+
+
+def test_a_column_that_only_grows_comes_last() -> None:
+    def move(step: int, column: int, shift: float) -> ColumnMove:
+        return ColumnMove(step, 4, column, f"x{column}", 0.0, 1.0, shift, "", 0.0, 0.0, 0.05)
+
+    run = [move(9, 0, 1.73), move(9, 1, 1.2), move(9, 2, -1.7), move(20, 0, 1.74), move(20, 1, 1.0), move(20, 2, 1.7)]
+    assert [one.column for one in clocks_last(run[:3], run)] == [1, 2, 0]
+    assert [one.column for one in clocks_last(run[:3], run[:3])] == [0, 1, 2]  # once is no proof

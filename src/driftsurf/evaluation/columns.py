@@ -16,7 +16,7 @@ from driftsurf.errors import InputError
 from driftsurf.evaluation.trace import csv_line
 from driftsurf.runtime.session import Observation, Session
 
-__all__ = ["ColumnMove", "ColumnMoves", "read_moves"]
+__all__ = ["ColumnMove", "ColumnMoves", "clocks_last", "read_moves"]
 
 MOST_NUMBERS = 2**18
 """That are remembered (2 MB): where there are more columns than fit, the first ones are watched."""
@@ -69,6 +69,23 @@ class ColumnMove:
             return f"{self.name}: {mean}"
         tie = f"tie to {self.label or 'the value'} from {self.tie_before:+.2f} to {self.tie_after:+.2f}"
         return f"{self.name}: {'; '.join([tie, mean] if abs(self.turn) >= abs(self.shift) else [mean, tie])}"
+
+
+def clocks_last(moves: Sequence[ColumnMove], of_run: Sequence[ColumnMove]) -> list[ColumnMove]:
+    """The moves of a reaction, those of columns that only grow, or only fall, behind all others.
+
+    Steady growth moves the mean by sqrt(3) standard deviations whenever one looks; a column that moved just so, in the
+    same direction, around every reaction of the run, two at least, is taken for a clock or a counter.
+    """
+    shifts: dict[int, list[float]] = {}
+    for move in of_run:
+        shifts.setdefault(move.column, []).append(move.shift)
+    steady = {
+        column
+        for column, found in shifts.items()
+        if len(found) > 1 and any(all(abs(sign * shift - 3.0**0.5) < 0.1 for shift in found) for sign in (1, -1))
+    }
+    return sorted(moves, key=lambda move: move.column in steady)
 
 
 class ColumnMoves:

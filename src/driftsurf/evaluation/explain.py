@@ -11,7 +11,7 @@ import numpy as np
 
 from driftsurf.decisions import Decision, ModelRecord, Transition
 from driftsurf.errors import InputError, OptionError
-from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.columns import ColumnMove, clocks_last
 from driftsurf.evaluation.lineage import lineages, timeline
 from driftsurf.evaluation.records import RunRecord, pinned, read_run
 from driftsurf.evaluation.replay import replay, same_decisions
@@ -107,7 +107,7 @@ def explain_decision(record: RunRecord, place: int) -> str:
     lines += _error_moved(record, place)
     moves = [move for move in record.moves if move.step == decision.step]
     if moves:
-        lines += _columns_moved(moves)
+        lines += _columns_moved(clocks_last(moves, record.moves))
     lines += [_entry("order", order.text) for order in record.orders if order.step == decision.step]
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 
 from driftsurf.decisions import Decision
-from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.columns import ColumnMove, clocks_last
 from driftsurf.evaluation.records import Order
 from driftsurf.evaluation.summary import Summary
 from driftsurf.evaluation.trace import Trace
@@ -62,7 +62,7 @@ def moves_table(moves: Sequence[ColumnMove]) -> str:
         reactions += 1
         if reactions > MOST_REACTIONS:
             break
-        chosen = list(group)
+        chosen = clocks_last(list(group), moves)
         real = [move for move in chosen if move.beyond_chance][:COLUMNS_SHOWN]
         if not real:
             rows.append((str(step), '<span class="soft">none beyond chance</span>', "", "", "", ""))
