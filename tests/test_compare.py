@@ -534,3 +534,12 @@ def test_a_mistake_on_the_command_line_is_one_line(tmp_path: Path) -> None:
     result = invoke("compare", "sine1", "--models", "driftsurf:forest,majority", "--out", str(tmp_path / "out"))
     assert result.exit_code == 1
     assert result.output.startswith("Error: learner is 'forest'")
+
+
+def test_a_narrow_terminal_has_fewer_columns_and_whole_names() -> None:
+    row = ["driftsurf:logistic", "0.1234", "0.1200 to 0.1300", "0.0000", "0.0000 to 0.0000", "100%", "1.00", "9.0", "2"]
+    assert comparison._fitting(comparison.HEADS, [row], 140) == list(range(9))
+    narrow = comparison._fitting(comparison.HEADS, [row], 80)
+    assert narrow == [0, 1, 2, 3, 5, 6]
+    assert comparison._fitting(comparison.HEADS, [row], 10) == [0, 1, 3]
+    assert comparison._fitting(["source", "a"], [["s", "1"]], 3) == [0, 1]

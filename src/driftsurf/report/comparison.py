@@ -39,13 +39,29 @@ def print_result(result: Comparison, folder: Path) -> None:
     screen.width = screen.width if screen.is_terminal else WIDE
     for heads, rows in _tables(result):
         table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
-        for place, head in enumerate(heads):
-            table.add_column(head, justify="right" if place else "left", overflow="fold")
-        for row in rows:
+        shown = _fitting(heads, rows, screen.width)
+        for place in shown:
+            table.add_column(heads[place], justify="right" if place else "left", overflow="fold", no_wrap=place == 0)
+        for row in ([cells[place] for place in shown] for cells in rows):
             table.add_row(*(Text(cell.strip("*"), "bold" if cell.startswith("**") else "") for cell in row))
         screen.print(table)
     screen.print(result.overall.verdict())
     screen.print(f"{_how(result)}; report: {folder / 'report.html'}")
+
+
+def _fitting(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The columns of models to show in so many letters: those that say least are left out first, and names are whole.
+
+    All columns of a table of sources: there each one is a model.
+    """
+    places = list(range(len(heads)))
+    if tuple(heads) != HEADS:
+        return places
+    sizes = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
+    for place in (8, 7, 4, 5, 6, 2):
+        if sum(sizes[k] + 3 for k in places) > width:
+            places.remove(place)
+    return places
 
 
 def markdown(result: Comparison) -> str:
