@@ -14,6 +14,7 @@ import numpy as np
 
 from driftsurf import DriftSurfClassifier
 from driftsurf.errors import InputError
+from driftsurf.journal import Journal
 from torture.harness import HERE, Outcome
 
 MIB = 2**20
@@ -26,7 +27,7 @@ def _memory() -> int:
 
 
 def soak(scale: float, seed: int, rows: int | None = None) -> Outcome:
-    """Millions of rows with drifts and bad ones: every bad one refused, memory flat after the first tenth."""
+    """Millions of rows with drifts and bad ones: every bad one refused, memory flat once the journal is full."""
     outcome = Outcome("soak", seed)
     size, total = 1_000, round(20_000_000 * scale) if rows is None else rows
     generator = np.random.default_rng(seed)
@@ -35,6 +36,7 @@ def soak(scale: float, seed: int, rows: int | None = None) -> Outcome:
     refused = bad = wrong = 0
     highest = after_warm_up = 0
     steps = total // size
+    warm_up = min(Journal().limit, steps // 2) + 250  # the journal holds its last 10,000 steps in memory
     for step in range(steps):
         X = blocks[step % len(blocks)]
         y = np.where(X[:, step // 200 % 5] > 0, 1, -1)
@@ -46,7 +48,7 @@ def soak(scale: float, seed: int, rows: int | None = None) -> Outcome:
                 refused += 1
         wrong += int(np.count_nonzero(model.test_then_train(X, y) != y))
         if step % 50 == 0:
-            if step <= steps // 10 + 250:
+            if step <= warm_up:
                 after_warm_up = max(after_warm_up, _memory())
             highest = max(highest, _memory())
     grown = highest - after_warm_up
