@@ -201,10 +201,11 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
     for outputs, n_columns in itertools.product(CLASSES, CLASSES_COLUMNS):
         for n_rows in ROWS[:2]:
             task = classes(n_rows, n_columns, outputs, 200_000 // (10 if quick else 1))
-            yield _softmax(f"softmax, {outputs} classes, {n_columns} columns, {n_rows:,} rows", task, strict, relaxed)
+            where = f"{outputs} classes, {n_columns} columns, {n_rows:,} rows"
+            yield _beside_c(f"softmax, {where}", task, softmax, Anchor.saga_softmax, strict, relaxed)
     problem = sparse(SPARSE_ROWS // (10 if quick else 1), 100_000 // (10 if quick else 1))
     where = f"{SPARSE_COLUMNS:,} columns, {SPARSE_NONZEROS} non-zeros a row, {problem.n_rows:,} rows"
-    yield _saga_csr(f"saga_csr, {where}", problem, strict, relaxed)
+    yield _beside_c(f"saga_csr, {where}", problem, _kernels.saga_csr, Anchor.saga_csr, strict, relaxed)
 
 
 def _saga_dense(
@@ -243,28 +244,22 @@ def _sgd_dense(title: str, problem: Problem, strict: Anchor | None, relaxed: Anc
     return Contest(title, "step", "C, prefetch", [*(sgd(n, problem, x) for n, x in loops.items()), *ours])
 
 
-def _softmax(title: str, problem: Problem, strict: Anchor | None, relaxed: Anchor | None) -> Contest:
-    return _beside_c(title, problem, softmax, strict and strict.saga_softmax, relaxed and relaxed.saga_softmax)
-
-
-def _saga_csr(title: str, problem: Problem, strict: Anchor | None, relaxed: Anchor | None) -> Contest:
-    return _beside_c(title, problem, _kernels.saga_csr, strict and strict.saga_csr, relaxed and relaxed.saga_csr)
-
-
 def _beside_c(
     title: str,
     problem: Problem,
     own: Loop,
-    strict: Callable[..., Loop] | None,
-    relaxed: Callable[..., Loop] | None,
+    theirs: Callable[..., Loop],
+    strict: Anchor | None,
+    relaxed: Anchor | None,
 ) -> Contest:
+    """Our loop, and the method of an anchor that gives the same one in C."""
     ours = [saga("driftsurf", problem, own)]
     if strict is None or relaxed is None:
         return Contest(title, "step", ours[0].name, ours)
     loops = {
-        "C": strict(prefetch=False),
-        "C, prefetch": strict(prefetch=True),
-        "C, prefetch, relaxed": relaxed(prefetch=True),
+        "C": theirs(strict, prefetch=False),
+        "C, prefetch": theirs(strict, prefetch=True),
+        "C, prefetch, relaxed": theirs(relaxed, prefetch=True),
     }
     for loop in loops.values():
         agree(problem, loop, problem, own)

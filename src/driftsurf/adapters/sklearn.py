@@ -253,7 +253,7 @@ def copied(model: Any) -> Any:
 
     Most attributes of a model are plain numbers and texts, which deepcopy takes one by one through all its cases.
     """
-    if not _is_plain(type(model)):
+    if not _is_plain(type(model)):  # type: ignore[arg-type]  # a class is hashable
         return copy.deepcopy(model)
     new = object.__new__(type(model))
     memo = {id(model): new}
