@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from torture import attack, bad_values, damage, endurance, faults, fuzz, harness, kills, ledger, power
+from torture import attack, bad_values, damage, endurance, faults, fuzz, harness, kills, ledger, power, rows
 from torture.__main__ import PROOFS
 from torture.__main__ import _run as run_parts
 from torture.harness import Outcome
@@ -138,3 +138,11 @@ def test_absurd_rows_do_no_lasting_damage_where_the_loss_is_quadratic(learner: s
     for stream in (1, 8):
         usual = bad_values.usual_accuracy(make, stream)
         assert bad_values.verdict(make, "every other row: 1e6", stream, usual) == "taken"
+
+
+def test_fuzzed_rows_are_taken_whole_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "A_FILE", 2_000)
+    outcome = rows.fuzzed(scale=12 * 2_000 / rows.ROWS, seed=1)
+    assert outcome.failed == 0
+    assert outcome.figures["accepted"] > 12_000
+    assert outcome.figures["skipped"] > 0

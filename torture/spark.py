@@ -60,7 +60,7 @@ def write_stream(folder: Path, *, files: int = 6, rows: int = 600, n_keys: int =
 
 def command(source: Path, out: Path, *more: str) -> list[str]:
     """The command line of such a run."""
-    base = [sys.executable, "-m", "driftsurf", "fleet", "run", str(source), "--out", str(out)]
+    base = [sys.executable, "-m", "driftsurf", "run", str(source), "--out", str(out)]
     return [*base, *COLUMNS, *OPTIONS, *more]
 
 
