@@ -17,6 +17,7 @@ from benchmarks import (
     step,
     trial,
     whole_run,
+    wrapping,
 )
 from benchmarks.harness import MIN_ROUNDS, hold, machine, write
 
@@ -33,6 +34,7 @@ SUITES = {
     "fleet": fleet.contests,
     "spark": spark.contests,
     "trial": trial.contests,
+    "wrapping": wrapping.contests,
 }
 """A suite is a function ``(quick, note)`` that yields its contests; ``note`` adds a line to the report."""
 

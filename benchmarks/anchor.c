@@ -99,6 +99,75 @@ void sgd_dense_prefetch(ARGUMENTS_DENSE, double *restrict w, double eta, double 
     }
 }
 
+/* K classes: W and G are (K, d + 1), the table (n, K); z and g are room for K numbers each. */
+static inline __attribute__((always_inline)) i64 softmax_loop(ARGUMENTS_DENSE, double *restrict W,
+                                                              double *restrict G, double *restrict table,
+                                                              i64 K, i64 drawn, double eta, double mu,
+                                                              const double *restrict gain,
+                                                              const double *restrict centre,
+                                                              double *restrict z, double *restrict g,
+                                                              const int prefetch) {
+    const double shrink = 1.0 - eta * mu;
+    for (i64 j = 0; j < steps; j++) {
+        if (prefetch && j + AHEAD < steps) {
+            const i64 later = order[j + AHEAD];
+            fetch(X + later * d, d * (i64)sizeof(ROW));
+            __builtin_prefetch(y + later, 0);
+            __builtin_prefetch(weight + later, 0);
+            fetch(table + later * K, K * (i64)sizeof(double));
+        }
+        const i64 i = order[j];
+        const ROW *restrict x = X + i * d;
+        for (i64 k = 0; k < K; k++) {
+            const double *restrict w = W + k * (d + 1);
+            double total = 0.0;
+            for (i64 c = 0; c < d; c++) total += w[c] * (x[c] - centre[c]);
+            z[k] = total + w[d];
+        }
+        if (weight[i] == 0.0) {
+            for (i64 k = 0; k < K; k++) g[k] = 0.0;
+        } else {
+            double largest = z[0], sum = 0.0;
+            for (i64 k = 1; k < K; k++) largest = z[k] > largest ? z[k] : largest;
+            for (i64 k = 0; k < K; k++) {
+                g[k] = exp(z[k] - largest);
+                sum += g[k];
+            }
+            const double share = weight[i] / sum;
+            for (i64 k = 0; k < K; k++) g[k] *= share;
+            g[(i64)y[i]] -= weight[i];
+        }
+        double *restrict old = table + i * K;
+        const int first = isnan(old[0]);
+        drawn += first;
+        const double average = eta / drawn;
+        for (i64 k = 0; k < K; k++) {
+            const double delta = first ? g[k] : g[k] - old[k];
+            old[k] = g[k];
+            double *restrict w = W + k * (d + 1), *restrict sums = G + k * (d + 1);
+            for (i64 c = 0; c < d; c++) {
+                const double change = gain[c] * delta * (x[c] - centre[c]);
+                w[c] = shrink * w[c] - average * sums[c] - eta * change;
+                sums[c] += change;
+            }
+            const double change = gain[d] * delta;
+            w[d] = shrink * w[d] - average * sums[d] - eta * change;
+            sums[d] += change;
+        }
+    }
+    return drawn;
+}
+
+i64 saga_softmax(ARGUMENTS_DENSE, double *W, double *G, double *table, i64 K, i64 drawn, double eta,
+                 double mu, const double *gain, const double *centre, double *z, double *g) {
+    return softmax_loop(X, d, y, weight, order, steps, W, G, table, K, drawn, eta, mu, gain, centre, z, g, 0);
+}
+
+i64 saga_softmax_prefetch(ARGUMENTS_DENSE, double *W, double *G, double *table, i64 K, i64 drawn, double eta,
+                          double mu, const double *gain, const double *centre, double *z, double *g) {
+    return softmax_loop(X, d, y, weight, order, steps, W, G, table, K, drawn, eta, mu, gain, centre, z, g, 1);
+}
+
 #define ARGUMENTS_CSR                                                                                        \
     const ROW *restrict data, const int32_t *restrict indices, const i64 *restrict indptr,                   \
         const double *restrict y, const double *restrict weight, const i64 *restrict order, i64 steps

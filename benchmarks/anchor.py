@@ -37,6 +37,19 @@ class Anchor:
 
         return call
 
+    def saga_softmax(self, *, prefetch: bool) -> Loop:
+        """``_kernels.multi.saga_dense`` of the softmax loss."""
+        function = self._function("saga_softmax", prefetch, "pi" + "pppi" + "pppi" + "iff" + "pppp")
+
+        def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:
+            X, y, weight = rows
+            W, G, table = model
+            sizes = X, X.shape[1], y, weight, order, len(order)
+            room = np.empty((2, len(W)))
+            return function(*sizes, W, G, table, len(W), drawn, eta, mu, *frame[:2], *room)
+
+        return call
+
     def sgd_dense(self) -> Loop:
         """``_kernels.sgd_dense``."""
         function = self._function("sgd_dense", True, "pi" + "pppi" + "p" + "ffp")

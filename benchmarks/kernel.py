@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,9 +15,11 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.anchor import Anchor, Loop, build
 from benchmarks.harness import Contender, Contest
 from driftsurf import _kernels
+from driftsurf._kernels import multi
 
 COLUMNS = 3, 10, 54
 ROWS = 1_000, 100_000, 500_000
+CLASSES, CLASSES_COLUMNS = (3, 10), (10, 54)
 WIDE_COLUMNS, WIDE_ROWS = 679, 20_000
 TWIN_STEPS = 2_000
 EPOCHS = 3
@@ -57,6 +60,18 @@ class Problem:
         return np.zeros(self.width), np.zeros(self.width), np.full(self.n_rows, 0.0 if drawn else np.nan)
 
 
+@dataclass(frozen=True)
+class Classes(Problem):
+    """The same with several classes, and so several outputs."""
+
+    outputs: int
+
+    def model(self, *, drawn: bool) -> tuple[npt.NDArray[np.float64], ...]:
+        """As for one output, for each of them."""
+        shape = self.outputs, self.width
+        return np.zeros(shape), np.zeros(shape), np.full((self.n_rows, self.outputs), 0.0 if drawn else np.nan)
+
+
 def dense(n_rows: int, n_columns: int, steps: int) -> Problem:
     """Normal rows, rounded so that float32 holds them exactly."""
     rng = np.random.default_rng(0)
@@ -64,6 +79,15 @@ def dense(n_rows: int, n_columns: int, steps: int) -> Problem:
     y = (X[:, 0] + rng.standard_normal(n_rows) > 0).astype(np.float64)
     weight = rng.uniform(0.5, 1.5, n_rows)
     return Problem((X, y, weight), rng.integers(n_rows, size=steps), n_columns + 1, 0.4 / (n_columns + 1))
+
+
+def classes(n_rows: int, n_columns: int, outputs: int, steps: int) -> Classes:
+    """The rows of ``dense``; the class is that of the largest of as many noisy columns."""
+    one = dense(n_rows, n_columns, steps)
+    X, _, weight = one.rows
+    noise = np.random.default_rng(1).standard_normal((n_rows, outputs))
+    y = (X[:, :outputs] + noise).argmax(axis=1).astype(np.float64)
+    return Classes((X, y, weight), one.order, one.width, one.eta, outputs)
 
 
 def sparse(n_rows: int, steps: int) -> Problem:
@@ -88,6 +112,13 @@ def saga(name: str, problem: Problem, loop: Loop) -> Contender:
         return loop(problem.rows, problem.order, model, problem.n_rows, problem.eta, MU, frame, None)
 
     return Contender(name, len(problem.order), lambda: problem.model(drawn=True), run)
+
+
+def softmax(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:
+    """The loop of several outputs with the softmax loss, called like that of one."""
+    loss = multi.SOFTMAX, 0.0, 0.0, np.inf
+    count: int = multi.saga_dense(rows, order, model, drawn, eta, mu, frame, loss, np.empty((2, len(model[0]))))
+    return count
 
 
 def sgd(name: str, problem: Problem, loop: Callable[..., Any]) -> Contender:
@@ -167,9 +198,14 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
     problem = dense(WIDE_ROWS // (10 if quick else 1), WIDE_COLUMNS, 40_000 // (10 if quick else 1))
     where = f"{WIDE_COLUMNS} columns, {problem.n_rows:,} rows"
     yield _saga_dense(f"saga_dense, {where}", problem, strict, relaxed, single)
+    for outputs, n_columns in itertools.product(CLASSES, CLASSES_COLUMNS):
+        for n_rows in ROWS[:2]:
+            task = classes(n_rows, n_columns, outputs, 200_000 // (10 if quick else 1))
+            where = f"{outputs} classes, {n_columns} columns, {n_rows:,} rows"
+            yield _beside_c(f"softmax, {where}", task, softmax, Anchor.saga_softmax, strict, relaxed)
     problem = sparse(SPARSE_ROWS // (10 if quick else 1), 100_000 // (10 if quick else 1))
     where = f"{SPARSE_COLUMNS:,} columns, {SPARSE_NONZEROS} non-zeros a row, {problem.n_rows:,} rows"
-    yield _saga_csr(f"saga_csr, {where}", problem, strict, relaxed)
+    yield _beside_c(f"saga_csr, {where}", problem, _kernels.saga_csr, Anchor.saga_csr, strict, relaxed)
 
 
 def _saga_dense(
@@ -208,15 +244,23 @@ def _sgd_dense(title: str, problem: Problem, strict: Anchor | None, relaxed: Anc
     return Contest(title, "step", "C, prefetch", [*(sgd(n, problem, x) for n, x in loops.items()), *ours])
 
 
-def _saga_csr(title: str, problem: Problem, strict: Anchor | None, relaxed: Anchor | None) -> Contest:
-    ours = [saga("driftsurf", problem, _kernels.saga_csr)]
+def _beside_c(
+    title: str,
+    problem: Problem,
+    own: Loop,
+    theirs: Callable[..., Loop],
+    strict: Anchor | None,
+    relaxed: Anchor | None,
+) -> Contest:
+    """Our loop, and the method of an anchor that gives the same one in C."""
+    ours = [saga("driftsurf", problem, own)]
     if strict is None or relaxed is None:
         return Contest(title, "step", ours[0].name, ours)
     loops = {
-        "C": strict.saga_csr(prefetch=False),
-        "C, prefetch": strict.saga_csr(prefetch=True),
-        "C, prefetch, relaxed": relaxed.saga_csr(prefetch=True),
+        "C": theirs(strict, prefetch=False),
+        "C, prefetch": theirs(strict, prefetch=True),
+        "C, prefetch, relaxed": theirs(relaxed, prefetch=True),
     }
     for loop in loops.values():
-        agree(problem, loop, problem, _kernels.saga_csr)
+        agree(problem, loop, problem, own)
     return Contest(title, "step", "C, prefetch", [*(saga(n, problem, x) for n, x in loops.items()), *ours])

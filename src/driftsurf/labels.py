@@ -175,10 +175,10 @@ class Classes:
             return np.zeros(len(scores), np.int64)
         if scores.ndim == 1:
             return (scores >= 0.0 if self._against_names else scores > 0.0).astype(np.int64)
-        by_name = np.argsort(self.array)
-        if len(by_name) == 2:
-            smaller, larger = by_name
+        if len(self.labels) == 2:
+            smaller, larger = (1, 0) if self._against_names else (0, 1)
             return np.asarray(np.where(scores[:, larger] > scores[:, smaller], larger, smaller))
+        by_name = np.argsort(self.array)
         return np.asarray(by_name[scores[:, by_name].argmax(axis=1)])
 
     def decoded(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:

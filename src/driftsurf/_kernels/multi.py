@@ -21,6 +21,7 @@ import numpy as np
 from numba import types
 
 from driftsurf._kernels._compile import F8, FRAME, I8, _csr, _dense, _in, _out, inline, kernel
+from driftsurf._kernels._prefetch import prefetch, prefetch_range
 
 SOFTMAX, SQUARED, HUBER, SQUARED_HINGE = 0, 1, 2, 3
 
@@ -28,6 +29,8 @@ MODEL = types.UniTuple(_out(F8, 2), 3)
 LOSS = types.Tuple((I8, F8, F8, F8))
 CURVATURE = 2.0
 """Of all kinds but the softmax."""
+AHEAD = 8
+"""Steps between asking for a row and using it, as in ``linear``."""
 
 
 @inline
@@ -114,9 +117,16 @@ def saga_dense(
     W, G, table = model
     gain, centre, _ = frame
     d = X.shape[1]
+    K = work.shape[1]
     shrink = 1.0 - eta * mu
     for j in range(order.shape[0]):
-        i = order[j]
+        if j + AHEAD < order.shape[0]:
+            later = order[j + AHEAD]
+            prefetch_range(X, later * d, (later + 1) * d)
+            prefetch(y, later)
+            prefetch(weight, later)
+            prefetch_range(table, later * K, (later + 1) * K)
+        i = np.uintp(order[j])
         _outputs_dense(X, i, W, centre, work[0])
         _slopes(loss, work, y[i], _bounded_dense(X, i, frame, weight[i], eta, loss[3]))
         known = 1.0
@@ -124,7 +134,7 @@ def saga_dense(
             known = 0.0
             drawn += 1
         average = eta / drawn
-        for k in range(work.shape[1]):
+        for k in range(K):
             delta = work[1, k]
             if known != 0.0:
                 delta -= table[i, k]
@@ -213,7 +223,12 @@ def sgd_dense(rows: Any, order: Any, W: Any, eta: Any, mu: Any, frame: Any, loss
     d = X.shape[1]
     shrink = 1.0 - eta * mu
     for j in range(order.shape[0]):
-        i = order[j]
+        if j + AHEAD < order.shape[0]:
+            later = order[j + AHEAD]
+            prefetch_range(X, later * d, (later + 1) * d)
+            prefetch(y, later)
+            prefetch(weight, later)
+        i = np.uintp(order[j])
         _outputs_dense(X, i, W, centre, work[0])
         _slopes(loss, work, y[i], _bounded_dense(X, i, frame, weight[i], eta, loss[3]))
         for k in range(work.shape[1]):

@@ -18,7 +18,7 @@ PROBED = 32
 """Rows whose scores tell whether a model that was fitted again is the one that was saved."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fit:
     """A model can be fitted again on these rows. As long as they are in the store, their numbers are enough."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, Self, TypeAlias
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from driftsurf._options import choice, whole
+from driftsurf._values import replace
 from driftsurf.adapters._fit import Fit
 from driftsurf.base import (
     Batch,
@@ -52,7 +53,7 @@ def extra(module: str, name: str) -> Any:
         raise MissingExtraError(message) from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fitted:
     """A foreign model in training. An update makes a new one and leaves the old one as it was, for its undo."""
 
