@@ -22,9 +22,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from driftsurf import DriftSurfClassifier, Trace
-from driftsurf.evaluation import summarise_values
 from driftsurf.cli import main
 from driftsurf.encoding import TableEncoder
+from driftsurf.evaluation import summarise_values
 from driftsurf.report import terminal
 from driftsurf.runtime import disk
 from driftsurf.runtime.checkpoint import CheckpointFolder
