@@ -24,6 +24,7 @@ from click.testing import CliRunner, Result
 from driftsurf import DriftSurfClassifier, Trace
 from driftsurf.cli import main
 from driftsurf.encoding import TableEncoder
+from driftsurf.evaluation import summarise_values
 from driftsurf.report import terminal
 from driftsurf.runtime import disk
 from driftsurf.runtime.checkpoint import CheckpointFolder
@@ -122,17 +123,45 @@ def test_the_baselines_are_those_of_the_rows(tmp_path: Path) -> None:
     output = good(write_csv(tmp_path, ROWS), *LEARN, "--out", tmp_path / "run").output
     numbers = [float(word) for word in next(line for line in output.splitlines() if "error" in line).split()[1:]]
     labels = [row["sold"] for row in ROWS]
-    persistence = sum(a != b for a, b in zip(labels, [None, *labels], strict=False))
+    persistence = sum(a != b for a, b in zip(labels[100:], labels[99:], strict=False))
     seen: dict[str, int] = {"no": 0, "yes": 0}
     majority = 0
     for start in range(0, len(labels), 100):
         best = max(seen, key=lambda name: seen[name])
         batch = labels[start : start + 100]
-        majority += sum(label != best for label in batch)
+        majority += sum(label != best for label in batch) if start else 0  # nobody had learnt before the first
         for label in batch:
             seen[label] += 1
-    assert numbers[1:] == pytest.approx([majority / 1500, persistence / 1500], abs=5e-5)
-    assert numbers[0] < numbers[1]
+    assert numbers[1:] == pytest.approx([majority / 1400, persistence / 1400], abs=5e-5)
+    assert numbers[0] == pytest.approx(sum(plain_errors()[1:]) / 1400, abs=5e-5)
+    assert "errors without the first batch, which nobody had learnt before" in output
+    assert "Errors without the first batch" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_values_are_scored_without_the_batch_that_nobody_had_learnt_before(tmp_path: Path) -> None:
+    rows = [{"x": i % 11, "y": 300.5 + 10 * (i % 11)} for i in range(800)]
+    output = good(write_csv(tmp_path, rows), "--label", "y", "--batch-size", 100, "--out", tmp_path / "run").output
+    own, mean, last = (float(word) for word in next(s for s in output.splitlines() if "squared" in s).split()[3:])
+    assert own < min(mean, last) < 10_000
+    trace = Trace.load(tmp_path / "run" / "trace.csv")
+    assert Trace.from_csv(trace.to_csv()).untaught == trace.untaught == 1
+    run = trace.of("driftsurf")
+    assert run["squared_error"][0] > 90_000
+    assert own == pytest.approx(run["squared_error"][1:].mean(), rel=1e-4)
+    summary = summarise_values(trace, "driftsurf")
+    assert summary.mean_squared_error == pytest.approx(own, rel=1e-4)
+    assert 0.0 < summary.skill < 1.0
+
+
+def test_labels_that_come_late_are_all_scored_by_a_model_that_had_learnt(tmp_path: Path) -> None:
+    good(write_csv(tmp_path, ROWS), *LEARN, "--delay", 1, "--out", tmp_path / "run")
+    assert Trace.load(tmp_path / "run" / "trace.csv").untaught == 0
+
+
+def test_one_batch_only_is_said(tmp_path: Path) -> None:
+    output = good(write_csv(tmp_path, ROWS[:60]), "--label", "sold", "--out", tmp_path / "run").output
+    assert "one batch only: nothing was predicted by a model that had learnt; try --batch-size 6" in output
+    assert "One batch only: nothing was predicted" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_more_classes_and_classes_that_come_later(tmp_path: Path) -> None:

@@ -396,3 +396,59 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     for block in re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL):
         exec(compile(block, str(guide), "exec"), names)
     assert names["error"] < 0.3
+
+
+# ---------------------------------------------------------------------------- the same file again
+
+
+@pytest.mark.parametrize("size", [40, 5_000])
+def test_a_file_is_known_again_by_its_head_and_the_rows_before_the_place(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    lines = [f"{i},{i * 7 % 13}" for i in range(size)]
+
+    def write(*rows: str, head: str = "a,b") -> None:
+        path.write_text("\n".join([head, *rows]) + "\n")
+
+    write(*lines)
+    source = Source(path, batch_size=size // 4)
+    places = [json.loads(json.dumps(position)) for _, position in source.tables()]
+    write(*lines, *lines)  # it has grown
+    for place in places:
+        assert len(everything(source, place)) == 2 * size - place["rows"]
+        assert next(source.tables(place))[1]["tail"]
+    again = [position["tail"] for _, position in source.tables(places[0])]
+    assert again[:3] == [place["tail"] for place in places[1:]]
+    half = size // 2 - 1
+    write(*lines[:half], lines[half][:-1] + "x", *lines[half + 1 :])
+    with pytest.raises(SourceError, match=f"not the file that was being read.*before line {half + 3}"):
+        everything(source, places[1])
+    assert everything(Source(path, batch_size=4), {**places[1], "tail": ""}) == everything(
+        Source(path, batch_size=9), {name: value for name, value in places[1].items() if name != "tail"}
+    )
+    write(*lines, head="b,a")
+    with pytest.raises(SourceError, match="its head"):
+        everything(source, places[1])
+    write(*lines[: size // 8])
+    for one in (source, Source(path, follow=lambda: False)):
+        with pytest.raises(SourceError, match="ends before byte"):
+            everything(one, places[1])
+    with pytest.raises(StateError, match="no position of a source"):
+        everything(source, {**places[1], "tail": 3})
+
+
+def test_a_binary_file_is_known_again_by_its_columns_and_last_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+
+    def write(values: list[float], kind: str = "float64") -> None:
+        pyarrow.parquet.write_table(pyarrow.table({"a": pyarrow.array(values, pyarrow.type_for_alias(kind))}), path)
+
+    write([1.0, 2.0, 3.0, 4.0])
+    source = Source(path, batch_size=2)
+    place = next(source.tables())[1]
+    assert everything(source, place) == [(3.0,), (4.0,)]
+    write([0.0, 2.0, 5.0, 6.0, 7.0])
+    assert everything(source, place) == [(5.0,), (6.0,), (7.0,)]
+    for change in (lambda: write([1.0, 9.0, 3.0]), lambda: write([1.0, 2.0, 3.0], "float32")):
+        change()
+        with pytest.raises(SourceError, match="not the file that was being read"):
+            everything(source, place)

@@ -192,7 +192,7 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
         settings.model,
         source,
         session,
-        TraceRecorder(_Described(name, classes), _batch_rows(settings)),
+        TraceRecorder(_Described(name, classes), _batch_rows(settings), untaught=0 if settings.late else 1),
         decided["label_type"],
         json.dumps({"driftsurf": __version__, **asdict(settings), "decided": decided}, indent=2) + "\n",
     )

@@ -13,7 +13,7 @@ __all__ = ["Baselines", "baselines"]
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """The error of a model over all rows, and those of simple rules over the same rows."""
+    """The error of a model over the rows that the trace counts, and those of simple rules over the same rows."""
 
     measure: str
     """What the numbers are."""
@@ -38,11 +38,11 @@ def baselines(trace: Trace, model: str) -> Baselines:
     >>> {name: round(value, 2) for name, value in found.others.items()}
     {'majority': 0.5, 'persistence': 0.5}
     """
-    run = trace.of(model)
-    rows = run["rows"]
+    run, counted = trace.of(model), trace.counted(model)
+    rows = counted["rows"]
     if not trace.labels:
         own, persistence, constant = (
-            float(np.average(run[name], weights=rows))
+            float(np.average(counted[name], weights=rows))
             for name in ("squared_error", "persistence_error", "constant_error")
         )
         return Baselines("mean squared error", own, {"mean": constant, "persistence": persistence}, ".6g")
@@ -50,5 +50,8 @@ def baselines(trace: Trace, model: str) -> Baselines:
     before = np.vstack([np.zeros(counts.shape[1], np.int64), counts.cumsum(axis=0)[:-1]])
     right = counts[np.arange(len(counts)), before.argmax(axis=1)]
     total = int(rows.sum())
-    others = {"majority": 1.0 - int(right.sum()) / total, "persistence": int(run["persistence_errors"].sum()) / total}
-    return Baselines("error", int(run["errors"].sum()) / total, others, ".4f")
+    others = {
+        "majority": 1.0 - int(right[-len(rows) :].sum()) / total,
+        "persistence": int(counted["persistence_errors"].sum()) / total,
+    }
+    return Baselines("error", int(counted["errors"].sum()) / total, others, ".4f")

@@ -161,15 +161,16 @@ class Described(Protocol):
 class TraceRecorder:
     """Writes the trace of a run over a stream line by line, just as ``Trace.save`` would at its end."""
 
-    def __init__(self, stream: Described, batch_size: int) -> None:
+    def __init__(self, stream: Described, batch_size: int, untaught: int = 0) -> None:
         self.stream = stream
         self.batch_size = batch_size
+        self.untaught = untaught
         self._book = Scorebook(tuple(stream.classes))
 
     def head(self) -> str:
         """What stands before the first line."""
         stream = self.stream
-        head = csv_head(stream.name, self.batch_size, tuple(stream.drifts), self._book.labels)
+        head = csv_head(stream.name, self.batch_size, tuple(stream.drifts), self._book.labels, self.untaught)
         return head + csv_line(column_names(self._book.labels))
 
     def lines(self, y: npt.NDArray[Any], seen: Mapping[str, Observation]) -> str:

@@ -42,27 +42,28 @@ class Summary:
 def summarise(trace: Trace, model: str, oracle: str | None = None) -> Summary:
     """Work out the metrics of one model; ``oracle`` names the model to recover to.
 
+    Errors are those of the steps that ``trace.counted`` gives; reactions, switches and gradients those of all.
     Drifts that last the whole stream have no moment to recover from and are left out of the recovery
     times, though reactions to them are not false.
     """
     if not trace.labels:
         raise OptionError("this trace has values, not classes: use summarise_values")
-    run = trace.of(model)
+    run, counted = trace.of(model), trace.counted(model)
     first_row, error = run["first_row"], run["error"]
     total = int(first_row[-1] + run["rows"][-1])
     bounded = [drift for drift in trace.drifts if drift.end < total]
     by_error = None
     if oracle is not None:
         by_error = tuple(metrics.recovery_by_error(first_row, error, trace.of(oracle)["error"], bounded))
-    true = np.array([run[f"true:{label}"].sum() for label in trace.labels])
-    predicted = np.array([run[f"predicted:{label}"].sum() for label in trace.labels])
-    errors = int(run["errors"].sum())
+    true = np.array([counted[f"true:{label}"].sum() for label in trace.labels])
+    predicted = np.array([counted[f"predicted:{label}"].sum() for label in trace.labels])
+    errors, log_losses = int(counted["errors"].sum()), counted["log_loss"]
     return Summary(
         model=model,
-        mean_error=metrics.mean_error(error),
-        log_loss=float(np.nanmean(run["log_loss"])) if not np.isnan(run["log_loss"]).all() else float("nan"),
+        mean_error=metrics.mean_error(counted["error"]),
+        log_loss=float(np.nanmean(log_losses)) if not np.isnan(log_losses).all() else float("nan"),
         kappa=metrics.kappa(int(true.sum()) - errors, true, predicted),
-        kappa_temporal=metrics.kappa_temporal(errors, int(run["persistence_errors"].sum())),
+        kappa_temporal=metrics.kappa_temporal(errors, int(counted["persistence_errors"].sum())),
         drift_steps=tuple((drift.start // trace.batch_size, drift.end // trace.batch_size) for drift in bounded),
         recovery_by_training=tuple(metrics.recovery_by_training(first_row, run["trained_from"], bounded)),
         recovery_by_error=by_error,
@@ -92,12 +93,12 @@ class ValueSummary:
 
 
 def summarise_values(trace: Trace, model: str) -> ValueSummary:
-    """Work out the metrics of one model that predicts values; errors are means over rows."""
+    """Work out the metrics of one model that predicts values; errors are means over the rows counted."""
     if trace.labels:
         raise OptionError("this trace has classes, not values: use summarise")
-    run = trace.of(model)
+    run, counted = trace.of(model), trace.counted(model)
     squared, absolute, persistence = (
-        float(np.average(run[name], weights=run["rows"]))
+        float(np.average(counted[name], weights=counted["rows"]))
         for name in ("squared_error", "absolute_error", "persistence_error")
     )
     return ValueSummary(

@@ -72,6 +72,8 @@ class Trace:
         Arrays of equal length, in the order of step and model.
     seconds
         Time each model took; no part of the saved trace.
+    untaught
+        Steps at the beginning that a model predicted before it had learnt anything, and that errors do not count.
     """
 
     stream: str
@@ -80,6 +82,7 @@ class Trace:
     labels: tuple[Any, ...]
     columns: dict[str, npt.NDArray[Any]]
     seconds: dict[str, float] = field(default_factory=dict)
+    untaught: int = 0
 
     def __repr__(self) -> str:
         steps = len(np.unique(self.columns["step"]))
@@ -97,6 +100,12 @@ class Trace:
             raise OptionError(f"there is no model {model!r} in this trace; choices: {', '.join(self.models)}")
         return {name: column[chosen] for name, column in self.columns.items()}
 
+    def counted(self, model: str) -> dict[str, npt.NDArray[Any]]:
+        """The same without the ``untaught`` steps; all of them if there are no others."""
+        run = self.of(model)
+        later = {name: column[self.untaught :] for name, column in run.items()}
+        return later if len(later["step"]) else run
+
     def to_frame(self) -> pd.DataFrame:
         """A pandas DataFrame (the extra ``pandas``)."""
         try:
@@ -108,7 +117,7 @@ class Trace:
     def to_csv(self) -> str:
         """One line of JSON behind ``#`` (stream, batch size, drifts, labels), then a CSV table."""
         out = io.StringIO()
-        out.write(csv_head(self.stream, self.batch_size, self.drifts, self.labels))
+        out.write(csv_head(self.stream, self.batch_size, self.drifts, self.labels, self.untaught))
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.columns)
         writer.writerows(zip(*(column.tolist() for column in self.columns.values()), strict=True))
@@ -126,8 +135,9 @@ class Trace:
                 name: np.array([TYPES.get(name, int)(line[k]) for line in lines]) for k, name in enumerate(names)
             }
             drifts = tuple(Drift(**drift) for drift in head["drifts"])
-            return cls(head["stream"], head["batch_size"], drifts, tuple(head["labels"]), columns)
-        except (ValueError, KeyError, IndexError, TypeError) as error:
+            untaught = int(head.get("untaught", 0))
+            return cls(head["stream"], head["batch_size"], drifts, tuple(head["labels"]), columns, untaught=untaught)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise InputError(f"this is not a trace as Trace.save writes it: {error}") from error
 
     def save(self, path: str | Path) -> None:
@@ -140,7 +150,9 @@ class Trace:
         return cls.from_csv(files.read_text(Path(path)))
 
 
-def csv_head(stream: str, batch_size: int, drifts: tuple[Drift, ...], labels: tuple[Any, ...]) -> str:
+def csv_head(
+    stream: str, batch_size: int, drifts: tuple[Drift, ...], labels: tuple[Any, ...], untaught: int = 0
+) -> str:
     """The line of JSON that a saved trace begins with."""
     head = {
         "stream": stream,
@@ -148,6 +160,7 @@ def csv_head(stream: str, batch_size: int, drifts: tuple[Drift, ...], labels: tu
         "drifts": [asdict(drift) for drift in drifts],
         "labels": list(labels),
     }
+    head |= {"untaught": untaught} if untaught else {}
     return f"# {json.dumps(head)}\n"
 
 

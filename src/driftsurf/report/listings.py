@@ -102,7 +102,7 @@ def _meter(share: float, text: str) -> str:
 
 def class_table(trace: Trace, model: str) -> str:
     """Of each class how often it came, was predicted, and was missed."""
-    run = trace.of(model)
+    run = trace.counted(model)
     if f"wrong:{trace.labels[0]}" not in run:
         return ""
 

@@ -23,6 +23,8 @@ from driftsurf.runtime.delayed import LabelCounts
 
 __all__ = ["print_outcome", "render"]
 
+SUGGESTED_STEPS = 10
+
 
 def print_outcome(
     trace: Trace,
@@ -47,12 +49,22 @@ def print_outcome(
         for label, value in _of_model(trace, model, first_step).items():
             table.add_row(label, value, *[""] * len(rules.others))
         screen.print(table)
+        if trace.untaught:
+            screen.print(_without_first(trace, model))
     if late is not None:
         told = ", ".join(f"{getattr(late, field.name):,} {field.name}" for field in fields(late))
         screen.print(f"labels: {told}")
     if skipped:
         screen.print(f"skipped rows: {skipped:,}; they are in {folder / 'bad_rows.jsonl'}")
     screen.print(f"report: {folder / 'report.html'}")
+
+
+def _without_first(trace: Trace, model: str) -> str:
+    rows = trace.of(model)["rows"]
+    if len(rows) > trace.untaught:
+        return "errors without the first batch, which nobody had learnt before"
+    least = max(1, int(rows.sum()) // SUGGESTED_STEPS)
+    return f"one batch only: nothing was predicted by a model that had learnt; try --batch-size {least}"
 
 
 def _of_model(trace: Trace, model: str, first_step: int) -> dict[str, str]:

@@ -107,7 +107,12 @@ def _extent(trace: Trace, model: str) -> str:
     endless = any(drift.start == 0 and drift.end >= rows for drift in trace.drifts)
     known = "drifting all the time" if endless else _count(len(trace.drifts), "known drift") if trace.drifts else ""
     text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {trace.batch_size:,}"
-    return f"{text}; {known or 'no known drift'}."
+    first = ""
+    if trace.untaught:
+        first = " Errors without the first batch, which nobody had learnt before."
+        if steps <= trace.untaught:
+            first = " One batch only: nothing was predicted by a model that had learnt."
+    return f"{text}; {known or 'no known drift'}.{first}"
 
 
 def _lead(summary: Summary | ValueSummary) -> str:

@@ -92,7 +92,7 @@ class Progress:
         """Report one step of one model; only the model itself is shown, not the oracle."""
         if model != self._model or self._quiet:
             return
-        if error == error:  # else no label came
+        if error == error and (step or self._steps is not None):  # else no label came, or nobody had learnt
             self._error, self._scored = self._error + error, self._scored + 1
         state = decisions[-1].state if decisions else "stable"
         for decision in decisions:
@@ -102,9 +102,9 @@ class Progress:
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, error=error, state=state)
         elif self._is_told(done):
-            mean = self._error / max(self._scored, 1)
+            mean = f", mean {self._error / self._scored:.3f}" if self._scored else ""
             of = "" if self._steps is None else f"/{self._steps}"
-            self._console.print(f"[{done}{of}] error {error:.3f}, mean {mean:.3f}, {state}", markup=False)
+            self._console.print(f"[{done}{of}] error {error:.3f}{mean}, {state}", markup=False)
 
     def _is_told(self, done: int) -> bool:
         if self._steps is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import choice, whole
-from driftsurf.errors import MissingExtraError, OptionError
+from driftsurf.errors import MissingExtraError, OptionError, SourceError
 from driftsurf.tables import Kind, Table
 
 RECORD_LIMIT = 2**22
@@ -30,6 +31,8 @@ class Mark(NamedTuple):
 
     offset: int
     line: int
+    tail: str = ""
+    """A digest of the head of the file and of what stands just before this place; '' if nobody looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,12 @@ class Chunk:
     bad: list[BadRow] = field(default_factory=list)
     error: Exception | None = None
     """What is to be raised behind the last row."""
+    tail: Callable[[int], str] = lambda offset: ""
+    """The digest for a place inside the chunk or at its end, as ``Mark.tail``."""
+
+    def mark(self, offset: int, line: int) -> Mark:
+        """A place in it."""
+        return Mark(offset, line, self.tail(offset))
 
 
 class Reader(ABC):
@@ -149,6 +158,20 @@ class Reader(ABC):
     @abstractmethod
     def chunks(self, wanted: Shape, start: Mark | None, *, ignore_added: bool) -> Iterator[Chunk]:
         """The rows from ``start`` on, with the columns of ``wanted`` in its order; those not there are gaps."""
+
+
+def tail_digest(*parts: bytes) -> str:
+    """What is kept of bytes in order to know them again."""
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
+
+
+def check_tail(name: str, start: Mark, tail: str) -> None:
+    """SourceError if what stands before a saved place is not what stood there."""
+    if start.tail and start.tail != tail:
+        raise SourceError(
+            f"{name} is not the file that was being read: its head, or what stands before line {start.line}, where the "
+            "saved position is, has changed. Give the same file (it may have grown), or begin anew."
+        )
 
 
 def extra(module: str) -> Any:

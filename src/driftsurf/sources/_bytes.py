@@ -107,7 +107,7 @@ class ByteFile:
             yield from self.skip(start, self._pieces(file, first))
             return
         if start > os.fstat(file.fileno()).st_size:
-            raise self._too_short(start)
+            raise self.too_short(start)
         file.seek(start)
         while True:
             yield from self._pieces(file, b"")
@@ -140,9 +140,16 @@ class ByteFile:
             if at > start:
                 yield block[max(0, len(block) - (at - start)) :]
         if at < start:
-            raise self._too_short(start)
+            raise self.too_short(start)
 
-    def _too_short(self, start: int) -> SourceError:
+    def check_length(self, length: int) -> None:
+        """SourceError if a file that is followed, at whose end one would wait, is shorter than this."""
+        with self._named():
+            if self.follow is not None and os.stat(self.path).st_size < length:
+                raise self.too_short(length)
+
+    def too_short(self, start: int) -> SourceError:
+        """The error of a file without the place of a saved position."""
         return SourceError(f"{self.name} ends before byte {start}, where the saved position is: it is another file.")
 
     def _gunzip(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:

@@ -90,7 +90,7 @@ class Cutter:
     def add(self, file: int, chunk: Chunk) -> None:
         """Rows that follow those that are here."""
         self._bad.extend((file, bad) for bad in chunk.bad)
-        self._end = Place(file, chunk.end)
+        self._end = Place(file, chunk.mark(*chunk.end[:2]))
         if len(chunk.ends):
             self._pieces.append(_Piece(file, chunk, self.cut.spans(chunk.table)))
 
@@ -132,7 +132,8 @@ class Cutter:
             parts.append(piece.chunk.table.rows(piece.at, stop))
             size -= stop - piece.at
             piece.at = stop
-            place = Place(piece.file, Mark(int(piece.chunk.ends[stop - 1]), int(piece.chunk.lines[stop - 1])))
+            end, line = int(piece.chunk.ends[stop - 1]), int(piece.chunk.lines[stop - 1])
+            place = Place(piece.file, piece.chunk.mark(end, line) if not size else Mark(end, line))
             if not len(piece):
                 self._pieces.popleft()
         return Table.concatenate(parts), place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -11,12 +12,26 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.errors import SchemaError, SourceError
-from driftsurf.sources._base import RAW_LIMIT, RECORD_LIMIT, STANDARD_INPUT, BadRow, Chunk, Dialect, Mark, Reader, Shape
+from driftsurf.sources._base import (
+    RAW_LIMIT,
+    RECORD_LIMIT,
+    STANDARD_INPUT,
+    BadRow,
+    Chunk,
+    Dialect,
+    Mark,
+    Reader,
+    Shape,
+    check_tail,
+    tail_digest,
+)
 from driftsurf.sources._bytes import ByteFile
 from driftsurf.sources._records import TOO_LONG, Records, find_records
 from driftsurf.tables import Table
 
 BOM = b"\xef\xbb\xbf"
+TAIL = 2**14
+"""Bytes before a place by which a file is known again."""
 WIDE_BOMS = b"\xff\xfe", b"\xfe\xff"
 
 
@@ -44,6 +59,8 @@ class TextReader(Reader):
         self._body = Mark(0, 1)
         """Where the rows begin."""
         self._shape: Shape | None = None
+        self._top = b""
+        """All before the rows."""
 
     # -------------------------------------------------------------------- what a format is
 
@@ -70,6 +87,7 @@ class TextReader(Reader):
             if self._head.startswith(BOM):
                 self._body = Mark(len(BOM), 1)
             self._body, self._shape = self.read_head()
+            self._top = self._head[: self._body.offset]
         return self._shape
 
     def _more_head(self, size: int) -> None:
@@ -107,16 +125,39 @@ class TextReader(Reader):
         """The rows from ``start`` on, as many at a time as a block holds."""
         self.shape()
         at = self._body if start is None else start
+        before, blocks = (b"", self._from(at.offset)) if start is None else self._again(start)
         data = b""
-        for block in self._from(at.offset):
+        for block in blocks:
             data = data + block if data else block
             found = self.split(data, final=False)
             chunk = self._chunk(found, at, wanted, ignore_added)
+            chunk.tail = partial(self._tail, before, data, at.offset)
             yield chunk
-            data, at = data[chunk.end.offset - at.offset :], chunk.end
+            consumed = chunk.end.offset - at.offset
+            before, data, at = _last(before, data, consumed), data[consumed:], chunk.end
         if data and self.file.follow is None:
-            found = self.split(data, final=True)
-            yield self._chunk(found, at, wanted, ignore_added)
+            chunk = self._chunk(self.split(data, final=True), at, wanted, ignore_added)
+            chunk.tail = partial(self._tail, before, data, at.offset)
+            yield chunk
+
+    def _again(self, start: Mark) -> tuple[bytes, Iterator[bytes]]:
+        """What stands before a saved place, once it is known to be what stood there, and the blocks behind it."""
+        self.file.check_length(start.offset)
+        first = min(max(self._body.offset, start.offset - TAIL), start.offset)
+        blocks, size = self._from(first), start.offset - first
+        have = b""
+        while len(have) < size:
+            block = next(blocks, None)
+            if block is None:
+                raise self.file.too_short(start.offset)
+            have += block
+        before, rest = have[:size], have[size:]
+        check_tail(self.file.name, start, tail_digest(self._top, before))
+        return before, chain([rest] if rest else [], blocks)
+
+    def _tail(self, before: bytes, data: bytes, first: int, offset: int) -> str:
+        """The digest for a place in ``data``, which begins at ``first``."""
+        return tail_digest(self._top, _last(before, data, offset - first))
 
     def _from(self, offset: int) -> Iterator[bytes]:
         """The blocks from ``offset`` on: those of the head again, then the others."""
@@ -159,6 +200,11 @@ class TextReader(Reader):
             f"{self.file.name}, line {line}: it is longer than {RECORD_LIMIT} bytes, which is no row of a table. "
             "Check the file and its format."
         )
+
+
+def _last(before: bytes, data: bytes, size: int) -> bytes:
+    """The last bytes before place ``size`` of ``data``, or of what stands before it."""
+    return data[size - TAIL : size] if size >= TAIL else (before + data[:size])[-TAIL:]
 
 
 Row = TypeVar("Row")

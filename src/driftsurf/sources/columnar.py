@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from driftsurf.errors import SourceError
-from driftsurf.sources._base import RAW_LIMIT, BadRow, Chunk, Dialect, Mark, Reader, Shape, extra
+from driftsurf.sources._base import (
+    RAW_LIMIT,
+    BadRow,
+    Chunk,
+    Dialect,
+    Mark,
+    Reader,
+    Shape,
+    check_tail,
+    extra,
+    tail_digest,
+)
 from driftsurf.sources._bytes import ByteFile
 from driftsurf.tables import Column, Table, arrow_column, arrow_kind, empty_column
 
@@ -45,11 +57,16 @@ class ColumnarReader(Reader):
         """The rows from ``start`` on."""
         first = 0 if start is None else start.offset
         with self._named():
-            there = [name for name in wanted.kinds if name in self._schema().names]
-            for at, batch in self._batches(there, first):
-                skipped = max(0, first - at)
-                for lo in range(skipped, len(batch), ROWS):
-                    yield self._chunk(batch.slice(lo, ROWS), at + lo, wanted)
+            schema = self._schema()
+            there = [name for name in wanted.kinds if name in schema.names]
+            top = str(schema.remove_metadata()).encode()
+            for at, batch in self._batches(there, max(0, first - 1)):
+                if start is not None and at < first <= at + len(batch):
+                    check_tail(self.file.name, start, _tail(top, batch, at, first))
+                for lo in range(max(0, first - at), len(batch), ROWS):
+                    chunk = self._chunk(batch.slice(lo, ROWS), at + lo, wanted)
+                    chunk.tail = partial(_tail, top, batch, at)
+                    yield chunk
 
     def _chunk(self, batch: Any, at: int, wanted: Shape) -> Chunk:
         count = len(batch)
@@ -88,6 +105,11 @@ class ColumnarReader(Reader):
             raise SourceError(
                 f"{self.file.name} cannot be read: it is damaged, cut off or of another format ({error})."
             ) from error
+
+
+def _tail(top: bytes, batch: Any, first: int, row: int) -> str:
+    """A digest of the columns, and of the row before ``row`` in a batch that begins with row ``first``."""
+    return tail_digest(top, repr(batch.slice(row - 1 - first, 1).to_pylist()).encode("utf-8", "backslashreplace"))
 
 
 class ParquetReader(ColumnarReader):

@@ -48,6 +48,8 @@ class Position(TypedDict):
     """Bad rows left out so far."""
     columns: list[tuple[str, Kind]]
     n_features: int
+    tail: str
+    """A digest by which the file is known again; '' for any file."""
 
 
 class Source:
@@ -176,7 +178,7 @@ class Source:
         else:
             if start["file"] not in files:
                 raise SourceError(f"the file {start['file']!r} of the saved position is not there any more.")
-            first, mark = files.index(start["file"]), Mark(start["offset"], start["line"])
+            first, mark = files.index(start["file"]), Mark(start["offset"], start["line"], start["tail"])
             rows, skipped = start["rows"], start["skipped"]
             shape = Shape(dict(start["columns"]), start["n_features"], frozenset(self.drop))
         return self._tables(files, first, mark, rows, skipped, shape)
@@ -205,6 +207,7 @@ class Source:
                         skipped=skipped,
                         columns=columns,
                         n_features=shape.n_features,
+                        tail=place.mark.tail,
                     ),
                 )
 
@@ -323,12 +326,14 @@ def _read_position(position: Mapping[str, Any]) -> Position:
             skipped=position["skipped"],
             columns=[(name, kind) for name, kind in position["columns"]],
             n_features=position["n_features"],
+            tail=position.get("tail", ""),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(f"this is no position of a source ({error}): give one that tables() gave.") from error
     counts = read["offset"], read["line"], read["rows"], read["skipped"], read["n_features"]
     if not (
         isinstance(read["file"], str)
+        and isinstance(read["tail"], str)
         and all(type(value) is int and value >= 0 for value in counts)
         and all(isinstance(name, str) and kind in KINDS for name, kind in read["columns"])
     ):
