@@ -208,3 +208,11 @@ def test_a_model_that_has_gained_a_class_since_its_last_fit_is_the_same_after_lo
     for one in (model, again):
         one.partial_fit(*mixed(3, 9))
     assert again.to_bytes() == model.to_bytes()
+
+
+@pytest.mark.skipif(find_spec("lightgbm") is None, reason="LightGBM is not installed")
+def test_a_saved_recommendation_is_loaded_without_naming_its_learner() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = recommended(random_state=0).partial_fit(X, X[:, 0] > 0)
+    again = DriftSurfClassifier.from_bytes(model.to_bytes())
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))

@@ -97,6 +97,16 @@ def plain_errors() -> list[int]:
     return errors
 
 
+def test_a_file_in_another_encoding_is_read_by_saying_so(tmp_path: Path) -> None:
+    source = tmp_path / "latin.csv"
+    lines = [f"{('Bern', 'Zürich')[k % 2]},{k % 3},{('no', 'yes')[k % 2]},{k}" for k in range(400)]
+    source.write_bytes("\n".join(["city,price,sold,id", *lines]).encode("latin-1"))
+    refused = invoke("run", source, *LEARN, "--out", tmp_path / "refused")
+    assert refused.exit_code == 1
+    assert "UTF-8" in refused.output
+    good(source, *LEARN, "--encoding", "latin-1", "--out", tmp_path / "run")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_a_table_gives_the_same_result(form: str, tmp_path: Path) -> None:
     source = FORMS[form](tmp_path, ROWS)

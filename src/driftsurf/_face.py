@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from driftsurf import detectors, learners
 from driftsurf._described import described, plain
-from driftsurf.adapters import as_learner
+from driftsurf.adapters import BoostedTrees, as_learner
 from driftsurf.base import FloatArray, Learner, Strategy
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
 from driftsurf.export import LinearModel, linear_model
@@ -331,9 +331,13 @@ class AdaptiveRegressor(RegressorMixin, Adaptive):  # type: ignore[misc]
 def _same_learner(given: Any, name: str, params: str) -> Learner:
     """The learner of saved bytes: one of ours by name, or the user's own if it is the same."""
     if given is None:
-        if not isinstance(getattr(learners, name, None), type):
-            raise StateError(f"the learner of these bytes is a {name}: give one as from_bytes(data, learner=...)")
-        made: Learner = getattr(learners, name)(**json.loads(params))
+        kind = BoostedTrees if name == BoostedTrees.__name__ else getattr(learners, name, None)
+        if not isinstance(kind, type):
+            raise StateError(
+                f"the learner of these bytes is a {name}: give one like it, as load(path, learner=...) or "
+                "from_bytes(data, learner=...)"
+            )
+        made: Learner = kind(**json.loads(params))
         return made
     theirs = as_learner(given)
     if (type(theirs).__name__, described(theirs)) != (name, params):

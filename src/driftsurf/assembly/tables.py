@@ -55,6 +55,8 @@ class TableSettings:
     time: str | None = None
     format: str | None = None
     delimiter: str | None = None
+    encoding: str | None = None
+    """None: UTF-8."""
     task: str = "auto"
     model: str = "driftsurf"
     learner: str | None = None
@@ -112,7 +114,7 @@ class TableSettings:
             time=None if seconds is None else self.time,
             drop=[name for name in self.drop if name not in (self.time, self.key)] if path == self.source else (),
             kinds=self.kind if path == self.source else {},
-            dialect=Dialect(delimiter=self.delimiter),
+            dialect=Dialect(delimiter=self.delimiter, encoding=self.encoding or "utf-8"),
             on_bad_row=self.on_bad_row,
             on_schema_change=self.on_schema_change,
             follow=polling(1.0, idle_seconds=self.follow_for) if self.follow else None,

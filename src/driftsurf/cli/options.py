@@ -102,6 +102,7 @@ file_options = _section(
     click.option("--time", metavar="COLUMN", help="A column of dates, or of seconds."),
     click.option("--format", help="csv, jsonl, arff, libsvm, parquet or arrow.  [default: by the ending]"),
     click.option("--delimiter", help="What stands between the cells of a CSV file.  [default: found]"),
+    click.option("--encoding", type=click.Choice(["utf-8", "latin-1"]), help="Of a text file.  [default: utf-8]"),
     click.option(
         "--on-schema-change",
         type=click.Choice(["fail", "ignore-added", "fill-removed"]),
@@ -258,9 +259,9 @@ KEYED_ONLY = (
 """Options of a learner for each key."""
 TABLE_ONLY = (
     *KEYED_ONLY,
-    *("label", "drop", "categorical", "kind", "batch_seconds", "time", "format", "delimiter", "on_schema_change"),
-    *("on_bad_row", "raw", "follow", "follow_for", "labels", "key", "delay", "max_pending", "timeout"),
-    *("task", "model", "learner", "set_"),
+    *("label", "drop", "categorical", "kind", "batch_seconds", "time", "format", "delimiter", "encoding"),
+    *("on_schema_change", "on_bad_row", "raw", "follow", "follow_for", "labels", "key", "delay", "max_pending"),
+    *("timeout", "task", "model", "learner", "set_"),
 )
 """Options of a source of tables."""
 OF_MODEL = "threshold", "stable_threshold", "reactive_length", "greedy", "variant", "step_size", "l2", "steps_per_row"
