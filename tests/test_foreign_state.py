@@ -189,7 +189,7 @@ def test_tensors_that_do_not_fit_or_cannot_be_saved_are_refused() -> None:
 def test_another_learner_than_the_saved_one_is_refused() -> None:
     data = living(DecisionTreeClassifier(max_depth=3), 2).to_bytes()
     assert DriftSurfClassifier.from_bytes(data, DecisionTreeClassifier(max_depth=3)).to_bytes() == data
-    with pytest.raises(StateError, match="give one as from_bytes"):
+    with pytest.raises(StateError, match="give one like it, as load"):
         DriftSurfClassifier.from_bytes(data)
     for other in (DecisionTreeClassifier(max_depth=4), LogisticRegression(), RandomForestClassifier()):
         with pytest.raises(StateError, match="the learner of these bytes is SklearnLearner"):
