@@ -168,8 +168,14 @@ class Rows:
 
 def expand(sources: tuple[str, ...]) -> tuple[str, ...]:
     """The sources, each once, with the ten in place of ``real``."""
-    every = (name for source in sources for name in (REAL if source == "real" else (source,)))
+    every = (name for source in sources for name in (REAL if source == "real" else (_place(source),)))
     return tuple(dict.fromkeys(every))
+
+
+def _place(source: str) -> str:
+    """A path from the root: a worker may stand in another folder. Names stay as they are."""
+    known = source in FILES or source in catalogue.CATALOGUE or source == "-"
+    return os.path.abspath(source) if not known and (os.path.exists(source) or set("*?[") & set(source)) else source
 
 
 @functools.lru_cache(maxsize=1)
