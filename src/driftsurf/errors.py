@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Self
+
 __all__ = [
     "BadRowError",
     "CapabilityError",
     "CheckError",
+    "ColumnWarning",
     "DivergenceError",
     "DriftsurfError",
     "FetchError",
@@ -14,8 +18,10 @@ __all__ = [
     "LockedError",
     "MissingExtraError",
     "NonFiniteError",
+    "Option",
     "OptionError",
     "RunFolderError",
+    "Said",
     "SchemaError",
     "ShapeError",
     "SmallBatchWarning",
@@ -27,8 +33,42 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A parameter inside a message, perhaps with the value that is advised. The command line shows how it is typed.
+
+    >>> print(Option("on_bad_row", "skip"), Option("follow"))
+    on_bad_row='skip' follow
+    """
+
+    name: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name}={self.value!r}"
+
+
+class Said(str):
+    """Text put together from parts, which are kept: an :class:`Option` among them can be spelt otherwise.
+
+    >>> Said("leave it out with ", Option("drop", ["id"]), ".")
+    "leave it out with drop=['id']."
+    """
+
+    parts: tuple[object, ...]
+
+    def __new__(cls, *parts: object) -> Self:
+        """Join the parts."""
+        said = super().__new__(cls, "".join(map(str, parts)))
+        said.parts = parts
+        return said
+
+
 class DriftsurfError(Exception):
-    """Base class of all errors raised on purpose by this package."""
+    """Base class of all errors raised on purpose by this package. The parts of its message are joined."""
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(Said(*parts))
 
 
 class OptionError(DriftsurfError, ValueError):
@@ -105,6 +145,10 @@ class SourceError(DriftsurfError, OSError):
 
 class MissingExtraError(DriftsurfError, ImportError):
     """A package that an optional part needs is not installed."""
+
+
+class ColumnWarning(UserWarning):
+    """A column that looks like something else than it was taken for."""
 
 
 class SmallBatchWarning(UserWarning):

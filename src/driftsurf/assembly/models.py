@@ -20,7 +20,7 @@ from typing import Any
 
 from driftsurf import detectors, learners, strategies
 from driftsurf.base import Learner, Strategy
-from driftsurf.errors import CapabilityError, OptionError
+from driftsurf.errors import CapabilityError, Option, OptionError
 from driftsurf.runtime.target import Task
 
 __all__ = [
@@ -161,23 +161,32 @@ def read_model(
     text = text.strip()
     head, *tail = re.split(f":{_OUTSIDE_BRACKETS}", RECOMMENDED.get(text, text), maxsplit=1)
     if tail and learner is not None:
-        raise OptionError(f"model is {text!r}, which has a learner, and learner is {learner!r}; name it once")
+        raise OptionError(
+            Option("model"),
+            f" is {text!r}, which has a learner, and ",
+            Option("learner"),
+            f" is {learner!r}; name it once",
+        )
     strategy = read_part(head, text)
     known = list(dict.fromkeys([*STRATEGIES, *DETECTORS, *more]))
     if strategy.name in RECOMMENDED:
-        raise OptionError(f"model is {text!r}; a recommended model stands alone: change {RECOMMENDED[strategy.name]}")
+        raise OptionError(
+            Option("model"), f" is {text!r}; a recommended model stands alone: change {RECOMMENDED[strategy.name]}"
+        )
     if strategy.name not in known:
         choices = [*known, *RECOMMENDED, *others]
         raise OptionError(
-            f"model is {strategy.name!r}; {_near(strategy.name, choices)}choices: {', '.join(choices)}; a strategy or "
-            "detector also as STRATEGY:LEARNER, such as driftsurf:softmax"
+            Option("model"),
+            f" is {strategy.name!r}; {_near(strategy.name, choices)}choices: {', '.join(choices)}; a strategy or "
+            "detector also as STRATEGY:LEARNER, such as driftsurf:softmax",
         )
     named = tail[0] if tail else learner
     around = None if named is None else read_part(named, text)
     if around is not None and around.name not in LEARNERS and not re.search(r"\w[.:]\w", around.name):
         raise OptionError(
-            f"learner is {around.name!r}; {_near(around.name, LEARNERS)}choices: {', '.join(LEARNERS)}, or "
-            "module:Class, such as sklearn.linear_model:SGDClassifier"
+            Option("learner"),
+            f" is {around.name!r}; {_near(around.name, LEARNERS)}choices: {', '.join(LEARNERS)}, or "
+            "module:Class, such as sklearn.linear_model:SGDClassifier",
         )
     written = f"{strategy}" if around is None else f"{strategy}:{around}"
     return ModelName(text if text in RECOMMENDED else written, strategy, around)

@@ -17,6 +17,7 @@ __all__ = [
     "TABLE_ONLY",
     "file_options",
     "keyed_options",
+    "kinds",
     "late_options",
     "model_options",
     "output_options",
@@ -57,6 +58,11 @@ def pairs(name: str, values: Iterable[str]) -> dict[str, str]:
             raise click.UsageError(f"{name} is {text!r}; give {name} KEY=VALUE")
         read[key.strip()] = value.strip()
     return read
+
+
+def kinds(values: Iterable[str]) -> tuple[tuple[str, Any], ...]:
+    """The pairs of --kind."""
+    return tuple(pairs("--kind", values).items())
 
 
 def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
@@ -102,6 +108,15 @@ file_options = _section(
     click.option("--time", metavar="COLUMN", help="A column of dates, or of seconds."),
     click.option("--format", help="csv, jsonl, arff, libsvm, parquet or arrow.  [default: by the ending]"),
     click.option("--delimiter", help="What stands between the cells of a CSV file.  [default: found]"),
+    click.option("--decimal", type=click.Choice([".", ","]), help="What stands before a fraction.  [default: .]"),
+    click.option("--thousands", metavar="CHARACTER", help="What stands between groups of digits.  [default: nothing]"),
+    click.option(
+        "--date-format",
+        metavar="FORMAT",
+        multiple=True,
+        help="Of dates that are not ISO 8601, such as %d.%m.%Y; may be repeated.",
+    ),
+    click.option("--missing", metavar="CELL", multiple=True, help="What means no value, beside NA, ? and the like."),
     click.option("--encoding", type=click.Choice(["utf-8", "latin-1"]), help="Of a text file.  [default: utf-8]"),
     click.option(
         "--on-schema-change",
@@ -260,6 +275,7 @@ KEYED_ONLY = (
 TABLE_ONLY = (
     *KEYED_ONLY,
     *("label", "drop", "categorical", "kind", "batch_seconds", "time", "format", "delimiter", "encoding"),
+    *("decimal", "thousands", "date_format", "missing"),
     *("on_schema_change", "on_bad_row", "raw", "follow", "follow_for", "labels", "key", "delay", "max_pending"),
     *("timeout", "task", "model", "learner", "set_"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from driftsurf.cli import options as groups
 from driftsurf.cli.config import ConfiguredCommand, to_toml
 from driftsurf.cli.keyed import is_keyed, learn_keys, refuse_keyed
 from driftsurf.cli.watching import Watch
-from driftsurf.errors import DriftsurfError, RunFolderError
+from driftsurf.errors import ColumnWarning, DriftsurfError, RunFolderError
 
 if TYPE_CHECKING:
     from driftsurf.evaluation.scoring import TraceRecorder
@@ -47,6 +48,8 @@ class _Parts:
     beside: Mapping[str, Sidecar]
     """Further files, and who writes them."""
     oracle: str | None = None
+    introduce: Callable[[], None] = lambda: None
+    """Says, before the first step, what is about to be run."""
 
 
 @click.command(cls=ConfiguredCommand)
@@ -179,18 +182,26 @@ def _table_parts(source: str, given: set[str], options: Mapping[str, Any], saved
     from driftsurf.assembly.models import read_value
     from driftsurf.assembly.tables import TableSettings, assemble
     from driftsurf.report import outcome, terminal
+    from driftsurf.report.taken import print_columns
 
-    direct = [name for name in TableSettings.__dataclass_fields__ if name in options and name not in ("kind",)]
+    direct = [name for name in TableSettings.__dataclass_fields__ if name in options and name != "kind"]
     parameters = {name: options[name] for name in groups.OF_MODEL if name in given}
     parameters |= {name: read_value(text) for name, text in groups.pairs("--set", options["set_"]).items()}
     settings = TableSettings(
         source,
         **{name: options[name] for name in direct},
-        kind=groups.pairs("--kind", options["kind"]),  # type: ignore[arg-type]
+        kind=groups.kinds(options["kind"]),
         parameters=parameters,
     )
     made = assemble(settings, saved, exact=options["checkpoint"] is not None)
     to_stdout = options["predictions"] == "-"
+
+    def introduce() -> None:
+        if made.columns is not None and not options["quiet"]:
+            print_columns(made.columns, errors=to_stdout)
+        for hint in made.hints:
+            warnings.warn(ColumnWarning(hint), stacklevel=1)
+
     return _Parts(
         made.source,
         {made.model: made.session},
@@ -210,6 +221,7 @@ def _table_parts(source: str, given: set[str], options: Mapping[str, Any], saved
             errors=to_stdout,
         ),
         beside=made.beside,
+        introduce=introduce,
     )
 
 
@@ -256,6 +268,7 @@ def _live(name: str, make: Make, options: Mapping[str, Any]) -> None:
         files.write_text(folder / "run.json", parts.about)
         with begun(parts, folder.__truediv__, predictions=predictions) as live:
             live.begin()
+            parts.introduce()
             _go(live, parts.progress, watch, f"its journal is in {folder.partial}")
             _finish(live, parts, folder)
         return
@@ -276,6 +289,7 @@ def _live(name: str, make: Make, options: Mapping[str, Any]) -> None:
         with begun(parts, checkpoint.joinpath, predictions=predictions, **more) as live:
             if goes_on is None:
                 live.begin()
+                parts.introduce()
             else:
                 live.resume(goes_on)
                 parts.progress.passed(live.step)

@@ -13,7 +13,7 @@ import numpy as np
 from driftsurf import __version__
 from driftsurf._options import number, whole
 from driftsurf.base import FloatArray
-from driftsurf.errors import OptionError, RunFolderError
+from driftsurf.errors import Option, OptionError, RunFolderError
 from driftsurf.evaluation.ranks import ranks
 from driftsurf.evaluation.resampling import Interval, interval, resampled_means
 from driftsurf.experiments.inputs import Input
@@ -111,7 +111,7 @@ def compare(
     """Run every model on every source, once for each seed; what ``folder / "ledger.jsonl"`` has is not run again."""
     contenders = {one.name: one for one in map(model, models)}
     if len(contenders) < 2:
-        raise OptionError(f"models are {', '.join(models) or 'none'}; give two at least, to compare")
+        raise OptionError(Option("models"), f" are {', '.join(models) or 'none'}; give two at least, to compare")
     if not sources:
         raise OptionError("there is no source to compare on: give a stream, or a file")
     if gradients_per_row is not None:

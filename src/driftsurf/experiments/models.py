@@ -18,7 +18,7 @@ from typing import Any
 
 from driftsurf.assembly.models import make_learner, read_model, read_part, strategy_around, with_options
 from driftsurf.base import Learner, Strategy
-from driftsurf.errors import OptionError
+from driftsurf.errors import Option, OptionError
 from driftsurf.experiments import peers
 from driftsurf.experiments.algorithms import ALGORITHMS, Setting
 from driftsurf.runtime.session import Session
@@ -130,7 +130,7 @@ def _budgeted(learner: Learner, gradients_per_row: float, text: str) -> Learner:
         if option in known:
             same: Learner = type(learner)(**(learner.get_params(deep=False) | {option: gradients_per_row}))
             return same
-    raise OptionError(f"the learner of {text!r} has no budget to set; leave gradients_per_row out")
+    raise OptionError(f"the learner of {text!r} has no budget to set; leave ", Option("gradients_per_row"), " out")
 
 
 def _peer(package: str, rest: str, text: str) -> Model:
