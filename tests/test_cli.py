@@ -167,7 +167,7 @@ def test_by_default_runs_get_folders_of_their_own(tmp_path: Path, monkeypatch: p
     [
         (["sea1"], "did you mean 'sea10'"),
         (["sea0", "--step-size", "fast"], "'fast' is neither a number nor 'auto'"),
-        (["sea0", "--step-size", "-1"], "step_size is -1.0"),
+        (["sea0", "--step-size", "-1"], "--step-size is -1.0"),
         (["sea0", "--threshold", "-1"], "threshold is -1.0"),
         (["sea0", "--rows", "0"], "0 is not in the range"),
         (["sea0", "--variant", "mine"], "algorithm-1"),
@@ -313,7 +313,7 @@ def test_an_interrupted_run_under_checkpoints_goes_on(
     assert result.exit_code == 143
     assert "stopped by SIGTERM before step 21; go on with --resume" in result.output
     assert "--resume" in invoke(*command).output
-    assert "it has seed 0, not 5" in invoke(*command, "--resume", "--seed", "5").output
+    assert "it has --seed 0, not 5" in invoke(*command, "--resume", "--seed", "5").output
     assert invoke(*command, "--resume").exit_code == 0
     for name in ("trace.csv", "journal.jsonl", "columns.csv", "report.html"):
         assert (folder / "result" / name).read_bytes() == (checkpointed / "result" / name).read_bytes()

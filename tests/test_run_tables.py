@@ -320,7 +320,7 @@ def test_bad_rows_fail_or_are_skipped_counted_and_kept(tmp_path: Path) -> None:
     good(source, *LEARN, "--on-bad-row", "stop-after 4", "--no-raw", "--out", tmp_path / "few")
     assert "raw" not in (tmp_path / "few" / "bad_rows.jsonl").read_text()
     for allowed in ("3", "stop-after=2", "1", "0"):
-        assert "more than on_bad_row" in invoke("run", source, *LEARN, "--on-bad-row", allowed).output
+        assert "more than --on-bad-row" in invoke("run", source, *LEARN, "--on-bad-row", allowed).output
         shutil.rmtree("runs", ignore_errors=True)
 
 
@@ -488,7 +488,7 @@ def test_bad_rows_of_standard_input_are_not_counted_again_when_it_is_replayed(
     assert "skipped rows: 5" in good(*command, 5, input=text).output
     shutil.rmtree("live")
     killed(3, *command, 4, input=text)
-    assert "5 rows could not be used, more than on_bad_row=4" in invoke("run", *command, 4, input=text).output
+    assert "5 rows could not be used, more than --on-bad-row 4" in invoke("run", *command, 4, input=text).output
     assert len(Path("live/bad_rows.jsonl").read_text().splitlines()) == 4
 
 
@@ -588,7 +588,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, monkeypatch: 
     assert "not one of a run over tables" in invoke("run", source, *LEARN, "--checkpoint", "live", "--resume").output
     good(source, *LEARN, "--checkpoint", "mine")
     said = invoke("run", source, *LEARN, "--checkpoint", "mine", "--resume", "--seed", 4).output
-    assert "it has seed 0, not 4" in said
+    assert "it has --seed 0, not 4" in said
     said = invoke("run", source, *LEARN, "--checkpoint", "new", "--model", "aue:sklearn.naive_bayes:GaussianNB").output
     assert "the learner sklearn.naive_bayes:GaussianNB cannot be saved exactly" in said
 
@@ -835,7 +835,7 @@ def test_mistakes_in_a_configuration_are_named(text: str, message: str, tmp_path
         (["--label", "sold", "--drop", "sold"], "drop names the label 'sold'"),
         (["--label", "sold", "--drop", "cities"], "drop names 'cities'; the columns are"),
         (["--label", "sold", "--kind", "city"], "--kind is 'city'; give --kind KEY=VALUE"),
-        (["--label", "sold", "--kind", "city=place"], "kinds is 'place'; choices: 'number'"),
+        (["--label", "sold", "--kind", "city=place"], "--kind is 'place'; choices: 'number'"),
         (["--label", "sold", "--categorical", "town"], "categorical names 'town'; the columns are"),
         (["--label", "sold", "--model", "driftsrf"], "model is 'driftsrf'; did you mean 'driftsurf'? choices: "),
         (["--label", "sold", "--model", "driftsurf(threshold):svm"], "give a name, or name(option=value, ...)"),
@@ -849,18 +849,18 @@ def test_mistakes_in_a_configuration_are_named(text: str, message: str, tmp_path
         (["--label", "sold", "--set", "l2=-1"], "l2 is -1"),
         (["--label", "sold", "--model", "aue", "--threshold", "0.2"], "aue with logistic has no parameter"),
         (["--label", "sold", "--learner", "sklearn.svm:LinearSVC", "--set", "los=1"], "did you mean 'loss'"),
-        (["--label", "sold", "--time", "when"], "batch_seconds is None; give the length of a batch in seconds too"),
-        (["--label", "sold", "--batch-seconds", "5"], "batch_seconds is 5.0 and time is None; give both"),
+        (["--label", "sold", "--time", "when"], "--batch-seconds is not given; give the length of a batch"),
+        (["--label", "sold", "--batch-seconds", "5"], "--batch-seconds is 5.0 and --time is None; give both"),
         (["--label", "sold", "--on-bad-row", "maybe"], "choices: fail, skip, or a number of rows"),
         (["--label", "sold", "--format", "xml"], "format is 'xml'; choices: 'csv'"),
         (["--label", "sold", "--delimiter", "--"], "delimiter is '--'"),
         (["--label", "sold", "--labels", "x.csv"], "key is None; give both or neither"),
         (["--labels", "sales.csv", "--key", "id", "--delay", "1", "--time", "when", "--batch-seconds", "9"],
-         "delay and batch_seconds are both given"),
+         "--delay and --batch-seconds are both given"),
         (["--label", "sold", "--labels", "-", "--key", "id"], "standard input can be the source alone"),
-        (["--label", "sold", "--labels", "x.csv", "--key", "id", "--follow"], "follow and labels are both given"),
+        (["--label", "sold", "--labels", "x.csv", "--key", "id", "--follow"], "--follow and --labels are both given"),
         (["--label", "sold", "--delay", "1", "--follow"], "delay reads the source twice"),
-        (["--label", "sold", "--follow-for", "1"], "give follow as well"),
+        (["--label", "sold", "--follow-for", "1"], "give --follow as well"),
         (["--label", "sold", "--labels", "sales.csv", "--key", "idd"], "key names 'idd'; the columns are"),
         (["--label", "sold", "--labels", "other.csv", "--key", "id"], "the labels have no column 'id' to be joined by"),
         (["--label", "sold", "--predictions", "p.xls"], "give '-' or a file that ends in .csv, .jsonl, .parquet"),

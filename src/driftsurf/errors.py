@@ -9,7 +9,6 @@ __all__ = [
     "BadRowError",
     "CapabilityError",
     "CheckError",
-    "ColumnWarning",
     "DivergenceError",
     "DriftsurfError",
     "FetchError",
@@ -145,10 +144,6 @@ class SourceError(DriftsurfError, OSError):
 
 class MissingExtraError(DriftsurfError, ImportError):
     """A package that an optional part needs is not installed."""
-
-
-class ColumnWarning(UserWarning):
-    """A column that looks like something else than it was taken for."""
 
 
 class SmallBatchWarning(UserWarning):

@@ -202,7 +202,8 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
         steps = Session(strategy, batch_size=_batch_rows(settings), guard=2.0, owner=settings.model)
         session = DelayedSession(steps, max_pending=settings.max_pending, timeout=settings.timeout)
     name = short_name(settings.source)
-    about = {"driftsurf": __version__, **asdict(settings), "decided": decided, "columns": columns}
+    said = asdict(settings) | {"kind": dict(settings.kind)}
+    about = {"driftsurf": __version__, **said, "decided": decided, "columns": columns}
     return Assembly(
         name,
         settings.model,
@@ -212,7 +213,7 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
         decided["label_type"],
         json.dumps(about, indent=2) + "\n",
         columns,
-        () if saved is not None else tuple(hints(rows.source, rows.first())),
+        () if saved is not None else tuple(hints(rows.source, rows.first().without(*settings.hidden))),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from driftsurf.cli import options as groups
 from driftsurf.cli.config import ConfiguredCommand, to_toml
 from driftsurf.cli.keyed import is_keyed, learn_keys, refuse_keyed
 from driftsurf.cli.watching import Watch
-from driftsurf.errors import ColumnWarning, DriftsurfError, RunFolderError
+from driftsurf.cli.wording import as_typed
+from driftsurf.errors import DriftsurfError, RunFolderError
 
 if TYPE_CHECKING:
     from driftsurf.evaluation.scoring import TraceRecorder
@@ -200,7 +200,7 @@ def _table_parts(source: str, given: set[str], options: Mapping[str, Any], saved
         if made.columns is not None and not options["quiet"]:
             print_columns(made.columns, errors=to_stdout)
         for hint in made.hints:
-            warnings.warn(ColumnWarning(hint), stacklevel=1)
+            click.echo(f"warning: {as_typed(hint, run)}", err=True)
 
     return _Parts(
         made.source,
