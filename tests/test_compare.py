@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from driftsurf import recommended
 from driftsurf.assembly.models import DETECTORS, RECOMMENDED, STRATEGIES, names
 from driftsurf.cli import main
-from driftsurf.errors import InputError, LabelError, MissingExtraError, OptionError, RunFolderError
+from driftsurf.errors import BadRowError, InputError, LabelError, MissingExtraError, OptionError, RunFolderError
 from driftsurf.experiments import inputs, matches, models, peers
 from driftsurf.experiments.compare import Comparison, compare, stand
 from driftsurf.experiments.inputs import FILES, REAL, Input, expand, load
@@ -271,6 +271,43 @@ def test_a_file_becomes_batches_of_coded_rows(table: Path) -> None:
     assert load(Input(str(table), "label", rows=200)).batch_size == 2
 
 
+def test_a_file_is_read_as_by_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "eu.txt"
+    cells = [f"{i % 7},5;{1 + i % 28}.1.2007;{i % 3};{'ja' if i % 2 else 'nein'}\n" for i in range(60)]
+    cells[3] = "2,5;kaputt;1;ja\n"
+    cells[5] = cells[7] = "2,5;1.1.2007;1;\n"
+    path.write_text("preis;tag;art;verkauft\n" + "".join(cells))
+    said: dict[str, Any] = {"decimal": ",", "date_format": ("%d.%m.%Y",), "kind": (("tag", "date"),)}
+    with pytest.raises(BadRowError, match=r"eu.txt, line 5: column 'tag' is a date.* on_bad_row='skip'"):
+        load(Input(str(path), "verkauft", **said))
+    said["missing"] = ("kaputt",)
+    with pytest.raises(LabelError, match=r"'verkauft' is missing in 2 rows, the first of them row 5. .*='skip'"):
+        load(Input(str(path), "verkauft", **said, on_bad_row=1))
+    for allowed in ("skip", 2):
+        rows = load(Input(str(path), "verkauft", **said, on_bad_row=allowed))
+        assert (rows.n_rows, rows.labels) == (58, ("ja", "nein"))
+        assert rows.X[0].tolist()[0] == 0.5
+    named = load(Input(str(path), "verkauft", **said, on_bad_row="skip", categorical=("art",)))
+    assert named.X.shape[1] > rows.X.shape[1]
+
+
+def test_the_command_takes_the_options_of_a_run_that_say_how_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "eu.csv"
+    lines = [f"{i};{(i * 37) % 11},5;{'ja' if (i * 37) % 11 > 5 else 'nein'}\n" for i in range(200)]
+    path.write_text("nr;preis;verkauft\n" + "".join(lines))
+    common = ["--label", "verkauft", "--drop", "nr", "--batch-size", "20", "--jobs", "1", "--quiet"]
+    common += ["--models", "driftsurf:logistic,majority"]
+    found = invoke("compare", str(path), *common, "--decimal", ",", "--out", str(tmp_path / "out"))
+    assert found.exit_code == 0
+    assert "driftsurf:logistic wins" in found.output
+    spoilt = tmp_path / "spoilt.csv"
+    spoilt.write_text(path.read_text().replace("\n4;5,5", "\n4;x,5"))
+    again = invoke("compare", str(spoilt), *common, "--decimal", ",", "--out", str(tmp_path / "out"))
+    assert again.exit_code == 1
+    assert "line 6: column 'preis' is a number, and 'x,5' is none. Correct it, or leave" in again.output
+    assert "--on-bad-row skip" in again.output
+
+
 def test_a_stream_of_the_catalogue_knows_its_batches_and_drifts() -> None:
     rows = load(Input("sine1"))
     assert (rows.batch_size, rows.n_rows, rows.drift_steps) == (100, 10_000, (20, 40, 60, 80))
@@ -285,7 +322,7 @@ def test_a_stream_of_the_catalogue_knows_its_batches_and_drifts() -> None:
     [
         ({}, InputError, "needs a label to predict; its columns: a, b, label"),
         ({"label": "a"}, LabelError, "has values"),
-        ({"label": "price"}, InputError, "no column 'price'"),
+        ({"label": "price"}, InputError, "label is 'price'; the columns are 'a', 'b', 'label'"),
         ({"label": "label", "batch_size": 400}, InputError, "batches of 400 make no two"),
     ],
 )

@@ -818,6 +818,111 @@ def test_mistakes_in_a_configuration_are_named(text: str, message: str, tmp_path
     assert message in " ".join(result.output.split())
 
 
+# ---------------------------------------------------------------------------- columns as people have them
+
+
+def european(folder: Path, count: int = 600) -> Path:
+    """Semicolons, decimal commas, points between thousands, German dates, a gap that is no usual one."""
+    rng = np.random.default_rng(0)
+    lines = ["nr;tag;preis;menge;stadt;verkauft"]
+    for i, price in enumerate(rng.normal(1000.0, 300.0, count)):
+        shown = f"{price:,.2f}".translate(str.maketrans(",.", ".,"))
+        amount = "k.A." if i % 20 == 3 else f"{i % 9},5"
+        lines.append(
+            f"n{i};{1 + i % 28}.{1 + i // 28 % 12}.2007;{shown};{amount};Rom;{'ja' if price > 1000 else 'nein'}"
+        )
+    path = folder / "eu.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_run_says_what_columns_were_taken_for_and_what_looks_wrong(tmp_path: Path) -> None:
+    path = european(tmp_path)
+    first = good(path, "--label", "verkauft", "--batch-size", "100", "--out", tmp_path / "a").output
+    assert "names     menge (10), stadt (1), nr (100, hashed), tag (100, hashed), preis (100, hashed)" in first
+    for hint in (
+        "warning: the column 'nr' has a text of its own in each row ('n0'): if it is a name of the row, leave it out "
+        "with --drop nr",
+        "warning: the column 'tag' was taken for text, and looks like dates ('1.1.2007'): try --date-format %d.%m.%Y",
+        "try --decimal , --thousands .",
+    ):
+        assert hint in first
+    mended = [
+        *(path, "--label", "verkauft", "--batch-size", "100", "--drop", "nr", "--decimal", ",", "--thousands", "."),
+        *("--date-format", "%d.%m.%Y", "--missing", "k.A."),
+    ]
+    second = good(*mended, "--out", tmp_path / "b").output
+    assert second.startswith(
+        "numbers   preis, menge\ndates     tag\nnames     stadt (1)\nleft out  nr\nlabel     verkauft: ja, nein"
+    )
+    assert "looks like" not in second
+    about = json.loads((tmp_path / "b" / "run.json").read_text())
+    assert about["columns"]["numbers"] == ["preis", "menge"]
+    assert (about["decimal"], about["thousands"], about["date_format"]) == (",", ".", ["%d.%m.%Y"])
+    assert "numbers" not in good(*mended, "--quiet", "--out", tmp_path / "c").output
+    piped = good(*mended, "--predictions", "-", "--out", tmp_path / "d")
+    assert "numbers" in piped.stderr
+    assert "numbers" not in piped.stdout
+    mean = next(line for line in second.splitlines() if line.startswith(" error")).split()[1]
+    assert float(mean) < 0.3
+
+
+def test_how_numbers_and_dates_are_read_is_part_of_a_configuration_and_of_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = european(tmp_path)
+    said = [
+        "--decimal",
+        ",",
+        "--thousands",
+        ".",
+        "--date-format",
+        "%d.%m.%Y",
+        "--date-format",
+        "%Y",
+        "--missing",
+        "k.A.",
+    ]
+    options = ["--label", "verkauft", "--batch-size", "50", "--drop", "nr", "--quiet"]
+    good(path, *options, *said, "--write-config", "run.toml")
+    good("run.toml", "--out", "read")
+    live = ["--checkpoint", "live", "--every", "3"]
+    killed(7, path, *options, *said, *live)
+    other = invoke("run", path, *options, *said[:-2], *live, "--resume")
+    assert "it has --missing ['k.A.'], not None" in other.output
+    good(path, *options, *said, *live, "--resume")
+    for file in ("run.json", "trace.csv", "journal.jsonl"):
+        assert Path("read", file).read_bytes() == Path("live/result", file).read_bytes()
+
+
+def test_a_checkpoint_of_an_earlier_version_that_knew_fewer_options_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_csv(tmp_path, ROWS)
+    command = [path, *LEARN, "--checkpoint", tmp_path / "live", "--every", "2"]
+    whole = json.dumps
+    unknown = "decimal", "thousands", "date_format", "missing", "columns"
+
+    def fewer(value: Any, **options: Any) -> str:
+        if isinstance(value, dict) and "driftsurf" in value:
+            value = {name: entry for name, entry in value.items() if name not in unknown}
+        return whole(value, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("driftsurf.assembly.tables.json.dumps", fewer)
+        killed(5, *command)
+    said = good(*command[:-1], "2", "--resume").output
+    assert "report:" in said
+
+
+def test_a_first_batch_without_labels_is_described_by_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n,y\n" + "1,\n" * 20 + "1,a\n2,b\n" * 30)
+    options = [path, "--label", "y", "--batch-size", "20", "--on-bad-row", "skip", "--task", "binary"]
+    assert "numbers   n\nlabel     y: none has come yet (binary)\n" in good(*options, "--out", tmp_path / "run").output
+
+
 # ---------------------------------------------------------------------------- mistakes
 
 

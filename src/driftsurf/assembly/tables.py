@@ -213,8 +213,12 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
         decided["label_type"],
         json.dumps(about, indent=2) + "\n",
         columns,
-        () if saved is not None else tuple(hints(rows.source, rows.first().without(*settings.hidden))),
+        () if saved is not None else _hints(settings, rows, target),
     )
+
+
+def _hints(settings: TableSettings, rows: Feed, target: Target) -> tuple[Said, ...]:
+    return tuple(hints(rows.source, rows.first().without(*settings.hidden), target.column))
 
 
 def short_name(path: str) -> str:

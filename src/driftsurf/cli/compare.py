@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from driftsurf.cli.options import reading_options, said_of_files
 from driftsurf.cli.work import at_work, work_options
 
 DEFAULT = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
@@ -15,7 +17,10 @@ DEFAULT = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persisten
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @click.option("--models", default=DEFAULT, show_default=True, help="Separated by commas; see below.")
 @click.option("--label", help="The column to predict, where the SOURCE is a file.")
-@click.option("--drop", help="Columns of a file to leave out, separated by commas.")
+@click.option(
+    "--drop", metavar="COLUMN", multiple=True, help="Columns of a file to leave out, with commas or repeated."
+)
+@reading_options
 @click.option(
     "--batch-size", type=click.IntRange(min=1), help="Rows in a time step.  [default: a hundredth of the rows]"
 )
@@ -31,7 +36,7 @@ def compare(
     sources: tuple[str, ...],
     models: str,
     label: str | None,
-    drop: str | None,
+    drop: tuple[str, ...],
     batch_size: int | None,
     rows: int | None,
     gradients_per_row: float | None,
@@ -41,6 +46,7 @@ def compare(
     cluster: str | None,
     out: Path,
     quiet: bool,
+    **reading: Any,
 ) -> None:
     """Run models beside each other on a SOURCE, and say which wins and how surely.
 
@@ -54,6 +60,9 @@ def compare(
     sklearn.tree.DecisionTreeClassifier(max_depth=6). Peers are run as they are: capymoa:ARF10, capymoa:SRP10,
     river:ARF10, majority, persistence.
 
+    Files are read as by `driftsurf run`; with --on-bad-row skip, rows that cannot be read or have no
+    label are left out.
+
     Writes comparison.json, comparison.md, comparison.svg and report.html. Interrupted, it continues where it stopped.
     """
     from driftsurf.assembly.models import names
@@ -62,11 +71,12 @@ def compare(
     from driftsurf.report import comparison
     from driftsurf.report.reproduction_terminal import Progress
 
-    dropped = tuple(name.strip() for name in (drop or "").split(",") if name.strip())
+    dropped = tuple(name.strip() for names in drop for name in names.split(",") if name.strip())
+    said = said_of_files(reading)
     with at_work(out, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
         result = run(
             out,
-            [Input(source, label, dropped, batch_size, rows) for source in expand(sources)],
+            [Input(source, label, dropped, batch_size, rows, **said) for source in expand(sources)],
             names(models),
             trials=trials,
             seed=seed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ __all__ = [
     "TABLE_ONLY",
     "file_options",
     "keyed_options",
-    "kinds",
     "late_options",
     "model_options",
     "output_options",
     "pairs",
+    "reading_options",
+    "said_of_files",
     "shown",
     "watch_options",
 ]
@@ -60,9 +61,12 @@ def pairs(name: str, values: Iterable[str]) -> dict[str, str]:
     return read
 
 
-def kinds(values: Iterable[str]) -> tuple[tuple[str, Any], ...]:
-    """The pairs of --kind."""
-    return tuple(pairs("--kind", values).items())
+def said_of_files(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``reading_options`` were given, as :class:`driftsurf.sources.Reading` takes it."""
+    from driftsurf.sources import Reading
+
+    said = {name: options[name] for name in Reading.__dataclass_fields__}
+    return said | {"kind": tuple(pairs("--kind", options["kind"]).items())}
 
 
 def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
@@ -98,14 +102,9 @@ def _bad_rows(_: click.Context, __: click.Parameter, value: str) -> str | int:
 
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 
-file_options = _section(
-    "Tables: what to read",
-    click.option("--label", metavar="COLUMN", help="What to predict: a column, or a question such as 'ArrDelay > 0'."),
-    click.option("--drop", metavar="COLUMN", multiple=True, help="A column to leave out; may be repeated."),
+_READING = (
     click.option("--categorical", metavar="COLUMN", multiple=True, help="A column whose numbers are names."),
     click.option("--kind", metavar="COLUMN=KIND", multiple=True, help="number, boolean, date or text."),
-    click.option("--batch-seconds", type=_POSITIVE, help="Cut time steps by spans of the column --time instead."),
-    click.option("--time", metavar="COLUMN", help="A column of dates, or of seconds."),
     click.option("--format", help="csv, jsonl, arff, libsvm, parquet or arrow.  [default: by the ending]"),
     click.option("--delimiter", help="What stands between the cells of a CSV file.  [default: found]"),
     click.option("--decimal", type=click.Choice([".", ","]), help="What stands before a fraction.  [default: .]"),
@@ -131,9 +130,22 @@ file_options = _section(
         default="fail",
         show_default=True,
         callback=_bad_rows,
-        help="A row that cannot be read; N stops when more than N were skipped. They go to bad_rows.jsonl.",
+        help="A row that cannot be read; N stops when more than N were skipped.",
     ),
-    click.option("--raw/--no-raw", default=True, help="Whether bad_rows.jsonl has the rows themselves."),
+)
+_TABLES = "Tables: what to read"
+
+reading_options = _section(_TABLES, *_READING)
+"""How files are read, whatever is done with their rows."""
+
+file_options = _section(
+    _TABLES,
+    click.option("--label", metavar="COLUMN", help="What to predict: a column, or a question such as 'ArrDelay > 0'."),
+    click.option("--drop", metavar="COLUMN", multiple=True, help="A column to leave out; may be repeated."),
+    *_READING,
+    click.option("--batch-seconds", type=_POSITIVE, help="Cut time steps by spans of the column --time instead."),
+    click.option("--time", metavar="COLUMN", help="A column of dates, or of seconds."),
+    click.option("--raw/--no-raw", default=True, help="Whether bad_rows.jsonl, where bad rows go, has their text."),
     click.option("--follow", is_flag=True, help="Wait at the end of a growing file."),
     click.option("--follow-for", type=_POSITIVE, help="End after so many seconds without a row.  [default: never]"),
 )

@@ -184,13 +184,12 @@ def _table_parts(source: str, given: set[str], options: Mapping[str, Any], saved
     from driftsurf.report import outcome, terminal
     from driftsurf.report.taken import print_columns
 
-    direct = [name for name in TableSettings.__dataclass_fields__ if name in options and name != "kind"]
+    direct = {name: options[name] for name in TableSettings.__dataclass_fields__ if name in options}
     parameters = {name: options[name] for name in groups.OF_MODEL if name in given}
     parameters |= {name: read_value(text) for name, text in groups.pairs("--set", options["set_"]).items()}
     settings = TableSettings(
         source,
-        **{name: options[name] for name in direct},
-        kind=groups.kinds(options["kind"]),
+        **direct | groups.said_of_files(options),
         parameters=parameters,
     )
     made = assemble(settings, saved, exact=options["checkpoint"] is not None)

@@ -15,8 +15,10 @@ import numpy as np
 from driftsurf._options import whole
 from driftsurf.base import FloatArray, IntArray
 from driftsurf.encoding import TableEncoder
-from driftsurf.errors import InputError, LabelError
-from driftsurf.sources import Source
+from driftsurf.errors import InputError, LabelError, Option
+from driftsurf.runtime.table_source import kept_rows
+from driftsurf.runtime.target import find_target
+from driftsurf.sources import Reading
 from driftsurf.streams import authors, catalogue, datasets, files
 from driftsurf.streams._tables import AIRLINE_CATEGORIES
 from driftsurf.streams.base import Block, Drift
@@ -65,7 +67,7 @@ REAL: Final = (
 
 
 @dataclass(frozen=True, order=True)
-class Input:
+class Input(Reading):
     """All that decides which rows are read, and how they are cut into batches."""
 
     source: str
@@ -107,7 +109,7 @@ class Input:
             raise InputError("standard input can be read but once, and every model needs its rows: give a file")
         if not os.path.exists(self.source) and os.sep not in self.source and not set("*?[.") & set(self.source):
             catalogue.get(self.source)  # raises, and says what there is
-        return Source(self.source).files()
+        return self.source_of(self.source).files()
 
     def digest(self) -> str:
         """What identifies its rows: the bytes of its files, or that they are generated."""
@@ -183,7 +185,7 @@ def load(what: Input) -> Rows:
     """Read it into memory."""
     if what.source in catalogue.CATALOGUE:
         return _from_catalogue(what)
-    return _from_table(what, _read(what))
+    return _from_table(what, _labelled(what, _read(what)))
 
 
 def _from_catalogue(what: Input) -> Rows:
@@ -208,12 +210,29 @@ def _flights(X: Any) -> FloatArray:
 def _read(what: Input) -> Table:
     wanted, parts, count = what.rows, [], 0
     (path,) = what.paths() if what.source in FILES else (what.source,)
-    for table, _ in Source(path, batch_size=10_000, drop=what.drop).tables():
+    for table, _ in what.source_of(path, batch_size=10_000, drop=what.drop).tables():
         parts.append(table)
         count += len(table)
         if wanted is not None and count >= wanted:
             break
     return Table.concatenate(parts).rows(0, count if wanted is None else min(wanted, count))
+
+
+def _labelled(what: Input, table: Table) -> Table:
+    """The rows that have a label; LabelError if one has none and ``on_bad_row`` does not allow for it."""
+    label = FILES[what.source].label if what.source in FILES else what.label
+    if label is None:
+        return table
+    missing = find_target(label, "multiclass", table).missing(table)
+    count, allowed = int(missing.sum()), what.on_bad_row
+    if count and (allowed == "fail" or (allowed != "skip" and count > int(allowed))):
+        raise LabelError(
+            f"{what.source}: the label {label!r} is missing in {count:,} rows, the first of them row "
+            f"{int(np.argmax(missing))}. Leave them out with ",
+            Option("on_bad_row", "skip"),
+            ".",
+        )
+    return kept_rows(table, ~missing) if count else table
 
 
 def _from_table(what: Input, table: Table) -> Rows:
@@ -232,7 +251,7 @@ def _from_table(what: Input, table: Table) -> Rows:
         raise LabelError(f"the label {label!r} of {what.source} is always {classes[0]!r}: there is nothing to predict")
     columns = table.without(label)
     size = _size(what, len(table), max(1, len(table) // BATCHES))
-    X = TableEncoder().fit(columns.rows(0, size)).transform(columns)
+    X = TableEncoder(categorical=what.categorical).fit(columns.rows(0, size)).transform(columns)
     return _cut(Rows(what.title, X, codes.astype(np.int64), tuple(classes.tolist()), size, None), len(table))
 
 

@@ -56,7 +56,11 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _classes(taken: TakenFor) -> str:
-    if not taken["n_classes"]:
-        return "values (regression)"
-    shown = taken["classes"] if taken["n_classes"] <= MOST_NAMED else []
-    return ", ".join(map(str, shown) if shown else [f"{taken['n_classes']:,} classes"]) + f" ({taken['task']})"
+    shown = ", ".join(map(str, taken["classes"]))
+    if taken["task"] == "regression":
+        shown = "values"
+    elif taken["n_classes"] == 0:
+        shown = "none has come yet"
+    elif taken["n_classes"] > MOST_NAMED:
+        shown = f"{taken['n_classes']:,} classes"
+    return f"{shown} ({taken['task']})"

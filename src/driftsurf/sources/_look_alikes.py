@@ -15,7 +15,7 @@ __all__ = ["date_options", "number_options"]
 
 FIRST = 3
 """If one of so many does not even look like it, no other is looked at."""
-_GROUPED = re.compile(rf"[+-]?\d[\d.,'{SPACES}]*\d", re.ASCII)
+_GROUPED = re.compile(rf"[+-]?\d([\d.,'{SPACES}]*\d)?", re.ASCII)
 _DATE_LIKE = re.compile(r"([A-Za-z]{3,9}\.?,? )?(\d{1,4}|[A-Za-z]{3,9})[./ -](\d{1,2}|[A-Za-z]{3,9})[,./ -].*")
 _DAYS = (
     *("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%Y/%m/%d", "%Y.%m.%d"),

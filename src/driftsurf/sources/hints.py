@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+import numpy as np
+
 from driftsurf.errors import Option, Said
 from driftsurf.sources._base import Dialect
 from driftsurf.sources._cells import SPACES, infer, number_reader
@@ -25,8 +27,8 @@ LEAST_ROWS = 20
 """Of fewer rows each may have a text of its own by chance."""
 
 
-def hints(source: Source, table: Table) -> list[Said]:
-    """What to say of the columns of the first batch of a source.
+def hints(source: Source, table: Table, label: str | None = None) -> list[Said]:
+    """What to say of the columns of the first batch of a source, of which ``label`` is to be predicted.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "preise.csv"
@@ -51,11 +53,27 @@ def hints(source: Source, table: Table) -> list[Said]:
         )
     for name, column in table.columns.items():
         if column.kind == "text" and name not in (source.kinds or {}) and len(column.used()):
-            said += islice(_hints_on(name, column, dialect, form), 1)
+            said += islice(_hints_on(name, column, dialect, form, label), 1)
+        elif name != label and _rises(column):
+            said.append(
+                Said(
+                    f"the column {name!r} rises from row to row, so that later values lie beyond all that a model has "
+                    "learnt from: see whether the error is smaller without it, ",
+                    Option("drop", name),
+                )
+            )
     return said
 
 
-def _hints_on(name: str, column: Column, dialect: Dialect, form: str) -> Iterator[Said]:
+def _rises(column: Column) -> bool:
+    if column.kind not in ("number", "date") or len(column) < LEAST_ROWS or column.missing().any():
+        return False
+    steps = np.diff(column.values)
+    none = steps.dtype.type(0)
+    return bool((steps >= none).all() and np.count_nonzero(steps > none) >= LEAST_ROWS // 2)
+
+
+def _hints_on(name: str, column: Column, dialect: Dialect, form: str, label: str | None) -> Iterator[Said]:
     used = column.used()
     words = [column.words[code] for code in used[:LOOKED_AT].tolist()]
     look_alikes = {
@@ -66,7 +84,7 @@ def _hints_on(name: str, column: Column, dialect: Dialect, form: str) -> Iterato
         if ways:
             yield Said(
                 f"the column {name!r} was taken for text, and looks like {what} ({words[0]!r}): try ",
-                *(part for place, way in enumerate(ways) for part in ([", or "] if place else []) + way),
+                *(part for place, way in enumerate(ways) for part in ([" or "] if place else []) + way),
             )
     bare = [word.strip(UNITS) for word in words]
     if bare != words and (infer(bare, dialect) == "number" or number_options(bare, dialect)):
@@ -84,7 +102,7 @@ def _hints_on(name: str, column: Column, dialect: Dialect, form: str) -> Iterato
                 f"{there:,} cells); all others are numbers: if that means no value, give",
                 *advised,
             )
-    if len(used) == there >= LEAST_ROWS:
+    if len(used) == there >= LEAST_ROWS and name != label:
         yield Said(
             f"the column {name!r} has a text of its own in each row ({words[0][:50]!r}): if it is a name of the row, "
             "leave it out with ",
