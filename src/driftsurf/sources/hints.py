@@ -58,7 +58,7 @@ def hints(source: Source, table: Table, label: str | None = None) -> list[Said]:
             said.append(
                 Said(
                     f"the column {name!r} rises from row to row, so that later values lie beyond all that a model has "
-                    "learnt from: see whether the error is smaller without it, ",
+                    "learnt from: a run may do better without it, ",
                     Option("drop", name),
                 )
             )
