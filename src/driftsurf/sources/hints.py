@@ -57,8 +57,8 @@ def hints(source: Source, table: Table, label: str | None = None) -> list[Said]:
         elif name != label and _rises(column):
             said.append(
                 Said(
-                    f"the column {name!r} rises from row to row, so that later values lie beyond all that a model has "
-                    "learnt from: a run may do better without it, ",
+                    f"the column {name!r} rises from row to row, so that every batch brings values that no model has "
+                    "met: a run may do better without it, ",
                     Option("drop", name),
                 )
             )
