@@ -73,6 +73,7 @@ def test_a_column_that_looks_like_something_else_is_named_with_what_mends_it(
         ["1.5"] * 5 + ["x", "y"],
         [""] * 3,
         ["2007-01-01"] * 40,
+        ["1.7e308", "-1.7e308"] * 20,
     ],
 )
 def test_nothing_is_said_of_a_column_that_looks_like_itself(tmp_path: Path, cells: list[str]) -> None:

@@ -939,6 +939,7 @@ def test_a_first_batch_without_labels_is_described_by_its_columns(tmp_path: Path
         (["--label", "sold", "--task", "ranking"], "task is 'ranking'; choices: 'auto', 'binary'"),
         (["--label", "sold", "--drop", "sold"], "drop names the label 'sold'"),
         (["--label", "sold", "--drop", "cities"], "drop names 'cities'; the columns are"),
+        (["--label", "sold", "--drop", "id,when"], "'sold'. Name one column at a time."),
         (["--label", "sold", "--kind", "city"], "--kind is 'city'; give --kind KEY=VALUE"),
         (["--label", "sold", "--kind", "city=place"], "--kind is 'place'; choices: 'number'"),
         (["--label", "sold", "--categorical", "town"], "categorical names 'town'; the columns are"),

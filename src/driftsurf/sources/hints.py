@@ -68,9 +68,8 @@ def hints(source: Source, table: Table, label: str | None = None) -> list[Said]:
 def _rises(column: Column) -> bool:
     if column.kind not in ("number", "date") or len(column) < LEAST_ROWS or column.missing().any():
         return False
-    steps = np.diff(column.values)
-    none = steps.dtype.type(0)
-    return bool((steps >= none).all() and np.count_nonzero(steps > none) >= LEAST_ROWS // 2)
+    before, after = column.values[:-1], column.values[1:]
+    return bool((after >= before).all() and np.count_nonzero(after > before) >= LEAST_ROWS // 2)
 
 
 def _hints_on(name: str, column: Column, dialect: Dialect, form: str, label: str | None) -> Iterator[Said]:

@@ -271,8 +271,9 @@ class Source:
         for option, names in (("drop", self.drop), ("kinds", own), ("time", [] if self.time is None else [self.time])):
             unknown = [name for name in names if name not in theirs.kinds]
             if unknown:
+                one_each = " Name one column at a time." if any("," in name for name in unknown) else ""
                 raise SchemaError(
-                    Option(option), f" names {listed(unknown)}; the columns are {listed(list(theirs.kinds))}."
+                    Option(option), f" names {listed(unknown)}; the columns are {listed(list(theirs.kinds))}.{one_each}"
                 )
         kinds: dict[str, Kind | None] = {}
         for name, kind in theirs.kinds.items():
