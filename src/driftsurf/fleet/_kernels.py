@@ -35,8 +35,6 @@ __all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "begin", "score", "serve"]
 
 ENTERED, GREEDY, SWITCHED, KEPT = 1, 2, 3, 4
 BAD_ROW, BAD_LABEL, DIVERGED = 1, 2, 3
-VALUES_A_LINE = 16
-"""float32 in a line of the cache."""
 LARGEST = 1e100
 """As in ``driftsurf.learners``: beyond it, training has diverged."""
 
@@ -65,7 +63,7 @@ def _fresh(store: Any, k: Any, side: Any, born: Any, uniform: Any, parts: Any) -
 
 @inline
 def _risk(store: Any, k: Any, side: Any, lo: Any, batches: Any, how: Any, scratch: Any, parts: Any) -> Any:
-    """Mean loss over ``batches`` batches from position ``lo`` on, plus the penalty."""
+    """Mean loss over ``batches`` batches from row ``lo`` on, plus the penalty."""
     rows, _, _, weights, _, _, _ = store
     batch_size, mu = how[0], how[4]
     y, margins, ones, factor = scratch[0], scratch[1][:batch_size], scratch[2][:batch_size], scratch[3]
@@ -74,7 +72,7 @@ def _risk(store: Any, k: Any, side: Any, lo: Any, batches: Any, how: Any, scratc
     total = 0.0
     mass = 0.0
     for i in range(batches):
-        a = lo + i * batch_size
+        a = (lo + i * batch_size) % rows.shape[1]
         margins_at(parts[0])(rows[k][a : a + batch_size], w, margins)
         losses_at(parts[1])(margins, y[a : a + batch_size], losses)
         part, share = sum_at(parts[2])(losses, ones)
@@ -92,29 +90,38 @@ def _steps(new: Any, how: Any) -> Any:
 
 @inline
 def _planned(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) -> Any:
-    """Draw the rows of the steps at the new batch: where the sample set begins, ends, and how many were drawn of it."""
+    """Draw the places of the rows of the steps at the new batch; returns how many rows had been drawn before."""
     _, _, tables, _, _, models, keys = store
     batch_size, max_rows = how[0], how[1]
-    orders, touched = scratch[4], scratch[6]
-    model, key = models[k, side], keys[k]
+    model, key, table = models[k, side], keys[k], tables[k, side]
+    n_rows = table.shape[0]
     new = key["step"] * batch_size
-    end = new + batch_size
     lo = max(model["born"] * batch_size, new - max_rows)
     admitted = lo if model["admitted"] < 0 else model["admitted"]
-    order = orders[side][: _steps(new, how)]
+    order = scratch[4][side][: _steps(new, how)]
     seed = _word(_word(key["seed"], model["number"]), 0)
     drawn = admitted - lo  # a row is drawn when it is admitted
-    count, words = draw_at(parts[4])(order, drawn, end - admitted, seed, model["words"])
-    a = lo - key["first"]
-    table = tables[k, side][a : a + drawn + count]
-    for p in range(drawn, drawn + count):
-        table[p] = math.nan
-    for j in range(order.shape[0]):
-        touched[side, j] = table[order[j]]
+    count, words = draw_at(parts[4])(order, drawn, new + batch_size - admitted, seed, model["words"])
+    _wrapped(order, lo % n_rows, n_rows)
+    kept = scratch[6][side]
+    for p in range(n_rows):
+        kept[p] = table[p]
+    place = admitted % n_rows
+    for _ in range(count):
+        table[place] = math.nan
+        place = place + 1 if place + 1 < n_rows else 0
     model["admitted"] = admitted + count
     model["words"] = words
     model["gradients"] += order.shape[0]
-    return a, end - key["first"], drawn
+    return drawn
+
+
+@inline
+def _wrapped(order: Any, start: Any, n_rows: Any) -> None:
+    """Places counted from the place ``start`` become places."""
+    for j in range(order.shape[0]):
+        place = start + order[j]
+        order[j] = place - n_rows if place >= n_rows else place
 
 
 @inline
@@ -132,50 +139,43 @@ def _train(store: Any, k: Any, how: Any, scratch: Any, parts: Any) -> Any:
     rows, _, tables, weights, sums, _, keys = store
     eta, mu = how[3], how[4]
     y, _, ones, _, orders, frame = scratch[:6]
-    side = keys[k]["predictive"]
+    labelled = rows[k], y, ones
     steps = _steps(keys[k]["step"] * how[0], how)
-    a, b, drawn = _planned(store, k, side, how, scratch, parts)
+    side = keys[k]["predictive"]
     w, G = weights[k, side], sums[k, side]
-    labelled, order, model = (rows[k][a:b], y[a:b], ones[: b - a]), orders[side][:steps], (w, G, tables[k, side][a:b])
+    drawn = _planned(store, k, side, how, scratch, parts)
+    order, model = orders[side][:steps], (w, G, tables[k, side])
     if keys[k]["made"] == 1:
         saga_at(parts[5])(labelled, order, model, drawn, eta, mu, frame, None)
         return _is_sound(w, G)
     side_2 = 1 - side
-    a, b, drawn_2 = _planned(store, k, side_2, how, scratch, parts)
     w_2, G_2 = weights[k, side_2], sums[k, side_2]
-    labelled_2 = rows[k][a:b], y[a:b], ones[: b - a]
-    order_2, model_2 = orders[side_2][:steps], (w_2, G_2, tables[k, side_2][a:b])
+    drawn_2 = _planned(store, k, side_2, how, scratch, parts)
+    order_2, model_2 = orders[side_2][:steps], (w_2, G_2, tables[k, side_2])
     if rows.shape[2] > NARROW:
         saga_at(parts[5])(labelled, order, model, drawn, eta, mu, frame, None)
-        saga_at(parts[5])(labelled_2, order_2, model_2, drawn_2, eta, mu, frame, None)
+        saga_at(parts[5])(labelled, order_2, model_2, drawn_2, eta, mu, frame, None)
     else:
         both_at(parts[8])(
-            labelled, order, model, drawn, eta, frame, labelled_2, order_2, model_2, drawn_2, eta, frame, mu
+            labelled, order, model, drawn, eta, frame, labelled, order_2, model_2, drawn_2, eta, frame, mu
         )
     return _is_sound(w, G) and _is_sound(w_2, G_2)
 
 
 @inline
-def _untrain(store: Any, k: Any, side: Any, how: Any, scratch: Any) -> None:
-    """Put back the entries of the table that training has changed."""
-    orders, touched = scratch[4], scratch[6]
-    key = store[6][k]
-    new = key["step"] * how[0]
-    a = max(store[5][k, side]["born"] * how[0], new - how[1]) - key["first"]
-    for j in range(_steps(new, how)):
-        store[2][k, side, a + orders[side, j]] = touched[side, j]
-
-
-@inline
 def _forget(store: Any, k: Any, side: Any, before_row: Any, how: Any, scratch: Any, parts: Any) -> None:
     """Drop the rows before ``before_row`` from the sample set, and their gradients from the sum."""
-    rows, _, tables, _, sums, models, keys = store
-    model, first = models[k, side], keys[k]["first"]
+    rows, _, tables, _, sums, models, _ = store
+    model, table, n_rows = models[k, side], tables[k, side], rows.shape[1]
     lo = max(model["born"] * how[0], before_row - how[0])
     if model["admitted"] < 0 or before_row <= lo:
         return
-    a, b = lo - first, min(before_row, model["admitted"]) - first
-    discharge_at(parts[6])(rows[k][a:b], tables[k, side][a:b], sums[k, side], scratch[5])
+    hi = min(before_row, model["admitted"])
+    while lo < hi:  # once, or twice where the last place lies between
+        a = lo % n_rows
+        b = min(a + hi - lo, n_rows)
+        discharge_at(parts[6])(rows[k][a:b], table[a:b], sums[k, side], scratch[5])
+        lo += b - a
     model["admitted"] = max(before_row, model["admitted"])
 
 
@@ -200,21 +200,21 @@ def _say(log: Any, k: Any, key: Any, kind: Any, condition: Any, risks: Any, over
 
 
 @inline
-def _watch(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
+def _watch(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
     """Take the risks on the new batch before learning it, and enter the reactive state on a sign of drift.
 
-    Returns whether the batch is learnt in a reactive state.
+    ``row`` is the number of its first row. Returns whether the batch is learnt in a reactive state.
     """
     models, key = store[5], store[6][k]
     threshold, stable_threshold = rule[0], rule[1]
     old = key["predictive"]
     new = 1 - old
-    risk = _risk(store, k, old, at, 1, how, scratch, parts)
+    risk = _risk(store, k, old, row, 1, how, scratch, parts)
     best = min(risk, models[k, old]["best"])
     models[k, old]["best"] = best
     other = math.nan
     if key["made"] > 1:
-        other = _risk(store, k, new, at, 1, how, scratch, parts)
+        other = _risk(store, k, new, row, 1, how, scratch, parts)
         models[k, new]["best"] = min(other, models[k, new]["best"])
     if key["reactive_step"] > 0:
         return True
@@ -231,7 +231,7 @@ def _watch(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: 
 
 
 @inline
-def _judge(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> None:
+def _judge(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> None:
     """Inside a reactive state, after learning: who predicts the next batch; at its end, who stays."""
     models, key = store[5], store[6][k]
     reactive_length, greedy = rule[2], rule[3]
@@ -240,7 +240,7 @@ def _judge(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: 
     ids = models[k, old]["number"], models[k, new]["number"]
     key["reactive_step"] += 1
     if key["reactive_step"] == reactive_length:
-        start = models[k, new]["born"] * how[0] - key["first"]
+        start = models[k, new]["born"] * how[0]
         old_risk = _risk(store, k, old, start, reactive_length, how, scratch, parts)
         new_risk = _risk(store, k, new, start, reactive_length, how, scratch, parts)
         switched = switching(old_risk, new_risk)
@@ -251,46 +251,13 @@ def _judge(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: 
             key["predictive"] = new
         _fresh(store, k, 1 - key["predictive"], key["step"] + 1, how[5], parts)
     else:
-        old_risk = _risk(store, k, old, at, 1, how, scratch, parts)
-        new_risk = _risk(store, k, new, at, 1, how, scratch, parts)
+        old_risk = _risk(store, k, old, row, 1, how, scratch, parts)
+        new_risk = _risk(store, k, new, row, 1, how, scratch, parts)
         challenged = np.int64(challenger_predicts(old_risk, new_risk, greedy))
         if challenged != key["challenged"]:
             turned = (ids[0], ids[1]) if challenged else (ids[1], ids[0])
             _say(log, k, key, GREEDY, 0, (new_risk, old_risk, 0.0), 1, turned)
         key["challenged"] = challenged
-
-
-@inline
-def _fetched(values: Any, live: Any) -> Any:
-    """Touch the rows in the order in which they lie, at the speed of memory, before they are drawn in any order.
-
-    What is returned means nothing, but somebody has to want it.
-    """
-    total = np.float32(0.0)
-    for p in range(0, live, VALUES_A_LINE):
-        total += values[p]
-    return total
-
-
-@inline
-def _shift(values: Any, by: Any, live: Any) -> None:
-    """values[:live - by] = values[by:live], in pieces that do not overlap and are therefore copied at full speed."""
-    for start in range(0, live - by, by):
-        stop = min(start + by, live - by)
-        to, out_of = values[start:stop], values[start + by : stop + by]
-        for p in range(to.shape[0]):
-            to[p] = out_of[p]
-
-
-@inline
-def _move_down(store: Any, k: Any, by: Any, live: Any) -> None:
-    """The rows from place ``by`` to ``live`` come to the front, and what belongs to them."""
-    if by > 0:
-        d = store[3].shape[2] - 1
-        _shift(store[0][k].reshape(store[0].shape[1] * d), by * d, live * d)
-        _shift(store[1][k], by, live)
-        for side in range(2):
-            _shift(store[2][k, side], by, live)
 
 
 @inline
@@ -307,14 +274,14 @@ def _keep(store: Any, k: Any, scratch: Any) -> None:
 
 
 @inline
-def _take_back(store: Any, k: Any, how: Any, scratch: Any) -> None:
+def _take_back(store: Any, k: Any, scratch: Any) -> None:
     """As if there had been no step."""
-    _, _, _, weights, sums, models, keys = store
-    _, kept_w, kept_G, kept_models, kept_key = scratch[6:11]
-    _untrain(store, k, keys[k]["predictive"], how, scratch)
-    if keys[k]["made"] > 1:
-        _untrain(store, k, 1 - keys[k]["predictive"], how, scratch)
+    _, _, tables, weights, sums, models, keys = store
+    kept_tables, kept_w, kept_G, kept_models, kept_key = scratch[6:11]
     for side in range(2):
+        if side == keys[k]["predictive"] or keys[k]["made"] > 1:
+            for p in range(tables.shape[2]):
+                tables[k, side, p] = kept_tables[side, p]
         for c in range(weights.shape[2]):
             weights[k, side, c] = kept_w[side, c]
             sums[k, side, c] = kept_G[side, c]
@@ -327,22 +294,21 @@ def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts
     """One time step of the key in slot k, whole or not at all; returns whether it was taken."""
     labels, models, key = store[1], store[5], store[6][k]
     batch_size, max_rows = how[0], how[1]
-    at = key["step"] * batch_size - key["first"]
-    live = at + batch_size
-    for p in range(live):
-        scratch[0][p] = labels[k, p]
+    new = key["step"] * batch_size
+    y = scratch[0]
+    for p in range(labels.shape[1]):
+        y[p] = labels[k, p]
     said = log[1][0]
-    scratch[1][0] = _fetched(store[0][k].reshape(store[0].shape[1] * store[0].shape[2]), live * store[0].shape[2])
     _keep(store, k, scratch)
-    reactive = _watch(store, k, at, rule, how, scratch, log, parts)
+    reactive = _watch(store, k, new, rule, how, scratch, log, parts)
     if not _train(store, k, how, scratch, parts):
-        _take_back(store, k, how, scratch)
+        _take_back(store, k, scratch)
         log[1][0] = said
         return False
     if reactive:
-        _judge(store, k, at, rule, how, scratch, log, parts)
+        _judge(store, k, new, rule, how, scratch, log, parts)
     key["step"] += 1
-    end = key["step"] * batch_size
+    end = new + batch_size
     for side in range(2):
         if side == key["predictive"] or key["made"] > 1:
             _forget(store, k, side, end - max_rows, how, scratch, parts)
@@ -350,7 +316,6 @@ def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts
     first = max(models[k, old]["born"] * batch_size, end - max_rows)
     if key["reactive_step"] > 0:
         first = min(first, models[k, 1 - old]["born"] * batch_size)
-    _move_down(store, k, first - key["first"], live)
     key["first"] = first
     key["pending"] = 0
     return True
@@ -415,7 +380,7 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
                 i += 1
                 continue
             pending = key["pending"]
-            at = key["step"] * batch_size - key["first"] + pending
+            at = (key["step"] * batch_size + pending) % rows.shape[1]
             n = min(stop - i, batch_size - pending)
             if bad.shape[0] > 0:
                 n = _good(bad, order[i : i + n])

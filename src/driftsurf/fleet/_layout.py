@@ -1,13 +1,14 @@
 """How the learners of many keys lie in memory: one array for each thing, one entry for each key.
 
-A key has a *slot*. Its rows stand at the front of ``rows[slot]``, the oldest first, and behind them those that wait
-for their time step to be full. It has two *sides*, each with a model: one is the predictive model, the other the
-reactive one while there is a reactive state, else the stable one, if there has ever been a reactive state. (A
-stable model ends when a reactive one begins, so there are never three.) The entry of a model's gradient table
-that belongs to a row stands where the row stands.
+A key has a *slot*. Its rows stand in a ring, ``rows[slot]``: those to train on, the oldest first, and behind them
+those that wait for their time step to be full. It has two *sides*, each with a model: one is the predictive model,
+the other the reactive one while there is a reactive state, else the stable one, if there has ever been a reactive
+state. (A stable model ends when a reactive one begins, so there are never three.) The entry of a model's gradient
+table that belongs to a row stands where the row stands.
 
 Rows have numbers, from 0 in the order of arrival at their key. Every time step has ``batch_size`` rows, so that
-many numbers follow from few: a model born at step s is trained from row s * batch_size on, and so forth.
+many numbers follow from few: a model born at step s is trained from row s * batch_size on, and so forth. Row number r
+has place r % n_rows of the ring, which holds a whole number of batches: none of them goes over its end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["KEY", "MODEL", "TRANSITION", "Shape", "Store", "scratch"]
 KEY = np.dtype(
     [
         ("seed", np.uint64),
-        ("first", np.int64),  # the number of the row at the front
+        ("first", np.int64),  # the number of the oldest row
         ("step", np.int64),  # time steps learnt
         ("pending", np.int64),  # rows that wait for the next one to be full
         ("made", np.int64),  # models made so far
@@ -83,8 +84,9 @@ class Shape:
 
     @property
     def n_rows(self) -> int:
-        """Rows that a key can hold: its sample set or the former batches of T, if these are more, and a batch."""
-        return max(self.max_rows, (self.reactive_length - 1) * self.batch_size) + self.batch_size
+        """Places for rows: for the sample set or the former batches of T, if these are more, and a batch."""
+        former = max(math.ceil(self.max_rows / self.batch_size), self.reactive_length - 1)
+        return (former + 1) * self.batch_size
 
     @property
     def bytes_per_key(self) -> int:
@@ -138,7 +140,7 @@ def scratch(shape: Shape, steps_per_row: float) -> tuple[Any, ...]:
     most_steps = math.ceil(steps_per_row * shape.batch_size) + 1
     frame = np.ones(width), np.zeros(width), np.zeros(0, np.int64)
     labels, margins, ones, factor = np.empty(n_rows), np.empty(n_rows), np.ones(n_rows), np.ones(width)
-    orders, touched = np.empty((2, most_steps), np.int64), np.empty((2, most_steps))
-    losses = np.empty(n_rows)
-    kept = np.empty((2, width)), np.empty((2, width)), np.empty((1, 2), MODEL), np.empty(1, KEY)
-    return labels, margins, ones, factor, orders, frame, touched, *kept, losses
+    orders, losses = np.empty((2, most_steps), np.int64), np.empty(n_rows)
+    kept_tables, kept_weights, kept_sums = np.empty((2, n_rows)), np.empty((2, width)), np.empty((2, width))
+    kept = kept_tables, kept_weights, kept_sums, np.empty((1, 2), MODEL), np.empty(1, KEY)
+    return labels, margins, ones, factor, orders, frame, *kept, losses
