@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from driftsurf._kernels import F8, I8, _in, _out, _word, inline, kernel
+from driftsurf._kernels import F8, I8, _in, _out, _word, kernel, merged
+from driftsurf._kernels._prefetch import prefetch
+from driftsurf.fleet._ahead import foresee
 from driftsurf.fleet._native import borrowed
 from driftsurf.fleet._parts import (
     both_at,
@@ -35,13 +37,15 @@ __all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "begin", "score", "serve"]
 
 ENTERED, GREEDY, SWITCHED, KEPT = 1, 2, 3, 4
 BAD_ROW, BAD_LABEL, DIVERGED = 1, 2, 3
+ROWS_AHEAD = 24
+"""Rows of the call between asking for one and using it."""
 LARGEST = 1e100
 """As in ``driftsurf.learners``: beyond it, training has diverged."""
 
 # ---------------------------------------------------------------------------- one model
 
 
-@inline
+@merged
 def _fresh(store: Any, k: Any, side: Any, born: Any, uniform: Any, parts: Any) -> None:
     """A fresh model on this side, the next in number."""
     _, _, _, weights, sums, models, keys = store
@@ -61,7 +65,7 @@ def _fresh(store: Any, k: Any, side: Any, born: Any, uniform: Any, parts: Any) -
         model["words"] = fill_at(parts[7])(weights[k, side], seed, 0)
 
 
-@inline
+@merged
 def _risk(store: Any, k: Any, side: Any, lo: Any, batches: Any, how: Any, scratch: Any, parts: Any) -> Any:
     """Mean loss over ``batches`` batches from row ``lo`` on, plus the penalty."""
     rows, _, _, weights, _, _, _ = store
@@ -81,14 +85,14 @@ def _risk(store: Any, k: Any, side: Any, lo: Any, batches: Any, how: Any, scratc
     return total / mass + 0.5 * mu * length_at(parts[3])(w, factor)
 
 
-@inline
+@merged
 def _steps(new: Any, how: Any) -> Any:
     """rho for the batch that begins with row ``new``; fractions of a step are carried over by counting from row 0."""
     batch_size, per_row = how[0], how[2]
     return np.int64(math.floor(per_row * (new + batch_size))) - np.int64(math.floor(per_row * new))
 
 
-@inline
+@merged
 def _planned(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) -> Any:
     """Draw the places of the rows of the steps at the new batch; returns how many rows had been drawn before."""
     _, _, tables, _, _, models, keys = store
@@ -116,7 +120,7 @@ def _planned(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) 
     return drawn
 
 
-@inline
+@merged
 def _wrapped(order: Any, start: Any, n_rows: Any) -> None:
     """Places counted from the place ``start`` become places."""
     for j in range(order.shape[0]):
@@ -124,7 +128,7 @@ def _wrapped(order: Any, start: Any, n_rows: Any) -> None:
         order[j] = place - n_rows if place >= n_rows else place
 
 
-@inline
+@merged
 def _is_sound(w: Any, G: Any) -> Any:
     """Whether weights and gradient sum are still numbers of a size."""
     sound = True
@@ -133,7 +137,7 @@ def _is_sound(w: Any, G: Any) -> Any:
     return sound
 
 
-@inline
+@merged
 def _train(store: Any, k: Any, how: Any, scratch: Any, parts: Any) -> Any:
     """Let the models in training, one or two of them, learn the new batch; returns whether they are still sound."""
     rows, _, tables, weights, sums, _, keys = store
@@ -162,7 +166,7 @@ def _train(store: Any, k: Any, how: Any, scratch: Any, parts: Any) -> Any:
     return _is_sound(w, G) and _is_sound(w_2, G_2)
 
 
-@inline
+@merged
 def _forget(store: Any, k: Any, side: Any, before_row: Any, how: Any, scratch: Any, parts: Any) -> None:
     """Drop the rows before ``before_row`` from the sample set, and their gradients from the sum."""
     rows, _, tables, _, sums, models, _ = store
@@ -182,7 +186,7 @@ def _forget(store: Any, k: Any, side: Any, before_row: Any, how: Any, scratch: A
 # ---------------------------------------------------------------------------- one time step
 
 
-@inline
+@merged
 def _say(log: Any, k: Any, key: Any, kind: Any, condition: Any, risks: Any, over: Any, ids: Any) -> None:
     entries, count = log
     entry = entries[count[0]]
@@ -199,7 +203,7 @@ def _say(log: Any, k: Any, key: Any, kind: Any, condition: Any, risks: Any, over
     key["last_step"] = key["step"]
 
 
-@inline
+@merged
 def _watch(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
     """Take the risks on the new batch before learning it, and enter the reactive state on a sign of drift.
 
@@ -230,7 +234,7 @@ def _watch(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log:
     return True
 
 
-@inline
+@merged
 def _judge(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> None:
     """Inside a reactive state, after learning: who predicts the next batch; at its end, who stays."""
     models, key = store[5], store[6][k]
@@ -260,7 +264,7 @@ def _judge(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log:
         key["challenged"] = challenged
 
 
-@inline
+@merged
 def _keep(store: Any, k: Any, scratch: Any) -> None:
     """Note what a step changes, but for the tables, to take it back if it comes to nothing."""
     _, _, _, weights, sums, models, keys = store
@@ -273,7 +277,7 @@ def _keep(store: Any, k: Any, scratch: Any) -> None:
     kept_key[0] = keys[k]
 
 
-@inline
+@merged
 def _take_back(store: Any, k: Any, scratch: Any) -> None:
     """As if there had been no step."""
     _, _, tables, weights, sums, models, keys = store
@@ -289,7 +293,7 @@ def _take_back(store: Any, k: Any, scratch: Any) -> None:
     keys[k] = kept_key[0]
 
 
-@inline
+@merged
 def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
     """One time step of the key in slot k, whole or not at all; returns whether it was taken."""
     labels, models, key = store[1], store[5], store[6][k]
@@ -324,7 +328,7 @@ def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts
 # ---------------------------------------------------------------------------- many keys
 
 
-@inline
+@merged
 def _good(bad: Any, chosen: Any) -> Any:
     """How many of these rows come before the first bad one."""
     n = 0
@@ -333,18 +337,24 @@ def _good(bad: Any, chosen: Any) -> Any:
     return n
 
 
-@inline
+@merged
 def _copy(X: Any, codes: Any, order: Any, start: Any, rows: Any, labels: Any) -> None:
     """The rows ``order[start:]``, as many as there is room for."""
     chosen = order[start:]
+    d = rows.shape[1]
     for j in range(rows.shape[0]):
+        if j + ROWS_AHEAD < chosen.shape[0]:
+            later = chosen[j + ROWS_AHEAD]
+            prefetch(X, later * d)
+            prefetch(X, later * d + d - 1)
+            prefetch(codes, later)
         r = np.uintp(chosen[j])  # an index without a sign needs no check for counting from the end
         for c in range(rows.shape[1]):
             rows[j, c] = X[r, c]
         labels[j] = codes[r]
 
 
-@inline
+@merged
 def _predictor(store: Any, k: Any) -> Any:
     """The weights that predict the next row of this key."""
     key = store[6][k]
@@ -365,6 +375,7 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
     slots, starts, order = groups
     batch_size = how[0]
     for g in range(slots.shape[0]):
+        foresee(store, groups, g + 1, batch_size)
         k = slots[g]
         key = keys[k]
         i = starts[g]
@@ -401,7 +412,7 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
                 key["quarantine"] = DIVERGED
 
 
-@kernel(lambda f: (STORE, _in(F4, 2), _in(I8), _out(F8), PARTS), exact=True)
+@kernel(lambda f: (STORE, _in(F4, 2), _in(types.int32), _out(F8), PARTS), exact=True)
 def score(store: Any, X: Any, slots: Any, out: Any, parts: Any) -> None:
     """out[i] = the margin of row i by the model that predicts in slots[i]."""
     for i in range(X.shape[0]):
