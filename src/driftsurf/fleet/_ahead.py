@@ -12,11 +12,14 @@ from driftsurf._kernels._prefetch import LINE, prefetch
 
 __all__ = ["foresee"]
 
+MOST_BYTES = 2**14
+"""More would drive the present key out of the nearest cache."""
+
 
 @merged
 def _ask_for(array: Any, start: Any, stop: Any) -> None:
-    """Prefetch the values from ``start`` to ``stop``, counted as if the array were flat."""
-    for place in range(start, stop, LINE // array.itemsize):
+    """Prefetch the values from ``start`` to ``stop``, counted as if the array were flat, as far as that helps."""
+    for place in range(start, min(stop, start + MOST_BYTES // array.itemsize), LINE // array.itemsize):
         prefetch(array, place)
     prefetch(array, stop - 1)
 
