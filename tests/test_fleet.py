@@ -271,10 +271,10 @@ def test_the_table_says_how_each_key_fares() -> None:
 
 def test_a_key_takes_the_bytes_that_are_stated() -> None:
     many = Fleet(10, step_size=0.1)
-    assert many.bytes_per_key == 9680
+    assert many.bytes_per_key == 9728
     keys = np.arange(1000)
     many.observe(keys, np.zeros((1000, 10)), np.zeros(1000))
-    assert 2000 * 9680 <= many.nbytes < 2000 * 9680 + 1000 * 64
+    assert 2000 * 9728 <= many.nbytes < 2000 * 9728 + 1000 * 64
 
 
 # ---------------------------------------------------------------------------- what may not enter

@@ -16,7 +16,17 @@ from numba import types
 
 from driftsurf._kernels import F8, I8, _in, _out, _word, kernel, merged
 from driftsurf._kernels._prefetch import prefetch
-from driftsurf.fleet._ahead import foresee
+from driftsurf.fleet._block import (
+    foresee,
+    kept_of,
+    key_of,
+    labels_of,
+    model_of,
+    rows_of,
+    sums_of,
+    table_of,
+    weights_of,
+)
 from driftsurf.fleet._native import borrowed
 from driftsurf.fleet._parts import (
     both_at,
@@ -48,8 +58,8 @@ LARGEST = 1e100
 @merged
 def _fresh(store: Any, k: Any, side: Any, born: Any, uniform: Any, parts: Any) -> None:
     """A fresh model on this side, the next in number."""
-    _, _, _, weights, sums, models, keys = store
-    model, key = models[k, side], keys[k]
+    model, key = model_of(store, k, side), key_of(store, k)
+    w, G = weights_of(store, k, side), sums_of(store, k, side)
     model["number"] = key["made"]
     model["born"] = born
     model["admitted"] = -1
@@ -57,27 +67,26 @@ def _fresh(store: Any, k: Any, side: Any, born: Any, uniform: Any, parts: Any) -
     model["gradients"] = 0
     model["best"] = math.inf
     key["made"] += 1
-    for c in range(weights.shape[2]):
-        weights[k, side, c] = 0.0
-        sums[k, side, c] = 0.0
+    for c in range(w.shape[0]):
+        w[c] = 0.0
+        G[c] = 0.0
     if uniform:
         seed = _word(_word(key["seed"], model["number"]), 0)
-        model["words"] = fill_at(parts[7])(weights[k, side], seed, 0)
+        model["words"] = fill_at(parts[7])(w, seed, 0)
 
 
 @merged
 def _risk(store: Any, k: Any, side: Any, lo: Any, batches: Any, how: Any, scratch: Any, parts: Any) -> Any:
     """Mean loss over ``batches`` batches from row ``lo`` on, plus the penalty."""
-    rows, _, _, weights, _, _, _ = store
+    rows, w = rows_of(store, k), weights_of(store, k, side)
     batch_size, mu = how[0], how[4]
     y, margins, ones, factor = scratch[0], scratch[1][:batch_size], scratch[2][:batch_size], scratch[3]
-    losses = scratch[11][:batch_size]  # not the array of the margins: the loop over them is vectorised
-    w = weights[k, side]
+    losses = scratch[7][:batch_size]  # not the array of the margins: the loop over them is vectorised
     total = 0.0
     mass = 0.0
     for i in range(batches):
-        a = (lo + i * batch_size) % rows.shape[1]
-        margins_at(parts[0])(rows[k][a : a + batch_size], w, margins)
+        a = (lo + i * batch_size) % rows.shape[0]
+        margins_at(parts[0])(rows[a : a + batch_size], w, margins)
         losses_at(parts[1])(margins, y[a : a + batch_size], losses)
         part, share = sum_at(parts[2])(losses, ones)
         total += part
@@ -95,9 +104,8 @@ def _steps(new: Any, how: Any) -> Any:
 @merged
 def _planned(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) -> Any:
     """Draw the places of the rows of the steps at the new batch; returns how many rows had been drawn before."""
-    _, _, tables, _, _, models, keys = store
     batch_size, max_rows = how[0], how[1]
-    model, key, table = models[k, side], keys[k], tables[k, side]
+    model, key, table = model_of(store, k, side), key_of(store, k), table_of(store, k, side)
     n_rows = table.shape[0]
     new = key["step"] * batch_size
     lo = max(model["born"] * batch_size, new - max_rows)
@@ -107,9 +115,6 @@ def _planned(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) 
     drawn = admitted - lo  # a row is drawn when it is admitted
     count, words = draw_at(parts[4])(order, drawn, new + batch_size - admitted, seed, model["words"])
     _wrapped(order, lo % n_rows, n_rows)
-    kept = scratch[6][side]
-    for p in range(n_rows):
-        kept[p] = table[p]
     place = admitted % n_rows
     for _ in range(count):
         table[place] = math.nan
@@ -140,23 +145,23 @@ def _is_sound(w: Any, G: Any) -> Any:
 @merged
 def _train(store: Any, k: Any, how: Any, scratch: Any, parts: Any) -> Any:
     """Let the models in training, one or two of them, learn the new batch; returns whether they are still sound."""
-    rows, _, tables, weights, sums, _, keys = store
     eta, mu = how[3], how[4]
     y, _, ones, _, orders, frame = scratch[:6]
-    labelled = rows[k], y, ones
-    steps = _steps(keys[k]["step"] * how[0], how)
-    side = keys[k]["predictive"]
-    w, G = weights[k, side], sums[k, side]
+    key, rows = key_of(store, k), rows_of(store, k)
+    labelled = rows, y, ones
+    steps = _steps(key["step"] * how[0], how)
+    side = key["predictive"]
+    w, G = weights_of(store, k, side), sums_of(store, k, side)
     drawn = _planned(store, k, side, how, scratch, parts)
-    order, model = orders[side][:steps], (w, G, tables[k, side])
-    if keys[k]["made"] == 1:
+    order, model = orders[side][:steps], (w, G, table_of(store, k, side))
+    if key["made"] == 1:
         saga_at(parts[5])(labelled, order, model, drawn, eta, mu, frame, None)
         return _is_sound(w, G)
     side_2 = 1 - side
-    w_2, G_2 = weights[k, side_2], sums[k, side_2]
+    w_2, G_2 = weights_of(store, k, side_2), sums_of(store, k, side_2)
     drawn_2 = _planned(store, k, side_2, how, scratch, parts)
-    order_2, model_2 = orders[side_2][:steps], (w_2, G_2, tables[k, side_2])
-    if rows.shape[2] > NARROW:
+    order_2, model_2 = orders[side_2][:steps], (w_2, G_2, table_of(store, k, side_2))
+    if rows.shape[1] > NARROW:
         saga_at(parts[5])(labelled, order, model, drawn, eta, mu, frame, None)
         saga_at(parts[5])(labelled, order_2, model_2, drawn_2, eta, mu, frame, None)
     else:
@@ -169,16 +174,15 @@ def _train(store: Any, k: Any, how: Any, scratch: Any, parts: Any) -> Any:
 @merged
 def _forget(store: Any, k: Any, side: Any, before_row: Any, how: Any, scratch: Any, parts: Any) -> None:
     """Drop the rows before ``before_row`` from the sample set, and their gradients from the sum."""
-    rows, _, tables, _, sums, models, _ = store
-    model, table, n_rows = models[k, side], tables[k, side], rows.shape[1]
+    model, rows, table = model_of(store, k, side), rows_of(store, k), table_of(store, k, side)
     lo = max(model["born"] * how[0], before_row - how[0])
     if model["admitted"] < 0 or before_row <= lo:
         return
     hi = min(before_row, model["admitted"])
-    while lo < hi:  # once, or twice where the last place lies between
-        a = lo % n_rows
-        b = min(a + hi - lo, n_rows)
-        discharge_at(parts[6])(rows[k][a:b], table[a:b], sums[k, side], scratch[5])
+    while lo < hi:  # once, or twice where the end of the ring lies between
+        a = lo % rows.shape[0]
+        b = min(a + hi - lo, rows.shape[0])
+        discharge_at(parts[6])(rows[a:b], table[a:b], sums_of(store, k, side), scratch[5])
         lo += b - a
     model["admitted"] = max(before_row, model["admitted"])
 
@@ -209,24 +213,24 @@ def _watch(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log:
 
     ``row`` is the number of its first row. Returns whether the batch is learnt in a reactive state.
     """
-    models, key = store[5], store[6][k]
+    key = key_of(store, k)
     threshold, stable_threshold = rule[0], rule[1]
     old = key["predictive"]
     new = 1 - old
     risk = _risk(store, k, old, row, 1, how, scratch, parts)
-    best = min(risk, models[k, old]["best"])
-    models[k, old]["best"] = best
+    best = min(risk, model_of(store, k, old)["best"])
+    model_of(store, k, old)["best"] = best
     other = math.nan
     if key["made"] > 1:
         other = _risk(store, k, new, row, 1, how, scratch, parts)
-        models[k, new]["best"] = min(other, models[k, new]["best"])
+        model_of(store, k, new)["best"] = min(other, model_of(store, k, new)["best"])
     if key["reactive_step"] > 0:
         return True
     condition = entering(risk, best, other, threshold, stable_threshold)
     if condition == 0:
         return False
     _fresh(store, k, new, key["step"], how[5], parts)
-    ids = models[k, old]["number"], models[k, new]["number"]
+    ids = model_of(store, k, old)["number"], model_of(store, k, new)["number"]
     if condition == 1:
         _say(log, k, key, ENTERED, 1, (risk, best, threshold), 1, ids)
     else:
@@ -237,14 +241,14 @@ def _watch(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log:
 @merged
 def _judge(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> None:
     """Inside a reactive state, after learning: who predicts the next batch; at its end, who stays."""
-    models, key = store[5], store[6][k]
+    key = key_of(store, k)
     reactive_length, greedy = rule[2], rule[3]
     old = key["predictive"]
     new = 1 - old
-    ids = models[k, old]["number"], models[k, new]["number"]
+    ids = model_of(store, k, old)["number"], model_of(store, k, new)["number"]
     key["reactive_step"] += 1
     if key["reactive_step"] == reactive_length:
-        start = models[k, new]["born"] * how[0]
+        start = model_of(store, k, new)["born"] * how[0]
         old_risk = _risk(store, k, old, start, reactive_length, how, scratch, parts)
         new_risk = _risk(store, k, new, start, reactive_length, how, scratch, parts)
         switched = switching(old_risk, new_risk)
@@ -265,48 +269,23 @@ def _judge(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log:
 
 
 @merged
-def _keep(store: Any, k: Any, scratch: Any) -> None:
-    """Note what a step changes, but for the tables, to take it back if it comes to nothing."""
-    _, _, _, weights, sums, models, keys = store
-    _, kept_w, kept_G, kept_models, kept_key = scratch[6:11]
-    for side in range(2):
-        for c in range(weights.shape[2]):
-            kept_w[side, c] = weights[k, side, c]
-            kept_G[side, c] = sums[k, side, c]
-        kept_models[0, side] = models[k, side]
-    kept_key[0] = keys[k]
-
-
-@merged
-def _take_back(store: Any, k: Any, scratch: Any) -> None:
-    """As if there had been no step."""
-    _, _, tables, weights, sums, models, keys = store
-    kept_tables, kept_w, kept_G, kept_models, kept_key = scratch[6:11]
-    for side in range(2):
-        if side == keys[k]["predictive"] or keys[k]["made"] > 1:
-            for p in range(tables.shape[2]):
-                tables[k, side, p] = kept_tables[side, p]
-        for c in range(weights.shape[2]):
-            weights[k, side, c] = kept_w[side, c]
-            sums[k, side, c] = kept_G[side, c]
-        models[k, side] = kept_models[0, side]
-    keys[k] = kept_key[0]
+def _copied(out_of: Any, to: Any) -> None:
+    for p in range(to.shape[0]):
+        to[p] = out_of[p]
 
 
 @merged
 def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
     """One time step of the key in slot k, whole or not at all; returns whether it was taken."""
-    labels, models, key = store[1], store[5], store[6][k]
+    key, old_block, kept = key_of(store, k), kept_of(store, k), scratch[6]
     batch_size, max_rows = how[0], how[1]
     new = key["step"] * batch_size
-    y = scratch[0]
-    for p in range(labels.shape[1]):
-        y[p] = labels[k, p]
+    _copied(labels_of(store, k), scratch[0])
+    _copied(old_block, kept)
     said = log[1][0]
-    _keep(store, k, scratch)
     reactive = _watch(store, k, new, rule, how, scratch, log, parts)
     if not _train(store, k, how, scratch, parts):
-        _take_back(store, k, scratch)
+        _copied(kept, old_block)
         log[1][0] = said
         return False
     if reactive:
@@ -317,9 +296,9 @@ def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts
         if side == key["predictive"] or key["made"] > 1:
             _forget(store, k, side, end - max_rows, how, scratch, parts)
     old = key["predictive"]
-    first = max(models[k, old]["born"] * batch_size, end - max_rows)
+    first = max(model_of(store, k, old)["born"] * batch_size, end - max_rows)
     if key["reactive_step"] > 0:
-        first = min(first, models[k, 1 - old]["born"] * batch_size)
+        first = min(first, model_of(store, k, 1 - old)["born"] * batch_size)
     key["first"] = first
     key["pending"] = 0
     return True
@@ -357,8 +336,8 @@ def _copy(X: Any, codes: Any, order: Any, start: Any, rows: Any, labels: Any) ->
 @merged
 def _predictor(store: Any, k: Any) -> Any:
     """The weights that predict the next row of this key."""
-    key = store[6][k]
-    return store[3][k, 1 - key["predictive"] if key["challenged"] else key["predictive"]]
+    key = key_of(store, k)
+    return weights_of(store, k, 1 - key["predictive"] if key["challenged"] else key["predictive"])
 
 
 @kernel(lambda f: (STORE, BATCH, GROUPS, RULE, HOW, SCRATCH, LOG, PARTS), exact=True)
@@ -370,14 +349,13 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
     is in quarantine from there on: its rows are predicted, counted, and not learnt.
     """
     store, batch, groups, scratch, log = borrowed((store, batch, groups, scratch, log))
-    rows, labels, keys = store[0], store[1], store[6]
     X, codes, bad, predicted = batch
     slots, starts, order = groups
     batch_size = how[0]
     for g in range(slots.shape[0]):
         foresee(store, groups, g + 1, batch_size)
         k = slots[g]
-        key = keys[k]
+        key, rows, labels = key_of(store, k), rows_of(store, k), labels_of(store, k)
         i = starts[g]
         stop = starts[g + 1]
         while i < stop:
@@ -391,12 +369,12 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
                 i += 1
                 continue
             pending = key["pending"]
-            at = (key["step"] * batch_size + pending) % rows.shape[1]
+            at = (key["step"] * batch_size + pending) % rows.shape[0]
             n = min(stop - i, batch_size - pending)
             if bad.shape[0] > 0:
                 n = _good(bad, order[i : i + n])
-            _copy(X, codes, order, i, rows[k][at : at + n], labels[k][at : at + n])
-            margins_at(parts[0])(rows[k][at : at + n], _predictor(store, k), scratch[1][:n])
+            _copy(X, codes, order, i, rows[at : at + n], labels[at : at + n])
+            margins_at(parts[0])(rows[at : at + n], _predictor(store, k), scratch[1][:n])
             wrong = 0
             for j in range(n):
                 r = order[i + j]

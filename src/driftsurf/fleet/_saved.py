@@ -69,7 +69,7 @@ def unpack(state: Mapping[str, Any], shape: Shape) -> tuple[Keys, Store]:
     try:
         keys = Keys.from_state(pick("keys", state))
         n = len(keys)
-        store = Store.empty(n, shape)
+        store = Store(n, shape)
         for array, part in ((store.keys, "key"), (store.models, "model")):
             for name in KEY_FIELDS if part == "key" else MODEL_FIELDS:
                 array[name] = _shaped(state, f"{part}.{name}", array.dtype[name], array.shape)

@@ -192,10 +192,9 @@ class Fleet:
                 self._keys.truncate(before)
                 raise
             store = self._store
-            for array in (store.weights, store.sums, store.models, store.keys):
-                array[before:now] = np.zeros((), array.dtype)
+            store.begin(before, now)
             store.keys["seed"][before:now] = seeds
-            _kernels.begin(tuple(store), before, now, self._how[5], self._parts)
+            _kernels.begin(store.compiled(), before, now, self._how[5], self._parts)
         return slots
 
     def _serve(
@@ -206,7 +205,7 @@ class Fleet:
         touched, starts, order = by_slot(slots, len(self))
         quarantine = self._store.keys["quarantine"]
         before = quarantine[touched]
-        store, batch, rule, how = tuple(self._store), (rows, codes, bad, predicted), self._rule, self._how
+        store, batch, rule, how = self._store.compiled(), (rows, codes, bad, predicted), self._rule, self._how
 
         def serve(part: slice) -> npt.NDArray[Any]:
             groups = touched[part], starts[part.start : part.stop + 1], order
@@ -229,7 +228,7 @@ class Fleet:
         if len(slots) != len(rows):
             raise ShapeError(f"X has {len(rows)} rows and there are {len(slots)} keys: give one key for each row.")
         scores = np.empty(len(rows))
-        _kernels.score(tuple(self._store), rows, slots, scores, self._parts)
+        _kernels.score(self._store.compiled(), rows, slots, scores, self._parts)
         labels: npt.NDArray[Any] = self._classes.array[(scores > 0.0).astype(np.int64)]
         return labels
 
@@ -361,7 +360,7 @@ class Fleet:
         )
         self._parts = _parts.parts()
         self._keys = Keys()
-        self._store = Store.empty(0, self._shape)
+        self._store = Store(0, self._shape)
         self._record = Record()
         self._begun = True
 
