@@ -13,12 +13,26 @@ from driftsurf._kernels import merged
 from driftsurf._kernels._prefetch import prefetch
 from driftsurf.fleet._layout import KEY, LINE, MODEL
 
-__all__ = ["foresee", "kept_of", "key_of", "labels_of", "model_of", "rows_of", "sums_of", "table_of", "weights_of"]
+__all__ = [
+    "ask_for_part",
+    "foresee",
+    "kept_of",
+    "key_of",
+    "labels_of",
+    "model_of",
+    "next_step",
+    "rows_of",
+    "sums_of",
+    "table_of",
+    "weights_of",
+]
 
 KEY_BYTES, MODEL_BYTES = KEY.itemsize, MODEL.itemsize
 FIRST_MODEL = KEY_BYTES // MODEL_BYTES
-MOST_LINES = 256
-"""More would drive the present key out of the nearest cache."""
+KEYS_AHEAD = 8
+"""Groups between asking for a key's counts and using them, to see which of the next keys has a time step."""
+MOST_LINES = 64
+"""Of one request: more would drive the present key out of the nearest cache."""
 
 
 @merged
@@ -81,27 +95,42 @@ def kept_of(store: Any, k: Any) -> Any:
 
 @merged
 def foresee(store: Any, groups: Any, g: Any, batch_size: Any) -> None:
-    """Prefetch what serving group g will touch, while the one before it is served: what a key has is in no cache.
-
-    The key itself was asked for one group earlier.
-    """
+    """Prefetch what serving the groups after g will touch, but for time steps: what a key has is in no cache."""
     slots, starts, _ = groups
     size, n_rows, d = store[5][0], store[5][6], store[5][7]
-    if g + 1 < slots.shape[0]:
-        prefetch(store[1], slots[g + 1] * size)
-        prefetch(store[1], slots[g + 1] * size + LINE)
-    if g < slots.shape[0]:
-        k = slots[g]
+    if g + KEYS_AHEAD < slots.shape[0]:
+        _ask_for(store[1], slots[g + KEYS_AHEAD] * size, slots[g + KEYS_AHEAD] * size + KEY_BYTES)
+    if g + 2 < slots.shape[0]:
+        k = slots[g + 2]
         key = key_of(store, k)
-        n, pending = starts[g + 1] - starts[g], key["pending"]
-        if pending + n < batch_size:
-            row = (key["step"] * batch_size + pending) % n_rows
-            rows = k * size + 4 * (store[5][4] + row * d)
-            _ask_for(store[1], k * size + 8 * store[5][1], k * size + 8 * store[5][2])
-            _ask_for(store[1], rows, rows + 4 * n * d)
-            prefetch(store[1], k * size + store[5][5] + row)
-        else:
-            _ask_for(store[1], k * size, (k + 1) * size)
+        n = starts[g + 3] - starts[g + 2]
+        row = (key["step"] * batch_size + key["pending"]) % n_rows
+        rows = k * size + 4 * (store[5][4] + row * d)
+        _ask_for(store[1], k * size + 8 * store[5][1], k * size + 8 * store[5][2])
+        _ask_for(store[1], rows, rows + 4 * min(n, n_rows - row) * d)
+        prefetch(store[1], k * size + store[5][5] + row)
+
+
+@merged
+def next_step(store: Any, groups: Any, g: Any, batch_size: Any) -> Any:
+    """The slot of the next group after g, among the few whose keys are here, with a time step; -1 if there is none."""
+    slots, starts, _ = groups
+    for h in range(g + 1, min(g + KEYS_AHEAD, slots.shape[0])):
+        if key_of(store, slots[h])["pending"] + starts[h + 1] - starts[h] >= batch_size:
+            return slots[h]
+    return -1
+
+
+@merged
+def ask_for_part(store: Any, k: Any, part: Any, parts: Any) -> None:
+    """Prefetch one of so many parts of a block; nothing if k is negative.
+
+    Parts, because the processor takes only so many requests at a time, and waits if there are more.
+    """
+    if k >= 0:
+        share = store[5][0] // parts
+        start = k * store[5][0] + part * share
+        _ask_for(store[1], start, start + share)
 
 
 @merged

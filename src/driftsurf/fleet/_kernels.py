@@ -17,11 +17,13 @@ from numba import types
 from driftsurf._kernels import F8, I8, _in, _out, _word, kernel, merged
 from driftsurf._kernels._prefetch import prefetch
 from driftsurf.fleet._block import (
+    ask_for_part,
     foresee,
     kept_of,
     key_of,
     labels_of,
     model_of,
+    next_step,
     rows_of,
     sums_of,
     table_of,
@@ -275,21 +277,28 @@ def _copied(out_of: Any, to: Any) -> None:
 
 
 @merged
-def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
-    """One time step of the key in slot k, whole or not at all; returns whether it was taken."""
+def _step(store: Any, k: Any, after: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
+    """One time step of the key in slot k, whole or not at all; returns whether it was taken.
+
+    ``after`` is the slot that has the next one, which is asked for meanwhile.
+    """
     key, old_block, kept = key_of(store, k), kept_of(store, k), scratch[6]
     batch_size, max_rows = how[0], how[1]
     new = key["step"] * batch_size
     _copied(labels_of(store, k), scratch[0])
     _copied(old_block, kept)
     said = log[1][0]
+    ask_for_part(store, after, 0, 4)
     reactive = _watch(store, k, new, rule, how, scratch, log, parts)
+    ask_for_part(store, after, 1, 4)
     if not _train(store, k, how, scratch, parts):
         _copied(kept, old_block)
         log[1][0] = said
         return False
+    ask_for_part(store, after, 2, 4)
     if reactive:
         _judge(store, k, new, rule, how, scratch, log, parts)
+    ask_for_part(store, after, 3, 4)
     key["step"] += 1
     end = new + batch_size
     for side in range(2):
@@ -353,7 +362,7 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
     slots, starts, order = groups
     batch_size = how[0]
     for g in range(slots.shape[0]):
-        foresee(store, groups, g + 1, batch_size)
+        foresee(store, groups, g, batch_size)
         k = slots[g]
         key, rows, labels = key_of(store, k), rows_of(store, k), labels_of(store, k)
         i = starts[g]
@@ -383,7 +392,9 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
             key["pending"] += n
             key["errors"] += wrong
             i += n
-            if key["pending"] == batch_size and not _step(store, k, rule, how, scratch, log, parts):
+            if key["pending"] == batch_size and not _step(
+                store, k, next_step(store, groups, g, batch_size), rule, how, scratch, log, parts
+            ):
                 key["pending"] = pending
                 key["errors"] -= wrong
                 key["refused"] += n

@@ -143,7 +143,7 @@ class Store:
 
     def __init__(self, n_keys: int, shape: Shape) -> None:
         size, offsets = shape.bytes_per_key, shape.offsets
-        room = np.empty((n_keys + 1) * size, np.uint8)  # memory that is never written to is never taken
+        room = np.empty(LINE + (n_keys + 1) * size, np.uint8)  # memory that is never written to is never taken
         room = room[-room.ctypes.data % LINE :]
         for name, (dtype, part) in shape.parts.items():
             strides = size, *np.empty(part, dtype).strides
