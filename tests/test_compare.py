@@ -180,10 +180,16 @@ def test_the_registry_and_the_library_recommend_the_same() -> None:
     face = recommended("linear", random_state=0)
     assert (mine.judge, mine.threshold, mine.reactive_length) == (face.judge, face.threshold, face.reactive_length)
     assert mine.learner.get_params() == face.learner.get_params()
+    values, face_of_values = (
+        model("recommended-linear").make(Situation(0)).strategy,
+        recommended("linear", task="regression"),
+    )
+    assert values.learner.get_params() == face_of_values.learner.get_params()
+    assert (values.judge, values.threshold) == (face_of_values.judge, face_of_values.threshold)
     assert model("recommended").name == "recommended"
     assert RECOMMENDED["recommended"] == "driftsurf:lightgbm"
     with pytest.raises(OptionError, match="choices: 'trees', 'linear'"):
-        recommended("forest")  # type: ignore[arg-type]
+        recommended("forest")  # type: ignore[call-overload]
 
 
 # ---------------------------------------------------------------------------- peers

@@ -40,6 +40,10 @@ class KnownFile(NamedTuple):
     title: str
     file: str
     label: str
+    values: bool = False
+    """Whether the label is values to predict, not classes."""
+    drop: tuple[str, ...] = ()
+    """Columns that would give it away, or only count the rows."""
 
 
 FILES: Final[dict[str, KnownFile]] = {
@@ -49,6 +53,9 @@ FILES: Final[dict[str, KnownFile]] = {
     "outdoor": KnownFile("outdoor, 40 classes", "outdoor.csv", "class"),
     "phishing": KnownFile("phishing", "phishing.csv", "target"),
     "luxembourg": KnownFile("Luxembourg", "luxembourg.csv", "label"),
+    "electricity-price": KnownFile("Electricity, price", "elec2.csv", "nswprice", values=True, drop=("date", "class")),
+    "powersupply-load": KnownFile("PowerSupply, load", "powersupply.csv", "attribute0", values=True),
+    "noaa-temperature": KnownFile("NOAA, temperature", "noaa_weather.csv", "feat_1", values=True, drop=("target",)),
 }
 """Public streams beside those of the paper, by name; found where DRIFTSURF_DATA says."""
 
@@ -85,6 +92,8 @@ class Input:
 
     def values(self) -> bool:
         """Whether values are predicted, not classes."""
+        if self.source in FILES:
+            return self._agreed(FILES[self.source].values)
         if self.source in catalogue.CATALOGUE:
             return self._agreed(catalogue.get(self.source).values)
         return _target(self, next(_tables(self))).task == "regression"
@@ -227,8 +236,10 @@ def _flights(X: Any) -> FloatArray:
 
 
 def _tables(what: Input) -> Iterator[Table]:
-    (path,) = what.paths() if what.source in FILES else (what.source,)
-    return (table for table, _ in Source(path, batch_size=READ_ROWS, drop=what.drop).tables())
+    path, drop = what.source, what.drop
+    if what.source in FILES:
+        (path,), drop = what.paths(), (*drop, *FILES[what.source].drop)
+    return (table for table, _ in Source(path, batch_size=READ_ROWS, drop=drop).tables())
 
 
 def _read(what: Input) -> Table:
@@ -244,8 +255,7 @@ def _read(what: Input) -> Table:
 def _target(what: Input, table: Table) -> Target:
     """What is predicted, decided by as many rows as a run would look at."""
     if what.source in FILES:
-        what._agreed(values=False)
-        return Target(FILES[what.source].label, "multiclass")
+        return Target(FILES[what.source].label, "regression" if what.values() else "multiclass")
     return find_target(what.label, what.task, table.rows(0, min(len(table), what.batch_size or USUAL_BATCH)))
 
 
