@@ -229,7 +229,11 @@ def test_a_source_that_knows_its_label_takes_no_other_task(
         load(Input("friedman", task="binary"))
     monkeypatch.setenv("DRIFTSURF_DATA", str(tmp_path))
     monkeypatch.setitem(FILES, "starred", KnownFile("Starred", prices.name, "stars"))
+    monkeypatch.setitem(FILES, "priced", KnownFile("Priced", prices.name, "price", values=True, drop=("stars",)))
     assert not Input("starred").values()
+    assert Input("priced").values()
+    assert load(Input("priced")).labels == ()
+    assert load(Input("priced")).X.shape[1] == load(of(prices)).X.shape[1] - 1
     with pytest.raises(OptionError, match="leave task out, it is for files"):
         load(Input("starred", task="regression"))
 
