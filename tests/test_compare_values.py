@@ -225,6 +225,8 @@ def test_a_source_that_knows_its_label_takes_no_other_task(
 ) -> None:
     with pytest.raises(OptionError, match="task is 'regression', and the label of sea0 is classes"):
         Input("sea0", task="regression").values()
+    with pytest.raises(OptionError, match="task is 'classes'; choices: 'auto', 'binary'"):
+        Input("sea0", task="classes").values()
     with pytest.raises(OptionError, match="task is 'binary', and the label of friedman is values"):
         load(Input("friedman", task="binary"))
     monkeypatch.setenv("DRIFTSURF_DATA", str(tmp_path))

@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from driftsurf._options import whole
+from driftsurf._options import choice, whole
 from driftsurf.assembly.tables import USUAL_BATCH
 from driftsurf.base import FloatArray, IntArray
 from driftsurf.encoding import TableEncoder
 from driftsurf.errors import InputError, LabelError, OptionError
-from driftsurf.runtime.target import Target, find_target
+from driftsurf.runtime.target import TASKS, Target, find_target
 from driftsurf.sources import Source
 from driftsurf.streams import authors, catalogue, datasets, files
 from driftsurf.streams._tables import AIRLINE_CATEGORIES
@@ -100,6 +100,7 @@ class Input:
 
     def _agreed(self, values: bool) -> bool:
         """What a source that knows its label has; OptionError if another task is asked for."""
+        choice("task", self.task, ("auto", *TASKS))
         if self.task != "auto" and (self.task == "regression") != values:
             raise OptionError(
                 f"task is {self.task!r}, and the label of {self.source} is {'values' if values else 'classes'}; leave "
