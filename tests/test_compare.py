@@ -493,6 +493,13 @@ def test_the_report_has_the_tables_the_verdict_and_the_picture(tmp_path: Path) -
     assert picture(result).count("<circle") == 6
 
 
+def test_more_models_than_sources_stand_below_each_other() -> None:
+    three = {name: scores([error] * 16) for name, error in (("a", 0.1), ("b", 0.2), ("c", 0.3))}
+    text = comparison.markdown(stand([("easy", three), ("hard", three)], seeds=(0,), gradients_per_row=None))
+    assert "| model | easy | hard | mean | mean rank | CPU s in all |" in text
+    assert "| a | **0.100** | **0.100** | **0.100** | 1.00 | 2.0 |" in text
+
+
 def test_a_long_name_is_cut_in_the_picture() -> None:
     name = "oblivious:" + "x" * 60
     result = stand([("s", {name: scores([0.1, 0.2]), "b": scores([0.2, 0.3])})], (0,), None)

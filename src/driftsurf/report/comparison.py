@@ -146,7 +146,11 @@ def _sheets(result: Comparison) -> Iterator[Sheet]:
         rows.append(_errors("mean", result.overall))
         rows.append(["mean rank", *(f"{one.rank:.2f}" for one in result.overall.models)])
         rows.append(["CPU s in all", *(f"{one.seconds:.1f}" for one in result.overall.models)])
-        yield Sheet("Sources", ["source", *(one.model for one in result.overall.models)], rows)
+        lines = [["source", *(one.model for one in result.overall.models)], *rows]
+        if len(ordered) > len(result.sources):  # long names stand better at the side than above
+            lines = [list(line) for line in zip(*lines, strict=True)]
+            lines[0][0] = "model"
+        yield Sheet("Sources", lines[0], lines[1:])
 
 
 def _errors(title: str, standings: Standings) -> list[str]:
