@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
-from driftsurf.assembly.models import make_strategy, read_model
+from driftsurf.assembly.models import make_strategy, refuse_inexact
 from driftsurf.encoding import TableEncoder
-from driftsurf.errors import CapabilityError, OptionError, SchemaError, StateError
+from driftsurf.errors import OptionError, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.records import COLUMNS
 from driftsurf.evaluation.scoring import TraceRecorder
@@ -170,12 +170,9 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
     target, classes = Target.from_json(decided["target"]), tuple(decided["classes"])
     strategy = make_strategy(settings.model, settings.learner, target.task, settings.parameters, seed=settings.seed)
     can = strategy.learner.capabilities
-    if exact and not can.exact_state:
-        learner = read_model(settings.model, settings.learner).learner_for(target.task)
-        raise CapabilityError(
-            f"the learner {learner.name} cannot be saved exactly, so a run with it has no checkpoints; leave "
-            "--checkpoint out, or take a learner of driftsurf, or one of scikit-learn that is fitted anew (mode=refit)"
-        )
+    if exact:
+        why = "so a run with it has no checkpoints; leave --checkpoint out"
+        refuse_inexact(strategy, settings.model, settings.learner, target.task, why)
     hidden = [name for name in (settings.key, settings.time) if name in settings.drop or name == settings.key]
     encoder = TableEncoder(categorical=settings.categorical, sparse="auto" if can.sparse else False)
     encoded = Encoded(encoder, target, [name for name in hidden if name is not None])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ __all__ = [
     "model_options",
     "output_options",
     "pairs",
+    "parameters",
     "shown",
     "watch_options",
 ]
@@ -57,6 +58,14 @@ def pairs(name: str, values: Iterable[str]) -> dict[str, str]:
             raise click.UsageError(f"{name} is {text!r}; give {name} KEY=VALUE")
         read[key.strip()] = value.strip()
     return read
+
+
+def parameters(given: Collection[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the model that are given, with an option of their own or by --set."""
+    from driftsurf.assembly.models import read_value
+
+    found = {name: options[name] for name in OF_MODEL if name in given}
+    return found | {name: read_value(text) for name, text in pairs("--set", options["set_"]).items()}
 
 
 def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
@@ -138,7 +147,10 @@ late_options = _section(
         help="Labels come so many batches later; without --labels, those of the source itself.",
     ),
     click.option(
-        "--max-pending", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows that wait at most."
+        "--max-pending",
+        type=click.IntRange(min=1),
+        default=100_000,
+        help="Rows that wait at most.  [default: 100,000; of a key 1,000]",
     ),
     click.option("--timeout", type=_POSITIVE, help="Rows after which a label is too late.  [default: never]"),
 )
@@ -160,6 +172,11 @@ keyed_options = _section(
     click.option("--ttl", type=_POSITIVE, help="Keys that are silent for longer are given up, in units of --sequence."),
     click.option("--max-rows", type=click.IntRange(min=1), help="Rows kept a key.  [default: 128]"),
     click.option("--max-bytes", type=click.IntRange(min=1), help="Bound of a key's state.  [default: 1048576]"),
+    click.option(
+        "--on-gap",
+        type=click.Choice(["fill", "quarantine"]),
+        help="A cell without a value: take the key's mean so far, or quarantine.  [default: fill]",
+    ),
     click.option("--readmit", metavar="KEY=SEQUENCE", multiple=True, help="Forgive a key in quarantine."),
 )
 
@@ -254,7 +271,7 @@ watch_options = _section("Who is told while it runs", *watching.OPTIONS)
 
 KEYED_ONLY = (
     *("sequence", "id_", "features", "classes", "engine", "master", "partitions", "epoch", "ttl"),
-    *("max_rows", "max_bytes", "readmit"),
+    *("max_rows", "max_bytes", "on_gap", "readmit"),
 )
 """Options of a learner for each key."""
 TABLE_ONLY = (

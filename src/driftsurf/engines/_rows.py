@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,10 @@ from driftsurf.engines.keyed import KeyedLearner, KeyRows
 from driftsurf.errors import OptionError, ValueTypeError
 from driftsurf.tables import Column, Table
 
-__all__ = ["Columns", "Grouped", "by_key"]
+__all__ = ["Columns", "Grouped", "by_key", "check_columns"]
+
+
+_WORDS = {"text": "text", "date": "a date"}
 
 
 class Columns(NamedTuple):
@@ -59,6 +62,15 @@ def by_key(table: Table, learner: KeyedLearner, columns: Columns, limit: int | N
     return Grouped(dict(sorted(rows.items())), counts, (key_type, _label_type(table[columns.label].kind, learner)))
 
 
+def check_columns(table: Table, features: Iterable[str], columns: Columns) -> None:
+    """An error that says what to do unless all columns are there, and of their kinds."""
+    found = {name: table[name] for name in (*columns, *features) if name is not None}
+    _keys(columns.key, found[columns.key])
+    _whole(columns.sequence, found[columns.sequence])
+    for name in features:
+        _numbers(name, found[name])
+
+
 def _keys(name: str, column: Column) -> tuple[IntArray, str]:
     """A code for each key, -1 for a row without one, and the type of keys."""
     if column.kind == "text":
@@ -94,7 +106,8 @@ def _whole(name: str, column: Column) -> tuple[IntArray, npt.NDArray[np.bool_]]:
 def _numbers(name: str, column: Column) -> npt.NDArray[np.float64]:
     if column.kind not in ("number", "boolean"):
         raise OptionError(
-            f"the feature {name!r} is a {column.kind}; features are numbers: leave it out with --features"
+            f"the feature {name!r} is {_WORDS[column.kind]}, and a learner for each key takes numbers: leave it out of "
+            "--features, or make numbers of it first"
         )
     return column.values
 
