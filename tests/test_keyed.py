@@ -399,7 +399,15 @@ def test_a_summary_is_read_from_the_bytes() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"features": ("a", "c")}, {"batch_size": 20}, {"seed": 4}, {"classes": None}, {"guard": 2.0}, {"delay": 3}, {"on_gap": "quarantine"}],
+    [
+        {"features": ("a", "c")},
+        {"batch_size": 20},
+        {"seed": 4},
+        {"classes": None},
+        {"guard": 2.0},
+        {"delay": 3},
+        {"on_gap": "quarantine"},
+    ],
     ids=str,
 )
 def test_a_state_of_other_options_is_refused(other: dict[str, Any]) -> None:

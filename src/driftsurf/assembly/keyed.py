@@ -47,7 +47,7 @@ def keyed_strategy(
     What suits a key counts where nothing else is said: 128 rows at most, kept as float32, and for DriftSurf a threshold
     of 0.3, since its time steps are short. CapabilityError if only pickle could save it.
 
-    >>> keyed_strategy("aue:svm", parameters={"max_models": 4}).max_rows
+    >>> keyed_strategy("aue:svm", parameters={"experts": 4}).max_rows
     128
     >>> keyed_strategy("driftsurf(threshold=0.2)", parameters={"max_rows": 50}).threshold
     0.2

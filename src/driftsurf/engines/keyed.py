@@ -234,6 +234,11 @@ class KeyedLearner:
             "seed": self.seed,
         }
 
+    @property
+    def values(self) -> bool:
+        """Whether values are predicted, not classes."""
+        return self.strategy.learner.capabilities.values
+
     @functools.cached_property
     def options_digest(self) -> str:
         """Tells the states of this learner from those of another."""

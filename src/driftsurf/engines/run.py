@@ -17,6 +17,7 @@ from driftsurf.errors import OptionError, SchemaError, SourceError
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.sources import Source
 from driftsurf.strategies import DriftSurf
+from driftsurf.tables import Table
 from driftsurf.validation import listed
 
 __all__ = ["KeyedOptions", "run_keyed"]
@@ -81,6 +82,8 @@ class KeyedOptions:
             on_gap=self.on_gap,
             seed=self.seed,
         )
+        if self.features and self.drop:
+            raise OptionError("features and drop are both given: name the columns to learn from, or those to leave out")
         changed = [one.name for one in fields(self) if one.name in OF_USUAL and getattr(self, one.name) != one.default]
         if self.strategy is not None and changed:
             raise OptionError(f"{changed[0]} is for the usual strategy, and a strategy is given: say it there")
@@ -120,7 +123,11 @@ def run_keyed(
         raise OptionError("master and partitions are for the engine 'spark'; the engine is 'local'")
     rows = EPOCH_ROWS if engine == "spark" or epoch is None else epoch
     files = Source(source, batch_size=rows, on_bad_row="skip")  # counted: one bad row must not stop all keys
-    learner = options.learner(_features(files, columns, options))
+    first = next(files.tables(), None)
+    if first is None:
+        raise SourceError(f"{source!r} has no rows: there are no columns to learn from")
+    learner = options.learner(options.features or _numbers_of(first[0], columns, options.drop))
+    check_columns(first[0], learner, columns)  # before anything is written
     if engine == "local":
         return run_local(files, out, learner, columns, ttl=ttl, on_epoch=on_epoch)
 
@@ -128,27 +135,18 @@ def run_keyed(
 
     session = spark.session(master, partitions=partitions)
     try:
-        frame = spark.read_files(session, source, files.files(), files_an_epoch=epoch)
+        frame = spark.read_files(session, source, files.files(), files_an_epoch=epoch, numbers=learner.features)
         return spark.run_spark(frame, out, learner, columns, ttl=ttl, on_epoch=on_epoch)
     finally:
         session.stop()
 
 
-def _features(source: Source, columns: Columns, options: KeyedOptions) -> tuple[str, ...]:
-    """The columns to learn from; an error, before anything is written, unless the first rows have what is needed."""
-    first = next(source.tables(), None)
-    if first is None:
-        raise SourceError(f"{source.path!r} has no rows: there are no columns to learn from")
-    table, _ = first
-    if options.features and options.drop:
-        raise OptionError("features and drop are both given: name the columns to learn from, or those to leave out")
-    unknown = [name for name in options.drop if name not in table.columns]
+def _numbers_of(table: Table, columns: Columns, drop: Sequence[str]) -> tuple[str, ...]:
+    unknown = [name for name in drop if name not in table.columns]
     if unknown:
         raise SchemaError(f"drop names {listed(unknown)}; the columns are {listed(list(table.columns))}.")
-    kinds = {name: column.kind for name, column in table.columns.items() if name not in (*columns, *options.drop)}
-    numbers = tuple(name for name, kind in kinds.items() if kind in ("number", "boolean"))
-    features = options.features or numbers
-    check_columns(table, features, columns)
-    if not features:
+    kinds = {name: column.kind for name, column in table.columns.items() if name not in (*columns, *drop)}
+    names = tuple(name for name, kind in kinds.items() if kind in ("number", "boolean"))
+    if not names:
         raise OptionError("no column of numbers is left to learn from: name the features")
-    return features
+    return names
