@@ -119,7 +119,7 @@ def test_a_state_from_before_there_was_a_choice_goes_on_where_gaps_are_poison() 
         learner().visit(7, state, part(own, 77, 200))
 
 
-@pytest.mark.parametrize("change", [{"means.sums": np.zeros(3)}, {"means.counts": np.zeros(2)}, {"means.sums": None}])
+@pytest.mark.parametrize("change", [{"means": np.zeros((2, 3))}, {"means": np.zeros((2, 2), int)}, {"means": None}])
 def test_a_state_without_its_means_is_refused(change: dict[str, Any]) -> None:
     (visit,) = visits(learner(), rows(20))
     saved = {name: value for name, value in (from_bytes(visit.state) | change).items() if value is not None}

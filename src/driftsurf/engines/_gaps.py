@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.base import FloatArray, IntArray, State
+from driftsurf.base import FloatArray
 from driftsurf.errors import StateError
 
 if TYPE_CHECKING:
@@ -26,52 +25,46 @@ class Means:
     a value so far, or with values too large to be added, has the mean 0.
     """
 
-    counts: IntArray
-    sums: FloatArray
+    totals: FloatArray
+    """How many values each column has had, and their sum: (2, columns)."""
 
     @classmethod
     def over(cls, columns: int) -> Self:
         """Of no rows."""
-        return cls(np.zeros(columns, np.int64), np.zeros(columns))
+        return cls(np.zeros((2, columns)))
 
     def along(self, rows: KeyRows, *, late: bool) -> KeyRows:
         """The rows with each gap filled by the mean of all values before its row."""
         gaps = gaps_of(rows, late=late)
         if not gaps.any():
             return rows
-        counts, sums = self._behind_each(rows.X)
-        return _filled(rows, gaps, _means(counts[:-1], sums[:-1]))
+        return _filled(rows, gaps, _means(self._behind_each(rows.X)[:-1]))
 
     def ahead(self, rows: KeyRows, *, late: bool) -> KeyRows:
         """The rows with each gap filled by the means as they are: rows that are not learnt do not change them."""
         gaps = gaps_of(rows, late=late)
-        return _filled(rows, gaps, _means(self.counts, self.sums)) if gaps.any() else rows
+        return _filled(rows, gaps, _means(self.totals)) if gaps.any() else rows
 
     def behind(self, X: FloatArray) -> Means:
         """Those that count once these rows are taken; what is not finite counts for nothing."""
-        counts, sums = self._behind_each(X)
-        return Means(counts[-1], sums[-1])
+        return Means(self._behind_each(X)[-1])
 
-    def _behind_each(self, X: FloatArray) -> tuple[IntArray, FloatArray]:
-        """What there is before the first row, and behind each."""
-        there = np.isfinite(X)
-        values = X if there.all() else np.where(there, X, 0.0)
+    def _behind_each(self, X: FloatArray) -> FloatArray:
+        """The totals before the first row, and behind each: (rows + 1, 2, columns)."""
+        totals = np.empty((len(X) + 1, *self.totals.shape))
+        totals[0] = self.totals
+        totals[1:, 0] = there = np.isfinite(X)
+        totals[1:, 1] = X if there.all() else np.where(there, X, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = np.cumsum(np.concatenate([self.sums[np.newaxis], values]), axis=0)
-        return np.cumsum(np.concatenate([self.counts[np.newaxis], there]), axis=0), sums
-
-    def state(self) -> State:
-        """What is saved."""
-        return {"counts": self.counts, "sums": self.sums}
+            return np.cumsum(totals, axis=0, out=totals)
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], columns: int) -> Self:
-        """Those that gave ``state``."""
-        found = [np.asarray(state.get(name)) for name in ("counts", "sums")]
-        kinds = [(one.shape, one.dtype.kind) for one in found]
-        if kinds != [((columns,), "i"), ((columns,), "f")]:
+    def from_array(cls, totals: Any, columns: int) -> Self:
+        """Those with these ``totals``; StateError if they are no such thing."""
+        found = np.asarray(totals)
+        if found.shape != (2, columns) or found.dtype != np.float64:
             raise StateError(f"the saved state of a key has no means of its {columns} columns: it is incomplete")
-        return cls(*found)
+        return cls(found)
 
 
 def gaps_of(rows: KeyRows, *, late: bool) -> npt.NDArray[np.bool_]:
@@ -83,9 +76,10 @@ def gaps_of(rows: KeyRows, *, late: bool) -> npt.NDArray[np.bool_]:
     return gaps
 
 
-def _means(counts: IntArray, sums: FloatArray) -> FloatArray:
+def _means(totals: FloatArray) -> FloatArray:
+    counts, sums = totals[..., 0, :], totals[..., 1, :]
     with np.errstate(invalid="ignore"):
-        means = sums / np.maximum(counts, 1)
+        means = sums / np.maximum(counts, 1.0)
     return np.where(np.isfinite(means), means, 0.0)
 
 

@@ -327,7 +327,7 @@ class KeyedLearner:
             return KeySummary(), serving, Means.over(columns) if fills else None
         summary, saved = _read(state, self.options_digest)
         serving.restore(pick("model", saved))
-        means = Means.from_state(pick("means", saved), columns) if fills else None
+        means = Means.from_array(saved.get("means"), columns) if fills else None
         forgiven = self._forgiven.get(str(key))
         if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
             summary = replace(summary, quarantine="", quarantined_at=None)
@@ -346,7 +346,8 @@ class KeyedLearner:
     def _bytes(self, summary: KeySummary, model: State, means: Means | None) -> bytes:
         own = {name: getattr(summary, name) for name in _KEPT}
         about: State = {"keyed": self.options_digest, "summary": json.dumps(own, sort_keys=True)}
-        return to_bytes(about | nest("model", model) | ({} if means is None else nest("means", means.state())))
+        own_means: State = {} if means is None else {"means": means.totals}
+        return to_bytes(about | own_means | nest("model", model))
 
 
 @functools.cache
