@@ -40,7 +40,7 @@ from driftsurf.journal import read_lines
 from driftsurf.report import fleet as report
 from driftsurf.runtime import disk, files
 from driftsurf.runtime.files import FolderLock
-from driftsurf.sources import Source
+from driftsurf.sources import Dialect, Source
 from driftsurf.tables import read_table
 
 COLUMNS = Columns("shop", "at", "bought")
@@ -633,8 +633,9 @@ def test_the_options_of_a_run_by_key_reach_the_engine(monkeypatch: pytest.Monkey
         "none,1,true",
     )
     engine = ("--engine", "spark", "--master", "local[2]", "--partitions", 3, "--epoch", 4, "--ttl", 9, "--quiet")
-    learnt = ("--batch-size", 8, "--max-rows", 64, "--max-bytes", 4096, "--l2", 0.1, "--seed", 2, "--max-pending", 9)
-    result = invoke("run", "x.csv", *columns, *engine, *learnt, "--readmit", "a=b=7", "--out", "o")
+    learnt = ("--batch-size", 8, "--max-rows", 64, "--max-bytes", 4096, "--l2", 0.1, "--seed", 2, "--delimiter", ";")
+    rest = ("--max-pending", 9, "--readmit", "a=b=7", "--out", "o")
+    result = invoke("run", "x.csv", *columns, *engine, *learnt, *rest)
     assert result.exit_code == 0, result.output
     (args, more), shown = told
     assert args[:3] == ("x.csv", Path("o"), Columns("k", "s", "y", "i"))
@@ -649,7 +650,8 @@ def test_the_options_of_a_run_by_key_reach_the_engine(monkeypatch: pytest.Monkey
     )
     assert (args[3].strategy.max_rows, args[3].strategy.learner.l2) == (64, 0.1)
     assert more == {
-        "engine": "spark", "master": "local[2]", "partitions": 3, "epoch": 4, "ttl": 9.0, "on_epoch": None
+        "engine": "spark", "master": "local[2]", "partitions": 3, "epoch": 4, "ttl": 9.0, "on_epoch": None,
+        "dialect": Dialect(delimiter=";")
     }  # fmt: skip
     assert shown == (Path("o"), 20)
 

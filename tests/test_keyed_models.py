@@ -197,6 +197,14 @@ def test_columns_may_be_left_out(tmp_path: Path) -> None:
     assert KeyedFolder(tmp_path / "run").about()["learner"]["features"] == ["price"]
 
 
+def test_text_is_read_as_it_is_written(tmp_path: Path) -> None:
+    lines = ["m\u00fcll;at;sold;preis", *(f"\u00e4;{at};{at % 2};{at % 5}" for at in range(50))]
+    (tmp_path / "a.csv").write_bytes("\n".join(lines).encode("latin-1"))
+    columns = ("--key", "m\u00fcll", "--sequence", "at", "--label", "sold", "--delimiter", ";", "--encoding", "latin-1")
+    assert invoke("run", tmp_path / "a.csv", *columns, "--out", tmp_path / "run").exit_code == 0
+    assert list(KeyedFolder(tmp_path / "run").keys()) == ["\u00e4"]
+
+
 def test_options_of_the_usual_strategy_are_not_beside_another() -> None:
     with pytest.raises(OptionError, match="l2 is for the usual strategy"):
         KeyedOptions(strategy=keyed_strategy("aue"), l2=0.5).learner(("x",))

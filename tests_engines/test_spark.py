@@ -20,6 +20,7 @@ from driftsurf.assembly.keyed import keyed_strategy
 from driftsurf.engines import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
 from driftsurf.engines.spark import learn_keys, read_files, run_spark, session, table
 from driftsurf.errors import OptionError, SchemaError, SourceError, StateError
+from driftsurf.sources import Dialect
 
 PAGE = Path(__file__).parent.parent / "docs" / "engines.md"
 COLUMNS = Columns("key", "at", "label")
@@ -104,15 +105,20 @@ def test_another_model_over_files_with_gaps_is_identical_too(spark: SparkSession
         y = (X[:, 0].astype(float) > 0) == (number == 0)
         X[::9, 0] = rng.choice(["", "NA", "nan", "?"], size=len(X[::9]))
         X[50, 1], X[60, 1] = ("oops", "inf") if number else X[[50, 60], 1]
-        lines = [f"k{i % 3},{300 * number + i},{int(y[i])},{X[i, 0]},{X[i, 1]}\n" for i in range(300)]
+        lines = [f"k{i % 3};{300 * number + i};{int(y[i])};{X[i, 0]};{X[i, 1]}\n" for i in range(300)]
         path = tmp_path / "in" / f"{number}.csv"
-        path.write_text("key,at,label,a,b\n" + "".join(lines))
+        path.write_text("key;at;label;a;b\n" + "".join(lines))
         os.utime(path, (1.7e9 + number,) * 2)
     strategy = keyed_strategy("ddm", "sklearn.tree:DecisionTreeClassifier", "binary", {"max_depth": 3})
     options = KeyedOptions(strategy=strategy, classes=(0, 1), batch_size=20)
     whole = run_keyed(str(tmp_path / "in"), tmp_path / "whole", COLUMNS, options)
     names = [str(path) for path in (tmp_path / "in").glob("*")]
-    frame = read_files(spark, str(tmp_path / "in"), names, files_an_epoch=1, numbers=("a", "b"))
+    with pytest.raises(SchemaError, match="name it with --delimiter"):
+        run_spark(
+            read_files(spark, str(tmp_path / "in"), names), tmp_path / "run", options.learner(("a", "b")), COLUMNS
+        )
+    dialect = Dialect(delimiter=";")
+    frame = read_files(spark, str(tmp_path / "in"), names, files_an_epoch=1, numbers=("a", "b"), dialect=dialect)
     folder = run_spark(frame, tmp_path / "run", options.learner(("a", "b")), COLUMNS)
     assert differences(folder, whole) == []
     assert [sum(entry[name] for entry in folder.keys().values()) for name in ("rows", "gaps")] == [598, 68]

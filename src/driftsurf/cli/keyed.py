@@ -15,7 +15,8 @@ from driftsurf.errors import InputError
 __all__ = ["is_keyed", "learn_keys", "refuse_keyed"]
 
 SHARED = (
-    *("key", "label", "drop", "batch_size", "delay", "max_pending", "seed", "out", "quiet", "config"),
+    *("key", "label", "drop", "delimiter", "encoding", "batch_size", "delay", "max_pending", "seed"),
+    *("out", "quiet", "config"),
     *("task", "model", "learner", "set_", *groups.OF_MODEL),
 )
 """Options of other runs that mean something for a run by key."""
@@ -27,6 +28,7 @@ INSTEAD = {
     **dict.fromkeys(("batch_seconds", "time"), "cut time steps by rows, with --batch-size"),
     **dict.fromkeys(("categorical", "kind"), "features are numbers: name them with --features"),
     **dict.fromkeys(("on_bad_row", "raw"), "rows that cannot be read are left out, and counted in OUT/epochs"),
+    "format": "what a file is goes by its ending",
     "timeout": "say with --delay how late a label may be",
     "overwrite": "give another --out to begin anew",
     "predictions": "they are in OUT/predictions, as Parquet",
@@ -56,6 +58,7 @@ def learn_keys(source: str, given: set[str], options: Mapping[str, Any]) -> None
     """Learn each key of a source, print how the keys are doing, and draw them."""
     from driftsurf.assembly.keyed import keyed_strategy, keyed_task
     from driftsurf.engines import Columns, KeyedOptions, run_keyed
+    from driftsurf.sources import Dialect
 
     strange = sorted(given.difference(groups.KEYED_ONLY, SHARED))
     if strange:
@@ -92,6 +95,7 @@ def learn_keys(source: str, given: set[str], options: Mapping[str, Any]) -> None
             **learnt_with,
         ),
         engine=engine,
+        dialect=Dialect(delimiter=options["delimiter"], encoding=options["encoding"] or "utf-8"),
         on_epoch=None if options["quiet"] else _tell,
         **{name: options[name] for name in ("master", "partitions", "epoch", "ttl")},
     )

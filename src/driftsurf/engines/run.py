@@ -15,7 +15,7 @@ from driftsurf.engines.local import run_local
 from driftsurf.engines.tables import KeyedFolder
 from driftsurf.errors import OptionError, SchemaError, SourceError
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
-from driftsurf.sources import Source
+from driftsurf.sources import Dialect, Source
 from driftsurf.strategies import DriftSurf
 from driftsurf.tables import Table
 from driftsurf.validation import listed
@@ -26,6 +26,7 @@ ENGINES = "local", "spark"
 EPOCH_ROWS = 100_000
 DTYPE: Final = "float32"
 """Of the rows that a key keeps."""
+DIALECT = Dialect()
 OF_USUAL = "step_size", "l2", "threshold", "max_rows"
 """Options of the usual strategy."""
 
@@ -107,12 +108,14 @@ def run_keyed(
     partitions: int | None = None,
     epoch: int | None = None,
     ttl: float | None = None,
+    dialect: Dialect = DIALECT,
     on_epoch: Callable[[int, Mapping[str, int]], None] | None = None,
 ) -> KeyedFolder:
     """Run over all that ``source`` (a file, a folder, a pattern) has now; the same call later goes on with what is new.
 
     ``epoch`` is what makes an epoch: rows with the local engine, files with Spark. ``master`` and ``partitions`` are
-    for Spark: where it runs, and in how many parts the state is kept for the life of the run.
+    for Spark: where it runs, and in how many parts the state is kept for the life of the run. ``dialect`` says how
+    text is read; Spark does not find the delimiter of CSV files by itself, and takes a comma.
     """
     choice("engine", engine, ENGINES)
     if options.delay is not None and columns.id is None:
@@ -122,7 +125,7 @@ def run_keyed(
     if engine == "local" and (master is not None or partitions is not None):
         raise OptionError("master and partitions are for the engine 'spark'; the engine is 'local'")
     rows = EPOCH_ROWS if engine == "spark" or epoch is None else epoch
-    files = Source(source, batch_size=rows, on_bad_row="skip")  # counted: one bad row must not stop all keys
+    files = Source(source, batch_size=rows, dialect=dialect, on_bad_row="skip")  # one bad row must not stop all keys
     first = next(files.tables(), None)
     if first is None:
         raise SourceError(f"{source!r} has no rows: there are no columns to learn from")
@@ -135,7 +138,9 @@ def run_keyed(
 
     session = spark.session(master, partitions=partitions)
     try:
-        frame = spark.read_files(session, source, files.files(), files_an_epoch=epoch, numbers=learner.features)
+        frame = spark.read_files(
+            session, source, files.files(), files_an_epoch=epoch, numbers=learner.features, dialect=dialect
+        )
         return spark.run_spark(frame, out, learner, columns, ttl=ttl, on_epoch=on_epoch)
     finally:
         session.stop()

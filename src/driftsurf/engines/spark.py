@@ -37,6 +37,9 @@ __all__ = ["learn_keys", "read_files", "run_spark", "session", "table"]
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "json", ".ndjson": "json"}
 """What files are called, and what Spark calls them."""
+ENCODINGS = {"utf-8": "UTF-8", "latin-1": "ISO-8859-1"}
+"""What Java calls them."""
+DIALECT = Dialect()
 SHIFT = 1
 """A watermark begins at 0, and what is not above it is late: so sequence numbers from 0 on are above."""
 _SPARK_TYPES = {"int64": "bigint", "string": "string", "bool_": "boolean", "float64": "double"}
@@ -89,6 +92,7 @@ def read_files(
     *,
     files_an_epoch: int | None = None,
     numbers: Collection[str] = (),
+    dialect: Dialect = DIALECT,
 ) -> DataFrame:
     """A streaming frame of files (a folder, a pattern, one file), each read once; kinds come from what is there now.
 
@@ -99,7 +103,14 @@ def read_files(
     if form is None:
         raise SourceError(f"Spark reads files that end in {', '.join(FORMATS)}; {source!r} has none of them")
     path = _uri(Path(source).absolute())
-    options = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
+    options = {}
+    if form == "csv":
+        options = {
+            "header": "true",
+            "inferSchema": "true",
+            "sep": dialect.delimiter or ",",
+            "encoding": ENCODINGS[dialect.encoding],
+        }
     schema = made.read.format(form).options(**options).load(path).schema
     own = [entry for entry in schema.fields if entry.name in numbers and not isinstance(entry.dataType, T.BooleanType)]
     if form == "csv":
@@ -110,7 +121,7 @@ def read_files(
     frame = made.readStream.format(form).schema(schema).options(**options).load(path)
     for name in (entry.name for entry in own):
         cell, value = F.col(name), F.col(name).try_cast("double")
-        gap = cell.isNull() | (cell.isin(*Dialect().missing) if form == "csv" else F.isnan(value))
+        gap = cell.isNull() | (cell.isin(*dialect.missing) if form == "csv" else F.isnan(value))
         frame = frame.where(gap | (F.abs(value) < float("inf"))).withColumn(name, F.when(~gap, value))
     return frame
 
@@ -207,7 +218,8 @@ def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns) -> DataFra
     wanted = [*columns, *learner.features]
     unknown = [name for name in wanted if name is not None and name not in types]
     if unknown:
-        raise SchemaError(f"there is no column {', '.join(unknown)}; the columns are {', '.join(types)}")
+        split = " (of a CSV file with another delimiter than a comma: name it with --delimiter)" * (len(types) == 1)
+        raise SchemaError(f"there is no column {', '.join(unknown)}; the columns are {', '.join(types)}{split}")
     if not isinstance(types[columns.key], (*_WHOLE, T.StringType)):
         raise SchemaError(
             f"the key {columns.key!r} is {types[columns.key].simpleString()}; cast it to bigint or string"
