@@ -151,16 +151,19 @@ def test_the_baselines_are_those_of_the_rows(tmp_path: Path) -> None:
 def test_values_are_scored_without_the_batch_that_nobody_had_learnt_before(tmp_path: Path) -> None:
     rows = [{"x": i % 11, "y": 300.5 + 10 * (i % 11)} for i in range(800)]
     output = good(write_csv(tmp_path, rows), "--label", "y", "--batch-size", 100, "--out", tmp_path / "run").output
-    own, mean, last = (float(word) for word in next(s for s in output.splitlines() if "squared" in s).split()[3:])
-    assert own < min(mean, last) < 10_000
+    own, mean, last = (float(word) for word in next(s for s in output.splitlines() if "squared" in s).split()[4:])
+    assert own < min(mean, last) < 100
     trace = Trace.load(tmp_path / "run" / "trace.csv")
     assert Trace.from_csv(trace.to_csv()).untaught == trace.untaught == 1
     run = trace.of("driftsurf")
     assert run["squared_error"][0] > 90_000
-    assert own == pytest.approx(run["squared_error"][1:].mean(), rel=1e-4)
+    assert own**2 == pytest.approx(run["squared_error"][1:].mean(), rel=1e-4)
     summary = summarise_values(trace, "driftsurf")
-    assert summary.mean_squared_error == pytest.approx(own, rel=1e-4)
+    assert summary.root_mean_squared_error == pytest.approx(own, rel=1e-4)
     assert 0.0 < summary.skill < 1.0
+    assert summary.skill_over_mean == pytest.approx(1.0 - (own / mean) ** 2, rel=1e-3)
+    explained = invoke("explain", tmp_path / "run").output
+    assert f"Root mean squared error {own:.2f}" in explained
 
 
 def test_labels_that_come_late_are_all_scored_by_a_model_that_had_learnt(tmp_path: Path) -> None:
@@ -190,7 +193,7 @@ def test_values_have_a_page_and_baselines_too(tmp_path: Path) -> None:
         write_csv(tmp_path, rows), "--label", "y", "--batch-size", 100, "--out", tmp_path / "run", "--predictions",
         tmp_path / "p.parquet",
     ).output  # fmt: skip
-    for word in ("mean squared error", "mean absolute error", "persistence", "[10] error"):
+    for word in ("root mean squared error", "mean absolute error", "persistence", "[10] RMSE"):
         assert word in output
     page = (tmp_path / "run" / "report.html").read_text()
     assert "root of the mean squared error" in page

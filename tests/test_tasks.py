@@ -318,6 +318,7 @@ def test_a_stream_of_values_gives_squared_and_absolute_errors() -> None:
     assert all(np.array_equal(again.columns[name], column) for name, column in trace.columns.items())
     summary = summarise_values(trace, "ours")
     assert summary.mean_squared_error == pytest.approx(ours["squared_error"].mean())
+    assert summary.root_mean_squared_error == pytest.approx(ours["squared_error"].mean() ** 0.5)
     assert summary.skill == pytest.approx(1 - ours["squared_error"].mean() / ours["persistence_error"].mean())
     with pytest.raises(OptionError, match="use summarise_values"):
         summarise(trace, "ours")

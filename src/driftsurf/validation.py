@@ -73,7 +73,7 @@ def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64, *, fini
            [3., 4.]])
     """
     dtype = np.dtype(dtype)
-    if is_ready(X, schema, dtype):
+    if is_ready(X, schema, dtype, finite=finite):
         return X  # type: ignore[no-any-return]
     rows: Rows
     if _is_sparse(X):
@@ -91,7 +91,7 @@ def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64, *, fini
     return rows
 
 
-def is_ready(X: Any, schema: Schema, dtype: np.dtype[Any]) -> bool:
+def is_ready(X: Any, schema: Schema, dtype: np.dtype[Any], *, finite: bool = True) -> bool:
     """Whether X can be taken as it is: the usual case, and for a single row the others cost more than learning it."""
     return (
         type(X) is np.ndarray
@@ -102,7 +102,7 @@ def is_ready(X: Any, schema: Schema, dtype: np.dtype[Any]) -> bool:
         and X.shape[0] > 0
         and X.flags.c_contiguous
         and X.flags.aligned
-        and bool(_kernels.all_finite(X))
+        and (not finite or bool(_kernels.all_finite(X)))
     )
 
 

@@ -135,6 +135,8 @@ class ModelName:
 
     def learner_for(self, task: Task) -> Part:
         """The learner, or the usual one of the task."""
+        if task == "regression" and self.text in LINEAR_FOR_VALUES:
+            return LINEAR_FOR_VALUES[self.text]
         return Part(USUAL[task]) if self.learner is None else self.learner
 
     @property
@@ -143,6 +145,10 @@ class ModelName:
         name = USUAL["binary"] if self.learner is None else self.learner.name
         own = LEARNERS[name].package if name in LEARNERS else re.split(r"[.:]", name)[0]
         return own.replace("sklearn", "scikit-learn")
+
+
+LINEAR_FOR_VALUES = {"recommended-linear": Part("linear", {"steps_per_row": 8.0})}
+"""The learner of a recommended model where values are predicted, if it is another one."""
 
 
 def read_model(

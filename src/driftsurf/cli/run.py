@@ -132,7 +132,6 @@ def _stream_parts(name: str, options: Mapping[str, Any]) -> _Parts:
     from driftsurf.evaluation.records import COLUMNS
     from driftsurf.evaluation.scoring import TraceRecorder
     from driftsurf.experiments import paper
-    from driftsurf.learners import paper_learner
     from driftsurf.report import terminal
     from driftsurf.runtime.source import StreamSource
     from driftsurf.streams import catalogue
@@ -142,13 +141,8 @@ def _stream_parts(name: str, options: Mapping[str, Any]) -> _Parts:
     stream = entry.make(**{name: value for name, value in asked.items() if value is not None})
     default = entry.batch_size if options["rows"] is None else max(1, stream.n_rows // paper.BATCHES)
     size = options["batch_size"] or default
-    setting = paper.settings_of(name)
-    learner = paper_learner(
-        setting.step_size if options["step_size"] is None else options["step_size"],
-        setting.l2 if options["l2"] is None else options["l2"],
-        scale="auto",
-        steps_per_row=options["steps_per_row"],
-    )
+    own_learner = {name: options[name] for name in ("step_size", "l2", "steps_per_row") if options[name] is not None}
+    learner = paper.learner_of(name, **own_learner)
     own = ("threshold", "stable_threshold", "reactive_length", "greedy", "variant")
     strategy = {name: options[name] for name in own}
     seed = options["seed"]
@@ -160,13 +154,17 @@ def _stream_parts(name: str, options: Mapping[str, Any]) -> _Parts:
     return _Parts(
         StreamSource(stream, size),
         models,
-        TraceRecorder(stream, size),
+        TraceRecorder(stream, size, untaught=1 if entry.values else 0),
         paper.record(stream, size, learner, seed, strategy),
-        label_type="integer",
+        label_type="value" if entry.values else "integer",
         keyed=False,
         side_file=False,
         progress=terminal.Progress(
-            stream.name, -(-stream.n_rows // size), quiet=options["quiet"], errors=options["predictions"] == "-"
+            stream.name,
+            -(-stream.n_rows // size),
+            quiet=options["quiet"],
+            errors=options["predictions"] == "-",
+            values=entry.values,
         ),
         show=lambda trace, live, out: terminal.print_result(trace, out, live.first_step),
         beside={COLUMNS: ColumnMoves(models[terminal.MODEL])},
@@ -196,7 +194,14 @@ def _table_parts(source: str, given: set[str], options: Mapping[str, Any], saved
         label_type=made.label_type,
         keyed=settings.key is not None,
         side_file=settings.on_bad_row != "fail",
-        progress=terminal.Progress(made.name, None, model=made.model, quiet=options["quiet"], errors=to_stdout),
+        progress=terminal.Progress(
+            made.name,
+            None,
+            model=made.model,
+            quiet=options["quiet"],
+            errors=to_stdout,
+            values=made.label_type == "value",
+        ),
         show=lambda trace, live, out: outcome.print_outcome(
             trace,
             made.model,
