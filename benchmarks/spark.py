@@ -140,7 +140,7 @@ def _visits(n_keys: int, n_rows: int) -> Contender:
             if state is not None and key % 50 == 0:
                 whole = time.perf_counter() - begin
                 begin = time.perf_counter()
-                _, serving = LEARNER._opened(key, state)
+                serving = LEARNER._opened(key, state)[1]
                 opening = time.perf_counter() - begin
                 serving.take(rows, _served())
                 parts["opening"] += opening

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from driftsurf.journal import read_lines
 from driftsurf.report import fleet as report
 from driftsurf.runtime import disk, files
 from driftsurf.runtime.files import FolderLock
-from driftsurf.sources import Source
+from driftsurf.sources import Dialect, Source
 from driftsurf.tables import read_table
 
 COLUMNS = Columns("shop", "at", "bought")
@@ -124,12 +125,13 @@ def test_duplicated_files_change_nothing_but_the_count(tmp_path: Path) -> None:
 def test_a_poisoned_key_is_alone_in_quarantine(tmp_path: Path) -> None:
     rows = shops(400)
     next(row for row in rows if row[0] == "s1")[3] = ""
-    folder = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "run", COLUMNS, OPTIONS)
+    strict = replace(OPTIONS, on_gap="quarantine")
+    folder = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "run", COLUMNS, strict)
     keys = folder.keys()
     assert keys["s1"]["quarantine"].startswith("NonFiniteError")
     assert [key for key, entry in keys.items() if entry["quarantine"]] == ["s1"]
     assert keys["s1"]["refused"] == sum(row[0] == "s1" for row in rows)
-    assert keys["s0"]["digest"] == alone(rows, "s0", OPTIONS.learner(("price", "age"))).digest
+    assert keys["s0"]["digest"] == alone(rows, "s0", strict.learner(("price", "age"))).digest
 
 
 def test_rows_without_key_or_place_or_sense_are_dropped_and_counted(tmp_path: Path) -> None:
@@ -256,7 +258,7 @@ def test_labels_keep_their_kind(label: Any, classes: Any, kind: str, values: lis
     [
         (Columns("b", "t", "y"), ("x",), "keys are whole numbers, or text"),
         (Columns("k", "k", "y"), ("x",), "sequence numbers are whole numbers"),
-        (Columns("k", "t", "y"), ("k",), "features are numbers"),
+        (Columns("k", "t", "y"), ("k",), "the feature 'k' is text, and a learner for each key takes numbers"),
     ],
 )
 def test_columns_of_the_wrong_kind_are_told(columns: Columns, features: tuple[str, ...], message: str) -> None:
@@ -477,7 +479,7 @@ def invoke(*args: Any) -> Result:
 
 @pytest.mark.parametrize(
     ("labels", "remedy"),
-    [(("low", "mid", "high"), "--classes low,mid,high"), ((0.5, 1.5, 2.5), "leave --key out to predict values")],
+    [(("low", "mid", "high"), "--classes low,mid,high"), ((0.5, 1.5, 2.5), "with --task regression")],
 )
 def test_a_run_that_learns_nothing_fails_and_says_what_to_do(
     tmp_path: Path, labels: tuple[Any, ...], remedy: str
@@ -504,7 +506,20 @@ def test_the_command_runs_shows_and_draws(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "a.csv", rows)
     out = tmp_path / "run"
     columns = ("--key", "shop", "--sequence", "at", "--label", "bought", "--features", "price, age")
-    options = ("--classes", "0,1", "--batch-size", 10, "--step-size", "0.1", "--threshold", 0.2, "--epoch", 500)
+    options = (
+        "--on-gap",
+        "quarantine",
+        "--classes",
+        "0,1",
+        "--batch-size",
+        10,
+        "--step-size",
+        "0.1",
+        "--threshold",
+        0.2,
+        "--epoch",
+        500,
+    )
     result = invoke("run", source, *columns, *options, "--out", out)
     assert result.exit_code == 0, result.output
     assert "epoch 2: 4 keys, 200 rows" in result.output
@@ -527,12 +542,11 @@ def test_the_command_runs_shows_and_draws(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("as_text", "known", "unknown"), [(True, "007", "7"), (False, "7", "007"), (True, "a=b", "a")])
 def test_keys_are_readmitted_as_they_are_shown(tmp_path: Path, as_text: bool, known: str, unknown: str) -> None:
     key = known if as_text else int(known)
-    frame = pa.table(
-        {"k": [key] * 40, "t": range(40), "x": [*([0.5] * 19), float("nan"), *([0.5] * 20)], "y": [0, 1] * 20}
-    )
+    frame = pa.table({"k": [key] * 40, "t": range(40), "x": [*([0.5] * 19), math.nan, *([0.5] * 20)], "y": [0, 1] * 20})
     (tmp_path / "in").mkdir()
     parquet.write_table(frame.slice(0, 30), tmp_path / "in" / "0.parquet")
-    run = ("run", tmp_path / "in", "--key", "k", "--sequence", "t", "--label", "y", "--out", tmp_path / "run")
+    columns = ("--key", "k", "--sequence", "t", "--label", "y", "--on-gap", "quarantine")
+    run = ("run", tmp_path / "in", *columns, "--out", tmp_path / "run")
     early = invoke(*run, "--readmit", f"{known}=19")
     assert early.exit_code != 0
     assert not (tmp_path / "run").exists()
@@ -553,18 +567,19 @@ def test_keys_are_readmitted_as_they_are_shown(tmp_path: Path, as_text: bool, kn
         (("--batch-size", "x"), "neither a number of rows nor 'epoch'"),
         (("--step-size", "x"), "neither a number nor 'auto'"),
         (("--readmit", "x"), "KEY=SEQUENCE"),
-        (("--model", "aue"), "--model is not for a learner for each key (--key)"),
-        (("--checkpoint", "live"), "--checkpoint is not for a learner for each key (--key)"),
-        (("--set", "l2=1"), "--set is not for a learner for each key (--key)"),
+        (("--checkpoint", "live"), "--checkpoint is not for a learner for each key (--key); states are always kept"),
+        (("--overwrite",), "--overwrite is not for a learner for each key (--key); give another --out"),
+        (("--metrics", "90"), "--metrics is not for a learner for each key (--key); leave it out"),
+        (("--set", "l2"), "give --set KEY=VALUE"),
         (("--master", "local[2]"), "--master and --partitions are for --engine spark"),
         (("--engine", "dask"), "'dask' is not one of 'local', 'spark'"),
     ],
 )
-def test_wrong_command_lines_are_told(tmp_path: Path, option: tuple[str, str], message: str) -> None:
+def test_wrong_command_lines_are_told(tmp_path: Path, option: tuple[str, ...], message: str) -> None:
     args = ("--key", "k", "--sequence", "s", "--label", "y", "--out", tmp_path / "run")
     result = invoke("run", "x.csv", *args, *option)
     assert result.exit_code == 2
-    assert message in result.output
+    assert message in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(
@@ -618,23 +633,25 @@ def test_the_options_of_a_run_by_key_reach_the_engine(monkeypatch: pytest.Monkey
         "none,1,true",
     )
     engine = ("--engine", "spark", "--master", "local[2]", "--partitions", 3, "--epoch", 4, "--ttl", 9, "--quiet")
-    learnt = ("--batch-size", 8, "--max-rows", 64, "--max-bytes", 4096, "--l2", 0.1, "--seed", 2)
-    result = invoke("run", "x.csv", *columns, *engine, *learnt, "--readmit", "a=b=7", "--out", "o")
+    learnt = ("--batch-size", 8, "--max-rows", 64, "--max-bytes", 4096, "--l2", 0.1, "--seed", 2, "--delimiter", ";")
+    rest = ("--max-pending", 9, "--readmit", "a=b=7", "--out", "o")
+    result = invoke("run", "x.csv", *columns, *engine, *learnt, *rest)
     assert result.exit_code == 0, result.output
     (args, more), shown = told
     assert args[:3] == ("x.csv", Path("o"), Columns("k", "s", "y", "i"))
-    assert args[3] == KeyedOptions(
+    assert replace(args[3], strategy=None) == KeyedOptions(
         classes=("none", 1, True),
         batch_size=8,
         delay=2.5,
-        max_rows=64,
+        max_pending=9,
         max_bytes=4096,
-        l2=0.1,
         seed=2,
         readmit={"a=b": 7},
     )
+    assert (args[3].strategy.max_rows, args[3].strategy.learner.l2) == (64, 0.1)
     assert more == {
-        "engine": "spark", "master": "local[2]", "partitions": 3, "epoch": 4, "ttl": 9.0, "on_epoch": None
+        "engine": "spark", "master": "local[2]", "partitions": 3, "epoch": 4, "ttl": 9.0, "on_epoch": None,
+        "dialect": Dialect(delimiter=";")
     }  # fmt: skip
     assert shown == (Path("o"), 20)
 

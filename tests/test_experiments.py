@@ -336,12 +336,13 @@ def test_the_grid_is_the_papers_and_the_choice_is_its_best(monkeypatch: pytest.M
     assert len(tune.L2S) * len(tune.STEP_SIZES) == 105
     assert (min(tune.STEP_SIZES), max(tune.STEP_SIZES)) == pytest.approx((1e-5, 0.5))
     monkeypatch.setattr(tune, "STEP_SIZES", (1e-5, 2e-1))
-    found = tune.TuningTask("circles").perform()
+    lines = [tune.GridTask("circles", l2).perform() for l2 in tune.L2S]
+    found = tune.tuned("circles", lines)
     errors = np.array(found.errors)
     assert errors.shape == (7, 2)
     assert found.error == np.nanmin(errors)
     assert found.paper_error == errors[2, 1]  # mu = 1e-3, and 0.1 is nearest to 0.2
-    assert tune.TuningTask.decode(json.loads(json.dumps(found.to_dict()))) == found
+    assert [tune.GridTask.decode(json.loads(json.dumps(line.to_dict()))) for line in lines] == lines
 
 
 def test_a_grid_point_that_diverges_is_no_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,8 +354,11 @@ def test_a_grid_point_that_diverges_is_no_candidate(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("driftsurf.streams.catalogue.get", lambda name: type("Entry", (), {"make": staticmethod(Huge)}))
     monkeypatch.setattr(tune, "L2S", (1e-7,))
     monkeypatch.setattr(tune, "STEP_SIZES", (1e-200, 1e6))
-    found = tune.tune("sine1")
-    assert math.isnan(found.errors[0][1])
+    monkeypatch.setattr(tune, "_split", tune._split.__wrapped__)  # huge rows are not to be kept
+    line = tune.GridTask("sine1", 1e-7).perform()
+    assert math.isnan(line.errors[1])
+    assert line.to_dict()["errors"][1] is None
+    found = tune.tuned("sine1", [line])
     assert found.step_size == 1e-200
 
 

@@ -235,7 +235,7 @@ def test_labels_that_come_late_need_ids() -> None:
 @pytest.mark.parametrize(("X", "label"), [([np.inf, 0.0], None), ([0.0, 0.0], 5), ([np.nan, np.nan], None)])
 def test_a_bad_row_among_late_ones_is_not_taken(X: list[float], label: Any) -> None:
     given_rows = KeyRows(np.arange(2), np.array([[1.0, 2.0], X]), [None, label], ["a", "b"])
-    (visit,) = visits(learner(delay=5), given_rows)
+    (visit,) = visits(learner(delay=5, on_gap="quarantine"), given_rows)
     assert visit.summary.quarantined_at == 1
     assert visit.summary.waiting == 1
 
@@ -244,15 +244,18 @@ def test_a_bad_row_among_late_ones_is_not_taken(X: list[float], label: Any) -> N
 
 
 @pytest.mark.parametrize("batch_size", [10, None])
-def test_a_value_that_is_not_finite_puts_the_key_in_quarantine(batch_size: int | None) -> None:
+@pytest.mark.parametrize(("value", "on_gap"), [(np.nan, "quarantine"), (np.inf, "fill")])
+def test_a_value_that_is_not_finite_puts_the_key_in_quarantine(
+    value: float, on_gap: str, batch_size: int | None
+) -> None:
     all_rows = rows()
-    all_rows.X[64, 1] = np.nan
-    given_learner = learner(batch_size=batch_size)
+    all_rows.X[64, 1] = value
+    given_learner = learner(batch_size=batch_size, on_gap=on_gap)
     first, second = visits(given_learner, part(all_rows, 0, 150), part(all_rows, 150, 200))
     clean = visits(given_learner, part(rows(), 0, 64))
     assert first.predicted[:64] == clean[0].predicted
     assert (first.summary.rows, first.summary.refused) == (64, 86)
-    assert first.summary.quarantine == "NonFiniteError: column 1 is nan in the row 64"
+    assert first.summary.quarantine == f"NonFiniteError: column 1 is {value} in the row 64"
     assert first.predicted[64] is None
     assert None not in first.predicted[65:]
     assert second.summary.refused == 136
@@ -299,7 +302,7 @@ def test_what_the_machine_does_wrong_is_not_the_keys_fault(
 
 def test_a_key_is_readmitted_for_what_it_did_up_to_a_row() -> None:
     all_rows = rows()
-    all_rows.X[64, 1] = np.nan
+    all_rows.X[64, 1] = np.inf
     (first,) = visits(learner(), part(all_rows, 0, 100))
     for forgiven, refused in ((63, 136), (64, 36)):
         again = learner(readmit={7: forgiven}).visit(7, first.state, part(all_rows, 100, 200))
@@ -396,7 +399,15 @@ def test_a_summary_is_read_from_the_bytes() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"features": ("a", "c")}, {"batch_size": 20}, {"seed": 4}, {"classes": None}, {"guard": 2.0}, {"delay": 3}],
+    [
+        {"features": ("a", "c")},
+        {"batch_size": 20},
+        {"seed": 4},
+        {"classes": None},
+        {"guard": 2.0},
+        {"delay": 3},
+        {"on_gap": "quarantine"},
+    ],
     ids=str,
 )
 def test_a_state_of_other_options_is_refused(other: dict[str, Any]) -> None:
@@ -448,6 +459,7 @@ def test_options_are_told_by_name_so_that_another_process_goes_on() -> None:
         ({"max_bytes": 0}, "max_bytes"),
         ({"max_pending": 0}, "max_pending"),
         ({"seed": -1}, "seed"),
+        ({"on_gap": "skip"}, "'fill', 'quarantine'"),
         ({"delay": 0}, "delay"),
         ({"delay": 5, "batch_size": None}, "batch_size"),
         ({"strategy": DriftSurf(LogisticRegression(), max_rows=None)}, "max_rows"),

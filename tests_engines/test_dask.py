@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
 from driftsurf.errors import CapabilityError
-from driftsurf.experiments import cluster, documents
+from driftsurf.experiments import cluster, documents, tune
 from driftsurf.experiments.reproduce import reproduce
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of dask about ports and lost workers
@@ -26,9 +26,11 @@ def two_workers() -> Iterator[Any]:
         yield made
 
 
-def results(folder: Path, address: str | None) -> bytes:
+def results(
+    folder: Path, address: str | None, experiment: str = "equal-model", names: tuple[str, ...] = ("mixed", "circles")
+) -> bytes:
     with cluster.on_cluster(address, 1) as jobs:
-        done = reproduce(folder, ["equal-model"], names=["mixed", "circles"], trials=1, jobs=jobs)
+        done = reproduce(folder, [experiment], names=names, trials=1, jobs=jobs)
     documents.write(folder, done)
     return (folder / "results.json").read_bytes()
 
@@ -50,6 +52,21 @@ def test_two_workers_give_the_results_of_one_process_even_if_one_is_killed(two_w
     assert results(tmp_path / "killed", two_workers.scheduler_address) == expected
     killer.join()
     assert len(killed) == 1
+
+
+def test_the_grid_search_of_one_stream_goes_out_to_the_workers(two_workers: Any, tmp_path: Path) -> None:
+    expected = results(tmp_path / "here", None, "tune", ("circles",))
+    assert results(tmp_path / "there", two_workers.scheduler_address, "tune", ("circles",)) == expected
+    with Client(two_workers.scheduler_address) as client:
+        done = client.run(_lines_done)
+    assert sum(done.values()) == len(tune.L2S)
+    assert min(done.values()) > 0
+
+
+def _lines_done() -> int:
+    """On a worker: lines of a grid that it has done, each of which asked for the rows once."""
+    asked = tune._split.cache_info()
+    return asked.hits + asked.misses
 
 
 def test_workers_with_other_code_are_told(two_workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:

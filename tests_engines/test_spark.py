@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
@@ -15,9 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 from torture.spark import POISONED, begun, command, differences, environment, killed, passed, write_stream
 
-from driftsurf.engines import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows
+from driftsurf.assembly.keyed import keyed_strategy
+from driftsurf.engines import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
 from driftsurf.engines.spark import learn_keys, read_files, run_spark, session, table
 from driftsurf.errors import OptionError, SchemaError, SourceError, StateError
+from driftsurf.sources import Dialect
 
 PAGE = Path(__file__).parent.parent / "docs" / "engines.md"
 COLUMNS = Columns("key", "at", "label")
@@ -94,6 +97,47 @@ def test_spark_and_one_process_are_identical(
         run_spark(reading(spark, tmp_path / "in"), tmp_path / "run", other, COLUMNS)
 
 
+def test_another_model_over_files_with_gaps_is_identical_too(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(2):
+        X = rng.normal(size=(300, 2)).round(3).astype(str)
+        y = (X[:, 0].astype(float) > 0) == (number == 0)
+        X[::9, 0] = rng.choice(["", "NA", "nan", "?"], size=len(X[::9]))
+        X[50, 1], X[60, 1] = ("oops", "inf") if number else X[[50, 60], 1]
+        lines = [f"k{i % 3};{300 * number + i};{int(y[i])};{X[i, 0]};{X[i, 1]}\n" for i in range(300)]
+        path = tmp_path / "in" / f"{number}.csv"
+        path.write_text("key;at;label;a;b\n" + "".join(lines))
+        os.utime(path, (1.7e9 + number,) * 2)
+    strategy = keyed_strategy("ddm", "sklearn.tree:DecisionTreeClassifier", "binary", {"max_depth": 3})
+    options = KeyedOptions(strategy=strategy, classes=(0, 1), batch_size=20)
+    whole = run_keyed(str(tmp_path / "in"), tmp_path / "whole", COLUMNS, options)
+    names = [str(path) for path in (tmp_path / "in").glob("*")]
+    with pytest.raises(SchemaError, match="name it with --delimiter"):
+        run_spark(
+            read_files(spark, str(tmp_path / "in"), names), tmp_path / "run", options.learner(("a", "b")), COLUMNS
+        )
+    dialect = Dialect(delimiter=";")
+    frame = read_files(spark, str(tmp_path / "in"), names, files_an_epoch=1, numbers=("a", "b"), dialect=dialect)
+    folder = run_spark(frame, tmp_path / "run", options.learner(("a", "b")), COLUMNS)
+    assert differences(folder, whole) == []
+    assert [sum(entry[name] for entry in folder.keys().values()) for name in ("rows", "gaps")] == [598, 68]
+    assert whole.epochs()[0]["unreadable"] == 2
+
+
+def test_values_are_predicted_whatever_numbers_they_are(spark: SparkSession) -> None:
+    rows = [("k", at, at % 7, float(at % 7)) for at in range(60)]
+    frame = spark.createDataFrame(rows, "key string, at bigint, label int, a double")
+    learner = KeyedOptions(strategy=keyed_strategy(task="regression"), batch_size=10).learner(("a",))
+    own = KeyRows(np.arange(60), np.array([[row[3]] for row in rows]), [row[2] for row in rows])
+    visits = learn_keys(frame, learner, COLUMNS)
+    (row,) = visits.collect()
+    alone = learner.visit("k", None, own)
+    assert (row["predicted"], row["summary"]["digest"]) == (alone.predicted, alone.digest)
+    with pytest.raises(SchemaError, match="values are numbers"):
+        learn_keys(frame, learner, Columns("key", "at", "key"))
+
+
 def test_a_static_frame_is_one_visit(spark: SparkSession, stream: tuple[Path, KeyedFolder]) -> None:
     source, whole = stream
     visits = learn_keys(spark.read.parquet(str(source)), LEARNER, COLUMNS)
@@ -150,6 +194,7 @@ def test_silent_keys_are_given_up(spark: SparkSession, tmp_path: Path) -> None:
         (Columns("none", "at", "label"), ("a",), "no column none"),
         (Columns("a", "at", "label"), ("a",), "cast it to bigint or string"),
         (Columns("key", "a", "label"), ("a",), "cast it to bigint or timestamp"),
+        (Columns("key", "at", "label"), ("a", "key"), "the feature 'key' is string, and a learner for each key takes"),
     ],
 )
 def test_columns_of_the_wrong_type_are_told(

@@ -35,7 +35,7 @@ OPTIONS = "--classes", "0,1", "--batch-size", "16", "--threshold", "0.2", "--ste
 
 
 def write_stream(folder: Path, *, files: int = 6, rows: int = 600, n_keys: int = 12, seed: int = 0) -> int:
-    """Files of one stream with a drift half-way, some of them twice, and one bad value; returns the rows in all."""
+    """Files of a stream with a drift half-way, some of them twice, gaps, and one bad label; returns the rows in all."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -46,7 +46,8 @@ def write_stream(folder: Path, *, files: int = 6, rows: int = 600, n_keys: int =
         X = rng.normal(size=(rows, 3))
         label = ((X[:, 0] > 0) == ((2 * number < files) ^ (keys % 2 == 0))).astype(np.int64)
         if number == files // 3:
-            X[np.flatnonzero(keys == int(POISONED[1:]))[0], 1] = np.nan
+            label[np.flatnonzero(keys == int(POISONED[1:]))[0]] = 7
+        X[number::97, 2] = np.nan
         names = [f"k{key:02d}" for key in keys]
         at = number * rows + np.arange(rows)
         table = pa.table({"key": names, "at": at, "label": label, "a": X[:, 0], "b": X[:, 1], "c": X[:, 2]})

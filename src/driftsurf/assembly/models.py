@@ -37,6 +37,7 @@ __all__ = [
     "read_model",
     "read_part",
     "read_value",
+    "refuse_inexact",
     "strategy_around",
     "with_options",
 ]
@@ -259,6 +260,18 @@ def make_strategy(
     of_learner = {key: value for key, value in loose.items() if key not in own}
     built = make_learner(found.learner_for(task), task, of_learner, beside=Part(name, dict.fromkeys(own)))
     return with_options(strategy_around(name, built, seed=seed), {**found.strategy.options, **of_strategy}, name)
+
+
+def refuse_inexact(strategy: Strategy, model: str, learner: str | None, task: Task, why: str) -> None:
+    """CapabilityError if a strategy, made of these names, cannot be saved without pickle; ``why`` says who needs it."""
+    if not strategy.learner.capabilities.exact_state:
+        name = read_model(model, learner).learner_for(task).name
+        raise CapabilityError(
+            f"the learner {name} cannot be saved exactly, ",
+            why,
+            ", or take a learner of driftsurf, or one of scikit-learn that is fitted anew: ",
+            Option("mode", "refit"),
+        )
 
 
 def strategy_around(name: str, learner: Learner, **options: Any) -> Strategy:

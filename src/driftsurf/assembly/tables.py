@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from driftsurf import __version__
 from driftsurf.assembly.columns import TakenFor, taken_for
-from driftsurf.assembly.models import make_strategy, read_model
+from driftsurf.assembly.models import make_strategy, refuse_inexact
 from driftsurf.encoding import TableEncoder
-from driftsurf.errors import CapabilityError, Option, OptionError, Said, SchemaError, StateError
+from driftsurf.errors import Option, OptionError, Said, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.records import COLUMNS
 from driftsurf.evaluation.scoring import TraceRecorder
@@ -182,14 +182,9 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
     target, classes = Target.from_json(decided["target"]), tuple(decided["classes"])
     strategy = make_strategy(settings.model, settings.learner, target.task, settings.parameters, seed=settings.seed)
     can = strategy.learner.capabilities
-    if exact and not can.exact_state:
-        learner = read_model(settings.model, settings.learner).learner_for(target.task)
-        raise CapabilityError(
-            f"the learner {learner.name} cannot be saved exactly, so a run with it has no checkpoints; leave ",
-            Option("checkpoint"),
-            " out, or take a learner of driftsurf, or one of scikit-learn that is fitted anew: ",
-            Option("mode", "refit"),
-        )
+    if exact:
+        why = Said("so a run with it has no checkpoints; leave ", Option("checkpoint"), " out")
+        refuse_inexact(strategy, settings.model, settings.learner, target.task, why)
     encoder = TableEncoder(categorical=settings.categorical, sparse="auto" if can.sparse else False)
     encoded = Encoded(encoder, target, settings.hidden)
     source: TableSource | LateSource = TableSource(rows, encoded)

@@ -14,13 +14,29 @@ from driftsurf.errors import InputError
 
 __all__ = ["is_keyed", "learn_keys", "refuse_keyed"]
 
-SHARED = "key", "label", "batch_size", "delay", "threshold", "step_size", "l2", "seed", "out", "quiet", "config"
+SHARED = (
+    *("key", "label", "drop", "delimiter", "encoding", "batch_size", "delay", "max_pending", "seed"),
+    *("out", "quiet", "config"),
+    *("task", "model", "learner", "set_", *groups.OF_MODEL),
+)
 """Options of other runs that mean something for a run by key."""
-LEARNT_WITH = "batch_size", "delay", "max_bytes", "max_rows", "step_size", "l2", "threshold", "seed"
+LEARNT_WITH = "drop", "batch_size", "delay", "max_pending", "max_bytes", "on_gap", "seed"
 """Those that are handed on as they are, where they are given."""
+INSTEAD = {
+    **dict.fromkeys(("checkpoint", "resume", "every", "keep"), "states are always kept, and the same command goes on"),
+    **dict.fromkeys(("follow", "follow_for"), "the same command, given again, goes on with what is new"),
+    **dict.fromkeys(("batch_seconds", "time"), "cut time steps by rows, with --batch-size"),
+    **dict.fromkeys(("categorical", "kind"), "features are numbers: name them with --features"),
+    **dict.fromkeys(("on_bad_row", "raw"), "rows that cannot be read are left out, and counted in OUT/epochs"),
+    "format": "what a file is goes by its ending",
+    "timeout": "say with --delay how late a label may be",
+    "overwrite": "give another --out to begin anew",
+    "predictions": "they are in OUT/predictions, as Parquet",
+}
+"""What to do in place of an option that is not for a run by key; of those without an entry: leave it out."""
 SHOWN = 20
 CONTINUOUS = "Unknown label type: continuous"
-NO_VALUES = "A learner for each key predicts classes: leave --key out to predict values, or make classes of them."
+VALUES = "Predict values with --task regression, or make classes of them."
 
 
 def is_keyed(options: Mapping[str, Any]) -> bool:
@@ -40,11 +56,14 @@ def refuse_keyed(given: set[str], options: Mapping[str, Any]) -> None:
 
 def learn_keys(source: str, given: set[str], options: Mapping[str, Any]) -> None:
     """Learn each key of a source, print how the keys are doing, and draw them."""
+    from driftsurf.assembly.keyed import keyed_strategy, keyed_task
     from driftsurf.engines import Columns, KeyedOptions, run_keyed
+    from driftsurf.sources import Dialect
 
     strange = sorted(given.difference(groups.KEYED_ONLY, SHARED))
     if strange:
-        raise click.UsageError(f"{groups.shown(strange[0])} is not for a learner for each key (--key)")
+        instead = INSTEAD.get(strange[0], "leave it out")
+        raise click.UsageError(f"{groups.shown(strange[0])} is not for a learner for each key (--key); {instead}")
     for name in ("sequence", "label", "out"):
         if options[name] is None:
             raise click.UsageError(
@@ -58,6 +77,11 @@ def learn_keys(source: str, given: set[str], options: Mapping[str, Any]) -> None
     learnt_with = {name: options[name] for name in LEARNT_WITH if name in given}
     if options["batch_size"] == "epoch":
         learnt_with["batch_size"] = None
+    classes = tuple(_label(name) for name in _parts(options["classes"])) or None
+    parameters = groups.parameters(given, options)
+    if options["max_rows"] is not None:
+        parameters["max_rows"] = options["max_rows"]
+    task = keyed_task(options["task"], classes)
     out: Path = options["out"]
     run_keyed(
         source,
@@ -65,11 +89,13 @@ def learn_keys(source: str, given: set[str], options: Mapping[str, Any]) -> None
         Columns(options["key"], options["sequence"], options["label"], options["id_"]),
         KeyedOptions(
             features=_parts(options["features"]),
-            classes=tuple(_label(name) for name in _parts(options["classes"])) or None,
+            classes=classes,
             readmit=_forgiven(options["readmit"]),
+            strategy=keyed_strategy(options["model"], options["learner"], task, parameters),
             **learnt_with,
         ),
         engine=engine,
+        dialect=Dialect(delimiter=options["delimiter"], encoding=options["encoding"] or "utf-8"),
         on_epoch=None if options["quiet"] else _tell,
         **{name: options[name] for name in ("master", "partitions", "epoch", "ttl")},
     )
@@ -83,7 +109,7 @@ def _warn(keys: Mapping[Any, Mapping[str, Any]]) -> None:
         return
     key, why = next(iter(held.items()))
     if CONTINUOUS in why:
-        why = f"{why.partition('; ')[0]}. {NO_VALUES}"
+        why = f"{why.partition('; ')[0]}. {VALUES}"
     learnt = sum(int(entry["rows"]) for entry in keys.values())
     if len(held) == len(keys):
         anew = "Then begin anew, with another --out."

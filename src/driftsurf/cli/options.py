@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ __all__ = [
     "model_options",
     "output_options",
     "pairs",
+    "parameters",
     "reading_options",
     "said_of_files",
     "shown",
@@ -67,6 +68,14 @@ def said_of_files(options: Mapping[str, Any]) -> dict[str, Any]:
 
     said = {name: options[name] for name in Reading.__dataclass_fields__}
     return said | {"kind": tuple(pairs("--kind", options["kind"]).items())}
+
+
+def parameters(given: Collection[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the model that are given, with an option of their own or by --set."""
+    from driftsurf.assembly.models import read_value
+
+    found = {name: options[name] for name in OF_MODEL if name in given}
+    return found | {name: read_value(text) for name, text in pairs("--set", options["set_"]).items()}
 
 
 def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
@@ -165,7 +174,10 @@ late_options = _section(
         help="Labels come so many batches later; without --labels, those of the source itself.",
     ),
     click.option(
-        "--max-pending", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows that wait at most."
+        "--max-pending",
+        type=click.IntRange(min=1),
+        default=100_000,
+        help="Rows that wait at most.  [default: 100,000; of a key 1,000]",
     ),
     click.option("--timeout", type=_POSITIVE, help="Rows after which a label is too late.  [default: never]"),
 )
@@ -187,6 +199,11 @@ keyed_options = _section(
     click.option("--ttl", type=_POSITIVE, help="Keys that are silent for longer are given up, in units of --sequence."),
     click.option("--max-rows", type=click.IntRange(min=1), help="Rows kept a key.  [default: 128]"),
     click.option("--max-bytes", type=click.IntRange(min=1), help="Bound of a key's state.  [default: 1048576]"),
+    click.option(
+        "--on-gap",
+        type=click.Choice(["fill", "quarantine"]),
+        help="A cell without a value: take the key's mean so far, or quarantine.  [default: fill]",
+    ),
     click.option("--readmit", metavar="KEY=SEQUENCE", multiple=True, help="Forgive a key in quarantine."),
 )
 
@@ -281,7 +298,7 @@ watch_options = _section("Who is told while it runs", *watching.OPTIONS)
 
 KEYED_ONLY = (
     *("sequence", "id_", "features", "classes", "engine", "master", "partitions", "epoch", "ttl"),
-    *("max_rows", "max_bytes", "readmit"),
+    *("max_rows", "max_bytes", "on_gap", "readmit"),
 )
 """Options of a learner for each key."""
 TABLE_ONLY = (

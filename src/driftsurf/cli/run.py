@@ -177,18 +177,15 @@ def _stream_parts(name: str, options: Mapping[str, Any]) -> _Parts:
 
 def _table_parts(source: str, given: set[str], options: Mapping[str, Any], saved: Mapping[str, Any] | None) -> _Parts:
     """Tables, with the library's settings."""
-    from driftsurf.assembly.models import read_value
     from driftsurf.assembly.tables import TableSettings, assemble
     from driftsurf.report import outcome, terminal
     from driftsurf.report.taken import print_columns
 
     direct = {name: options[name] for name in TableSettings.__dataclass_fields__ if name in options}
-    parameters = {name: options[name] for name in groups.OF_MODEL if name in given}
-    parameters |= {name: read_value(text) for name, text in groups.pairs("--set", options["set_"]).items()}
     settings = TableSettings(
         source,
         **direct | groups.said_of_files(options),
-        parameters=parameters,
+        parameters=groups.parameters(given, options),
     )
     made = assemble(settings, saved, exact=options["checkpoint"] is not None)
     to_stdout = options["predictions"] == "-"

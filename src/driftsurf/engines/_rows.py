@@ -11,10 +11,14 @@ import numpy.typing as npt
 
 from driftsurf.base import IntArray
 from driftsurf.engines.keyed import KeyedLearner, KeyRows
-from driftsurf.errors import OptionError, ValueTypeError
+from driftsurf.errors import LabelError, OptionError, ValueTypeError
 from driftsurf.tables import Column, Table
 
-__all__ = ["Columns", "Grouped", "by_key"]
+__all__ = ["Columns", "Grouped", "by_key", "check_columns"]
+
+
+NO_NUMBERS = {"text": "text", "date": "a date"}
+"""Kinds of columns, and what a message calls them."""
 
 
 class Columns(NamedTuple):
@@ -59,6 +63,20 @@ def by_key(table: Table, learner: KeyedLearner, columns: Columns, limit: int | N
     return Grouped(dict(sorted(rows.items())), counts, (key_type, _label_type(table[columns.label].kind, learner)))
 
 
+def check_columns(table: Table, learner: KeyedLearner, columns: Columns) -> None:
+    """An error that says what to do unless all columns are there, and of their kinds."""
+    found = {name: table[name] for name in (*columns, *learner.features) if name is not None}
+    _keys(columns.key, found[columns.key])
+    _whole(columns.sequence, found[columns.sequence])
+    for name in learner.features:
+        _numbers(name, found[name])
+    label = found[columns.label].kind
+    if learner.values and label in NO_NUMBERS:
+        raise LabelError(
+            f"the label {columns.label!r} is {NO_NUMBERS[label]}, and for the task 'regression' it has to be numbers"
+        )
+
+
 def _keys(name: str, column: Column) -> tuple[IntArray, str]:
     """A code for each key, -1 for a row without one, and the type of keys."""
     if column.kind == "text":
@@ -92,9 +110,10 @@ def _whole(name: str, column: Column) -> tuple[IntArray, npt.NDArray[np.bool_]]:
 
 
 def _numbers(name: str, column: Column) -> npt.NDArray[np.float64]:
-    if column.kind not in ("number", "boolean"):
+    if column.kind in NO_NUMBERS:
         raise OptionError(
-            f"the feature {name!r} is a {column.kind}; features are numbers: leave it out with --features"
+            f"the feature {name!r} is {NO_NUMBERS[column.kind]}, and a learner for each key takes numbers: leave it "
+            "out of --features, or make numbers of it first"
         )
     return column.values
 
@@ -116,6 +135,8 @@ def _plain(column: Column) -> list[Any]:
 
 def _label_type(kind: str, learner: KeyedLearner) -> str:
     """Numbers are whole if the classes are."""
+    if learner.values:
+        return "float64"
     if kind == "number":
         classes = learner.classes
         return "int64" if classes and all(isinstance(label, int) for label in classes) else "float64"

@@ -8,27 +8,31 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from driftsurf._described import described_option
-from driftsurf._options import number, whole
+from driftsurf._options import choice, number, whole
 from driftsurf._values import replace
 from driftsurf.base import FloatArray, IntArray, State, Strategy
 from driftsurf.decisions import Decision
+from driftsurf.engines._gaps import Means, gaps_of
 from driftsurf.engines._serving import AtOnce, Late, Served, Serving
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError
 from driftsurf.fleet import key_seed
 from driftsurf.journal import json_lines
+from driftsurf.labels import Values
 from driftsurf.runtime.session import Session
 from driftsurf.state import digest, from_bytes, nest, pick, to_bytes
 
-__all__ = ["KeyRows", "KeySummary", "KeyedLearner", "Visit"]
+__all__ = ["KeyRows", "KeySummary", "KeyedLearner", "OnGap", "Visit"]
 
 FORMAT = 1
 """Of what stands around a key's model; raised by every change that older versions could not read."""
 REASON_LENGTH = 300
+OnGap: TypeAlias = Literal["fill", "quarantine"]
+ON_GAP: tuple[OnGap, ...] = get_args(OnGap)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,10 +74,15 @@ class KeySummary:
     scored: int = 0
     """Predictions whose true label is known."""
     errors: int = 0
+    """Of these, how many are wrong; 0 where values are predicted."""
+    deviation: float = 0.0
+    """Where values are predicted, the sum of their distances from the true ones; else 0."""
     duplicates: int = 0
     """Rows at or below the high-water mark: they were dropped."""
     refused: int = 0
     """Rows that came in quarantine: they were not learnt."""
+    gaps: int = 0
+    """Cells without a value in the rows taken: they were filled."""
     transitions: int = 0
     last_transition: str = ""
     last_transition_at: int | None = None
@@ -92,8 +101,8 @@ class KeySummary:
 
     @property
     def error(self) -> float | None:
-        """The share of wrong predictions; of values, those that were not met exactly."""
-        return self.errors / self.scored if self.scored else None
+        """The share of wrong predictions; of values, their mean distance from the true ones."""
+        return (self.errors + self.deviation) / self.scored if self.scored else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,6 +161,9 @@ class KeyedLearner:
         step, with the model before it. With ``delay`` rows that wait count, and it is saved every ``batch_size`` rows.
     readmit
         For a key in quarantine (or its text), the largest ``quarantined_at`` that is forgiven.
+    on_gap
+        What becomes of a cell without a value (NaN): "fill" takes the mean of the key's values in that column before
+        that row (0 if there is none), "quarantine" takes it for poison, as it does what is infinite.
     seed
         Fixes every random number.
 
@@ -178,6 +190,7 @@ class KeyedLearner:
     max_pending: int = 1000
     max_bytes: int = 2**20
     readmit: Mapping[Any, int] = field(default_factory=dict)
+    on_gap: OnGap = "fill"
     seed: int = 0
 
     def check(self) -> None:
@@ -187,6 +200,7 @@ class KeyedLearner:
         whole("max_bytes", self.max_bytes, at_least=1)
         whole("max_pending", self.max_pending, at_least=1)
         whole("seed", self.seed, at_least=0)
+        choice("on_gap", self.on_gap, ON_GAP)
         if self.delay is not None:
             number("delay", self.delay, above=0.0, otherwise=", or None")
             if self.batch_size is None:
@@ -216,13 +230,22 @@ class KeyedLearner:
             "batch_size": self.batch_size,
             "guard": self.guard,
             "delay": self.delay,
+            "on_gap": self.on_gap,
             "seed": self.seed,
         }
+
+    @property
+    def values(self) -> bool:
+        """Whether values are predicted, not classes."""
+        return self.strategy.learner.capabilities.values
 
     @functools.cached_property
     def options_digest(self) -> str:
         """Tells the states of this learner from those of another."""
-        text = json.dumps(self.about(), sort_keys=True)
+        about = self.about()
+        if self.on_gap == "quarantine":
+            del about["on_gap"]  # so were all states before there was a choice: they go on
+        text = json.dumps(about, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     @functools.cached_property
@@ -244,21 +267,30 @@ class KeyedLearner:
             raise ShapeError(f"the rows have {rows.X.shape[1]} columns, and {len(self.features)} features are named")
         if self.delay is not None and rows.ids is None:
             raise InputError("labels that come late (delay) find their rows by id: give ids")
-        summary, serving = self._opened(key, state)
+        summary, serving, means = self._opened(key, state)
         fresh = _new(rows, summary.high_water)
         summary = replace(summary, duplicates=summary.duplicates + len(rows) - len(fresh))
         if len(fresh):
             summary = replace(summary, high_water=int(fresh.sequence[-1]))
         served, good = Served(), 0
         if not summary.quarantine:
-            serving, served, good, reason = self._taken(key, state, serving, fresh)
+            rows = fresh if means is None else means.along(fresh, late=self._late)
+            serving, served, good, reason = self._taken(key, state, serving, rows)
             if reason:
                 at = int(fresh.sequence[good])
                 summary = replace(summary, quarantine=reason[:REASON_LENGTH], quarantined_at=at)
-        if good < len(fresh):
-            serving.refuse(fresh.take(np.arange(good, len(fresh))), served)
+        taken, rest = (fresh, None) if good == len(fresh) else _cut(fresh, good)
+        if means is not None:
+            means = means.behind(taken.X)
+            summary = replace(summary, gaps=summary.gaps + int(gaps_of(taken, late=self._late).sum()))
+        if rest is not None:
+            serving.refuse(rest if means is None else means.ahead(rest, late=self._late), served)
         summary = _counted(summary, served, good, len(fresh) - good, serving)
-        return self._closed(summary, serving, fresh, served)
+        return self._closed(summary, serving, means, fresh, served)
+
+    @property
+    def _late(self) -> bool:
+        return self.delay is not None
 
     def _taken(
         self, key: Any, state: bytes | None, serving: Serving, fresh: KeyRows
@@ -276,41 +308,46 @@ class KeyedLearner:
 
     def expire(self, key: Any, state: bytes) -> Visit:
         """Give up a key that has been silent for too long; should it come again, it begins anew."""
-        summary, _ = self._opened(key, state)
+        summary, *_ = self._opened(key, state)
         return Visit(b"", [], [], [], [], [], [], replace(summary, expired=True, bytes=0))
 
     def summary(self, state: bytes) -> KeySummary:
         """How the key with this state is doing."""
         return _read(state, self.options_digest)[0]
 
-    def _opened(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving]:
+    def _opened(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving, Means | None]:
         session = self.session(key)
         serving = (
             AtOnce(session, self.max_bytes)
             if self.delay is None
             else Late(session, self.max_bytes, max_pending=self.max_pending, timeout=float(self.delay))
         )
+        fills, columns = self.on_gap == "fill", len(self.features)
         if not state:
-            return KeySummary(), serving
-        summary, model = _read(state, self.options_digest)
-        serving.restore(model)
+            return KeySummary(), serving, Means.over(columns) if fills else None
+        summary, saved = _read(state, self.options_digest)
+        serving.restore(pick("model", saved))
+        means = Means.from_array(saved.get("means"), columns) if fills else None
         forgiven = self._forgiven.get(str(key))
         if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
             summary = replace(summary, quarantine="", quarantined_at=None)
-        return summary, serving
+        return summary, serving, means
 
-    def _closed(self, summary: KeySummary, serving: Serving, fresh: KeyRows, served: Served) -> Visit:
-        data = self._bytes(summary, serving.state())
+    def _closed(
+        self, summary: KeySummary, serving: Serving, means: Means | None, fresh: KeyRows, served: Served
+    ) -> Visit:
+        data = self._bytes(summary, serving.state(), means)
         summary = replace(summary, bytes=len(data))
         lines = ["".join(json_lines([decision])) for decision in served.decisions]
         kinds = [",".join(one.kind for one in decision.transitions) for decision in served.decisions]
         sequence = fresh.sequence.tolist()
         return Visit(data, sequence, served.predicted, served.true, served.decided_at, lines, kinds, summary)
 
-    def _bytes(self, summary: KeySummary, model: State) -> bytes:
+    def _bytes(self, summary: KeySummary, model: State, means: Means | None) -> bytes:
         own = {name: getattr(summary, name) for name in _KEPT}
         about: State = {"keyed": self.options_digest, "summary": json.dumps(own, sort_keys=True)}
-        return to_bytes(about | nest("model", model))
+        own_means: State = {} if means is None else {"means": means.totals}
+        return to_bytes(about | own_means | nest("model", model))
 
 
 @functools.cache
@@ -332,7 +369,7 @@ def _read(state: bytes, options: str) -> tuple[KeySummary, State]:
         summary = KeySummary(**json.loads(str(saved["summary"])), bytes=len(state))
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(f"the saved state of a key has no summary that can be read ({error})") from error
-    return summary, pick("model", saved)
+    return summary, saved
 
 
 def _new(rows: KeyRows, high_water: int | None) -> KeyRows:
@@ -349,6 +386,10 @@ def _new(rows: KeyRows, high_water: int | None) -> KeyRows:
     return rows.take(order[new])
 
 
+def _cut(rows: KeyRows, place: int) -> tuple[KeyRows, KeyRows]:
+    return rows.take(np.arange(place)), rows.take(np.arange(place, len(rows)))
+
+
 def _counted(summary: KeySummary, served: Served, taken: int, refused: int, serving: Serving) -> KeySummary:
     happened = [
         (at, transition.kind)
@@ -361,12 +402,17 @@ def _counted(summary: KeySummary, served: Served, taken: int, refused: int, serv
         changes = {"last_transition": kind, "last_transition_at": at}
     if served.decisions:
         changes["state"] = _next_state(served.decisions[-1])
+    if isinstance(serving.session.targets, Values):
+        changes["deviation"] = summary.deviation
+        for predicted, true in zip(served.predicted, served.true, strict=True):  # one by one, however visits are cut
+            changes["deviation"] += 0.0 if predicted is None or true is None else abs(predicted - true)
+    else:
+        changes["errors"] = summary.errors + served.errors
     return replace(
         summary,
         rows=summary.rows + taken,
         steps=serving.session.steps,
         scored=summary.scored + served.scored,
-        errors=summary.errors + served.errors,
         refused=summary.refused + refused,
         transitions=summary.transitions + len(happened),
         waiting=serving.waiting,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from driftsurf.engines._rows import Columns
 from driftsurf.engines.keyed import KeyedLearner, KeyRows, Visit
 from driftsurf.engines.tables import TABLES, KeyedFolder, Name, fitted, key_columns, key_entry
 from driftsurf.errors import MissingExtraError, OptionError, SchemaError, SourceError
+from driftsurf.sources import Dialect
 
 try:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -36,6 +37,9 @@ __all__ = ["learn_keys", "read_files", "run_spark", "session", "table"]
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "json", ".ndjson": "json"}
 """What files are called, and what Spark calls them."""
+ENCODINGS = {"utf-8": "UTF-8", "latin-1": "ISO-8859-1"}
+"""What Java calls them."""
+DIALECT = Dialect()
 SHIFT = 1
 """A watermark begins at 0, and what is not above it is late: so sequence numbers from 0 on are above."""
 _SPARK_TYPES = {"int64": "bigint", "string": "string", "bool_": "boolean", "float64": "double"}
@@ -82,18 +86,44 @@ def session(master: str | None = None, *, partitions: int | None = None, **confi
 
 
 def read_files(
-    made: SparkSession, source: str, files: Iterable[str], *, files_an_epoch: int | None = None
+    made: SparkSession,
+    source: str,
+    files: Iterable[str],
+    *,
+    files_an_epoch: int | None = None,
+    numbers: Collection[str] = (),
+    dialect: Dialect = DIALECT,
 ) -> DataFrame:
-    """A streaming frame of files (a folder, a pattern, one file), each read once; kinds come from what is there now."""
+    """A streaming frame of files (a folder, a pattern, one file), each read once; kinds come from what is there now.
+
+    The columns ``numbers`` are read as the local engine reads them: in CSV files the same cells are gaps, and a row
+    with a cell that is neither a gap nor a finite number is left out.
+    """
     form = next((FORMATS[Path(name).suffix] for name in files if Path(name).suffix in FORMATS), None)
     if form is None:
         raise SourceError(f"Spark reads files that end in {', '.join(FORMATS)}; {source!r} has none of them")
     path = _uri(Path(source).absolute())
-    options = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
-    reader = made.readStream.format(form).schema(made.read.format(form).options(**options).load(path).schema)
+    options = {}
+    if form == "csv":
+        options = {
+            "header": "true",
+            "inferSchema": "true",
+            "sep": dialect.delimiter or ",",
+            "encoding": ENCODINGS[dialect.encoding],
+        }
+    schema = made.read.format(form).options(**options).load(path).schema
+    own = [entry for entry in schema.fields if entry.name in numbers and not isinstance(entry.dataType, T.BooleanType)]
+    if form == "csv":
+        for entry in own:
+            entry.dataType = T.StringType()
     if files_an_epoch is not None:
         options["maxFilesPerTrigger"] = str(files_an_epoch)
-    return reader.options(**options).load(path)
+    frame = made.readStream.format(form).schema(schema).options(**options).load(path)
+    for name in (entry.name for entry in own):
+        cell, value = F.col(name), F.col(name).try_cast("double")
+        gap = cell.isNull() | (cell.isin(*dialect.missing) if form == "csv" else F.isnan(value))
+        frame = frame.where(gap | (F.abs(value) < float("inf"))).withColumn(name, F.when(~gap, value))
+    return frame
 
 
 # ---------------------------------------------------------------------------- the stateful step
@@ -171,7 +201,7 @@ def learn_keys(df: DataFrame, learner: KeyedLearner, columns: Columns, *, ttl: f
     learner.check()
     given = _selected(df, learner, columns)
     kinds = {entry.name: entry.dataType for entry in given.schema.fields}
-    label = next(kind for kind, own in _LABELS.items() if isinstance(kinds["label"], own))
+    label = "float64" if learner.values else _kind_of(kinds["label"])
     output = _output_type(kinds["key"].simpleString(), _SPARK_TYPES[label])
     span = None if ttl is None else int(number("ttl", ttl, above=0.0))
     processor = _Learn(learner, label, columns.id is not None, span)
@@ -188,11 +218,20 @@ def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns) -> DataFra
     wanted = [*columns, *learner.features]
     unknown = [name for name in wanted if name is not None and name not in types]
     if unknown:
-        raise SchemaError(f"there is no column {', '.join(unknown)}; the columns are {', '.join(types)}")
+        split = " (of a CSV file with another delimiter than a comma: name it with --delimiter)" * (len(types) == 1)
+        raise SchemaError(f"there is no column {', '.join(unknown)}; the columns are {', '.join(types)}{split}")
     if not isinstance(types[columns.key], (*_WHOLE, T.StringType)):
         raise SchemaError(
             f"the key {columns.key!r} is {types[columns.key].simpleString()}; cast it to bigint or string"
         )
+    for name in learner.features:
+        if not isinstance(types[name], (T.NumericType, T.BooleanType)):
+            raise SchemaError(
+                f"the feature {name!r} is {types[name].simpleString()}, and a learner for each key takes numbers: "
+                "leave it out of --features, or make numbers of it first"
+            )
+    if learner.values and not isinstance(types[columns.label], (T.NumericType, T.BooleanType)):
+        raise SchemaError(f"the label {columns.label!r} is {types[columns.label].simpleString()}; values are numbers")
     sequence = F.col(columns.sequence)
     if isinstance(types[columns.sequence], T.TimestampType):
         sequence = F.unix_micros(sequence)
@@ -214,8 +253,11 @@ def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns) -> DataFra
 
 def _plain(column: Any, kind: T.DataType) -> Any:
     """Whole numbers, numbers, booleans, or text: what a label or an id may be."""
-    own = next(name for name, kinds in _LABELS.items() if isinstance(kind, kinds))
-    return column.cast(_SPARK_TYPES[own])
+    return column.cast(_SPARK_TYPES[_kind_of(kind)])
+
+
+def _kind_of(kind: T.DataType) -> str:
+    return next(name for name, kinds in _LABELS.items() if isinstance(kind, kinds))
 
 
 def _output_type(key: str, label: str) -> T.StructType:

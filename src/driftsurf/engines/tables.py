@@ -25,6 +25,8 @@ FORMAT = 1
 Name: TypeAlias = Literal["predictions", "journal", "keys"]
 TABLES: tuple[Name, ...] = get_args(Name)
 COMPACT = "keys.parquet"
+BEFORE = {"on_gap": "quarantine"}
+"""What runs were made with that do not say so: there was no choice."""
 _PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
 _SUMMARY = tuple(entry.name for entry in fields(KeySummary))
 _TYPES = {kind.__name__: name for name, kind in _PYTHON.items()}
@@ -102,6 +104,7 @@ class KeyedFolder:
                 f"{str(self.path)!r} has format {was.get('format')!r}; this is driftsurf {__version__}, which goes on "
                 f"with format {FORMAT}"
             )
+        was["learner"] = BEFORE | was.get("learner", {})
         other = _differences(was, json.loads(json.dumps(now)))
         if other:
             raise StateError(
@@ -179,10 +182,11 @@ class KeyedFolder:
         for epoch in (number for number in self.epochs() if number > after):
             for path in sorted(self.part(name, epoch).glob("*.parquet")):
                 part = parquet.ParquetFile(path).read(columns=columns).to_pydict()
-                for column, values in part.items():
-                    table.setdefault(column, []).extend(values)
                 count = len(next(iter(part.values())))
-                table.setdefault("epoch", []).extend([epoch] * count)
+                part["epoch"] = [epoch] * count
+                rows = len(table.get("epoch", ()))
+                for column in part.keys() | table.keys():  # an earlier version may have written fewer
+                    table.setdefault(column, [None] * rows).extend(part.get(column, [None] * count))
         return table
 
     def keys(self) -> dict[Any, dict[str, Any]]:
@@ -205,7 +209,7 @@ class KeyedFolder:
         types = {"key": kind, **key_columns(), "epoch": "int64"}
         entries = [{"key": key, **entry} for key, entry in keys.items()]
         columns = {
-            name: pa.array([entry[name] for entry in entries], getattr(pa, own)()) for name, own in types.items()
+            name: pa.array([entry.get(name) for entry in entries], getattr(pa, own)()) for name, own in types.items()
         }
         self._put(self.path / COMPACT, pa.table(columns))
         return keys
@@ -256,6 +260,8 @@ def _tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any
 
 
 def _differences(was: Mapping[str, Any], now: Mapping[str, Any], where: str = "") -> list[str]:
+    if was.get("name") != now.get("name"):  # another strategy has other options: they say nothing more
+        now = {"name": now.get("name")}
     found = []
     for name, value in now.items():
         if isinstance(value, dict) and isinstance(was.get(name), dict):

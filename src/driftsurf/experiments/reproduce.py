@@ -18,7 +18,7 @@ from driftsurf.experiments.published import STREAMS
 from driftsurf.experiments.results import Cell, cells_of
 from driftsurf.experiments.runner import Ledger, Result, Task, run
 from driftsurf.experiments.trials import Outcome, Trial
-from driftsurf.experiments.tune import Tuning, TuningTask
+from driftsurf.experiments.tune import L2S, GridTask, Tuning, tuned
 from driftsurf.experiments.verdicts import Measured, Verdict, judge
 from driftsurf.runtime import files
 from driftsurf.streams import catalogue, datasets
@@ -134,8 +134,9 @@ def reproduce(
             chosen, streams, missing, seeds, tables, tuple(cells_of(tables, streams, done, seeds)), done
         )
         if "tune" in chosen:
-            tunings = work("grid searches", [TuningTask(name, seed) for name in streams])
-            result = replace(result, tunings=tuple(tunings.values()))
+            lines = work("grid searches", [GridTask(name, l2, seed) for name in streams for l2 in L2S])
+            grids = {name: [line for task, line in lines.items() if task.dataset == name] for name in streams}
+            result = replace(result, tunings=tuple(tuned(name, grid) for name, grid in grids.items()))
         if "analysis" in chosen:
             result = _analysed(result, work)
         if "claims" in chosen:

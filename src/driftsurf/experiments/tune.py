@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, ClassVar, Final
@@ -20,12 +21,16 @@ from driftsurf.streams.datasets import DATASETS
 from driftsurf.streams.real import load, permutation
 from driftsurf.validation import read_rows, read_schema
 
-__all__ = ["L2S", "STEP_SIZES", "Tuning", "TuningTask", "tune"]
+__all__ = ["L2S", "STEP_SIZES", "GridLine", "GridTask", "Tuning", "tuned"]
 
 L2S: Final = tuple(10.0**-a for a in range(1, 8))
 STEP_SIZES: Final = tuple(sorted(b * 10.0**-c for b, c in product((1, 2, 5), range(1, 6))))
 TRAINING_SHARE: Final = 0.8
 STEPS_PER_ROW: Final = 2
+
+
+def _plain(errors: Iterable[float]) -> list[float | None]:
+    return [None if math.isnan(error) else error for error in errors]
 
 
 @dataclass(frozen=True)
@@ -46,47 +51,61 @@ class Tuning:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, None for NaN."""
-        errors = [[None if math.isnan(error) else error for error in row] for row in self.errors]
-        return asdict(self) | {"errors": errors}
+        return asdict(self) | {"errors": [_plain(row) for row in self.errors]}
 
 
 @dataclass(frozen=True)
-class TuningTask:
-    """The grid search on one stream."""
+class GridLine:
+    """The errors along one line of the grid."""
+
+    errors: tuple[float, ...]
+    """By eta (ascending); NaN where training diverged."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, None for NaN."""
+        return {"errors": _plain(self.errors)}
+
+
+@dataclass(frozen=True)
+class GridTask:
+    """One line of the grid on one stream, all eta for one mu: so even one stream keeps several workers busy."""
 
     dataset: str
+    l2: float
     seed: int = 0
 
     kind: ClassVar[str] = "tune"
 
-    def perform(self) -> Tuning:
-        """Run it."""
-        return tune(self.dataset, self.seed)
+    def perform(self) -> GridLine:
+        """Run it.
+
+        The rows are permuted, 80 % are trained on by 2 n steps of STRSAGA, and the error is that on the other 20 %.
+        Where the drift is our own doing, it is left out.
+        """
+        samples, held_out, truth = _split(self.dataset, self.seed)
+        n = len(samples)
+        errors = np.full(len(STEP_SIZES), np.nan)
+        for j, step_size in enumerate(STEP_SIZES):
+            model = paper_learner(step_size, self.l2).fresh(self.seed, samples.n_features, 2)
+            try:
+                model.update(samples, Segment(0, n), STEPS_PER_ROW * n)
+            except DivergenceError:
+                continue
+            errors[j] = np.mean((model.scores(held_out) > 0.0) != truth)
+        return GridLine(tuple(errors.tolist()))
 
     @staticmethod
-    def decode(values: Mapping[str, Any]) -> Tuning:
+    def decode(values: Mapping[str, Any]) -> GridLine:
         """The result that gave ``values``."""
-        errors = tuple(tuple(math.nan if e is None else e for e in row) for row in values["errors"])
-        return Tuning(**(dict(values) | {"errors": errors}))
+        return GridLine(tuple(math.nan if error is None else error for error in values["errors"]))
 
 
-def tune(dataset: str, seed: int = 0) -> Tuning:
-    """Search the paper's grid: mu = 10^-1 .. 10^-7 and eta = {1, 2, 5} x 10^-1 .. 10^-5.
+def tuned(dataset: str, lines: Iterable[GridLine]) -> Tuning:
+    """The choice from the paper's grid: mu = 10^-1 .. 10^-7, a line each, and eta = {1, 2, 5} x 10^-1 .. 10^-5.
 
-    The rows are permuted, 80 % are trained on by 2 n steps of STRSAGA, and the error is that on the other
-    20 %. Where the drift is our own doing, it is left out. Of equal errors the first in the grid counts:
-    the largest mu, then the smallest eta.
+    Of equal errors the first in the grid counts: the largest mu, then the smallest eta.
     """
-    samples, held_out, truth = _split(dataset, seed)
-    n = len(samples)
-    errors = np.full((len(L2S), len(STEP_SIZES)), np.nan)
-    for (i, l2), (j, step_size) in product(enumerate(L2S), enumerate(STEP_SIZES)):
-        model = paper_learner(step_size, l2).fresh(seed, samples.n_features, 2)
-        try:
-            model.update(samples, Segment(0, n), STEPS_PER_ROW * n)
-        except DivergenceError:
-            continue
-        errors[i, j] = np.mean((model.scores(held_out) > 0.0) != truth)
+    errors = np.array([line.errors for line in lines])
     best_i, best_j = np.unravel_index(np.nanargmin(errors), errors.shape)
     paper = settings_of(dataset)
     place = _nearest(L2S, paper.l2), _nearest(STEP_SIZES, paper.printed_step_size)
@@ -102,8 +121,9 @@ def tune(dataset: str, seed: int = 0) -> Tuning:
     )
 
 
+@functools.lru_cache(1)
 def _split(dataset: str, seed: int) -> tuple[Samples, Any, Any]:
-    """The rows to train on, those held out, and whether they are of class +1."""
+    """The rows to train on, those held out, and whether they are of class +1: the same for all lines of a grid."""
     real = dataset in DATASETS
     stream = load(dataset, drift=False) if real else catalogue.get(dataset).make()
     X, y = stream.arrays()

@@ -48,7 +48,8 @@ def print_keys(keys: Keys, *, limit: int = SHOWN, dates: bool = False) -> None:
         f"{total['keys']:,} keys, {total['rows']:,} rows, error {_share(total['error'])}, "
         f"{total['transitions']:,} transitions, {total['reactive']:,} reactive, "
         f"{total['quarantined']:,} in quarantine, {total['duplicates']:,} duplicates dropped, "
-        f"{total['bytes']:,} bytes of state"
+        + f"{total['gaps']:,} gaps filled, " * (total["gaps"] > 0)
+        + f"{total['bytes']:,} bytes of state"
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("key", "state", "rows", "error", "last transition", "at", "bytes", "quarantine"):
@@ -61,14 +62,14 @@ def print_keys(keys: Keys, *, limit: int = SHOWN, dates: bool = False) -> None:
 
 
 def _totals(keys: Keys) -> dict[str, Any]:
-    def total(name: str) -> int:
-        return sum(int(entry[name]) for entry in keys.values())
+    def total(name: str) -> Any:
+        return sum(entry.get(name) or 0 for entry in keys.values())  # an earlier version may have counted fewer things
 
     scored = total("scored")
     return {
-        **{name: total(name) for name in ("rows", "transitions", "duplicates", "refused", "bytes")},
+        **{name: total(name) for name in ("rows", "transitions", "duplicates", "refused", "gaps", "bytes")},
         "keys": len(keys),
-        "error": total("errors") / scored if scored else None,
+        "error": (total("errors") + total("deviation")) / scored if scored else None,
         "reactive": sum(entry["state"] == "reactive" for entry in keys.values()),
         "quarantined": sum(bool(entry["quarantine"]) for entry in keys.values()),
         "expired": sum(bool(entry["expired"]) for entry in keys.values()),
@@ -126,6 +127,7 @@ def render(title: str, keys: Keys, changes: Sequence[Change], *, start: int | No
             ("reactive now", "reactive"),
             ("in quarantine", "quarantined"),
             ("duplicates dropped", "duplicates"),
+            ("gaps filled", "gaps"),
         )
     ]
     heads = "key", "state", "rows", "error", "last transition", "at", "bytes", "quarantine"
