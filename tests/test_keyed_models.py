@@ -65,8 +65,8 @@ def test_the_task_goes_by_the_classes(task: str, classes: Any, found: str) -> No
 @pytest.mark.parametrize(
     ("task", "classes", "message"),
     [
-        ("regression", (0, 1), "leave --classes out"),
-        ("binary", (0, 1, 2), "leave --task out"),
+        ("regression", (0, 1), "leave classes out"),
+        ("binary", (0, 1, 2), "leave task out"),
         ("ranking", None, "'auto', 'binary'"),
     ],
 )
@@ -155,7 +155,7 @@ def test_a_model_is_named_kept_and_gone_on_with(tmp_path: Path) -> None:
             ("--learner", "sklearn.linear_model:SGDClassifier"),
             "SGDClassifier cannot be saved exactly, and the state",
         ),
-        (("--task", "regression", "--classes", "0,1"), "leave --classes out"),
+        (("--task", "regression", "--classes", "0,1"), "leave classes out"),
         (("--set", "max_rows=none"), "a key must be bounded"),
     ],
 )
