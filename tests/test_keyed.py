@@ -18,12 +18,13 @@ from driftsurf import Fleet
 from driftsurf.adapters import SklearnLearner
 from driftsurf.detectors import DDM
 from driftsurf.engines import KeyedLearner, KeyRows, Visit
+from driftsurf.engines._packed import unpacked
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError, StateVersionError
 from driftsurf.fleet import key_seed
 from driftsurf.journal import read_lines
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.runtime.session import Session
-from driftsurf.state import from_bytes, pick, to_bytes
+from driftsurf.state import from_bytes, nest, pick, to_bytes
 from driftsurf.strategies import DriftSurf, Oblivious, ResetOnDrift
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
@@ -100,8 +101,15 @@ def test_a_key_is_what_it_would_be_alone() -> None:
     assert done[-1].summary.transitions == sum(len(decision.transitions) for decision in seen.decisions) > 0
 
 
-def _model(state: bytes) -> Any:
+def _saved(state: bytes) -> Any:
     return pick("model", from_bytes(state))
+
+
+def _model(state: bytes) -> Any:
+    saved = _saved(state)
+    if "names" in saved:
+        return unpacked(saved)
+    return unpacked(pick("around", saved)) | nest("strategy", unpacked(pick("strategy", saved)))
 
 
 def test_a_key_is_what_it_would_be_in_a_fleet() -> None:
@@ -309,7 +317,7 @@ def test_a_key_is_readmitted_for_what_it_did_up_to_a_row() -> None:
 
 def test_the_state_of_a_key_is_bounded() -> None:
     own = rows(100)
-    limit = len(to_bytes(_model(visits(learner(), part(own, 0, 20))[0].state))) - 1
+    limit = len(to_bytes(_saved(visits(learner(), part(own, 0, 20))[0].state))) - 1
     first, second = visits(learner(max_bytes=limit), part(own, 0, 15), part(own, 15, 100))
     assert first.summary.quarantine == ""
     assert f"max_bytes is {limit:,}" in second.summary.quarantine

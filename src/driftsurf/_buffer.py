@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import mmap
 from collections import deque
 from typing import Any
@@ -39,6 +40,16 @@ class Buffer:
         self._stop = 0
         self.first = 0
         """The number of the first live value, if all that were ever added are numbered from 0."""
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any]) -> Buffer:
+        """One that holds a copy of these values; of few without room beside them, which many never need."""
+        buffer = cls(values.dtype, *values.shape[1:])
+        if values.nbytes < MAPPED_BYTES:
+            buffer._array, buffer._stop = values.copy(), len(values)
+        else:
+            buffer.append(values)
+        return buffer
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -232,7 +243,7 @@ def _mapping(nbytes: int) -> mmap.mmap:
 def _array(shape: tuple[int, ...], dtype: np.dtype[Any], mapping: mmap.mmap) -> npt.NDArray[Any]:
     """An array in a mapping, which is held in place by it and its views."""
     # Not np.ndarray(shape, dtype, mapping), which lets go of the mapping.
-    return np.frombuffer(mapping, dtype, count=int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    return np.frombuffer(mapping, dtype, count=math.prod(shape)).reshape(shape)
 
 
 def _mapping_of(array: npt.NDArray[Any]) -> mmap.mmap | None:
@@ -244,4 +255,4 @@ def _mapping_of(array: npt.NDArray[Any]) -> mmap.mmap | None:
 
 
 def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return math.prod(shape) * dtype.itemsize

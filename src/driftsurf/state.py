@@ -9,6 +9,7 @@ where the caller trusts pickle, stand among the arrays, and the header says so: 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -38,13 +39,26 @@ def nest(prefix: str, state: Mapping[str, Any]) -> State:
     >>> nest("model", {"seed": 1})
     {'model.seed': 1}
     """
-    return {f"{prefix}.{key}": value for key, value in state.items()}
+    return dict(zip(_nested(prefix, tuple(state)), state.values(), strict=True))
 
 
 def pick(prefix: str, state: Mapping[str, Any]) -> State:
     """The entries under ``prefix.``, without it: the reverse of ``nest``."""
+    return {short: state[name] for short, name in _picked(prefix, tuple(state))}
+
+
+# The same names come again and again: with thousands of states a second, making them is most of the work.
+
+
+@functools.lru_cache(maxsize=1024)
+def _nested(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{prefix}.{name}" for name in names)
+
+
+@functools.lru_cache(maxsize=1024)
+def _picked(prefix: str, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     start = prefix + "."
-    return {key[len(start) :]: value for key, value in state.items() if key.startswith(start)}
+    return tuple((name[len(start) :], name) for name in names if name.startswith(start))
 
 
 def resolved(state: Mapping[str, Any]) -> State:

@@ -26,7 +26,7 @@ from driftsurf.state import digest, from_bytes, nest, pick, to_bytes
 
 __all__ = ["KeyRows", "KeySummary", "KeyedLearner", "Visit"]
 
-FORMAT = 1
+FORMAT = 2
 """Of what stands around a key's model; raised by every change that older versions could not read."""
 REASON_LENGTH = 300
 
@@ -231,10 +231,13 @@ class KeyedLearner:
 
     def session(self, key: Any) -> Session:
         """What one key begins with: the same as when it is learnt alone."""
+        return self._template.reseeded(key_seed(self.seed, key))
+
+    @functools.cached_property
+    def _template(self) -> Session:
         made: Any = type(self.strategy)
-        options = {name: getattr(self.strategy, name) for name in _parameters(made)}
-        options["seed"] = key_seed(self.seed, key)
-        return Session(made(**options), classes=self.classes, batch_size=self.batch_size, guard=self.guard)
+        fresh = made(**{name: getattr(self.strategy, name) for name in _parameters(made)})
+        return Session(fresh, classes=self.classes, batch_size=self.batch_size, guard=self.guard)
 
     # -------------------------------------------------------------------- visits
 
@@ -340,6 +343,8 @@ def _new(rows: KeyRows, high_water: int | None) -> KeyRows:
     sequence = np.asarray(rows.sequence)
     if sequence.dtype.kind not in "iu":
         raise InputError(f"sequence numbers are {sequence.dtype}; give whole numbers, such as counts or milliseconds")
+    if _in_order(sequence, high_water):
+        return rows
     order = np.argsort(sequence, kind="stable")
     ordered = sequence[order].astype(np.int64)
     new = np.ones(len(ordered), np.bool_)
@@ -347,6 +352,13 @@ def _new(rows: KeyRows, high_water: int | None) -> KeyRows:
     if high_water is not None:
         new &= ordered > high_water
     return rows.take(order[new])
+
+
+def _in_order(sequence: IntArray, high_water: int | None) -> bool:
+    """Whether all rows are new and in order already: the usual case."""
+    if sequence.dtype != np.int64 or not len(sequence) or (high_water is not None and sequence[0] <= high_water):
+        return False
+    return len(sequence) == 1 or bool((sequence[1:] > sequence[:-1]).all())
 
 
 def _counted(summary: KeySummary, served: Served, taken: int, refused: int, serving: Serving) -> KeySummary:

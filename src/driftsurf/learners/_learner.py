@@ -428,7 +428,7 @@ class LinearLearner(ABC):
         dimensions = 1 if template._outputs(template.capabilities.least_classes) is None else 2
         fitted.check(table, tabled=template._tabled, dimensions=dimensions)
         model = template._born(fitted)
-        model._table.append(table)
+        model._table = Buffer.of(table)
         return model
 
 

@@ -140,8 +140,8 @@ class Linear:
             and len({len(vector) for vector in (*vectors[:2], *matrices[:2])}) == 1
             and len(self.anchor) in (0, len(self.weights))
             and self.weights.size >= 1
-            and all(np.isfinite(values).all() for values in (*vectors, self.weights, self.gradient_sum))
-            and max(np.abs(self.weights).max(), np.abs(self.gradient_sum).max()) < LARGEST
+            and all(_kernels.largest(values) < math.inf for values in vectors)
+            and all(_kernels.largest(values.ravel()) < LARGEST for values in (self.weights, self.gradient_sum))
             and all(type(number) is int for number in (*rows, *counts))
             and isinstance(self.step_size, float)
             and isinstance(self.target, float)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import whole
+from driftsurf._values import replace
 from driftsurf.base import Batch, FloatArray, Parts, Rows, Segment, State, Strategy, n_rows, take_rows
 from driftsurf.decisions import Decision, Transition
 from driftsurf.errors import CapabilityError, OptionError, SmallBatchWarning, StateError
@@ -142,6 +143,10 @@ class Session:
         """How many of the classes were known at the last time step: those that can be predicted."""
         self._guard = None if guard is None else RangeGuard(guard)
         self._pending: Samples | None = None
+
+    def reseeded(self, seed: int) -> Session:
+        """Of a session without rows: one like it with another seed. What was checked is not checked again."""
+        return replace(self, strategy=replace(self.strategy, seed=seed), journal=Journal())
 
     # -------------------------------------------------------------------- learning
 
@@ -373,12 +378,17 @@ class Session:
 
     def parts(self) -> Parts:
         """The same, with what grows with the rows as ``Growing``."""
+        state = self.surroundings()
+        return state if self.schema is None else state | nest("strategy", self.strategy.parts())
+
+    def surroundings(self) -> State:
+        """All but the entries of the strategy, which only time steps change."""
         state: State = {"steps": self.steps, "taught": self.taught, "begun": self.schema is not None}
         state |= nest("classes", self.targets.state())
         if self._guard is not None:
             state |= nest("guard", self._guard.state())
         if self.schema is not None:
-            state |= nest("schema", self.schema.state()) | nest("strategy", self.strategy.parts())
+            state |= nest("schema", self.schema.state())
         if self._pending is not None:
             state |= nest("pending", self._pending.state())
         return state
