@@ -107,9 +107,9 @@ def _saved(state: bytes) -> Any:
 
 def _model(state: bytes) -> Any:
     saved = _saved(state)
-    if "names" in saved:
-        return unpacked(saved)
-    return unpacked(pick("around", saved)) | nest("strategy", unpacked(pick("strategy", saved)))
+    if "late" in saved:
+        return unpacked(saved["late"])
+    return unpacked(saved["around"]) | nest("strategy", unpacked(saved["strategy"]))
 
 
 def test_a_key_is_what_it_would_be_in_a_fleet() -> None:

@@ -1,4 +1,8 @@
-"""A state of many small entries as one of few: what a visit to a key reads and writes is then mostly its arrays."""
+"""A state of many small entries as a single array: what a visit to a key reads and writes is then mostly its numbers.
+
+Layout: the lengths of the two texts (8 bytes each, little-endian), the arrays one after the other, the names (JSON),
+the values in the same order (JSON; of an array its type and shape).
+"""
 
 from __future__ import annotations
 
@@ -17,15 +21,18 @@ __all__ = ["packed", "unpacked"]
 
 DTYPES = {name: np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")}
 SCALARS = bool, int, float, str
+HEAD = 16
 ALIGNED = 8
 """Arrays begin at multiples of so many bytes: compiled code takes no others."""
 
+Bytes = npt.NDArray[np.uint8]
 
-def packed(state: Mapping[str, Any]) -> State:
-    """The names, which hardly differ between keys, as one text; all values but arrays as another; all arrays as one.
 
-    >>> packed({"seed": 7, "best": 0.25, "table": np.zeros((2, 1))})["values"].tobytes()
-    b'[7,0.25,["<f8",2,1]]'
+def packed(state: Mapping[str, Any]) -> Bytes:
+    """The state as bytes: the same state, in the same order, gives the same.
+
+    >>> unpacked(packed({"seed": 7, "best": 0.25, "table": np.zeros(2)}))
+    {'seed': 7, 'best': 0.25, 'table': array([0., 0.])}
     """
     arrays: list[bytes] = []
     values: list[Any] = []
@@ -38,47 +45,51 @@ def packed(state: Mapping[str, Any]) -> State:
         elif isinstance(value, SCALARS):
             values.append(value)
         else:
-            raise StateError(f"entry {name!r} is a {type(value).__name__}; it cannot be kept for a key")
-    return {
-        "names": _text(tuple(state)),
-        # A float is written with the digits that give it again. As bytes: a text would be escaped within the header.
-        "values": np.frombuffer(json.dumps(values, separators=(",", ":")).encode(), np.uint8),
-        "arrays": np.frombuffer(b"".join(arrays), np.uint8),
-    }
+            raise StateError(f"entry {name!r} is a {type(value).__name__}; a key keeps bool, int, float, str and arrays")
+    texts = _text(tuple(state)), _compact(values)
+    lengths = [len(text).to_bytes(8, "little") for text in texts]
+    return np.frombuffer(b"".join([*lengths, *arrays, *texts]), np.uint8)
 
 
-def unpacked(state: Mapping[str, Any]) -> State:
+def unpacked(data: Any) -> State:
     """The state that ``packed`` was given; StateError for anything else."""
     try:
-        names, values = _names(state["names"].tobytes()), json.loads(state["values"].tobytes().decode())
-        return _read(names, values, state["arrays"].copy())
+        room = data.copy()  # the entries are views of it, and may be changed
+        text = room.tobytes()
+        names, values = (int.from_bytes(text[start : start + 8], "little") for start in (0, 8))
+        middle, end = len(text) - values, len(text) - values - names
+        return _read(_names(text[end:middle]), json.loads(text[middle:].decode()), room, end)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise StateError(f"the saved model of a key cannot be read: {error!r}") from error
 
 
-def _read(names: tuple[str, ...], values: list[Any], data: npt.NDArray[np.uint8]) -> State:
-    position = 0
+def _read(names: tuple[str, ...], values: list[Any], room: Bytes, end: int) -> State:
+    position = HEAD
     state: dict[str, Any] = {}
     for name, value in zip(names, values, strict=True):
         if type(value) is list:
             dtype, *shape = value
-            array: npt.NDArray[Any] = np.ndarray(shape, DTYPES[dtype], data, position)
-            if [*array.shape] != shape:
-                raise ValueError(f"{name} has the shape {shape}")  # -1 is whatever is there, for numpy
+            array: npt.NDArray[Any] = np.ndarray(shape, DTYPES[dtype], room, position)
+            if [*array.shape] != shape:  # of -1 numpy makes what is there
+                raise ValueError(f"{name} has the shape {shape}")
             state[name] = array
             position += array.nbytes + -array.nbytes % ALIGNED
         elif type(value) in SCALARS:
             state[name] = value
         else:
             raise TypeError(f"{name} is {value!r}")
-    if position != len(data):
-        raise ValueError(f"{len(data) - position} bytes follow the last array")
+    if position != end:
+        raise ValueError(f"the arrays end at {position}, the texts begin at {end}")
     return state
 
 
-@functools.lru_cache(maxsize=64)
-def _text(names: tuple[str, ...]) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(names, separators=(",", ":")).encode(), np.uint8)
+def _compact(values: list[Any] | tuple[str, ...]) -> bytes:
+    """As JSON, where a float is written with the digits that give it again, and NaN and infinity by name."""
+    return json.dumps(values, separators=(",", ":")).encode()
+
+
+_text = functools.lru_cache(maxsize=64)(_compact)
+"""Names hardly differ between keys and visits."""
 
 
 @functools.lru_cache(maxsize=64)

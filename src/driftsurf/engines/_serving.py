@@ -16,7 +16,7 @@ from driftsurf.engines._packed import packed, unpacked
 from driftsurf.errors import InputError, StateError
 from driftsurf.runtime.delayed import DelayedLabels
 from driftsurf.runtime.session import Session
-from driftsurf.state import nest, pick, to_bytes
+from driftsurf.state import to_bytes
 
 if TYPE_CHECKING:
     from driftsurf.engines.keyed import KeyRows
@@ -27,6 +27,8 @@ NOT_A_KEYS_FAULT = MemoryError, OSError
 """What a machine does, not a row: the engine must see it and try the visit again."""
 BESIDE_ARRAYS = 2**16
 """Far more than the numbers and names in a state take: some 2 kB, and as much for each model."""
+
+NOTHING = packed({})
 
 
 @dataclass
@@ -122,7 +124,7 @@ class AtOnce(Serving):
 
     def __init__(self, session: Session, max_bytes: int) -> None:
         super().__init__(session, max_bytes)
-        self._strategy: State = {}
+        self._strategy = NOTHING
         self._steps = 0
         """The time steps after which the strategy was as ``_strategy`` says."""
 
@@ -167,15 +169,15 @@ class AtOnce(Serving):
 
     def state(self) -> State:
         """Everything that decides what comes next, packed."""
-        if self.session.schema is not None and (not self._strategy or self._steps != self.session.steps):
-            self._strategy, self._steps = packed(self.session.strategy.state()), self.session.steps
-        return nest("strategy", self._strategy) | nest("around", packed(self.session.surroundings()))
+        session = self.session
+        if session.schema is not None and (len(self._strategy) == len(NOTHING) or self._steps != session.steps):
+            self._strategy, self._steps = packed(session.strategy.state()), session.steps
+        return {"strategy": self._strategy, "around": packed(session.surroundings())}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
-        own = pick("strategy", state)
-        model = unpacked(pick("around", state)) | (nest("strategy", unpacked(own)) if own else {})
-        self.session.restore(model)
+        own = state.get("strategy", NOTHING)
+        self.session.restore(unpacked(state.get("around")), unpacked(own))
         self._strategy, self._steps = own, self.session.steps
 
     def _bad_one(self, y: list[Any], start: int, stop: int, error: Exception) -> tuple[int, str]:
@@ -261,11 +263,11 @@ class Late(Serving):
 
     def state(self) -> State:
         """Everything that decides what comes next, packed."""
-        return packed(self._delayed.state())
+        return {"late": packed(self._delayed.state())}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
-        self._delayed.restore(unpacked(state))
+        self._delayed.restore(unpacked(state.get("late")))
 
 
 def _sound(X: FloatArray, sequence: IntArray) -> tuple[int, str]:

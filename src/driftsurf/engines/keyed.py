@@ -96,6 +96,8 @@ class KeySummary:
         return self.errors / self.scored if self.scored else None
 
 
+NEW = KeySummary()
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Visit:
     """What came of one visit to a key."""
@@ -294,7 +296,7 @@ class KeyedLearner:
             else Late(session, self.max_bytes, max_pending=self.max_pending, timeout=float(self.delay))
         )
         if not state:
-            return KeySummary(), serving
+            return NEW, serving
         summary, model = _read(state, self.options_digest)
         serving.restore(model)
         forgiven = self._forgiven.get(str(key))
@@ -332,7 +334,7 @@ def _read(state: bytes, options: str) -> tuple[KeySummary, State]:
             "go on with the same columns and options, or begin a new run"
         )
     try:
-        summary = KeySummary(**json.loads(str(saved["summary"])), bytes=len(state))
+        summary = replace(NEW, **json.loads(str(saved["summary"])), bytes=len(state))
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(f"the saved state of a key has no summary that can be read ({error})") from error
     return summary, pick("model", saved)
