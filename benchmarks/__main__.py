@@ -33,6 +33,7 @@ SUITES = {
     "checkpoint": checkpoint.contests,
     "fleet": fleet.contests,
     "spark": spark.contests,
+    "state-api": spark.state_api,
     "trial": trial.contests,
     "wrapping": wrapping.contests,
 }

@@ -6,15 +6,17 @@ import importlib.util
 import itertools
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks._state import STATE
 from benchmarks.fleet import N_FEATURES, STEP_SIZE, stream
 from benchmarks.harness import Contender, Contest
 from driftsurf import Fleet
@@ -23,11 +25,33 @@ from driftsurf.engines import Columns, KeyedOptions, KeyRows
 N_KEYS = 200, 10_000
 FEATURES = tuple(f"x{column}" for column in range(N_FEATURES))
 COLUMNS = Columns("key", "at", "label")
+TOTALS = "key bigint, total double"
 LEARNER = KeyedOptions(classes=(False, True), step_size=STEP_SIZE).learner(FEATURES)
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
     """One contest for each number of keys; a round is one epoch."""
+    functions = {"keyed learners": _learners, "trivial": _rows}
+    for n_keys, n_rows, on_spark in epochs_on_spark(functions, quick, note):
+        contenders = [*on_spark, _visits(n_keys, n_rows), _fleet(n_keys, n_rows)]
+        yield Contest(f"{n_keys:,} keys, {N_FEATURES} columns", "row", on_spark[1].name, contenders)
+
+
+def state_api(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
+    """The same for a trivial function, through each way in which Spark keeps a state by key."""
+    functions = {
+        "applyInPandasWithState": _groups,
+        "transformWithStateInPandas": _frames,
+        "transformWithState (rows)": _rows,
+    }
+    for n_keys, _, on_spark in epochs_on_spark(functions, quick, note):
+        yield Contest(f"{n_keys:,} keys, {len(STATE):,} bytes each", "row", on_spark[-1].name, on_spark)
+
+
+def epochs_on_spark(
+    functions: Mapping[str, Callable[[Any], Any]], quick: bool, note: Callable[[str], None]
+) -> Iterator[tuple[int, int, list[Contender]]]:
+    """For each number of keys: it, the rows of an epoch, and a contender for each function of a streaming frame."""
     missing = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing or shutil.which("java") is None:
         note(f"spark: skipped, {', '.join(missing) or 'Java'} is not installed (make test-engines sets it up).")
@@ -40,9 +64,12 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
     with tempfile.TemporaryDirectory() as place:
         for n_keys in N_KEYS[: 1 if quick else 2]:
             n_rows = 2_000 if quick else 100_000
-            on_spark = [_spark(name, spark, Path(place), n_keys, n_rows) for name in ("keyed learners", "trivial")]
-            contenders = [*on_spark, _visits(n_keys, n_rows), _fleet(n_keys, n_rows)]
-            yield Contest(f"{n_keys:,} keys, {N_FEATURES} columns", "row", contenders[1].name, contenders)
+            folders = {name: Path(place) / f"{n_keys}-{number}" for number, name in enumerate(functions)}
+            yield (
+                n_keys,
+                n_rows,
+                [_spark(name, make, spark, folders[name], n_keys, n_rows) for name, make in functions.items()],
+            )
     spark.stop()
 
 
@@ -57,37 +84,38 @@ def _epochs(n_keys: int, n_rows: int) -> Callable[[], Any]:
     return prepare
 
 
-def _spark(what: str, spark: Any, place: Path, n_keys: int, n_rows: int) -> Contender:
+def _spark(
+    name: str, stateful: Callable[[Any], Any], spark: Any, folder: Path, n_keys: int, n_rows: int
+) -> Contender:
     """Two cores; CPU seconds of the driver, Java and the Python workers."""
-    folder = place / f"{what}-{n_keys}".replace(" ", "-")
     (folder / "in").mkdir(parents=True)
-    last: dict[str, Any] = {}
+    cpu: dict[str, float] = {}
+    clock: list[float] = []
 
-    def run(epoch: Any) -> float:
+    def run(epoch: Any) -> None:
         import pyarrow as pa
         from pyarrow import parquet
 
-        from driftsurf.engines.spark import learn_keys, read_files
+        from driftsurf.engines.spark import read_files
 
         number, keys, X, y, at = epoch
         columns = {"key": keys, "at": at, "label": y, **{name: X[:, i] for i, name in enumerate(FEATURES)}}
         parquet.write_table(pa.table(columns), folder / "in" / f"{number:06d}.parquet")
         frame = read_files(spark, str(folder / "in"), ["a.parquet"])
-        made = learn_keys(frame, LEARNER, COLUMNS) if what == "keyed learners" else _trivial(frame)
-        writer = made.writeStream.outputMode("update").format("noop")
+        writer = stateful(frame).writeStream.outputMode("update").format("noop")
         before = _cpu_by_kind()
         query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
         query.awaitTermination()
-        last.update(query.recentProgress[0])
-        last["cpu"] = {kind: seconds - before[kind] for kind, seconds in _cpu_by_kind().items()}
-        return float(last["durationMs"]["addBatch"]) / 1e3
+        clock.append(query.recentProgress[0]["durationMs"]["addBatch"] / 1e3)
+        cpu.update({kind: seconds - before[kind] for kind, seconds in _cpu_by_kind().items()})
 
-    def remark(seconds: float) -> str:
-        cpu = ", ".join(f"{kind} {spent:.1f} s" for kind, spent in last["cpu"].items())
-        return f"the last epoch: {n_rows / seconds:,.0f} rows/s by the clock; CPU: {cpu}"
+    def remark(_: None) -> str:
+        seconds = statistics.median(clock[1:] or clock)  # as of all figures, the first does not count
+        shares = ", ".join(f"{kind} {spent:.1f} s" for kind, spent in cpu.items())
+        return f"{seconds:.1f} s an epoch, {n_rows / seconds:,.0f} rows/s by the clock; CPU of the last: {shares}"
 
     elsewhere = lambda: sum(_cpu_by_kind().values())  # noqa: E731
-    return Contender(f"Spark, {what}", n_rows, _epochs(n_keys, n_rows), run, remark, elsewhere)
+    return Contender(f"Spark, {name}", n_rows, _epochs(n_keys, n_rows), run, remark, elsewhere)
 
 
 def _cpu_by_kind() -> dict[str, float]:
@@ -112,13 +140,36 @@ def _cpu_by_kind() -> dict[str, float]:
     return totals
 
 
-def _trivial(frame: Any) -> Any:
+def _learners(frame: Any) -> Any:
+    from driftsurf.engines.spark import learn_keys
+
+    return learn_keys(frame, LEARNER, COLUMNS)
+
+
+def _rows(frame: Any) -> Any:
+    from benchmarks._trivial import InRows
+
+    return _by_key(frame).transformWithState(InRows(), TOTALS, "Update", "None")
+
+
+def _frames(frame: Any) -> Any:
+    from benchmarks._trivial import InFrames
+
+    return _by_key(frame).transformWithStateInPandas(InFrames(), TOTALS, "Update", "None")
+
+
+def _groups(frame: Any) -> Any:
+    from benchmarks._trivial import in_groups
+
+    return _by_key(frame).applyInPandasWithState(in_groups, TOTALS, "bytes binary", "update", "NoTimeout")
+
+
+def _by_key(frame: Any) -> Any:
+    """The columns that a learner gets, too."""
     from pyspark.sql import functions as F
 
-    from benchmarks._trivial import Trivial
-
     given = frame.select("key", F.col("at").alias("sequence"), F.array(*FEATURES).alias("features"), "label")
-    return given.groupBy("key").transformWithState(Trivial(), "key bigint, total double", "Update", "None")
+    return given.groupBy("key")
 
 
 def _visits(n_keys: int, n_rows: int) -> Contender:

@@ -203,12 +203,12 @@ def _check_state(state: Mapping[str, Any]) -> None:
         and state["dtype"] in DTYPES
         and type(first_row) is int
         and 0 <= first_row < 2**62
-        and _is_array(y, np.float64, (-1,))
-        and _is_array(state["weight"], np.float64, y.shape)
+        and _is_array(y, DTYPES["float64"], (-1,))
+        and _is_array(state["weight"], DTYPES["float64"], y.shape)
         and (
             _is_csr(state, len(y), n_features)
             if sparse
-            else _is_array(state["X"], state["dtype"], (len(y), n_features))
+            else _is_array(state["X"], DTYPES[state["dtype"]], (len(y), n_features))
         )
     ):
         raise StateError("the entries of the saved rows do not fit together: they are no sample store's")
@@ -226,9 +226,9 @@ def _check_targets(y: FloatArray, n_classes: int) -> None:
 def _is_csr(state: Mapping[str, Any], n: int, n_features: int) -> bool:
     data, indices, indptr = state["data"], state["indices"], state["indptr"]
     return bool(
-        _is_array(data, state["dtype"], (-1,))
-        and _is_array(indices, np.int32, data.shape)
-        and _is_array(indptr, np.int64, (n + 1,))
+        _is_array(data, DTYPES[state["dtype"]], (-1,))
+        and _is_array(indices, np.dtype(np.int32), data.shape)
+        and _is_array(indptr, np.dtype(np.int64), (n + 1,))
         and indptr[0] == 0
         and indptr[-1] == len(data)
         and np.all(indptr[1:] >= indptr[:-1])
@@ -236,7 +236,7 @@ def _is_csr(state: Mapping[str, Any], n: int, n_features: int) -> bool:
     )
 
 
-def _is_array(value: Any, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> bool:
+def _is_array(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
     """Whether it is an array of this type and shape; -1 is any length."""
     return (
         isinstance(value, np.ndarray)

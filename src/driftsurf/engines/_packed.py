@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from driftsurf.base import State
 from driftsurf.errors import StateError
+from driftsurf.state import DTYPES, compact
 
 __all__ = ["packed", "unpacked"]
 
-DTYPES = {name: np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")}
 SCALARS = bool, int, float, str
 HEAD = 16
 ALIGNED = 8
@@ -70,8 +70,6 @@ def _read(names: tuple[str, ...], values: list[Any], room: Bytes, end: int) -> S
         if type(value) is list:
             dtype, *shape = value
             array: npt.NDArray[Any] = np.ndarray(shape, DTYPES[dtype], room, position)
-            if [*array.shape] != shape:  # of -1 numpy makes what is there
-                raise ValueError(f"{name} has the shape {shape}")
             state[name] = array
             position += array.nbytes + -array.nbytes % ALIGNED
         elif type(value) in SCALARS:
@@ -85,7 +83,7 @@ def _read(names: tuple[str, ...], values: list[Any], room: Bytes, end: int) -> S
 
 def _compact(values: list[Any] | tuple[str, ...]) -> bytes:
     """As JSON, where a float is written with the digits that give it again, and NaN and infinity by name."""
-    return json.dumps(values, separators=(",", ":")).encode()
+    return compact(values).encode()
 
 
 _text = functools.lru_cache(maxsize=64)(_compact)

@@ -314,7 +314,7 @@ class KeyedLearner:
 
     def _bytes(self, summary: KeySummary, model: State) -> bytes:
         own = {name: getattr(summary, name) for name in _KEPT}
-        about: State = {"keyed": self.options_digest, "summary": json.dumps(own, sort_keys=True)}
+        about: State = {"keyed": self.options_digest, "summary": json.dumps(own)}
         return to_bytes(about | nest("model", model))
 
 
@@ -360,7 +360,7 @@ def _in_order(sequence: IntArray, high_water: int | None) -> bool:
     """Whether all rows are new and in order already: the usual case."""
     if sequence.dtype != np.int64 or not len(sequence) or (high_water is not None and sequence[0] <= high_water):
         return False
-    return len(sequence) == 1 or bool((sequence[1:] > sequence[:-1]).all())
+    return np.count_nonzero(sequence[1:] > sequence[:-1]) == len(sequence) - 1
 
 
 def _counted(summary: KeySummary, served: Served, taken: int, refused: int, serving: Serving) -> KeySummary:
