@@ -84,9 +84,7 @@ def _epochs(n_keys: int, n_rows: int) -> Callable[[], Any]:
     return prepare
 
 
-def _spark(
-    name: str, stateful: Callable[[Any], Any], spark: Any, folder: Path, n_keys: int, n_rows: int
-) -> Contender:
+def _spark(name: str, stateful: Callable[[Any], Any], spark: Any, folder: Path, n_keys: int, n_rows: int) -> Contender:
     """Two cores; CPU seconds of the driver, Java and the Python workers."""
     (folder / "in").mkdir(parents=True)
     cpu: dict[str, float] = {}

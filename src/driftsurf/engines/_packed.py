@@ -45,7 +45,9 @@ def packed(state: Mapping[str, Any]) -> Bytes:
         elif isinstance(value, SCALARS):
             values.append(value)
         else:
-            raise StateError(f"entry {name!r} is a {type(value).__name__}; a key keeps bool, int, float, str and arrays")
+            raise StateError(
+                f"entry {name!r} is a {type(value).__name__}; a key keeps bool, int, float, str and arrays"
+            )
     texts = _text(tuple(state)), _compact(values)
     lengths = [len(text).to_bytes(8, "little") for text in texts]
     return np.frombuffer(b"".join([*lengths, *arrays, *texts]), np.uint8)

@@ -190,9 +190,7 @@ class AtOnce(Serving):
                     return place, _said(found)
         return stop - 1, _said(error)
 
-    def _take_at_once(
-        self, X: FloatArray, rows: KeyRows, good: int, reason: str, served: Served
-    ) -> tuple[int, str]:
+    def _take_at_once(self, X: FloatArray, rows: KeyRows, good: int, reason: str, served: Served) -> tuple[int, str]:
         """All rows as one time step; those without a label are predicted by the model before it."""
         labelled = [i for i in range(good) if rows.y[i] is not None]
         bare = [i for i in range(good) if rows.y[i] is None]

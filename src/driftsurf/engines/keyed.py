@@ -98,6 +98,7 @@ class KeySummary:
 
 NEW = KeySummary()
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Visit:
     """What came of one visit to a key."""
@@ -360,7 +361,7 @@ def _in_order(sequence: IntArray, high_water: int | None) -> bool:
     """Whether all rows are new and in order already: the usual case."""
     if sequence.dtype != np.int64 or not len(sequence) or (high_water is not None and sequence[0] <= high_water):
         return False
-    return np.count_nonzero(sequence[1:] > sequence[:-1]) == len(sequence) - 1
+    return int(np.count_nonzero(sequence[1:] > sequence[:-1])) == len(sequence) - 1
 
 
 def _counted(summary: KeySummary, served: Served, taken: int, refused: int, serving: Serving) -> KeySummary:

@@ -164,7 +164,7 @@ SAVED = [entry.name for entry in fields(Linear) if entry.init]
 """The entries that are saved; the rest follows from them."""
 SAVED_OF_CLASSES = [name for name in SAVED if name != "target"]
 """Classes have no target to take off."""
-BLANK = Linear(*[np.zeros(0)] * 5)
+BLANK = Linear(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
 def revived(entries: Mapping[str, Any]) -> Linear:
