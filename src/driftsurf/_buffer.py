@@ -43,12 +43,11 @@ class Buffer:
 
     @classmethod
     def of(cls, values: npt.NDArray[Any]) -> Buffer:
-        """One that holds a copy of these values; of few without room beside them, which many never need."""
-        buffer = cls(values.dtype, *values.shape[1:])
-        if values.nbytes < MAPPED_BYTES:
-            buffer._array, buffer._stop = values.copy(), len(values)
-        else:
-            buffer.append(values)
+        """One that holds a copy of these values, and has room for more."""
+        buffer = cls.__new__(cls)
+        buffer._array = _room((_length(len(values)), *values.shape[1:]), values.dtype)
+        buffer._start = buffer._stop = buffer.first = 0
+        buffer.write(values)
         return buffer
 
     def __len__(self) -> int:
@@ -98,7 +97,7 @@ class Buffer:
         live = len(self)
         if self.fits(count) or 2 * (live + count) <= len(self._array):
             return None
-        length = max(64, 2 * (live + count))
+        length = _length(live + count)
         if self._lengthened(length):
             return None
         array = _room((length, *self._array.shape[1:]), self._array.dtype)
@@ -206,6 +205,11 @@ class Touched:
             return None
         recent = itertools.islice(self._log, len(self._log) - newer, None)
         return np.concatenate([np.zeros(0, np.int64), *(places + first for first, places in recent)])
+
+
+def _length(live: int) -> int:
+    """Of the room for so many values and more to come."""
+    return max(64, 2 * live)
 
 
 def _room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
