@@ -34,6 +34,7 @@ SUITES = {
     "fleet": fleet.contests,
     "spark": spark.contests,
     "state-api": spark.state_api,
+    "visit": spark.visit,
     "trial": trial.contests,
     "wrapping": wrapping.contests,
 }

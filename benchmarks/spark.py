@@ -23,6 +23,7 @@ from driftsurf import Fleet
 from driftsurf.engines import Columns, KeyedOptions, KeyRows
 
 N_KEYS = 200, 10_000
+ROWS_A_VISIT = 1, 10, 100, 500
 FEATURES = tuple(f"x{column}" for column in range(N_FEATURES))
 COLUMNS = Columns("key", "at", "label")
 TOTALS = "key bigint, total double"
@@ -46,6 +47,37 @@ def state_api(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
     }
     for n_keys, _, on_spark in epochs_on_spark(functions, quick, note):
         yield Contest(f"{n_keys:,} keys, {len(STATE):,} bytes each", "row", on_spark[-1].name, on_spark)
+
+
+def visit(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
+    """What a visit to a key costs without Spark, by the rows that it brings; the sample sets of the keys are full."""
+    contenders = [_visits_of(rows, 20 if quick else 200) for rows in ROWS_A_VISIT]
+    yield Contest(f"a visit to a key, {N_FEATURES} columns", "visit", contenders[0].name, contenders)
+
+
+def _visits_of(rows: int, n_keys: int) -> Contender:
+    states: dict[int, bytes] = {}
+    at = itertools.count(step=1_000)
+
+    def prepare() -> list[KeyRows]:
+        first = next(at)
+        sizes = rows if states else 8 * 32
+        _, X, y = stream(n_keys, n_keys * sizes, first // 1_000)
+        parts = zip(np.split(X.astype(np.float64), n_keys), np.split(y, n_keys), strict=True)
+        given = [KeyRows(first + np.arange(sizes), own, labels.tolist()) for own, labels in parts]
+        if states:
+            return given
+        run(given)
+        return prepare()
+
+    def run(given: list[KeyRows]) -> None:
+        for key, own in enumerate(given):
+            states[key] = LEARNER.visit(key, states.get(key), own).state
+
+    def remark(_: None) -> str:
+        return f"{np.mean([len(state) for state in states.values()]):,.0f} bytes a key"
+
+    return Contender(f"{rows} row{'s' * (rows > 1)}", n_keys, prepare, run, remark)
 
 
 def epochs_on_spark(

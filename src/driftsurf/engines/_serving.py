@@ -29,6 +29,7 @@ BESIDE_ARRAYS = 2**16
 """Far more than the numbers and names in a state take: some 2 kB, and as much for each model."""
 
 NOTHING = packed({})
+"""Of a strategy that has not begun."""
 
 
 @dataclass
@@ -125,8 +126,8 @@ class AtOnce(Serving):
     def __init__(self, session: Session, max_bytes: int) -> None:
         super().__init__(session, max_bytes)
         self._strategy = NOTHING
-        self._steps = 0
-        """The time steps after which the strategy was as ``_strategy`` says."""
+        self._steps = -1
+        """The time steps after which the strategy was as ``_strategy`` says; -1: it had not begun."""
 
     def take(self, rows: KeyRows, served: Served) -> tuple[int, str]:
         """In pieces of no more than a time step has room for."""
@@ -170,7 +171,7 @@ class AtOnce(Serving):
     def state(self) -> State:
         """Everything that decides what comes next, packed."""
         session = self.session
-        if session.schema is not None and (len(self._strategy) == len(NOTHING) or self._steps != session.steps):
+        if session.schema is not None and session.steps != self._steps:
             self._strategy, self._steps = packed(session.strategy.state()), session.steps
         return {"strategy": self._strategy, "around": packed(session.surroundings())}
 
@@ -178,7 +179,7 @@ class AtOnce(Serving):
         """Take over what ``state()`` gave."""
         own = state.get("strategy", NOTHING)
         self.session.restore(unpacked(state.get("around")), unpacked(own))
-        self._strategy, self._steps = own, self.session.steps
+        self._strategy, self._steps = own, -1 if self.session.schema is None else self.session.steps
 
     def _bad_one(self, y: list[Any], start: int, stop: int, error: Exception) -> tuple[int, str]:
         """The first row of a piece whose label cannot be read, if it is that; else the last, with which it failed."""

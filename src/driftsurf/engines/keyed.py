@@ -239,8 +239,8 @@ class KeyedLearner:
     @functools.cached_property
     def _template(self) -> Session:
         made: Any = type(self.strategy)
-        fresh = made(**{name: getattr(self.strategy, name) for name in _parameters(made)})
-        return Session(fresh, classes=self.classes, batch_size=self.batch_size, guard=self.guard)
+        options = {name: getattr(self.strategy, name) for name in _parameters(made)} | {"seed": self.seed}
+        return Session(made(**options), classes=self.classes, batch_size=self.batch_size, guard=self.guard)
 
     # -------------------------------------------------------------------- visits
 
