@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -148,9 +148,24 @@ def _spark(name: str, stateful: Callable[[Any], Any], spark: Any, folder: Path, 
     return Contender(f"Spark, {name}", n_rows, _epochs(n_keys, n_rows), run, remark, elsewhere)
 
 
+class Spent(NamedTuple):
+    """What a process has spent."""
+
+    begun: str
+    """Tells it from others that get its number later."""
+    kind: str
+    seconds: float
+
+
+_SPENT: dict[tuple[int, str], Spent] = {}
+
+
 def _cpu_by_kind() -> dict[str, float]:
-    """CPU seconds so far of what this process has started and what that has: Java, and the Python workers."""
-    parents, spent, kinds = dict[int, int](), dict[int, float](), dict[int, str]()
+    """CPU seconds so far of what this process has started and what that has: Java, and the Python workers.
+
+    Spark ends workers that are idle for a minute: what they spent still counts, as it was when it was last looked at.
+    """
+    parents, spent = dict[int, int](), dict[int, Spent]()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
@@ -158,16 +173,16 @@ def _cpu_by_kind() -> dict[str, float]:
             continue  # it has ended
         values = rest.split()
         process = int(folder.name)
-        parents[process], kinds[process] = int(values[1]), "Java" if "java" in name else "Python"
-        spent[process] = sum(map(int, values[11:15])) / os.sysconf("SC_CLK_TCK")
-    totals = {"Java": 0.0, "Python": 0.0}
+        parents[process] = int(values[1])
+        seconds = (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+        spent[process] = Spent(values[19], "Java" if "java" in name else "Python", seconds)
     for process in parents:
         above = parents[process]
         while above in parents and above != os.getpid():
             above = parents[above]
         if above == os.getpid():
-            totals[kinds[process]] += spent[process]
-    return totals
+            _SPENT[process, spent[process].begun] = spent[process]
+    return {kind: sum(one.seconds for one in _SPENT.values() if one.kind == kind) for kind in ("Java", "Python")}
 
 
 def _learners(frame: Any) -> Any:
