@@ -33,6 +33,8 @@ SUITES = {
     "checkpoint": checkpoint.contests,
     "fleet": fleet.contests,
     "spark": spark.contests,
+    "state-api": spark.state_api,
+    "visit": spark.visit,
     "trial": trial.contests,
     "wrapping": wrapping.contests,
 }

@@ -1,22 +1,31 @@
-"""What a Spark query costs before anything is learnt: a sum over rows, and a state as large as a learner's."""
+"""What a Spark query costs before anything is learnt: a sum over rows, and a state as large as a learner's.
+
+In a module of its own, since workers import it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-STATE = bytes(10_000)
+from benchmarks._state import STATE
 
 
-class Trivial(StatefulProcessor):  # type: ignore[misc]
-    """In a module of its own, since workers import it."""
-
+class _Trivial(StatefulProcessor):  # type: ignore[misc]
     def init(self, handle: Any) -> None:
         """Begin on a worker."""
         self._state = handle.getValueState("state", "bytes binary")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class InRows(_Trivial):
+    """A key's rows come one by one."""
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Read the state, add up the rows, write the state."""
@@ -27,5 +36,25 @@ class Trivial(StatefulProcessor):  # type: ignore[misc]
         self._state.update((STATE,))
         yield Row(key=key[0], total=total)
 
-    def close(self) -> None:
-        """Nothing is held."""
+
+class InFrames(_Trivial):
+    """A key's rows come as frames of pandas."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Read the state, add up the rows, write the state."""
+        self._state.get()
+        total = _total(rows)
+        self._state.update((STATE,))
+        yield pd.DataFrame({"key": [key[0]], "total": [total]})
+
+
+def in_groups(key: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    """The same, of the older interface: read the state, add up the rows, write the state."""
+    _ = state.getOption
+    total = _total(frames)
+    state.update((STATE,))
+    yield pd.DataFrame({"key": [key[0]], "total": [total]})
+
+
+def _total(frames: Iterator[pd.DataFrame]) -> float:
+    return sum(float(features[0]) for frame in frames for features in frame["features"])

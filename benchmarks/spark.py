@@ -6,28 +6,84 @@ import importlib.util
 import itertools
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks._state import STATE
 from benchmarks.fleet import N_FEATURES, STEP_SIZE, stream
 from benchmarks.harness import Contender, Contest
 from driftsurf import Fleet
 from driftsurf.engines import Columns, KeyedOptions, KeyRows
 
 N_KEYS = 200, 10_000
+ROWS_A_VISIT = 1, 10, 100, 500
 FEATURES = tuple(f"x{column}" for column in range(N_FEATURES))
 COLUMNS = Columns("key", "at", "label")
+TOTALS = "key bigint, total double"
 LEARNER = KeyedOptions(classes=(False, True), step_size=STEP_SIZE).learner(FEATURES)
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
     """One contest for each number of keys; a round is one epoch."""
+    functions = {"keyed learners": _learners, "trivial": _rows}
+    for n_keys, n_rows, on_spark in epochs_on_spark(functions, quick, note):
+        contenders = [*on_spark, _visits(n_keys, n_rows), _fleet(n_keys, n_rows)]
+        yield Contest(f"{n_keys:,} keys, {N_FEATURES} columns", "row", on_spark[1].name, contenders)
+
+
+def state_api(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
+    """The same for a trivial function, through each way in which Spark keeps a state by key."""
+    functions = {
+        "applyInPandasWithState": _groups,
+        "transformWithStateInPandas": _frames,
+        "transformWithState (rows)": _rows,
+    }
+    for n_keys, _, on_spark in epochs_on_spark(functions, quick, note):
+        yield Contest(f"{n_keys:,} keys, {len(STATE):,} bytes each", "row", on_spark[-1].name, on_spark)
+
+
+def visit(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
+    """What a visit to a key costs without Spark, by the rows that it brings; the sample sets of the keys are full."""
+    contenders = [_visits_of(rows, 20 if quick else 200) for rows in ROWS_A_VISIT]
+    yield Contest(f"a visit to a key, {N_FEATURES} columns", "visit", contenders[0].name, contenders)
+
+
+def _visits_of(rows: int, n_keys: int) -> Contender:
+    states: dict[int, bytes] = {}
+    at = itertools.count(step=1_000)
+
+    def prepare() -> list[KeyRows]:
+        first = next(at)
+        sizes = rows if states else 8 * 32
+        _, X, y = stream(n_keys, n_keys * sizes, first // 1_000)
+        parts = zip(np.split(X.astype(np.float64), n_keys), np.split(y, n_keys), strict=True)
+        given = [KeyRows(first + np.arange(sizes), own, labels.tolist()) for own, labels in parts]
+        if states:
+            return given
+        run(given)
+        return prepare()
+
+    def run(given: list[KeyRows]) -> None:
+        for key, own in enumerate(given):
+            states[key] = LEARNER.visit(key, states.get(key), own).state
+
+    def remark(_: None) -> str:
+        return f"{np.mean([len(state) for state in states.values()]):,.0f} bytes a key"
+
+    return Contender(f"{rows} row{'s' * (rows > 1)}", n_keys, prepare, run, remark)
+
+
+def epochs_on_spark(
+    functions: Mapping[str, Callable[[Any], Any]], quick: bool, note: Callable[[str], None]
+) -> Iterator[tuple[int, int, list[Contender]]]:
+    """For each number of keys: it, the rows of an epoch, and a contender for each function of a streaming frame."""
     missing = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing or shutil.which("java") is None:
         note(f"spark: skipped, {', '.join(missing) or 'Java'} is not installed (make test-engines sets it up).")
@@ -40,9 +96,12 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
     with tempfile.TemporaryDirectory() as place:
         for n_keys in N_KEYS[: 1 if quick else 2]:
             n_rows = 2_000 if quick else 100_000
-            on_spark = [_spark(name, spark, Path(place), n_keys, n_rows) for name in ("keyed learners", "trivial")]
-            contenders = [*on_spark, _visits(n_keys, n_rows), _fleet(n_keys, n_rows)]
-            yield Contest(f"{n_keys:,} keys, {N_FEATURES} columns", "row", contenders[1].name, contenders)
+            folders = {name: Path(place) / f"{n_keys}-{number}" for number, name in enumerate(functions)}
+            yield (
+                n_keys,
+                n_rows,
+                [_spark(name, make, spark, folders[name], n_keys, n_rows) for name, make in functions.items()],
+            )
     spark.stop()
 
 
@@ -57,42 +116,56 @@ def _epochs(n_keys: int, n_rows: int) -> Callable[[], Any]:
     return prepare
 
 
-def _spark(what: str, spark: Any, place: Path, n_keys: int, n_rows: int) -> Contender:
+def _spark(name: str, stateful: Callable[[Any], Any], spark: Any, folder: Path, n_keys: int, n_rows: int) -> Contender:
     """Two cores; CPU seconds of the driver, Java and the Python workers."""
-    folder = place / f"{what}-{n_keys}".replace(" ", "-")
     (folder / "in").mkdir(parents=True)
-    last: dict[str, Any] = {}
+    cpu: dict[str, float] = {}
+    clock: list[float] = []
 
-    def run(epoch: Any) -> float:
+    def run(epoch: Any) -> None:
         import pyarrow as pa
         from pyarrow import parquet
 
-        from driftsurf.engines.spark import learn_keys, read_files
+        from driftsurf.engines.spark import read_files
 
         number, keys, X, y, at = epoch
         columns = {"key": keys, "at": at, "label": y, **{name: X[:, i] for i, name in enumerate(FEATURES)}}
         parquet.write_table(pa.table(columns), folder / "in" / f"{number:06d}.parquet")
         frame = read_files(spark, str(folder / "in"), ["a.parquet"])
-        made = learn_keys(frame, LEARNER, COLUMNS) if what == "keyed learners" else _trivial(frame)
-        writer = made.writeStream.outputMode("update").format("noop")
+        writer = stateful(frame).writeStream.outputMode("update").format("noop")
         before = _cpu_by_kind()
         query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
         query.awaitTermination()
-        last.update(query.recentProgress[0])
-        last["cpu"] = {kind: seconds - before[kind] for kind, seconds in _cpu_by_kind().items()}
-        return float(last["durationMs"]["addBatch"]) / 1e3
+        clock.append(query.recentProgress[0]["durationMs"]["addBatch"] / 1e3)
+        cpu.update({kind: seconds - before[kind] for kind, seconds in _cpu_by_kind().items()})
 
-    def remark(seconds: float) -> str:
-        cpu = ", ".join(f"{kind} {spent:.1f} s" for kind, spent in last["cpu"].items())
-        return f"the last epoch: {n_rows / seconds:,.0f} rows/s by the clock; CPU: {cpu}"
+    def remark(_: None) -> str:
+        seconds = statistics.median(clock[1:] or clock)  # as of all figures, the first does not count
+        shares = ", ".join(f"{kind} {spent:.1f} s" for kind, spent in cpu.items())
+        return f"{seconds:.1f} s an epoch, {n_rows / seconds:,.0f} rows/s by the clock; CPU of the last: {shares}"
 
     elsewhere = lambda: sum(_cpu_by_kind().values())  # noqa: E731
-    return Contender(f"Spark, {what}", n_rows, _epochs(n_keys, n_rows), run, remark, elsewhere)
+    return Contender(f"Spark, {name}", n_rows, _epochs(n_keys, n_rows), run, remark, elsewhere)
+
+
+class Spent(NamedTuple):
+    """What a process has spent."""
+
+    begun: str
+    """Tells it from others that get its number later."""
+    kind: str
+    seconds: float
+
+
+_SPENT: dict[tuple[int, str], Spent] = {}
 
 
 def _cpu_by_kind() -> dict[str, float]:
-    """CPU seconds so far of what this process has started and what that has: Java, and the Python workers."""
-    parents, spent, kinds = dict[int, int](), dict[int, float](), dict[int, str]()
+    """CPU seconds so far of what this process has started and what that has: Java, and the Python workers.
+
+    Spark ends workers that are idle for a minute: what they spent still counts, as it was when it was last looked at.
+    """
+    parents, spent = dict[int, int](), dict[int, Spent]()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
@@ -100,25 +173,48 @@ def _cpu_by_kind() -> dict[str, float]:
             continue  # it has ended
         values = rest.split()
         process = int(folder.name)
-        parents[process], kinds[process] = int(values[1]), "Java" if "java" in name else "Python"
-        spent[process] = sum(map(int, values[11:15])) / os.sysconf("SC_CLK_TCK")
-    totals = {"Java": 0.0, "Python": 0.0}
+        parents[process] = int(values[1])
+        seconds = (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+        spent[process] = Spent(values[19], "Java" if "java" in name else "Python", seconds)
     for process in parents:
         above = parents[process]
         while above in parents and above != os.getpid():
             above = parents[above]
         if above == os.getpid():
-            totals[kinds[process]] += spent[process]
-    return totals
+            _SPENT[process, spent[process].begun] = spent[process]
+    return {kind: sum(one.seconds for one in _SPENT.values() if one.kind == kind) for kind in ("Java", "Python")}
 
 
-def _trivial(frame: Any) -> Any:
+def _learners(frame: Any) -> Any:
+    from driftsurf.engines.spark import learn_keys
+
+    return learn_keys(frame, LEARNER, COLUMNS)
+
+
+def _rows(frame: Any) -> Any:
+    from benchmarks._trivial import InRows
+
+    return _by_key(frame).transformWithState(InRows(), TOTALS, "Update", "None")
+
+
+def _frames(frame: Any) -> Any:
+    from benchmarks._trivial import InFrames
+
+    return _by_key(frame).transformWithStateInPandas(InFrames(), TOTALS, "Update", "None")
+
+
+def _groups(frame: Any) -> Any:
+    from benchmarks._trivial import in_groups
+
+    return _by_key(frame).applyInPandasWithState(in_groups, TOTALS, "bytes binary", "update", "NoTimeout")
+
+
+def _by_key(frame: Any) -> Any:
+    """The columns that a learner gets, too."""
     from pyspark.sql import functions as F
 
-    from benchmarks._trivial import Trivial
-
     given = frame.select("key", F.col("at").alias("sequence"), F.array(*FEATURES).alias("features"), "label")
-    return given.groupBy("key").transformWithState(Trivial(), "key bigint, total double", "Update", "None")
+    return given.groupBy("key")
 
 
 def _visits(n_keys: int, n_rows: int) -> Contender:

@@ -308,6 +308,15 @@ def test_the_sizes_of_columns_equal_numpy(columns: list[tuple[float, float]], me
     assert out.tolist() == [factor.tolist(), (3.0 * sizes).tolist(), (fade * total).tolist(), (fade * mass).tolist()]
 
 
+@given(
+    values=st.lists(st.sampled_from([0.0, -0.0, 1.0, 2.0, 3.0, 0.5, -1.0, math.nan, math.inf, -math.inf]), max_size=8),
+    n_classes=st.integers(1, 4),
+)
+@check
+def test_codes_are_whole_numbers_below_the_number_of_classes(values: list[float], n_classes: int) -> None:
+    assert _kernels.are_codes(frozen(np.array(values)), n_classes) == (set(values) <= set(range(n_classes)))
+
+
 @given(labels=st.lists(st.integers(-2, 2), max_size=20), names=st.permutations([-1, 0, 2]))
 @check
 def test_binary_codes_tell_two_labels_apart(labels: list[int], names: list[int]) -> None:

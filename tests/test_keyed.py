@@ -18,12 +18,13 @@ from driftsurf import Fleet
 from driftsurf.adapters import SklearnLearner
 from driftsurf.detectors import DDM
 from driftsurf.engines import KeyedLearner, KeyRows, Visit
+from driftsurf.engines._packed import packed, unpacked
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError, StateVersionError
 from driftsurf.fleet import key_seed
 from driftsurf.journal import read_lines
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.runtime.session import Session
-from driftsurf.state import from_bytes, pick, to_bytes
+from driftsurf.state import from_bytes, nest, pick, to_bytes
 from driftsurf.strategies import DriftSurf, Oblivious, ResetOnDrift
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
@@ -100,8 +101,15 @@ def test_a_key_is_what_it_would_be_alone() -> None:
     assert done[-1].summary.transitions == sum(len(decision.transitions) for decision in seen.decisions) > 0
 
 
-def _model(state: bytes) -> Any:
+def _saved(state: bytes) -> Any:
     return pick("model", from_bytes(state))
+
+
+def _model(state: bytes) -> Any:
+    saved = _saved(state)
+    if "late" in saved:
+        return unpacked(saved["late"])
+    return unpacked(saved["around"]) | nest("strategy", unpacked(saved["strategy"]))
 
 
 def test_a_key_is_what_it_would_be_in_a_fleet() -> None:
@@ -264,6 +272,17 @@ def test_a_value_that_is_not_finite_puts_the_key_in_quarantine(
     assert second.true == [None] * 50
 
 
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("cut", [0, 62, 64, 65])
+def test_a_value_that_has_no_room_in_the_type_of_the_rows_does_too(cut: int, late: bool) -> None:
+    all_rows = late_rows() if late else rows()
+    all_rows.X[64, 1] = 1e300  # float32 ends at 3e38
+    done = visits(learner(delay=100 if late else None), part(all_rows, 0, cut), part(all_rows, cut, len(all_rows)))
+    assert done[-1].summary.quarantined_at == int(np.sort(all_rows.sequence)[64])
+    assert done[-1].summary.rows == 64
+    assert joined(done, "predicted")[64] is None
+
+
 def test_an_unknown_label_does_too_and_what_stands_before_it_is_learnt() -> None:
     all_rows = rows()
     all_rows.y[64] = 9
@@ -312,7 +331,7 @@ def test_a_key_is_readmitted_for_what_it_did_up_to_a_row() -> None:
 
 def test_the_state_of_a_key_is_bounded() -> None:
     own = rows(100)
-    limit = len(to_bytes(_model(visits(learner(), part(own, 0, 20))[0].state))) - 1
+    limit = len(to_bytes(_saved(visits(learner(), part(own, 0, 20))[0].state))) - 1
     first, second = visits(learner(max_bytes=limit), part(own, 0, 15), part(own, 15, 100))
     assert first.summary.quarantine == ""
     assert f"max_bytes is {limit:,}" in second.summary.quarantine
@@ -417,9 +436,54 @@ def test_a_state_of_other_options_is_refused(other: dict[str, Any]) -> None:
         learner(**other).visit(7, visit.state, KeyRows(own.sequence, own.X, own.y, list(range(10))))
 
 
-def test_damaged_and_strange_bytes_are_refused() -> None:
-    from driftsurf.state import to_bytes
+@pytest.mark.parametrize("rows_a_visit", [1, 4, 7, 25])
+def test_the_strategy_is_saved_anew_after_each_time_step_and_only_then(rows_a_visit: int) -> None:
+    all_rows = rows(60)
+    states: list[tuple[int, bytes]] = []
+    kept = None
+    for start in range(0, 60, rows_a_visit):
+        visit = learner().visit(7, kept, part(all_rows, start, min(60, start + rows_a_visit)))
+        kept = visit.state
+        states.append((visit.summary.steps, _saved(kept)["strategy"].tobytes()))
+        session = learner()._opened(7, kept)[1].session
+        assert packed(session.strategy.state()).tobytes() == states[-1][1]
+    for (before, one), (after, two) in itertools.pairwise(states):
+        assert (one == two) == (before == after)
 
+
+def test_a_key_without_a_label_so_far_has_a_state_without_a_model() -> None:
+    all_rows = rows()
+    all_rows.y[:5] = [None] * 5
+    done = visits(learner(), part(all_rows, 0, 5), part(all_rows, 5, 200))
+    assert unpacked(_saved(done[0].state)["strategy"]) == {}
+    assert joined(done, "predicted")[:5] == [None] * 5
+    same_end(done, visits(learner(), all_rows))
+
+
+@pytest.mark.parametrize("options", [{}, {"delay": 100}])
+def test_a_state_that_is_damaged_anywhere_is_named(options: dict[str, Any]) -> None:
+    given_learner, own = learner(**options), late_rows() if options else rows()
+    (visit,) = visits(given_learner, part(own, 0, 75))
+    for place in range(0, len(visit.state), 97):
+        bad = bytearray(visit.state)
+        bad[place] ^= 1
+        with pytest.raises(StateError):
+            given_learner.visit(7, bytes(bad), part(own, 75, 80))
+
+
+@pytest.mark.parametrize("entry", ["around", "strategy"])
+@pytest.mark.parametrize("change", ["cut", "gone", "empty"])
+def test_a_state_that_was_made_up_is_named(entry: str, change: str) -> None:
+    (visit,) = visits(learner(), rows())
+    saved = from_bytes(visit.state)
+    data: Any = saved.pop(f"model.{entry}")
+    if change != "gone":
+        saved[f"model.{entry}"] = data[:-3] if change == "cut" else packed({})
+    with pytest.raises(StateError):
+        learner().visit(7, to_bytes(saved), rows(10, 500))
+
+
+def test_damaged_and_strange_bytes_are_refused() -> None:
     (visit,) = visits(learner(), rows())
     with pytest.raises(StateError, match="checksum"):
         learner().summary(visit.state[:-40] + bytes(40))

@@ -211,7 +211,7 @@ def test_options_of_the_usual_strategy_are_not_beside_another() -> None:
 
 
 def test_a_learner_that_only_pickle_can_save_is_refused_by_its_name() -> None:
-    with pytest.raises(CapabilityError, match=r"sklearn\.naive_bayes\.GaussianNB.*--set mode=refit"):
+    with pytest.raises(CapabilityError, match=r"sklearn\.naive_bayes\.GaussianNB.*mode='refit'"):
         keyed_strategy("driftsurf:sklearn.naive_bayes.GaussianNB")
     refitted = keyed_strategy("driftsurf:sklearn.naive_bayes.GaussianNB", None, "binary", {"mode": "refit"})
     assert isinstance(refitted, DriftSurf)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftsurf import _buffer
-from driftsurf._buffer import Buffer
+from driftsurf._buffer import MAPPED_BYTES, Buffer
 from driftsurf.base import CSR, Batch, FloatArray, Rows, Segment, n_rows, take_rows
 from driftsurf.errors import StateError
 from driftsurf.samples import Samples
@@ -142,6 +142,16 @@ def test_a_buffer_holds_what_a_list_would(operations: list[Operation], width: in
         assert len(buffer) == len(plain)
         assert buffer.live.tolist() == plain
         assert np.array_equal(buffer.physical[buffer.stop - len(buffer) : buffer.stop], buffer.live)
+
+
+@pytest.mark.parametrize("length", [0, 3, MAPPED_BYTES // 16 + 1])
+def test_a_buffer_of_values_holds_a_copy_of_them_and_grows(length: int) -> None:
+    values = np.arange(2.0 * length).reshape(-1, 2)
+    buffer = Buffer.of(values)
+    buffer.append(np.ones((1, 2)))
+    values[:] = -1.0
+    assert buffer.live.tolist() == [*np.arange(2.0 * length).reshape(-1, 2).tolist(), [1.0, 1.0]]
+    assert buffer.first == 0
 
 
 @pytest.mark.parametrize("more", [0, 1, 40, 200])

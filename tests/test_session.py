@@ -470,3 +470,24 @@ def test_a_single_row_with_a_strange_label_is_refused_as_in_a_batch(label: Any) 
     with pytest.raises((LabelError, ShapeError)):
         one.observe(X[:1], [label])
     assert one.rows_pending == 20
+
+
+def test_a_session_with_another_seed_is_what_it_would_be_alone() -> None:
+    template = session(batch_size=100, classes=(0, 1))
+    one, two = template.reseeded(7), template.reseeded(7)
+    alone = Session(DriftSurf(LogisticRegression(), seed=7), batch_size=100, classes=(0, 1))
+    for other in (one, alone):
+        other.learn(X, Y)
+    assert to_bytes(one.state()) == to_bytes(alone.state())
+    assert len(one.journal) == 10
+    assert len(two.journal) == len(template.journal) == 0
+    assert two.schema is template.schema is None
+
+
+def test_a_session_is_restored_from_its_surroundings_and_the_strategy() -> None:
+    one, other = session(batch_size=100), session(batch_size=100)
+    one.learn(X[:250], Y[:250])
+    other.restore(one.surroundings(), one.strategy.state())
+    for each in (one, other):
+        each.learn(X[250:], Y[250:])
+    assert to_bytes(one.state()) == to_bytes(other.state())

@@ -1,4 +1,5 @@
-"""Keyed streams on Spark: kill -9 of the driver and of workers, doubled files, a poisoned key; nothing lost or doubled.
+"""Keyed streams on Spark: kill -9 of the driver and of workers, restarts with more and fewer workers, doubled files, a
+poisoned key; nothing lost or doubled.
 
 Needs what ``make test-engines`` installs, and Java.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import os
 import random
 import re
@@ -124,7 +126,7 @@ def passed(process: subprocess.Popen[bytes], out: Path, epochs: int, delay: floa
 
 
 class Cluster:
-    """A master and two workers on loopback."""
+    """A master and workers on loopback."""
 
     def __init__(self, place: Path) -> None:
         import pyspark
@@ -157,6 +159,13 @@ class Cluster:
         size = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(self.place / f"work-{number}")]
         self.workers.append(begun([*own, *size], self.place / f"worker-{number}.log"))
 
+    def resize(self, count: int) -> None:
+        """So many workers from now on; kill -9 those that are too many."""
+        while len(self.workers) > count:
+            killed(self.workers.pop())
+        while len(self.workers) < count:
+            self.add()
+
     def replace(self, chance: random.Random) -> None:
         """Kill -9 a worker with its executors, and begin another."""
         gone = self.workers.pop(chance.randrange(len(self.workers)))
@@ -175,7 +184,10 @@ def _free_port() -> int:
 
 
 def kills(scale: float, seed: int) -> Outcome:
-    """Kill the driver and a worker in turn, 20 times each, and compare with one process that nobody touched."""
+    """Kill the driver and a worker in turn, 20 times each, and compare with one process that nobody touched.
+
+    After each kill of the driver the run goes on with another number of workers.
+    """
     outcome = Outcome("kill -9 on a Spark cluster", seed)
     missing = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing or shutil.which("java") is None:
@@ -183,7 +195,8 @@ def kills(scale: float, seed: int) -> Outcome:
         return outcome
     chance = random.Random(seed)
     wanted = max(1, round(20 * scale))
-    figures: dict[str, Any] = {"driver kills": 0, "worker kills": 0, "runs": 0}
+    figures: dict[str, Any] = {"driver kills": 0, "worker kills": 0, "runs": 0, "most workers": 2, "fewest": 2}
+    sizes = itertools.cycle((1, 3, 2))
     with tempfile.TemporaryDirectory() as place, Cluster(Path(place) / "cluster").up() as cluster:
         source, whole, out = (Path(place) / name for name in ("in", "whole", "run"))
         write_stream(source, files=12, seed=seed)
@@ -199,7 +212,10 @@ def kills(scale: float, seed: int) -> Outcome:
                 if figures["driver kills"] < min(wanted, figures["worker kills"] + 1):
                     if passed(process, out, *moment):
                         killed(process)
+                        cluster.resize(next(sizes))
                         figures["driver kills"] += 1
+                        figures["most workers"] = max(figures["most workers"], len(cluster.workers))
+                        figures["fewest"] = min(figures["fewest"], len(cluster.workers))
                         process = begun(args, log)
                 elif figures["worker kills"] < wanted and passed(process, out, *moment):
                     cluster.replace(chance)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import mmap
 from collections import deque
 from typing import Any
@@ -39,6 +40,15 @@ class Buffer:
         self._stop = 0
         self.first = 0
         """The number of the first live value, if all that were ever added are numbered from 0."""
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any]) -> Buffer:
+        """One that holds a copy of these values, and has room for more."""
+        buffer = cls.__new__(cls)
+        buffer._array = _room((_length(len(values)), *values.shape[1:]), values.dtype)
+        buffer._start = buffer._stop = buffer.first = 0
+        buffer.write(values)
+        return buffer
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -87,7 +97,7 @@ class Buffer:
         live = len(self)
         if self.fits(count) or 2 * (live + count) <= len(self._array):
             return None
-        length = max(64, 2 * (live + count))
+        length = _length(live + count)
         if self._lengthened(length):
             return None
         array = _room((length, *self._array.shape[1:]), self._array.dtype)
@@ -197,6 +207,11 @@ class Touched:
         return np.concatenate([np.zeros(0, np.int64), *(places + first for first, places in recent)])
 
 
+def _length(live: int) -> int:
+    """Of the room for so many values and more to come."""
+    return max(64, 2 * live)
+
+
 def _room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Memory for values to come; it is taken as it is written to."""
     nbytes = _nbytes(shape, dtype)
@@ -232,7 +247,7 @@ def _mapping(nbytes: int) -> mmap.mmap:
 def _array(shape: tuple[int, ...], dtype: np.dtype[Any], mapping: mmap.mmap) -> npt.NDArray[Any]:
     """An array in a mapping, which is held in place by it and its views."""
     # Not np.ndarray(shape, dtype, mapping), which lets go of the mapping.
-    return np.frombuffer(mapping, dtype, count=int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    return np.frombuffer(mapping, dtype, count=math.prod(shape)).reshape(shape)
 
 
 def _mapping_of(array: npt.NDArray[Any]) -> mmap.mmap | None:
@@ -244,4 +259,4 @@ def _mapping_of(array: npt.NDArray[Any]) -> mmap.mmap | None:
 
 
 def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return math.prod(shape) * dtype.itemsize

@@ -94,7 +94,7 @@ class Classes:
         array = self._same_kind(array, known)
         if len(known) == 2 and array.dtype.kind in "iubf":
             second = array == known[1]
-            if (second | (array == known[0])).all():
+            if np.count_nonzero(second | (array == known[0])) == count:
                 return self, second.astype(np.float64)
         order = np.argsort(known)
         place = np.searchsorted(known, array, sorter=order).clip(max=len(known) - 1)

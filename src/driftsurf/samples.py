@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf import _kernels
 from driftsurf._buffer import Buffer
 from driftsurf.base import CSR, Batch, FloatArray, Growing, Parts, Rows, Segment, State, n_rows
 from driftsurf.errors import StateError
 from driftsurf.state import resolved
 
 __all__ = ["Samples"]
+
+DTYPES = {name: np.dtype(name) for name in ("float64", "float32")}
 
 
 class Samples:
@@ -147,7 +151,7 @@ class Samples:
         state: Parts = {
             "n_features": self.n_features,
             "sparse": self.sparse,
-            "dtype": self.dtype.name,
+            "dtype": "float64" if self.dtype == np.float64 else "float32",
             "first_row": self.first_row,
             "y": _growing(self._y),
             "weight": _growing(self._weight),
@@ -173,12 +177,12 @@ class Samples:
         _check_state(state)
         if n_classes is not None:
             _check_targets(state["y"], n_classes)
-        samples = cls(state["n_features"], sparse=state["sparse"], dtype=state["dtype"])
-        X: Rows = (
-            CSR(state["data"], state["indices"], state["indptr"], samples.n_features) if samples.sparse else state["X"]
-        )
+        samples = cls.__new__(cls)
+        samples.n_features, samples.sparse = state["n_features"], state["sparse"]
+        samples.dtype = DTYPES[state["dtype"]]
         samples.first_row = state["first_row"]
-        samples.append(X, state["y"], state["weight"])
+        for name in ("y", "weight", *(("data", "indices", "indptr") if samples.sparse else ("X",))):
+            setattr(samples, f"_{name}", Buffer.of(state[name]))
         return samples
 
     def _csr(self, indptr: npt.NDArray[np.int64]) -> CSR:
@@ -196,15 +200,15 @@ def _check_state(state: Mapping[str, Any]) -> None:
         type(n_features) is int
         and n_features >= 1
         and type(sparse) is bool
-        and state["dtype"] in ("float64", "float32")
+        and state["dtype"] in DTYPES
         and type(first_row) is int
         and 0 <= first_row < 2**62
-        and _is_array(y, np.float64, (-1,))
-        and _is_array(state["weight"], np.float64, y.shape)
+        and _is_array(y, DTYPES["float64"], (-1,))
+        and _is_array(state["weight"], DTYPES["float64"], y.shape)
         and (
             _is_csr(state, len(y), n_features)
             if sparse
-            else _is_array(state["X"], state["dtype"], (len(y), n_features))
+            else _is_array(state["X"], DTYPES[state["dtype"]], (len(y), n_features))
         )
     ):
         raise StateError("the entries of the saved rows do not fit together: they are no sample store's")
@@ -212,8 +216,9 @@ def _check_state(state: Mapping[str, Any]) -> None:
 
 def _check_targets(y: FloatArray, n_classes: int) -> None:
     # The code of a class is a place in an array, and compiled code does not look at the bounds of its arrays.
-    good = (y >= 0.0) & (y < n_classes) & (y == np.floor(y)) if n_classes else np.isfinite(y)
-    if not good.all():
+    values = np.ascontiguousarray(y)
+    if not (_kernels.are_codes(values, n_classes) if n_classes else _kernels.largest(values) < math.inf):
+        good = (y >= 0.0) & (y < n_classes) & (y == np.floor(y)) if n_classes else np.isfinite(y)
         wanted = f"no code of one of {n_classes} classes" if n_classes else "no finite value"
         raise StateError(f"a target of the saved rows is {y[np.argmin(good)]}, which is {wanted}")
 
@@ -221,9 +226,9 @@ def _check_targets(y: FloatArray, n_classes: int) -> None:
 def _is_csr(state: Mapping[str, Any], n: int, n_features: int) -> bool:
     data, indices, indptr = state["data"], state["indices"], state["indptr"]
     return bool(
-        _is_array(data, state["dtype"], (-1,))
-        and _is_array(indices, np.int32, data.shape)
-        and _is_array(indptr, np.int64, (n + 1,))
+        _is_array(data, DTYPES[state["dtype"]], (-1,))
+        and _is_array(indices, np.dtype(np.int32), data.shape)
+        and _is_array(indptr, np.dtype(np.int64), (n + 1,))
         and indptr[0] == 0
         and indptr[-1] == len(data)
         and np.all(indptr[1:] >= indptr[:-1])
@@ -231,7 +236,7 @@ def _is_csr(state: Mapping[str, Any], n: int, n_features: int) -> bool:
     )
 
 
-def _is_array(value: Any, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> bool:
+def _is_array(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
     """Whether it is an array of this type and shape; -1 is any length."""
     return (
         isinstance(value, np.ndarray)

@@ -9,6 +9,7 @@ where the caller trusts pickle, stand among the arrays, and the header says so: 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -28,8 +29,11 @@ __all__ = ["Header", "digest", "from_bytes", "look", "nest", "pick", "read_heade
 FORMAT = 1
 """Raised by every change that older versions could not read; ``from_bytes`` then reads all formats up to it."""
 MAGIC = b"DRSURF\x00" + bytes([FORMAT])
-_TYPES = {"<f8", "<f4", "<i8", "<i4", "|b1", "|u1"}
+DTYPES = {name: np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")}
+"""Of arrays in a state."""
 _DIGEST = 32
+compact = json.JSONEncoder(separators=(",", ":")).encode
+"""``json.dumps`` without blanks; made once, since making it takes longer than writing a short text."""
 
 
 def nest(prefix: str, state: Mapping[str, Any]) -> State:
@@ -38,13 +42,26 @@ def nest(prefix: str, state: Mapping[str, Any]) -> State:
     >>> nest("model", {"seed": 1})
     {'model.seed': 1}
     """
-    return {f"{prefix}.{key}": value for key, value in state.items()}
+    return dict(zip(_nested(prefix, tuple(state)), state.values(), strict=True))
 
 
 def pick(prefix: str, state: Mapping[str, Any]) -> State:
     """The entries under ``prefix.``, without it: the reverse of ``nest``."""
+    return {short: state[name] for short, name in _picked(prefix, tuple(state))}
+
+
+# The same names come again and again: with thousands of states a second, making them is most of the work.
+
+
+@functools.lru_cache(maxsize=1024)
+def _nested(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{prefix}.{name}" for name in names)
+
+
+@functools.lru_cache(maxsize=1024)
+def _picked(prefix: str, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     start = prefix + "."
-    return {key[len(start) :]: value for key, value in state.items() if key.startswith(start)}
+    return tuple((name[len(start) :], name) for name in names if name.startswith(start))
 
 
 def resolved(state: Mapping[str, Any]) -> State:
@@ -68,7 +85,7 @@ class Header(NamedTuple):
         """As it stands in the file."""
         what = {"format": self.format, "driftsurf": self.writer, "size": self.size, "entries": self.entries}
         what |= {"pickle": True} if self.pickle else {}
-        return json.dumps(what, separators=(",", ":"), ensure_ascii=True).encode()
+        return compact(what).encode()
 
 
 def to_bytes(state: Mapping[str, Any], *, trust_pickle: bool = False) -> bytes:
@@ -230,18 +247,18 @@ def _read_entries(header: Header, body: bytes, position: int) -> State:
 
 
 def _read_array(name: str, dtype: str, shape: list[Any], body: bytes, position: int) -> npt.NDArray[Any]:
-    if dtype not in _TYPES or not all(type(n) is int and n >= 0 for n in shape):
+    if dtype not in DTYPES or not all(type(n) is int and n >= 0 for n in shape):
         raise StateError(f"entry {name!r} has type {dtype!r} and shape {shape!r}")
-    count = math.prod(shape)
-    if position + count * np.dtype(dtype).itemsize > len(body):
+    if position + math.prod(shape) * DTYPES[dtype].itemsize > len(body):
         raise StateError(f"entry {name!r} reaches beyond the end of the saved state")
-    return np.frombuffer(body, dtype, count, position).reshape(shape).copy()
+    view: npt.NDArray[Any] = np.ndarray(shape, DTYPES[dtype], body, position)
+    return view.copy()
 
 
 def _little_endian(name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     array = np.asarray(value, order="C")
     if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and not np.little_endian):
         array = array.astype(array.dtype.newbyteorder("<"))
-    if array.dtype.str not in _TYPES:
-        raise StateError(f"entry {name!r} has type {array.dtype}; choices: {', '.join(sorted(_TYPES))}")
+    if array.dtype.str not in DTYPES:
+        raise StateError(f"entry {name!r} has type {array.dtype}; choices: {', '.join(sorted(DTYPES))}")
     return array

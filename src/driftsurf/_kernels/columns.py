@@ -73,6 +73,16 @@ def all_finite(X: Any) -> Any:
     return bad == 0
 
 
+@kernel(lambda f: (_in(F8), I8))
+def are_codes(values: Any, n_classes: Any) -> Any:
+    """Whether every value is the code of one of ``n_classes`` classes: 0, 1, 2, ..."""
+    bad = 0
+    for i in range(values.shape[0]):
+        value = values[i]
+        bad += 0 if value >= 0.0 and value < n_classes and value == math.floor(value) else 1
+    return bad == 0
+
+
 @kernel(lambda f: (_in(I8), I8, I8, _out(F8)))
 def binary_codes(labels: Any, first: Any, second: Any, out: Any) -> Any:
     """out[i] = 0 for ``first``, 1 for ``second``; returns whether there is no other label."""

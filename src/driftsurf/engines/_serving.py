@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftsurf.base import FloatArray, State
+from driftsurf import _kernels
+from driftsurf.base import FloatArray, IntArray, State
 from driftsurf.decisions import Decision
+from driftsurf.engines._packed import packed, unpacked
 from driftsurf.errors import InputError, StateError
 from driftsurf.runtime.delayed import DelayedLabels
 from driftsurf.runtime.session import Session
@@ -25,6 +27,9 @@ NOT_A_KEYS_FAULT = MemoryError, OSError
 """What a machine does, not a row: the engine must see it and try the visit again."""
 BESIDE_ARRAYS = 2**16
 """Far more than the numbers and names in a state take: some 2 kB, and as much for each model."""
+
+NOTHING = packed({})
+"""Of a strategy that has not begun."""
 
 
 @dataclass
@@ -79,7 +84,13 @@ class Serving(ABC):
         served.predicted += predicted
         served.true += [None] * len(rows)
 
+    def _narrow(self, X: FloatArray) -> FloatArray:
+        """As the model keeps rows; what has no room there becomes infinite."""
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(X, self.session.strategy.dtype)
+
     def _predicted(self, X: FloatArray) -> list[Any]:
+        X = self._narrow(X)
         labels: list[Any] = [None] * len(X)
         good = np.flatnonzero(np.isfinite(X).all(axis=1))
         if self.session.schema is not None and len(good):
@@ -87,9 +98,13 @@ class Serving(ABC):
                 labels[place] = label
         return labels
 
+    @abstractmethod
     def state(self) -> State:
-        """Everything that decides what comes next."""
-        return self.session.state()
+        """Everything that decides what comes next, packed."""
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
 
     def _small(self) -> bool:
         """Whether the state is plainly within its bound, which is quick to see."""
@@ -100,27 +115,34 @@ class Serving(ABC):
         if not self._small() and (size := len(to_bytes(self.state()))) > self.max_bytes:
             raise StateError(f"the model would take {size:,} bytes, and max_bytes is {self.max_bytes:,}")
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state()`` gave."""
-        self.session.restore(state)
-
 
 class AtOnce(Serving):
-    """A label comes with its row, or never: then the row is predicted only."""
+    """A label comes with its row, or never: then the row is predicted only.
+
+    Most visits bring too few rows for a time step, and nothing else changes the strategy: its entries, by far the
+    most, are then kept as they came.
+    """
+
+    def __init__(self, session: Session, max_bytes: int) -> None:
+        super().__init__(session, max_bytes)
+        self._strategy = NOTHING
+        self._steps = -1
+        """The time steps after which the strategy was as ``_strategy`` says; -1: it had not begun."""
 
     def take(self, rows: KeyRows, served: Served) -> tuple[int, str]:
         """In pieces of no more than a time step has room for."""
-        good, reason = _sound(rows)
+        X = self._narrow(rows.X)
+        good, reason = _sound(X, rows.sequence)
         if self.session.batch_size is None:
-            return self._take_at_once(rows, good, reason, served)
+            return self._take_at_once(X, rows, good, reason, served)
         start = 0
         while start < good:
             stop, labelled = self._piece(rows.y, start, good)
             if not labelled:
-                served.add(self._predicted(rows.X[start:stop]), rows.y[start:stop])
+                served.add(self._predicted(X[start:stop]), rows.y[start:stop])
             else:
                 try:
-                    self._observe(rows, list(range(start, stop)), served)
+                    self._observe(X[start:stop], rows.y[start:stop], int(rows.sequence[stop - 1]), served)
                 except NOT_A_KEYS_FAULT:
                     raise
                 except Exception as error:
@@ -139,12 +161,25 @@ class AtOnce(Serving):
             stop += 1
         return stop, labelled
 
-    def _observe(self, rows: KeyRows, places: list[int], served: Served) -> None:
-        seen = self.session.observe(rows.X[places], [rows.y[i] for i in places])
-        served.add(seen.labels.tolist(), [rows.y[i] for i in places])
-        served.decided(int(rows.sequence[places[-1]]), seen.decisions)
+    def _observe(self, X: FloatArray, y: list[Any], last: int, served: Served) -> None:
+        seen = self.session.observe(X, y)
+        served.add(seen.labels.tolist(), y)
+        served.decided(last, seen.decisions)
         if seen.decisions:
             self._check_size()
+
+    def state(self) -> State:
+        """Everything that decides what comes next, packed."""
+        session = self.session
+        if session.schema is not None and session.steps != self._steps:
+            self._strategy, self._steps = packed(session.strategy.state()), session.steps
+        return {"strategy": self._strategy, "around": packed(session.surroundings())}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` gave."""
+        own = state.get("strategy", NOTHING)
+        self.session.restore(unpacked(state.get("around")), unpacked(own))
+        self._strategy, self._steps = own, -1 if self.session.schema is None else self.session.steps
 
     def _bad_one(self, y: list[Any], start: int, stop: int, error: Exception) -> tuple[int, str]:
         """The first row of a piece whose label cannot be read, if it is that; else the last, with which it failed."""
@@ -156,15 +191,16 @@ class AtOnce(Serving):
                     return place, _said(found)
         return stop - 1, _said(error)
 
-    def _take_at_once(self, rows: KeyRows, good: int, reason: str, served: Served) -> tuple[int, str]:
+    def _take_at_once(self, X: FloatArray, rows: KeyRows, good: int, reason: str, served: Served) -> tuple[int, str]:
         """All rows as one time step; those without a label are predicted by the model before it."""
         labelled = [i for i in range(good) if rows.y[i] is not None]
         bare = [i for i in range(good) if rows.y[i] is None]
-        predicted = dict(zip(bare, self._predicted(rows.X[bare]), strict=True))
+        predicted = dict(zip(bare, self._predicted(X[bare]), strict=True))
         own = Served()
         if labelled:
             try:
-                self._observe(rows, labelled, own)
+                y = [rows.y[i] for i in labelled]
+                self._observe(X[labelled], y, int(rows.sequence[labelled[-1]]), own)
             except NOT_A_KEYS_FAULT:
                 raise
             except Exception as error:
@@ -225,22 +261,21 @@ class Late(Serving):
         return False  # ids may be of any length
 
     def state(self) -> State:
-        """Everything that decides what comes next."""
-        return self._delayed.state()
+        """Everything that decides what comes next, packed."""
+        return {"late": packed(self._delayed.state())}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state()`` gave."""
-        self._delayed.restore(state)
+        self._delayed.restore(unpacked(state.get("late")))
 
 
-def _sound(rows: KeyRows) -> tuple[int, str]:
+def _sound(X: FloatArray, sequence: IntArray) -> tuple[int, str]:
     """How many rows stand before the first with a value that is not finite, and what is wrong with it."""
-    sound = np.isfinite(rows.X).all(axis=1)
-    if sound.all():
-        return len(rows), ""
-    bad = int(np.argmin(sound))
-    column = int(np.argmin(np.isfinite(rows.X[bad])))
-    return bad, f"NonFiniteError: column {column} is {rows.X[bad, column]} in the row {rows.sequence[bad]}"
+    if _kernels.all_finite(X):
+        return len(X), ""
+    bad = int(np.argmin(np.isfinite(X).all(axis=1)))
+    column = int(np.argmin(np.isfinite(X[bad])))
+    return bad, f"NonFiniteError: column {column} is {X[bad, column]} in the row {sequence[bad]}"
 
 
 def _said(error: Exception) -> str:

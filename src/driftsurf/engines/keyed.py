@@ -28,7 +28,7 @@ from driftsurf.state import digest, from_bytes, nest, pick, to_bytes
 
 __all__ = ["KeyRows", "KeySummary", "KeyedLearner", "OnGap", "Visit"]
 
-FORMAT = 1
+FORMAT = 2
 """Of what stands around a key's model; raised by every change that older versions could not read."""
 REASON_LENGTH = 300
 OnGap: TypeAlias = Literal["fill", "quarantine"]
@@ -103,6 +103,9 @@ class KeySummary:
     def error(self) -> float | None:
         """The share of wrong predictions; of values, their mean distance from the true ones."""
         return (self.errors + self.deviation) / self.scored if self.scored else None
+
+
+NEW = KeySummary()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,9 +257,12 @@ class KeyedLearner:
 
     def session(self, key: Any) -> Session:
         """What one key begins with: the same as when it is learnt alone."""
+        return self._template.reseeded(key_seed(self.seed, key))
+
+    @functools.cached_property
+    def _template(self) -> Session:
         made: Any = type(self.strategy)
-        options = {name: getattr(self.strategy, name) for name in _parameters(made)}
-        options["seed"] = key_seed(self.seed, key)
+        options = {name: getattr(self.strategy, name) for name in _parameters(made)} | {"seed": self.seed}
         return Session(made(**options), classes=self.classes, batch_size=self.batch_size, guard=self.guard)
 
     # -------------------------------------------------------------------- visits
@@ -324,7 +330,7 @@ class KeyedLearner:
         )
         fills, columns = self.on_gap == "fill", len(self.features)
         if not state:
-            return KeySummary(), serving, Means.over(columns) if fills else None
+            return NEW, serving, Means.over(columns) if fills else None
         summary, saved = _read(state, self.options_digest)
         serving.restore(pick("model", saved))
         means = Means.from_array(saved.get("means"), columns) if fills else None
@@ -345,7 +351,7 @@ class KeyedLearner:
 
     def _bytes(self, summary: KeySummary, model: State, means: Means | None) -> bytes:
         own = {name: getattr(summary, name) for name in _KEPT}
-        about: State = {"keyed": self.options_digest, "summary": json.dumps(own, sort_keys=True)}
+        about: State = {"keyed": self.options_digest, "summary": json.dumps(own)}
         own_means: State = {} if means is None else {"means": means.totals}
         return to_bytes(about | own_means | nest("model", model))
 
@@ -366,7 +372,7 @@ def _read(state: bytes, options: str) -> tuple[KeySummary, State]:
             "go on with the same columns and options, or begin a new run"
         )
     try:
-        summary = KeySummary(**json.loads(str(saved["summary"])), bytes=len(state))
+        summary = replace(NEW, **json.loads(str(saved["summary"])), bytes=len(state))
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(f"the saved state of a key has no summary that can be read ({error})") from error
     return summary, saved
@@ -377,6 +383,8 @@ def _new(rows: KeyRows, high_water: int | None) -> KeyRows:
     sequence = np.asarray(rows.sequence)
     if sequence.dtype.kind not in "iu":
         raise InputError(f"sequence numbers are {sequence.dtype}; give whole numbers, such as counts or milliseconds")
+    if _in_order(sequence, high_water):
+        return rows
     order = np.argsort(sequence, kind="stable")
     ordered = sequence[order].astype(np.int64)
     new = np.ones(len(ordered), np.bool_)
@@ -388,6 +396,13 @@ def _new(rows: KeyRows, high_water: int | None) -> KeyRows:
 
 def _cut(rows: KeyRows, place: int) -> tuple[KeyRows, KeyRows]:
     return rows.take(np.arange(place)), rows.take(np.arange(place, len(rows)))
+
+
+def _in_order(sequence: IntArray, high_water: int | None) -> bool:
+    """Whether all rows are new and in order already: the usual case."""
+    if sequence.dtype != np.int64 or not len(sequence) or (high_water is not None and sequence[0] <= high_water):
+        return False
+    return int(np.count_nonzero(sequence[1:] > sequence[:-1])) == len(sequence) - 1
 
 
 def _counted(summary: KeySummary, served: Served, taken: int, refused: int, serving: Serving) -> KeySummary:

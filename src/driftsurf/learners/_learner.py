@@ -28,7 +28,7 @@ from driftsurf.base import (
     Undo,
 )
 from driftsurf.errors import CapabilityError, OptionError, StateError
-from driftsurf.learners._linear import SAVED, Frame, Linear, check_width
+from driftsurf.learners._linear import SAVED, SAVED_OF_CLASSES, Frame, Linear, check_width, revived
 from driftsurf.sizes import squared_norms
 from driftsurf.state import resolved
 
@@ -414,21 +414,21 @@ class LinearLearner(ABC):
 
     @property
     def _saved_names(self) -> list[str]:
-        """The entries of the fitted model that are saved: classes have no target to take off."""
-        return [name for name in SAVED if name != "target" or self.capabilities.values]
+        """The entries of the fitted model that are saved."""
+        return SAVED if self.capabilities.values else SAVED_OF_CLASSES
 
     @classmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
         """The model that gave ``state``; ``template`` has its parameters."""
         try:
-            fitted = Linear(**{name: state[name] for name in template._saved_names})
+            fitted = revived({name: state[name] for name in template._saved_names})
             table = state["table"]
         except KeyError as error:
             raise StateError(f"the saved model has no entry {error}: it is not a {cls.__name__}") from error
         dimensions = 1 if template._outputs(template.capabilities.least_classes) is None else 2
         fitted.check(table, tabled=template._tabled, dimensions=dimensions)
         model = template._born(fitted)
-        model._table.append(table)
+        model._table = Buffer.of(table)
         return model
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
@@ -15,11 +16,16 @@ from driftsurf.errors import DivergenceError, Option, ShapeError, StateError
 from driftsurf.sizes import usual_frame, usual_sizes
 
 SMALLEST_SIZE = 1e-30
+FLOAT = np.dtype(np.float64)
 LARGEST = 1e100
 """Of a weight or a sum of gradients: far below overflow, so that margins and penalties of a model are finite too."""
 
 Frame: TypeAlias = tuple[FloatArray, FloatArray, IntArray]
 """The coordinates in which a model learns: gains, centre, and the columns whose centre is not 0."""
+
+
+def _frame(factor: Any, centre: Any) -> Frame:
+    return np.square(factor), centre, np.flatnonzero(centre)
 
 
 @dataclass(frozen=True)
@@ -135,14 +141,14 @@ class Linear:
         rows = self.lo, self.admitted, self.hi
         counts = self.drawn, self.seen, self.renew_at, self.gradients, self.words, self.seed
         if not (
-            all(isinstance(v, np.ndarray) and v.dtype == np.float64 for v in (*vectors, *matrices))
+            all(isinstance(v, np.ndarray) and v.dtype == FLOAT for v in (*vectors, *matrices))
             and all(vector.ndim == 1 for vector in vectors)
             and all(matrix.ndim == dimensions and matrix.shape[1:] == self.weights.shape[1:] for matrix in matrices)
             and len({len(vector) for vector in (*vectors[:2], *matrices[:2])}) == 1
             and len(self.anchor) in (0, len(self.weights))
             and self.weights.size >= 1
-            and all(np.isfinite(values).all() for values in (*vectors, self.weights, self.gradient_sum))
-            and max(np.abs(self.weights).max(), np.abs(self.gradient_sum).max()) < LARGEST
+            and all(_kernels.largest(values) < math.inf for values in vectors)
+            and all(_kernels.largest(values.ravel()) < LARGEST for values in (self.weights, self.gradient_sum))
             and all(type(number) is int for number in (*rows, *counts))
             and isinstance(self.step_size, float)
             and isinstance(self.target, float)
@@ -157,10 +163,14 @@ class Linear:
 
 SAVED = [entry.name for entry in fields(Linear) if entry.init]
 """The entries that are saved; the rest follows from them."""
+SAVED_OF_CLASSES = [name for name in SAVED if name != "target"]
+"""Classes have no target to take off."""
+BLANK = Linear(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
-def _frame(factor: Any, centre: Any) -> Frame:
-    return np.square(factor), centre, np.flatnonzero(centre)
+def revived(entries: Mapping[str, Any]) -> Linear:
+    """The model with these saved entries, to be checked: what ``Linear(**entries)`` gives, in half of its time."""
+    return replace(BLANK, **entries, frame=_frame(entries["factor"], entries["centre"]))
 
 
 def along(vector: FloatArray, weights: FloatArray) -> FloatArray:

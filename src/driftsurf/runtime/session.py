@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import whole
+from driftsurf._values import replace
 from driftsurf.base import Batch, FloatArray, Parts, Rows, Segment, State, Strategy, n_rows, take_rows
 from driftsurf.decisions import Decision, Transition
 from driftsurf.errors import CapabilityError, OptionError, SmallBatchWarning, StateError
@@ -142,6 +143,10 @@ class Session:
         """How many of the classes were known at the last time step: those that can be predicted."""
         self._guard = None if guard is None else RangeGuard(guard)
         self._pending: Samples | None = None
+
+    def reseeded(self, seed: int) -> Session:
+        """Of a session without rows: one like it with another seed. What was checked is not checked again."""
+        return replace(self, strategy=replace(self.strategy, seed=seed), journal=Journal())
 
     # -------------------------------------------------------------------- learning
 
@@ -373,27 +378,32 @@ class Session:
 
     def parts(self) -> Parts:
         """The same, with what grows with the rows as ``Growing``."""
+        state = self.surroundings()
+        return state if self.schema is None else state | nest("strategy", self.strategy.parts())
+
+    def surroundings(self) -> State:
+        """All but the entries of the strategy, which only time steps change."""
         state: State = {"steps": self.steps, "taught": self.taught, "begun": self.schema is not None}
         state |= nest("classes", self.targets.state())
         if self._guard is not None:
             state |= nest("guard", self._guard.state())
         if self.schema is not None:
-            state |= nest("schema", self.schema.state()) | nest("strategy", self.strategy.parts())
+            state |= nest("schema", self.schema.state())
         if self._pending is not None:
             state |= nest("pending", self._pending.state())
         return state
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state()`` gave."""
+    def restore(self, state: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> None:
+        """Take over what ``state()`` gave; or what ``surroundings()`` gave, and the strategy's ``own`` entries."""
         try:
-            self._restore(state)
+            self._restore(state, pick("strategy", state) if own is None else own)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             if isinstance(error, StateError):
                 raise
             what = f"has no entry {error}" if isinstance(error, KeyError) else f"does not fit together ({error})"
             raise StateError(f"the saved state {what}: it is another object's, or incomplete") from error
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
+    def _restore(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         self.steps, self.taught = int(state["steps"]), int(state["taught"])
         self.targets = self.targets.from_state(pick("classes", state))
         self.schema, width = None, None
@@ -402,13 +412,13 @@ class Session:
         if state["begun"]:
             self.schema = Schema.from_state(pick("schema", state), self.owner)
             width, sparse = self.schema.n_features, self.schema.sparse
-            if int(state["strategy.pool.samples.n_features"]) != width:
+            if int(own["pool.samples.n_features"]) != width:
                 raise StateError(f"the saved rows do not have the {width} columns of the saved schema")
-            if any(state.get(f"{rows}.sparse", sparse) != sparse for rows in ("strategy.pool.samples", "pending")):
+            if own.get("pool.samples.sparse", sparse) != sparse or state.get("pending.sparse", sparse) != sparse:
                 raise StateError("of the saved rows and the saved schema one is sparse and one is not")
-            if int(state["strategy.pool.n_classes"]) > self.targets.n_classes:
+            if int(own["pool.n_classes"]) > self.targets.n_classes:
                 raise StateError(f"the saved models are for more than the {self.targets.n_classes} saved classes")
-            self.strategy.restore(pick("strategy", state))
+            self.strategy.restore(own)
         guard, pending = pick("guard", state), pick("pending", state)
         self._guard = RangeGuard.from_state(guard, width if self.steps else None) if guard else None
         self._pending = Samples.from_state(pending, self.targets.n_classes) if pending else None
