@@ -155,7 +155,7 @@ def test_a_model_is_named_kept_and_gone_on_with(tmp_path: Path) -> None:
             ("--learner", "sklearn.linear_model:SGDClassifier"),
             "SGDClassifier cannot be saved exactly, and the state",
         ),
-        (("--task", "regression", "--classes", "0,1"), "leave classes out"),
+        (("--task", "regression", "--classes", "0,1"), "leave --classes out"),
         (("--set", "max_rows=none"), "a key must be bounded"),
     ],
 )

@@ -245,10 +245,7 @@ class KeyedLearner:
     @functools.cached_property
     def options_digest(self) -> str:
         """Tells the states of this learner from those of another."""
-        about = self.about()
-        if self.on_gap == "quarantine":
-            del about["on_gap"]  # so were all states before there was a choice: they go on
-        text = json.dumps(about, sort_keys=True)
+        text = json.dumps(self.about(), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     @functools.cached_property
