@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from driftsurf.base import IntArray
 from driftsurf.engines.keyed import KeyedLearner, KeyRows
-from driftsurf.errors import LabelError, OptionError, ValueTypeError
+from driftsurf.errors import LabelError, Option, OptionError, ValueTypeError
 from driftsurf.tables import Column, Table
 
 __all__ = ["Columns", "Grouped", "by_key", "check_columns"]
@@ -113,7 +113,9 @@ def _numbers(name: str, column: Column) -> npt.NDArray[np.float64]:
     if column.kind in NO_NUMBERS:
         raise OptionError(
             f"the feature {name!r} is {NO_NUMBERS[column.kind]}, and a learner for each key takes numbers: leave it "
-            "out of --features, or make numbers of it first"
+            "out of ",
+            Option("features"),
+            ", or make numbers of it first",
         )
     return column.values
 

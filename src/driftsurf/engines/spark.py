@@ -19,7 +19,7 @@ from driftsurf._options import number
 from driftsurf.engines._rows import Columns
 from driftsurf.engines.keyed import KeyedLearner, KeyRows, Visit
 from driftsurf.engines.tables import TABLES, KeyedFolder, Name, fitted, key_columns, key_entry
-from driftsurf.errors import MissingExtraError, OptionError, SchemaError, SourceError
+from driftsurf.errors import MissingExtraError, Option, OptionError, Said, SchemaError, SourceError
 from driftsurf.sources import Dialect
 
 try:
@@ -218,8 +218,9 @@ def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns) -> DataFra
     wanted = [*columns, *learner.features]
     unknown = [name for name in wanted if name is not None and name not in types]
     if unknown:
-        split = " (of a CSV file with another delimiter than a comma: name it with --delimiter)" * (len(types) == 1)
-        raise SchemaError(f"there is no column {', '.join(unknown)}; the columns are {', '.join(types)}{split}")
+        split = Said(" (of a CSV file with another delimiter than a comma: name it with ", Option("delimiter"), ")")
+        told = f"there is no column {', '.join(unknown)}; the columns are {', '.join(types)}"
+        raise SchemaError(told, split if len(types) == 1 else "")
     if not isinstance(types[columns.key], (*_WHOLE, T.StringType)):
         raise SchemaError(
             f"the key {columns.key!r} is {types[columns.key].simpleString()}; cast it to bigint or string"
@@ -228,7 +229,9 @@ def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns) -> DataFra
         if not isinstance(types[name], (T.NumericType, T.BooleanType)):
             raise SchemaError(
                 f"the feature {name!r} is {types[name].simpleString()}, and a learner for each key takes numbers: "
-                "leave it out of --features, or make numbers of it first"
+                "leave it out of ",
+                Option("features"),
+                ", or make numbers of it first",
             )
     if learner.values and not isinstance(types[columns.label], (T.NumericType, T.BooleanType)):
         raise SchemaError(f"the label {columns.label!r} is {types[columns.label].simpleString()}; values are numbers")

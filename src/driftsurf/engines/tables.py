@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from driftsurf import __version__
 from driftsurf.engines.keyed import KeyedLearner, KeySummary, Visit
-from driftsurf.errors import MissingExtraError, OptionError, RunFolderError, StateError
+from driftsurf.errors import MissingExtraError, Option, OptionError, RunFolderError, StateError
 from driftsurf.runtime import files
 
 __all__ = ["FORMAT", "TABLES", "KeyedFolder", "Name", "fitted", "key_columns", "key_entry"]
@@ -89,7 +89,9 @@ class KeyedFolder:
         now = {"format": FORMAT, "engine": engine, "columns": dict(columns), "learner": learner.about()}
         if not (self.path / "run.json").exists():
             if self.path.exists() and any(self.path.iterdir()):
-                raise RunFolderError(f"{str(self.path)!r} exists and is no keyed run: give another folder with --out")
+                raise RunFolderError(
+                    f"{str(self.path)!r} exists and is no keyed run: give another folder with ", Option("out")
+                )
             self._check_readmitted(learner, {})
             above = [self.path.parent, *(one.parent for one in self.path.parents if not files.is_folder(one))]
             files.make_folder(self.path)
@@ -109,7 +111,8 @@ class KeyedFolder:
         if other:
             raise StateError(
                 f"{str(self.path)!r} was begun with other options ({'; '.join(other)}): go on with the same ones, or "
-                "begin a new run with another --out"
+                "begin a new run with another ",
+                Option("out"),
             )
         self._check_readmitted(learner, self.keys() if learner.readmit else {})
         return True
