@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import mmap
 from collections import deque
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-MAPPED_BYTES = 2**22
+MAPPED_BYTES = 2**18
 """Rooms of this size or more are mappings of their own, which the system can make longer without copying."""
 
 
@@ -48,6 +49,10 @@ class Buffer:
         """The values, as a view."""
         return self._array[self._start : self._stop]
 
+    def between(self, a: int, b: int) -> npt.NDArray[Any]:
+        """``live[a:b]``."""
+        return self._array[self._start + a : self._start + b]
+
     @property
     def physical(self) -> npt.NDArray[Any]:
         """The whole room, for whoever keeps positions into it."""
@@ -71,8 +76,14 @@ class Buffer:
 
     def extend(self, count: int, value: float) -> None:
         """Add ``count`` copies of ``value`` at the end."""
-        self.adopt(self.plan(count), count)
-        self._array[self._stop : self._stop + count] = value
+        start = len(self)
+        self.lengthen(count)
+        self.live[start:] = value
+
+    def lengthen(self, count: int) -> None:
+        """Add ``count`` values at the end that are yet to be written."""
+        if not self.fits(count):
+            self.adopt(self.plan(count), count)
         self._stop += count
 
     def fits(self, count: int) -> bool:
@@ -125,8 +136,9 @@ class Buffer:
 
     def write(self, values: npt.NDArray[Any]) -> None:
         """Put values at the end of the room that is there."""
-        self._array[self._stop : self._stop + len(values)] = values
-        self._stop += len(values)
+        stop = self._stop + len(values)
+        self._array[self._stop : stop] = values
+        self._stop = stop
 
     def truncate(self, length: int) -> None:
         """Keep the first ``length`` values."""
@@ -161,7 +173,7 @@ class Buffer:
 
     def numbered(self, lo: int, hi: int) -> npt.NDArray[Any]:
         """The values with the numbers ``lo`` to ``hi - 1``, as a view."""
-        return self.live[lo - self.first : hi - self.first]
+        return self.between(lo - self.first, hi - self.first)
 
 
 class Touched:
@@ -232,7 +244,7 @@ def _mapping(nbytes: int) -> mmap.mmap:
 def _array(shape: tuple[int, ...], dtype: np.dtype[Any], mapping: mmap.mmap) -> npt.NDArray[Any]:
     """An array in a mapping, which is held in place by it and its views."""
     # Not np.ndarray(shape, dtype, mapping), which lets go of the mapping.
-    return np.frombuffer(mapping, dtype, count=int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    return np.frombuffer(mapping, dtype, count=math.prod(shape)).reshape(shape)
 
 
 def _mapping_of(array: npt.NDArray[Any]) -> mmap.mmap | None:
@@ -244,4 +256,4 @@ def _mapping_of(array: npt.NDArray[Any]) -> mmap.mmap | None:
 
 
 def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return math.prod(shape) * dtype.itemsize

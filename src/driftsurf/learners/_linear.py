@@ -10,7 +10,7 @@ import numpy as np
 
 from driftsurf import _kernels
 from driftsurf._values import replace
-from driftsurf.base import CSR, Batch, FloatArray, IntArray, Rows, n_rows
+from driftsurf.base import CSR, Batch, FloatArray, IntArray, Rows
 from driftsurf.errors import DivergenceError, ShapeError, StateError
 from driftsurf.sizes import usual_frame, usual_sizes
 
@@ -116,7 +116,7 @@ class Linear:
 
     def check_finite(self) -> None:
         """DivergenceError if training went astray."""
-        largest = max(_kernels.largest(self.weights.ravel()), _kernels.largest(self.gradient_sum.ravel()))
+        largest = _kernels.largest_of_two(self.weights.ravel(), self.gradient_sum.ravel())
         if not largest < LARGEST:
             raise DivergenceError(
                 f"training diverged: the weights reached {largest:g} with step size {self.step_size:g}. "
@@ -169,8 +169,8 @@ def along(vector: FloatArray, weights: FloatArray) -> FloatArray:
 
 def margins(weights: FloatArray, X: Rows) -> FloatArray:
     """w.x + intercept of each row."""
-    check_width(X, weights)
-    out = np.empty(n_rows(X))
+    rows = check_width(X, weights)
+    out = np.empty(rows)
     if isinstance(X, CSR):
         _kernels.margins_csr(X.data, X.indices, X.indptr, weights, out)
     else:
@@ -180,8 +180,8 @@ def margins(weights: FloatArray, X: Rows) -> FloatArray:
 
 def margins_of_all(weights: FloatArray, X: Rows) -> FloatArray:
     """w.x + intercept of each row under each of several weights: a row of the result for each."""
-    check_width(X, weights[0])
-    out = np.empty((len(weights), n_rows(X)))
+    rows = check_width(X, weights[0])
+    out = np.empty((len(weights), rows))
     if isinstance(X, CSR):
         _kernels.margins_of_all_csr(X.data, X.indices, X.indptr, weights, out)
     else:
@@ -189,9 +189,10 @@ def margins_of_all(weights: FloatArray, X: Rows) -> FloatArray:
     return out
 
 
-def check_width(X: Rows, weights: FloatArray) -> None:
-    """ShapeError unless the rows are as wide as the weights say."""
+def check_width(X: Rows, weights: FloatArray) -> int:
+    """The number of rows; ShapeError unless they are as wide as the weights say."""
     # Compiled code does not look at the bounds of its arrays.
-    width = X.n_features if isinstance(X, CSR) else X.shape[1]
+    rows, width = (len(X.indptr) - 1, X.n_features) if isinstance(X, CSR) else (len(X), X.shape[1])
     if width != len(weights) - 1:
         raise ShapeError(f"X has {width} features, but this model was made for {len(weights) - 1}")
+    return rows
