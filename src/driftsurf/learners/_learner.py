@@ -27,7 +27,7 @@ from driftsurf.base import (
     Undo,
 )
 from driftsurf.errors import CapabilityError, OptionError, StateError
-from driftsurf.learners._linear import SAVED, Frame, Linear, check_width
+from driftsurf.learners._linear import SAVED, Frame, Linear, blank, check_width
 from driftsurf.learners._update import Update
 from driftsurf.sizes import squared_norms
 from driftsurf.state import resolved
@@ -120,17 +120,14 @@ class LinearLearner(ABC):
     def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
         """A new model; ``seed`` fixes its start and all its draws."""
         self._check_params()
-        shape = self._shape(n_features, n_classes)
-        weights, words = np.zeros(shape), 0
+        fitted = replace(blank(self._shape(n_features, n_classes), bool(self.fit_intercept)), seed=seed)
+        if self.step_size != "auto":
+            fitted = replace(fitted, step_size=float(self.step_size))
         if self.start == "uniform":
+            weights = np.zeros_like(fitted.weights)
             words = _kernels.fill_uniform(weights[: n_features + self.fit_intercept].reshape(-1), seed, 0)
-        step_size = math.nan if self.step_size == "auto" else float(self.step_size)
-        factor = np.ones(n_features + 1)
-        factor[-1] = float(self.fit_intercept)
-        gradient_sum, centre, anchor = np.zeros(shape), np.zeros(n_features + 1), np.zeros(0)
-        return self._born(
-            Linear(weights, gradient_sum, factor, centre, anchor, step_size=step_size, seed=seed, words=words)
-        )
+            fitted = replace(fitted, weights=weights, words=words)
+        return self._born(fitted)
 
     def _shape(self, n_features: int, n_classes: int) -> tuple[int, ...]:
         """The shape of the weights."""

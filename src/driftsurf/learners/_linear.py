@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
@@ -152,6 +153,17 @@ class Linear:
             and self.drawn == np.count_nonzero(~np.isnan(table[:, 0] if dimensions == 2 else table))
         ):
             raise StateError("the entries of the saved model do not fit together: they are no linear model's")
+
+
+@functools.lru_cache(maxsize=64)
+def blank(shape: tuple[int, ...], intercept: bool) -> Linear:
+    """A model that knows nothing: weights of 0, columns as they are. Nobody changes its arrays in place."""
+    factor = np.ones(shape[0])
+    factor[-1] = float(intercept)
+    arrays = np.zeros(shape), np.zeros(shape), factor, np.zeros(shape[0]), np.zeros(0)
+    for array in arrays:
+        array.setflags(write=False)
+    return Linear(*arrays)
 
 
 SAVED = [entry.name for entry in fields(Linear) if entry.init]

@@ -178,9 +178,19 @@ class Pool:
 
     def risk(self, member: Member, *segments: Segment) -> float:
         """The risk of a model over stored rows."""
-        learner, tested = member.learner, self._tested
-        known = tested[2] if tested is not None and tested[0] is learner and segments == tested[1:2] else None
-        return risk(learner, *map(self.samples.view, segments), name=self._risk, scores=known)
+        known = self._known_scores(member, *segments)
+        return risk(member.learner, *map(self.samples.view, segments), name=self._risk, scores=known)
+
+    def scores(self, member: Member, segment: Segment) -> FloatArray:
+        """The scores of a model for stored rows."""
+        known = self._known_scores(member, segment)
+        return member.learner.scores(self.samples.view(segment).X) if known is None else known
+
+    def _known_scores(self, member: Member, *segments: Segment) -> FloatArray | None:
+        tested = self._tested
+        if tested is None or tested[0] is not member.learner or segments != tested[1:2]:
+            return None
+        return tested[2]
 
     def copy(self, member: Member, step: int) -> Member:
         """A model that is as ``member`` is now, its random draws included, with a number of its own."""
