@@ -460,6 +460,18 @@ def test_two_models_together_end_as_one_after_the_other(
     assert [snapshot(model) for model in together] == before
 
 
+@pytest.mark.parametrize("steps", [(80,) * 5, (80, 80, 79, 78, 78)])
+def test_any_number_of_models_together_end_as_one_after_the_other(steps: tuple[int, ...]) -> None:
+    template = LogisticRegression()
+    alone, together = ([template.fresh(seed, 3, 2) for seed in range(5)] for _ in range(2))
+    samples, _ = Data.make(60).samples(False)
+    new = [Segment(10 * k, 60) for k in range(5)]
+    for model, segment, count in zip(alone, new, steps, strict=True):
+        model.update(samples, segment, count)
+    template.update_all(together, samples, new, steps)
+    assert [snapshot(model) for model in together] == [snapshot(model) for model in alone]
+
+
 @pytest.mark.parametrize("interrupted", ["schedule", "saga_both_dense", "largest_of_two"])
 def test_two_models_together_learn_both_or_neither(interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     models = [LogisticRegression().fresh(seed, 3, 2) for seed in (1, 2)]

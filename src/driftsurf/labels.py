@@ -77,7 +77,9 @@ class Classes:
     @functools.cached_property
     def array(self) -> npt.NDArray[Any]:
         """The labels as an array, by code."""
-        return np.array(self.labels) if self.labels else np.zeros(0, np.int64)
+        labels = np.array(self.labels) if self.labels else np.zeros(0, np.int64)
+        labels.setflags(write=False)
+        return labels
 
     def read(self, y: Any, count: int) -> tuple[Classes, FloatArray]:
         """The codes of ``y``, and the set that includes the labels that are new in it."""

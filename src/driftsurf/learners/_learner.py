@@ -152,8 +152,8 @@ class LinearLearner(ABC):
         return math.floor(per_row * new.hi) - math.floor(per_row * new.lo)
 
     def _born(self, fitted: Linear) -> Self:
-        model = object.__new__(type(self))
-        model.__dict__.update(self.get_params(), _fitted=fitted, _raw=(fitted, fitted.raw_weights))
+        model = type(self)(**self.get_params())
+        model._fitted, model._raw = fitted, (fitted, fitted.raw_weights)
         model._table = Buffer(np.float64, *fitted.weights.shape[1:])
         model._touched = Touched()
         return model
@@ -186,7 +186,10 @@ class LinearLearner(ABC):
     def update_all(
         cls, models: Sequence[Self], samples: SampleStore, new: Sequence[Segment], steps: Sequence[int]
     ) -> Undo:
-        """``update`` of several models made from one template, all or none: the same, perhaps faster."""
+        """``update`` of several models made from one template, all or none: the same, perhaps faster.
+
+        A subclass that changes ``update`` changes this as well.
+        """
         begun: list[Update] = []
 
         def undo() -> None:
@@ -330,7 +333,7 @@ class LinearLearner(ABC):
         )
 
     @property
-    def raw_weights(self) -> FloatArray:
+    def _raw_weights(self) -> FloatArray:
         """The weights for columns and targets as they are: worked out once for each state of the model."""
         fitted, raw = self._raw
         if fitted is not self._fitted:
@@ -341,12 +344,12 @@ class LinearLearner(ABC):
     @property
     def coef(self) -> FloatArray:
         """The weights of the features; with several outputs, a row for each."""
-        return np.array(_squeezed(self.raw_weights)[:-1].T)
+        return np.array(_squeezed(self._raw_weights)[:-1].T)
 
     @property
     def intercept(self) -> Any:
         """The weight of the constant column, for each output."""
-        last = _squeezed(self.raw_weights)[-1]
+        last = _squeezed(self._raw_weights)[-1]
         return float(last) if last.ndim == 0 else last.copy()
 
     @property

@@ -155,7 +155,7 @@ class Linear:
             raise StateError("the entries of the saved model do not fit together: they are no linear model's")
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=8)
 def blank(shape: tuple[int, ...], intercept: bool) -> Linear:
     """A model that knows nothing: weights of 0, columns as they are. Nobody changes its arrays in place."""
     factor = np.ones(shape[0])

@@ -42,13 +42,13 @@ class Update:
         """Fill ``order`` and make room in the table for the rows that are admitted on the way; the next random word."""
         table, order, before = self.model._table, self.order, self.before
         table.lengthen(min(waiting, (len(order) + 1) // 2))
-        self.model._touched.add(order, table.first, limit=len(table))
         live = table.live
         touched = np.empty((len(order), *live.shape[1:]))
         words: int = _kernels.schedule(
             order, live.reshape(-1), touched.reshape(-1), admitted, waiting, before.seed, before.words, alternating
         )
         self.touched = touched
+        self.model._touched.add(order, table.first, limit=len(live))
         return words
 
     def run(self) -> None:

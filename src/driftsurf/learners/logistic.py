@@ -103,7 +103,7 @@ class LogisticRegression(LinearLearner):
 
     def anchored(self, models: Sequence[Self], shares: FloatArray) -> Self:
         """This fresh model, held by the penalty to the weighted sum of ``models`` instead of the origin."""
-        anchor = (shares[:, None] * np.array([model.raw_weights for model in models])).sum(axis=0)
+        anchor = (shares[:, None] * np.array([model._raw_weights for model in models])).sum(axis=0)
         return self._born(replace(self._fitted, weights=self._fitted.weights - anchor, anchor=anchor))
 
     def _outputs(self, n_classes: int) -> int | None:
@@ -146,16 +146,16 @@ class LogisticRegression(LinearLearner):
 
     def scores(self, X: Rows) -> FloatArray:
         """Margins w.x + intercept: above 0 means class 1."""
-        return margins(self.raw_weights, X)
+        return margins(self._raw_weights, X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """``scores`` as it is now, whatever is learnt later."""
-        return functools.partial(margins, self.raw_weights)
+        return functools.partial(margins, self._raw_weights)
 
     @classmethod
     def joint_scorer(cls, models: Sequence[Self]) -> Callable[[Rows], FloatArray]:
         """``scorer`` of several models in one pass over the rows: a row of the result for each."""
-        return functools.partial(margins_of_all, np.array([model.raw_weights for model in models]))
+        return functools.partial(margins_of_all, np.array([model._raw_weights for model in models]))
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Logistic loss of each row."""

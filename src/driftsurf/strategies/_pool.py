@@ -163,7 +163,7 @@ class Pool:
         spent = [learner.gradients for learner in learners]
         segments = [self._unseen(member, segment) for member in members]
         together = getattr(learners[0], "update_all", None)
-        if together is not None:
+        if together is not None and len(learners) > 1:
             undo.callback(together(learners, store, segments, steps))
         else:
             for learner, new, count in zip(learners, segments, steps, strict=True):
