@@ -120,14 +120,13 @@ class LinearLearner(ABC):
     def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
         """A new model; ``seed`` fixes its start and all its draws."""
         self._check_params()
-        fitted = replace(blank(self._shape(n_features, n_classes), bool(self.fit_intercept)), seed=seed)
-        if self.step_size != "auto":
-            fitted = replace(fitted, step_size=float(self.step_size))
+        start = blank(self._shape(n_features, n_classes), bool(self.fit_intercept))
+        weights, words = start.weights, 0
         if self.start == "uniform":
-            weights = np.zeros_like(fitted.weights)
+            weights = weights.copy()
             words = _kernels.fill_uniform(weights[: n_features + self.fit_intercept].reshape(-1), seed, 0)
-            fitted = replace(fitted, weights=weights, words=words)
-        return self._born(fitted)
+        step_size = math.nan if self.step_size == "auto" else float(self.step_size)
+        return self._born(replace(start, weights=weights, step_size=step_size, seed=seed, words=words))
 
     def _shape(self, n_features: int, n_classes: int) -> tuple[int, ...]:
         """The shape of the weights."""

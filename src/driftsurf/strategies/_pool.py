@@ -54,8 +54,8 @@ class Member:
     ) -> ModelRecord:
         """How it enters the journal."""
         best = None if self.best_risk == math.inf else self.best_risk
-        risks = risk_before, risk_after, risk_reactive, best
-        return ModelRecord(role, self.id, step - self.born, self.first_row, *risks, gradients, weight)
+        who = role, self.id, step - self.born, self.first_row
+        return ModelRecord(*who, risk_before, risk_after, risk_reactive, best, gradients, weight)
 
     def state(self) -> State:
         """Everything but the template, with what grows with the rows as ``Growing``."""
