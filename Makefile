@@ -24,7 +24,7 @@ find_python = $(firstword $(foreach p,$(PYTHON) python3 python3.13 python3.12 py
 
 .PHONY: help
 help: ## Show the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
 
 $(VENV)/core: requirements/core.txt pyproject.toml
 	@test -n "$(find_python)" || { echo "No Python 3.11 or newer found; name one: make PYTHON=/path/to/python" >&2; exit 1; }
@@ -94,8 +94,18 @@ reproduce: $(VENV)/dev ## Run the paper's evaluation; ends with a report page (d
 	@$(BIN)/driftsurf reproduce --out $(REPRODUCTION)
 
 .PHONY: torture
-torture: $(VENV)/dev ## Prove that state survives: kills, faults, power losses, damage, bad values (30 minutes)
+torture: $(VENV)/dev ## Prove that state survives: kills, faults, power losses, damage, bad values, a cluster (an hour)
 	$(BIN)/python -m torture
+	@$(MAKE) --no-print-directory torture-spark
+
+.PHONY: torture-spark
+torture-spark: ## The part of it with a Spark cluster: kill -9 of driver and workers, 20 times each (needs Java 17)
+	@if command -v java >/dev/null; then $(MAKE) --no-print-directory run-torture-spark; else \
+		echo "Skipped: Spark needs Java 17. Install it (Debian: apt-get install openjdk-17-jre-headless), then make torture-spark."; fi
+
+.PHONY: run-torture-spark
+run-torture-spark: $(ENGINES_VENV)/ready
+	$(ENGINES_VENV)/bin/python -m torture spark
 
 .PHONY: torture-full
 torture-full: $(VENV)/dev ## The goal table of the same proofs (hours; goes on where it was stopped)

@@ -75,6 +75,38 @@ def sea(noise: int, gradual: bool, seed: int, n_rows: int) -> Iterator[tuple[lis
     return joined(f3, joined(f2, joined(f4, f1, quarter, 1, seed), quarter, 1, seed), quarter, 1, seed)
 
 
+def friedman(drift: str, noise: float, seed: int, n_rows: int) -> Iterator[tuple[list[float], float]]:
+    """Friedman's function under the drifts of Ikonomovska's thesis; three generators of numpy, a number at a time."""
+
+    def function(x: list[float], *places: int) -> float:
+        a, b, c, d, e = (x[place - 1] for place in places)
+        return 10 * math.sin(math.pi * a * b) + 20 * (c - 0.5) ** 2 + 10 * d + 5 * e
+
+    rows, coins, errors = (np.random.default_rng(word(word(seed, k), 0)) for k in range(3))
+    quarters = [quarter * n_rows // 4 for quarter in (1, 2, 3)]
+    window = n_rows // 10
+    for t in range(n_rows):
+        x = [rows.random() for _ in range(10)]
+        old = coins.random() < 0.5
+        first, second, third = function(x, 1, 2, 3, 4, 5), function(x, 4, 5, 2, 1, 3), function(x, 2, 5, 4, 3, 1)
+        y = first
+        if drift == "abrupt":
+            y = second if quarters[1] <= t < quarters[2] else first
+        elif drift == "gradual" and t >= quarters[2]:
+            y = second if old and t < quarters[2] + window else third
+        elif drift == "gradual" and t >= quarters[1]:
+            y = first if old and t < quarters[1] + window else second
+        elif drift == "local" and t >= quarters[0]:
+            low = [x[1] < 0.3, x[2] < 0.3, x[3] > 0.7, x[4] < 0.3]
+            high = [x[1] > 0.7, x[2] > 0.7, x[3] < 0.3, x[4] > 0.7]
+            asked = 4 - (t >= quarters[1]) - (t >= quarters[2])
+            if all(low[:asked]):
+                y = 10 * x[0] * x[1] + 20 * (x[2] - 0.5) + 10 * x[3] + 5 * x[4]
+            elif all(high[:asked]):
+                y = 10 * math.cos(x[0] * x[1]) + 20 * (x[2] - 0.5) + math.exp(x[3]) + 5 * x[4] ** 2
+        yield x, y + noise * float(errors.standard_normal())
+
+
 def hyperplane(
     magnitude: float, noise: int, n_features: int, reversal: int, seed: int
 ) -> Iterator[tuple[list[float], int]]:

@@ -31,7 +31,7 @@ def result() -> Reproduction:
     return synthetic(("sea0", "hyper-slow", "sine1", "circles", "powersupply", "covertype-sample", "spam-assassin"))
 
 
-@pytest.mark.parametrize("dataset", list(catalogue.CATALOGUE))
+@pytest.mark.parametrize("dataset", list(catalogue.CLASSES))
 def test_drifts_are_at_the_steps_that_aware_is_told_of(dataset: str) -> None:
     line = timeline(dataset)
     if dataset in STREAMS:

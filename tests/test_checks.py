@@ -64,6 +64,7 @@ STREAMS = [
     streams.Circles(n_rows=3_000),
     streams.SINE1(n_rows=3_000),
     streams.Hyperplane(n_rows=3_000),
+    streams.Friedman(n_rows=3_000),
     streams.ArrayStream(np.eye(40), np.tile([-1, 1], 20), name="own"),
 ]
 
@@ -258,6 +259,8 @@ def test_a_stream_of_ones_own_passes() -> None:
         (Rows(broken="seed"), "two_passes_are_the_same .*rows of batch 0 differ"),
         (Rows(broken="size"), "the_cut_does_not_matter"),
         (Rows(broken="gap"), "values_can_be_learnt .*batch 0 has values that are not finite"),
+        (Rows(classes=(1,)), "it_says_what_it_is .*nothing to predict"),
+        (Rows(classes=()), "values_can_be_learnt .*batch 0 has int64 to predict"),
         (Rows(broken="label"), r"values_can_be_learnt .*labels \[7\]"),
     ],
 )

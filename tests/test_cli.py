@@ -57,6 +57,24 @@ def test_a_run_says_each_transition_and_ends_with_a_table(run_folder: tuple[Path
     assert "\x1b" not in output  # plain text where there is no terminal
 
 
+def test_a_built_in_stream_of_values_is_run_beside_the_oracle_too(tmp_path: Path) -> None:
+    arguments = ["friedman", "--rows", "5000", "--out", str(tmp_path / "r"), "--predictions", str(tmp_path / "p.csv")]
+    output = invoke("run", *arguments).output
+    for row in ("[100/100] RMSE", "root mean squared error", "skill over the mean so far", "drift at step", "50"):
+        assert row in output
+    page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    for words in ("in the unit of the label", "predicting the mean so far", "aware (oracle)", "Recovery from the true"):
+        assert words in page
+    assert (tmp_path / "p.csv").read_text(encoding="utf-8").count("\n") == 5001
+    assert "Root mean squared error" in invoke("explain", str(tmp_path / "r")).output
+
+
+def test_the_options_of_the_learner_reach_that_of_values(tmp_path: Path) -> None:
+    invoke("run", "friedman-local", "--rows", "1000", "--l2", "0.5", "--quiet", "--out", str(tmp_path / "r"))
+    about = json.loads((tmp_path / "r" / "run.json").read_text(encoding="utf-8"))
+    assert (about["learner"]["l2"], about["learner"]["loss"]) == (0.5, "squared")
+
+
 def test_a_terminal_gets_colours_and_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     output = invoke("run", "mixed", "--rows", "5000", "--out", str(tmp_path / "r")).output
@@ -167,7 +185,7 @@ def test_by_default_runs_get_folders_of_their_own(tmp_path: Path, monkeypatch: p
     [
         (["sea1"], "did you mean 'sea10'"),
         (["sea0", "--step-size", "fast"], "'fast' is neither a number nor 'auto'"),
-        (["sea0", "--step-size", "-1"], "step_size is -1.0"),
+        (["sea0", "--step-size", "-1"], "--step-size is -1.0"),
         (["sea0", "--threshold", "-1"], "threshold is -1.0"),
         (["sea0", "--rows", "0"], "0 is not in the range"),
         (["sea0", "--variant", "mine"], "algorithm-1"),
@@ -313,7 +331,7 @@ def test_an_interrupted_run_under_checkpoints_goes_on(
     assert result.exit_code == 143
     assert "stopped by SIGTERM before step 21; go on with --resume" in result.output
     assert "--resume" in invoke(*command).output
-    assert "it has seed 0, not 5" in invoke(*command, "--resume", "--seed", "5").output
+    assert "it has --seed 0, not 5" in invoke(*command, "--resume", "--seed", "5").output
     assert invoke(*command, "--resume").exit_code == 0
     for name in ("trace.csv", "journal.jsonl", "columns.csv", "report.html"):
         assert (folder / "result" / name).read_bytes() == (checkpointed / "result" / name).read_bytes()

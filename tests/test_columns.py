@@ -55,6 +55,16 @@ def moved(task: str, change: Any = lambda X: X) -> list[ColumnMove]:
     return read_moves(text)
 
 
+def test_a_first_batch_at_the_edge_of_float64_says_nothing_of_its_column() -> None:
+    values = iter([1.5e308])
+
+    def huge_at_first(X: Any) -> Any:
+        return X.assign(noise=next(values, X["noise"]))
+
+    (jump,) = [move for move in moved("two", huge_at_first) if move.step == 15 and move.name == "jumps"]
+    assert jump.mean_after == pytest.approx(3.0, abs=0.1)
+
+
 @pytest.mark.parametrize("task", ["two", "three", "values"])
 def test_the_columns_that_moved_and_turned_come_first(task: str) -> None:
     found = [move for move in moved(task) if move.step == 15]

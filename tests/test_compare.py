@@ -16,7 +16,16 @@ from click.testing import CliRunner, Result
 from driftsurf import recommended
 from driftsurf.assembly.models import DETECTORS, RECOMMENDED, STRATEGIES, names
 from driftsurf.cli import main
-from driftsurf.errors import InputError, LabelError, MissingExtraError, OptionError, RunFolderError
+from driftsurf.errors import (
+    BadRowError,
+    CapabilityError,
+    InputError,
+    LabelError,
+    MissingExtraError,
+    OptionError,
+    RunFolderError,
+    SchemaError,
+)
 from driftsurf.experiments import inputs, matches, models, peers
 from driftsurf.experiments.compare import Comparison, compare, stand
 from driftsurf.experiments.inputs import FILES, REAL, Input, expand, load
@@ -172,10 +181,16 @@ def test_the_registry_and_the_library_recommend_the_same() -> None:
     face = recommended("linear", random_state=0)
     assert (mine.judge, mine.threshold, mine.reactive_length) == (face.judge, face.threshold, face.reactive_length)
     assert mine.learner.get_params() == face.learner.get_params()
+    values, face_of_values = (
+        model("recommended-linear").make(Situation(0)).strategy,
+        recommended("linear", task="regression"),
+    )
+    assert values.learner.get_params() == face_of_values.learner.get_params()
+    assert (values.judge, values.threshold) == (face_of_values.judge, face_of_values.threshold)
     assert model("recommended").name == "recommended"
     assert RECOMMENDED["recommended"] == "driftsurf:lightgbm"
     with pytest.raises(OptionError, match="choices: 'trees', 'linear'"):
-        recommended("forest")  # type: ignore[arg-type]
+        recommended("forest")  # type: ignore[call-overload]
 
 
 # ---------------------------------------------------------------------------- peers
@@ -198,6 +213,8 @@ def test_river_s_forest_and_any_other_of_its_classifiers_take_part(table: Path) 
         model("river:tree.Oak").make(TWO)
     with pytest.raises(OptionError, match="does not take these options"):
         model("river:tree.HoeffdingTreeClassifier(height=2)").make(TWO)
+    with pytest.raises(CapabilityError, match="does not learn classes; take a classifier"):
+        model("river:tree.HoeffdingTreeRegressor").make(TWO)
     with pytest.raises(OptionError, match="river has no part"):
         model("river:wood.Oak").make(TWO)
 
@@ -210,20 +227,21 @@ def test_forests_of_capymoa_take_part(table: Path) -> None:  # pragma: no cover
 
 class _Instance:
     @staticmethod
-    def from_array(schema: Any, x: Any, label: int | None = None) -> Any:
+    def from_array(schema: Any, x: Any, label: float | None = None) -> Any:
         return x if label is None else (x, label)
 
 
 class _Echo:
-    """Stands in for a classifier of CapyMOA: predicts the label that it learnt last, nothing before."""
+    """Stands in for a model of CapyMOA: predicts the label that it learnt last, nothing before."""
 
     def __init__(self, schema: Any, random_seed: int = 0, ensemble_size: int = 100) -> None:
-        self.schema, self.ensemble_size, self.label = schema, ensemble_size, None
+        self.schema, self.ensemble_size = schema, ensemble_size
+        self.label: float | None = None
 
-    def train(self, instance: tuple[Any, int]) -> None:
-        self.label = instance[1]  # type: ignore[assignment]
+    def train(self, instance: tuple[Any, float]) -> None:
+        self.label = instance[1]
 
-    def predict(self, instance: Any) -> int | None:
+    def predict(self, instance: Any) -> float | None:
         return self.label
 
 
@@ -234,8 +252,8 @@ def test_a_classifier_of_capymoa_is_told_the_classes_and_learns_row_by_row(monke
             return columns, about
 
     class Package:
-        Instance = LabeledInstance = _Instance
-        AdaptiveRandomForestClassifier = _Echo
+        Instance = LabeledInstance = RegressionInstance = _Instance
+        AdaptiveRandomForestClassifier = AdaptiveRandomForestRegressor = _Echo
 
     Package.Schema = Schema  # type: ignore[attr-defined]
     monkeypatch.setattr(peers, "_package", lambda name, module: Package)
@@ -243,9 +261,13 @@ def test_a_classifier_of_capymoa_is_told_the_classes_and_learns_row_by_row(monke
     peer.partial_fit(np.zeros((2, 2)), np.array([0, 2]), classes=np.arange(3))
     assert peer.predict(np.zeros((3, 2))).tolist() == [2, 2, 2]
     columns, about = peer._model.schema
-    assert columns == ["x0", "x1", "class"]
-    assert about["categories"] == {"class": ["0", "1", "2"]}
+    assert columns == ["x0", "x1", "label"]
+    assert about["categories"] == {"label": ["0", "1", "2"]}
     assert peer._model.ensemble_size == 7
+    regressor = model("capymoa:ARF7").make(Situation(n_classes=0))
+    regressor.partial_fit(np.zeros((2, 2)), np.array([0.5, 2.5]))
+    assert regressor.predict(np.zeros((1, 2))).tolist() == [2.5]
+    assert regressor._model.schema[1]["categories"] == {}
 
 
 def test_a_peer_that_is_not_installed_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,6 +293,43 @@ def test_a_file_becomes_batches_of_coded_rows(table: Path) -> None:
     assert load(Input(str(table), "label", rows=200)).batch_size == 2
 
 
+def test_a_file_is_read_as_by_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "eu.txt"
+    cells = [f"{i % 7},5;{1 + i % 28}.1.2007;{i % 3};{'ja' if i % 2 else 'nein'}\n" for i in range(60)]
+    cells[3] = "2,5;kaputt;1;ja\n"
+    cells[5] = cells[7] = "2,5;1.1.2007;1;\n"
+    path.write_text("preis;tag;art;verkauft\n" + "".join(cells))
+    said: dict[str, Any] = {"decimal": ",", "date_format": ("%d.%m.%Y",), "kind": (("tag", "date"),)}
+    with pytest.raises(BadRowError, match=r"eu.txt, line 5: column 'tag' is a date.* on_bad_row='skip'"):
+        load(Input(str(path), "verkauft", **said))
+    said["missing"] = ("kaputt",)
+    with pytest.raises(LabelError, match=r"'verkauft' is missing in 2 rows, the first of them row 5. .*='skip'"):
+        load(Input(str(path), "verkauft", **said, on_bad_row=1))
+    for allowed in ("skip", 2):
+        rows = load(Input(str(path), "verkauft", **said, on_bad_row=allowed))
+        assert (rows.n_rows, rows.labels) == (58, ("ja", "nein"))
+        assert rows.X[0].tolist()[0] == 0.5
+    named = load(Input(str(path), "verkauft", **said, on_bad_row="skip", categorical=("art",)))
+    assert named.X.shape[1] > rows.X.shape[1]
+
+
+def test_the_command_takes_the_options_of_a_run_that_say_how_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "eu.csv"
+    lines = [f"{i};{(i * 37) % 11},5;{'ja' if (i * 37) % 11 > 5 else 'nein'}\n" for i in range(200)]
+    path.write_text("nr;preis;verkauft\n" + "".join(lines))
+    common = ["--label", "verkauft", "--drop", "nr", "--batch-size", "20", "--jobs", "1", "--quiet"]
+    common += ["--models", "driftsurf:logistic,majority"]
+    found = invoke("compare", str(path), *common, "--decimal", ",", "--out", str(tmp_path / "out"))
+    assert found.exit_code == 0
+    assert "driftsurf:logistic wins" in found.output
+    spoilt = tmp_path / "spoilt.csv"
+    spoilt.write_text(path.read_text().replace("\n4;5,5", "\n4;x,5"))
+    again = invoke("compare", str(spoilt), *common, "--decimal", ",", "--out", str(tmp_path / "out"))
+    assert again.exit_code == 1
+    assert "line 6: column 'preis' is a number, and 'x,5' is none. Correct it, or leave" in again.output
+    assert "--on-bad-row skip" in again.output
+
+
 def test_a_stream_of_the_catalogue_knows_its_batches_and_drifts() -> None:
     rows = load(Input("sine1"))
     assert (rows.batch_size, rows.n_rows, rows.drift_steps) == (100, 10_000, (20, 40, 60, 80))
@@ -283,9 +342,11 @@ def test_a_stream_of_the_catalogue_knows_its_batches_and_drifts() -> None:
 @pytest.mark.parametrize(
     ("what", "error", "words"),
     [
-        ({}, InputError, "needs a label to predict; its columns: a, b, label"),
-        ({"label": "a"}, LabelError, "has values"),
-        ({"label": "price"}, InputError, "no column 'price'"),
+        ({}, OptionError, "label is not given: name the column to predict; the columns are 'a', 'b'"),
+        ({"label": "a", "task": "multiclass"}, LabelError, "600 different values.*--task regression"),
+        ({"label": "label", "task": "regression"}, LabelError, "has to be numbers"),
+        ({"label": "label", "task": "guess"}, OptionError, "task is 'guess'; choices: 'auto', 'binary'"),
+        ({"label": "price"}, SchemaError, "label is 'price'; the columns are"),
         ({"label": "label", "batch_size": 400}, InputError, "batches of 400 make no two"),
     ],
 )
@@ -387,6 +448,7 @@ def test_a_stream_of_flights_is_compact_for_trees(monkeypatch: pytest.MonkeyPatc
     class Entry:
         batch_size = 5
         dataset = None
+        values = False
 
         @staticmethod
         def make() -> Any:
@@ -469,6 +531,13 @@ def test_the_report_has_the_tables_the_verdict_and_the_picture(tmp_path: Path) -
     assert picture(result).count("<circle") == 6
 
 
+def test_more_models_than_sources_stand_below_each_other() -> None:
+    three = {name: scores([error] * 16) for name, error in (("a", 0.1), ("b", 0.2), ("c", 0.3))}
+    text = comparison.markdown(stand([("easy", three), ("hard", three)], seeds=(0,), gradients_per_row=None))
+    assert "| model | easy | hard | mean | mean rank | CPU s in all |" in text
+    assert "| a | **0.100** | **0.100** | **0.100** | 1.00 | 2.0 |" in text
+
+
 def test_a_long_name_is_cut_in_the_picture() -> None:
     name = "oblivious:" + "x" * 60
     result = stand([("s", {name: scores([0.1, 0.2]), "b": scores([0.2, 0.3])})], (0,), None)
@@ -538,8 +607,9 @@ def test_a_mistake_on_the_command_line_is_one_line(tmp_path: Path) -> None:
 
 def test_a_narrow_terminal_has_fewer_columns_and_whole_names() -> None:
     row = ["driftsurf:logistic", "0.1234", "0.1200 to 0.1300", "0.0000", "0.0000 to 0.0000", "100%", "1.00", "9.0", "2"]
-    assert comparison._fitting(comparison.HEADS, [row], 140) == list(range(9))
-    narrow = comparison._fitting(comparison.HEADS, [row], 80)
-    assert narrow == [0, 1, 2, 3, 5, 6]
-    assert comparison._fitting(comparison.HEADS, [row], 10) == [0, 1, 3]
-    assert comparison._fitting(["source", "a"], [["s", "1"]], 3) == [0, 1]
+    first, sources = comparison._sheets(two_sources())
+    sheet = first._replace(rows=[row])
+    assert comparison._fitting(sheet, 140) == list(range(9))
+    assert comparison._fitting(sheet, 80) == [0, 1, 2, 3, 5, 6]
+    assert comparison._fitting(sheet, 10) == [0, 1, 3]
+    assert comparison._fitting(sources, 3) == [0, 1, 2]

@@ -256,3 +256,9 @@ def test_a_mixed_table_is_learnt() -> None:
         table = {"price": price[part], "flag": city[part] == "Oslo", "city": city[part]}
         wrong.append(np.mean(model.test_then_train(encoder.partial_fit(table).transform(table), y[part]) != y[part]))
     assert np.mean(wrong[5:]) < 0.35
+
+
+def test_the_median_of_numbers_at_the_edge_of_float64_is_finite() -> None:
+    encoder = TableEncoder().fit({"n": [1e308, 1.5e308, None]})
+    assert encoder.transform({"n": [None]}).tolist() == [[1.25e308, 1.0, 0.0]]
+    assert TableEncoder().fit({"n": [1.0, 4.0, None]}).transform({"n": [None]})[0, 0] == 2.5

@@ -292,6 +292,7 @@ def test_claims_about_curves_are_judged_on_the_stand_in_and_said_so(small: tuple
         (lambda folder: reproduce(folder, ["equal"]), OptionError, "experiment is 'equal'; choices"),
         (lambda folder: reproduce(folder, names=["sea1"]), OptionError, "did you mean 'sea10'?"),
         (lambda folder: reproduce(folder, names=[]), OptionError, "datasets is empty"),
+        (lambda folder: reproduce(folder, names=["friedman"]), OptionError, "friedman has values to predict"),
         (lambda folder: reproduce(folder, names=["rcv1"]), InputError, "rcv1"),
         (lambda folder: reproduce(folder, trials=0), OptionError, "trials is 0"),
         (lambda folder: reproduce(folder, ["noise"], names=["sine1"]), OptionError, "noise is not about sine1"),

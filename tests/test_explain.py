@@ -331,12 +331,12 @@ class Numbers:
             yield X, X[:, int(step * size >= 1500)] + 0.1 * rng.normal(size=size)
 
 
-def test_values_are_explained_by_their_squared_error() -> None:
+def test_values_are_explained_by_the_root_of_their_squared_error() -> None:
     model = DriftSurfRegressor(random_state=0)
     trace = driftsurf.prequential(Numbers(), model, batch_size=100)  # type: ignore[arg-type]
     text = explain(RunRecord(list(model.journal_), trace=trace))
-    assert "Mean squared error" in text
-    assert "sq. error" in text
+    assert "Root mean squared error" in text
+    assert "  RMSE " in text
 
 
 # ---------------------------------------------------------------------------- what is on disk

@@ -29,7 +29,7 @@ from driftsurf.errors import (
     StateError,
     ValueTypeError,
 )
-from driftsurf.fleet import _native, fleet, key_seed
+from driftsurf.fleet import _native, _saved, _threads, key_seed
 from driftsurf.fleet._keys import Keys, by_slot
 from driftsurf.fleet._layout import TRANSITION, Store
 from driftsurf.fleet._record import Record
@@ -151,13 +151,20 @@ def test_what_a_key_becomes_does_not_depend_on_how_rows_are_spread_over_calls() 
 
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "ROWS_A_THREAD", 5)
+    monkeypatch.setattr(_threads, "ROWS_A_THREAD", 5)
     one, three = (Fleet(3, threads=threads, **SMALL) for threads in (1, 3))
     for call in calls(keys=range(20)):
         np.testing.assert_array_equal(one.observe(*call), three.observe(*call))
     same(one.state() | {"fleet": ""}, three.state() | {"fleet": ""})
     for key in range(20):
         assert one.journal(key) == three.journal(key)
+
+
+def test_a_fleet_is_saved_some_keys_at_a_time_and_comes_out_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = served(Fleet(3, **SMALL), calls(keys=range(20)))
+    whole = many.to_bytes()
+    monkeypatch.setattr(_saved, "KEYS_AT_ONCE", 3)
+    assert many.to_bytes() == whole == Fleet.from_bytes(whole).to_bytes()
 
 
 def test_a_key_taken_out_goes_on_as_it_would_have_in_the_fleet() -> None:
@@ -264,10 +271,10 @@ def test_the_table_says_how_each_key_fares() -> None:
 
 def test_a_key_takes_the_bytes_that_are_stated() -> None:
     many = Fleet(10, step_size=0.1)
-    assert many.bytes_per_key == 9680
+    assert many.bytes_per_key == 9728
     keys = np.arange(1000)
     many.observe(keys, np.zeros((1000, 10)), np.zeros(1000))
-    assert 2000 * 9680 <= many.nbytes < 2000 * 9680 + 1000 * 64
+    assert 2000 * 9728 <= many.nbytes < 2000 * 9728 + 1000 * 64
 
 
 # ---------------------------------------------------------------------------- what may not enter
@@ -548,10 +555,10 @@ def test_many_numbers_that_differ_in_high_bits_only_find_their_slots() -> None:
 
 
 @pytest.mark.python_kernels
-@given(slots=st.lists(st.integers(0, 9), min_size=1))
+@given(slots=st.lists(st.integers(0, 9), min_size=1), n_slots=st.sampled_from([10, 1000]))
 @settings(deadline=None, max_examples=50)
-def test_rows_by_slot_are_those_of_a_stable_sort(slots: list[int]) -> None:
-    touched, starts, order = by_slot(np.array(slots), 10)
+def test_rows_by_slot_are_those_of_a_stable_sort(slots: list[int], n_slots: int) -> None:
+    touched, starts, order = by_slot(np.array(slots, np.int32), n_slots)
     assert touched.tolist() == sorted(set(slots))
     assert order.tolist() == np.argsort(slots, kind="stable").tolist()
     assert [slots[order[a]] for a in starts[:-1]] == touched.tolist()

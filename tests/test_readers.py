@@ -145,6 +145,72 @@ def test_dates_with_zones_and_in_other_forms(tmp_path: Path) -> None:
     assert everything(Source(path, kinds={"t": "date"}, on_bad_row="skip", dialect=dialect)) == [(day,)]
 
 
+def test_dates_in_other_forms_are_read_as_python_reads_them(tmp_path: Path) -> None:
+    text = "t,n\n30.2.2007,1\n28.2.2007 10:20:30.5,2\n2007-03-01T00:00:00+01:00,3\n,4\n28.2.2007 10:20:30.5,5\n"
+    path = write(tmp_path, "a.csv", text)
+    bad: list[BadRow] = []
+    dialect = Dialect(date_formats=["%d.%m.%Y", "%d.%m.%Y %H:%M:%S.%f"])
+    source = Source(path, kinds={"t": "date"}, dialect=dialect, on_bad_row="skip", sink=bad.append)
+    moment = np.datetime64("2007-02-28T10:20:30.5").item()
+    midnight = np.datetime64("2007-02-28T23:00").item()
+    assert everything(source) == [(moment, 2.0), (midnight, 3.0), (None, 4.0), (moment, 5.0)]
+    assert [(one.line, one.reason) for one in bad] == [
+        (2, "column 't' is a date, and '30.2.2007' is none (beside ISO 8601 those are read that date_formats tells of)")
+    ]
+
+
+def test_decimal_commas_are_read_quoted_or_not(tmp_path: Path) -> None:
+    dialect = Dialect(decimal=",")
+    path = write(tmp_path, "a.csv", "n;m\n1,5;-2\n;,25\n7,;1,5e3\n")
+    assert everything(Source(path, dialect=dialect)) == [(1.5, -2.0), (None, 0.25), (7.0, 1500.0)]
+    path = write(tmp_path, "b.csv", 'n,m\n"1,5",2\n"3,25",4\n')
+    assert everything(Source(path, dialect=dialect)) == [(1.5, 2.0), (3.25, 4.0)]
+    path = write(tmp_path, "c.arff", "@relation r\n@attribute n numeric\n@data\n'1,5'\n")
+    assert everything(Source(path, dialect=dialect)) == [(1.5,)]
+
+
+def test_groups_of_digits_are_refused_with_the_remedy_or_read(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "n\n1,5\n1.234,5\n")
+    plain = Source(path, kinds={"n": "number"}, dialect=Dialect(delimiter=";", decimal=","))
+    with pytest.raises(BadRowError, match=r"line 3: .* and '1.234,5' is none \(try thousands='.'\)"):
+        everything(plain)
+    grouped = Dialect(delimiter=";", decimal=",", thousands=".")
+    assert everything(Source(path, dialect=grouped)) == [(1.5,), (1234.5,)]
+    path = write(tmp_path, "b.csv", "n\n1 234 567\n-1\u00a0234.5\n12 34\n12,345\nNA\n1e400\n")
+    bad: list[BadRow] = []
+    spaced = Source(
+        path,
+        kinds={"n": "number"},
+        dialect=Dialect(delimiter=";", thousands=" "),
+        on_bad_row="skip",
+        sink=bad.append,
+    )
+    assert everything(spaced) == [(1234567.0,), (-1234.5,), (None,)]
+    assert [one.raw for one in bad] == ["12 34", "12,345", "1e400"]
+    path = write(tmp_path, "c.csv", "n\n9.007.199.254.740.993\n9.007.199.254.740.995\n")
+    assert everything(Source(path, dialect=grouped)) == [("9.007.199.254.740.993",), ("9.007.199.254.740.995",)]
+
+
+def test_the_line_that_tells_excel_its_separator_is_no_row(tmp_path: Path) -> None:
+    for mark, name in ((b"", "a.csv"), (b"\xef\xbb\xbf", "b.csv")):
+        path = write(tmp_path, name, mark + b"sep=;\r\nn;m,x\r\n1;2\r\n")
+        (table, position), *rest = Source(path).tables()
+        assert (list(table.columns), rows(table), rest) == (["n", "m,x"], [(1.0, 2.0)], [])
+        assert (position["line"], list(Source(path).tables(position))) == (4, [])
+    path = write(tmp_path, "c.csv", "sep=;\nn|m\n1|2\n")
+    assert everything(Source(path, dialect=Dialect(delimiter="|"))) == [(1.0, 2.0)]
+
+
+def test_numbers_at_the_edge_of_float64_are_read_without_a_warning(tmp_path: Path) -> None:
+    good = ["1.7e308", "-1.7e308"] * 5 + ["1e308"] * 7
+    bad: list[BadRow] = []
+    path = write(tmp_path, "a.csv", "n\n" + "\n".join(["1e400", "-1e400", *good]))
+    assert everything(Source(path, kinds={"n": "number"}, on_bad_row="skip", sink=bad.append)) == [
+        (float(cell),) for cell in good
+    ]
+    assert [one.line for one in bad] == [2, 3]
+
+
 @pytest.mark.parametrize(
     ("name", "data", "error"),
     [

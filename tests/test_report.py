@@ -128,7 +128,7 @@ def test_values_have_a_page_too() -> None:
     late = render(trace, [], model="model", seconds={"model": 0.5}, seconds_from=20)
     assert "Seconds since step 20" in late
     assert '<td class="number">2,000</td>' in late  # the rows since then, a second
-    assert "Mean squared error" in page
+    assert "Root mean squared error" in page
     assert "skill over the last value" in page
     assert "Errors by class" not in page
     move = ColumnMove(10, 4, 0, "x0", 0.0, 0.0, 0.0, "", 1.0, 0.0, 0.01)

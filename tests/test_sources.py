@@ -276,6 +276,12 @@ def test_standard_input_is_read_and_resumed(pack: Callable[[bytes], bytes], monk
         ({"dialect": Dialect(delimiter="ab")}, "delimiter is 'ab'"),
         ({"dialect": Dialect(encoding="utf-16")}, "encoding is 'utf-16'"),
         ({"dialect": Dialect(n_features=0)}, "n_features is 0"),
+        ({"dialect": Dialect(decimal=";")}, "decimal is ';'; choices: '.', ','"),
+        ({"dialect": Dialect(thousands=".")}, "thousands is '.'; give one character"),
+        ({"dialect": Dialect(thousands="ab")}, "thousands is 'ab'"),
+        ({"dialect": Dialect(date_formats="%Y")}, "date_formats is '%Y'; give a list"),
+        ({"dialect": Dialect(date_formats=["%H:%M"])}, "date_formats='%H:%M' does not tell the year"),
+        ({"dialect": Dialect(date_formats=["%Y %"])}, "date_formats='%Y %' cannot be read"),
         ({"format": "parquet", "follow": polling()}, "can neither be followed"),
     ],
 )

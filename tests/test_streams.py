@@ -22,6 +22,7 @@ import driftsurf.streams
 import reference
 from driftsurf.base import FloatArray, IntArray
 from driftsurf.errors import (
+    CapabilityError,
     InputError,
     LabelError,
     NonFiniteError,
@@ -36,6 +37,7 @@ from driftsurf.streams import (
     AuthorsFile,
     Circles,
     Drift,
+    Friedman,
     Hyperplane,
     Mixed,
     Stream,
@@ -50,6 +52,7 @@ from driftsurf.streams import (
     shift_features,
     swap_labels,
 )
+from driftsurf.streams.friedman import KINDS
 
 Arrays = tuple[FloatArray, IntArray]
 
@@ -219,6 +222,8 @@ STREAMS: dict[str, Callable[[], Stream]] = {
     "shift_features": lambda: shift_features(SEA(n_rows=1_000), 0, 10),
     "change_prior": lambda: change_prior(SEA(n_rows=1_000), 500, positive=0.1),
     "mix": lambda: mix(SEA(n_rows=1_000), SEA(seed=2, n_rows=500), position=400, width=100),
+    "rotated values": lambda: rotate(Friedman(n_rows=1_000), 100),
+    "mixed values": lambda: mix(Friedman(n_rows=1_000), Friedman("local", n_rows=500), position=400, width=100),
 }
 
 
@@ -236,12 +241,13 @@ def test_rows_are_as_announced(stream: Stream) -> None:
     X, y = stream.arrays()
     assert X.shape == (stream.n_rows, stream.n_features) == (len(stream), stream.n_features)
     assert np.isfinite(X).all()
-    assert set(np.unique(y)) == set(stream.classes)
+    assert not stream.classes or set(np.unique(y)) == set(stream.classes)
+    assert np.isfinite(y).all()
     for block_X, block_y in stream.blocks():
         assert 0 < len(block_X) == len(block_y) <= base.BLOCK_ROWS
         assert block_X.dtype == np.float64
         assert block_X.flags.c_contiguous
-        assert block_y.dtype == np.int64
+        assert block_y.dtype == (np.int64 if stream.classes else np.float64)
     assert stream.name
     assert all(0 <= drift.start <= drift.end <= stream.n_rows for drift in stream.drifts)
     assert list(stream.drifts) == sorted(stream.drifts)
@@ -262,14 +268,14 @@ def test_rows_one_by_one(stream: Stream) -> None:
     for (x, label), expected_x, expected in zip(islice(stream, 200), X, y, strict=False):
         assert np.array_equal(x, expected_x)
         assert label == expected
-        assert isinstance(label, int)
+        assert isinstance(label, int if stream.classes else float)
     assert sum(1 for _ in stream.rows()) == len(stream)
 
 
 def test_the_repr_names_the_arguments(stream: Stream) -> None:
     text = repr(stream)
     assert text.endswith(")")
-    if isinstance(stream, SEA | Hyperplane | SINE1 | Mixed | Circles):
+    if isinstance(stream, SEA | Hyperplane | SINE1 | Mixed | Circles | Friedman):
         assert equal(eval(text).arrays(), stream.arrays())
 
 
@@ -315,6 +321,9 @@ def test_poisson_skips_steps_without_rows() -> None:
         ("sine1", (20, 40, 60, 80)),
         ("mixed", (20, 40, 60, 80)),
         ("circles", (25, 30, 50, 55, 75, 80)),
+        ("friedman", (50, 75)),
+        ("friedman-gradual", (50, 60, 75, 85)),
+        ("friedman-local", (25, 50, 75)),
     ],
 )
 def test_the_steps_of_aware_are_the_papers(name: str, steps: tuple[int, ...]) -> None:
@@ -328,6 +337,71 @@ def test_drift_steps_leave_out_the_first_batch_and_the_end() -> None:
     assert stream.drift_steps(10) == (3, 9)
     assert stream.drift_steps(7) == (1, 4, 5, 12)
     assert stream.drift_steps(1_000) == ()
+
+
+# ---------------------------------------------------------------------------- Friedman
+
+
+@given(
+    drift=st.sampled_from(["abrupt", "gradual", "local"]),
+    noise=st.sampled_from([0.0, 1.0, 7.5]),
+    seed=st.integers(0, 2**63),
+    n_rows=st.integers(1, 200),
+)
+@settings(max_examples=40, deadline=None)
+def test_friedman_equals_its_twin(drift: Any, noise: float, seed: int, n_rows: int) -> None:
+    X, y = Friedman(drift, noise, seed, n_rows).arrays()
+    rows, values = zip(*reference.friedman(drift, noise, seed, n_rows), strict=True)
+    assert np.array_equal(X, rows)
+    assert y == pytest.approx(np.array(values), rel=1e-12, abs=1e-12)
+
+
+def test_friedman_s_blocks_of_any_size_continue_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = [Friedman(kind, n_rows=1_000) for kind in KINDS]
+    whole = [stream.arrays() for stream in streams]
+    monkeypatch.setattr(base, "BLOCK_ROWS", 77)
+    assert all(equal(stream.arrays(), rows) for stream, rows in zip(streams, whole, strict=True))
+
+
+def test_friedman_s_abrupt_drift_goes_to_another_concept_and_back() -> None:
+    X, y = Friedman(noise=0.0, n_rows=4_000).arrays()
+    first, second = np.arange(5), np.array([3, 4, 1, 0, 2])
+    for rows, columns in ((slice(0, 2_000), first), (slice(2_000, 3_000), second), (slice(3_000, None), first)):
+        a, b, c, d, e = X[rows][:, columns].T
+        assert y[rows] == pytest.approx(10 * np.sin(np.pi * a * b) + 20 * (c - 0.5) ** 2 + 10 * d + 5 * e)
+
+
+def test_friedman_s_local_drift_grows_and_leaves_the_rest_alone() -> None:
+    X, y = Friedman("local", noise=0.0, n_rows=40_000).arrays()
+    a, b, c, d, e = X[:, :5].T
+    changed = ~np.isclose(y, 10 * np.sin(np.pi * a * b) + 20 * (c - 0.5) ** 2 + 10 * d + 5 * e)
+    shares = changed.reshape(4, -1).mean(axis=1)
+    assert shares[0] == 0.0
+    assert shares[1:] == pytest.approx([2 * 0.3**4, 2 * 0.3**3, 2 * 0.3**2], rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"drift": "sudden"}, "drift is 'sudden'; choices: 'abrupt', 'gradual', 'local'"),
+        ({"noise": -1.0}, "noise is -1.0; give a standard deviation"),
+        ({"n_rows": 0}, "n_rows is 0"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_friedman_refuses_what_it_cannot_be(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        Friedman(**options)
+
+
+def test_labels_of_values_are_not_swapped_thinned_or_mixed_with_classes() -> None:
+    stream = Friedman(n_rows=1_000)
+    with pytest.raises(CapabilityError, match="swap_labels changes labels, and 'Friedman-abrupt' has values"):
+        swap_labels(stream, 10)
+    with pytest.raises(CapabilityError, match="use rotate, shift_features or mix"):
+        change_prior(stream, 10)
+    with pytest.raises(OptionError, match="one of Friedman-abrupt and Hyper-slow has values to predict"):
+        mix(stream, Hyperplane(n_rows=1_000), position=100, width=10)
 
 
 # ---------------------------------------------------------------------------- SINE1, Mixed, Circles
@@ -649,7 +723,9 @@ def test_the_catalogue_knows_the_streams_of_the_paper() -> None:
     real = ["rcv1", "covertype", "airline", "electricity", "powersupply"]
     stand_ins = ["covertype-sample", "airline-2007", "newsgroups20", "spam-assassin"]
     assert list(catalogue.PAPER) == generated + real
-    assert list(catalogue.CATALOGUE) == generated + real + stand_ins
+    values = ["friedman", "friedman-gradual", "friedman-local"]
+    assert list(catalogue.CATALOGUE) == generated + real + stand_ins + values
+    assert list(catalogue.CLASSES) == generated + real + stand_ins
     made = [catalogue.CATALOGUE[name].make() for name in generated]
     assert len({stream.name for stream in made}) == len(made)
     for name, stream in zip(generated, made, strict=True):

@@ -98,6 +98,14 @@ def test_values_of_any_number_type_are_read() -> None:
     assert Values.from_state(Values().state()) == Values()
 
 
+def test_values_whose_squares_are_no_numbers_are_refused() -> None:
+    for y in ([1.0, -1e200], [1.0, 10**200]):
+        with pytest.raises(LabelError, match=r"y\[1\] is -?1e\+200, .* up to 1e\+150, divided by a unit"):
+            Values().read(y, 2)
+    assert Values().code_of([1e200]) is None
+    assert Values().code_of([1e150]) == 1e150
+
+
 def test_values_have_no_classes() -> None:
     with pytest.raises(LabelError, match="leave classes out"):
         targets_of(LinearRegression.capabilities, [1, 2])
@@ -318,6 +326,7 @@ def test_a_stream_of_values_gives_squared_and_absolute_errors() -> None:
     assert all(np.array_equal(again.columns[name], column) for name, column in trace.columns.items())
     summary = summarise_values(trace, "ours")
     assert summary.mean_squared_error == pytest.approx(ours["squared_error"].mean())
+    assert summary.root_mean_squared_error == pytest.approx(ours["squared_error"].mean() ** 0.5)
     assert summary.skill == pytest.approx(1 - ours["squared_error"].mean() / ours["persistence_error"].mean())
     with pytest.raises(OptionError, match="use summarise_values"):
         summarise(trace, "ours")

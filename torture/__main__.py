@@ -98,7 +98,8 @@ def main() -> None:
         print("\n".join([TABLE, *(outcome.line() for outcome in outcomes)]))
     else:
         outcomes = _run([Part(name, options.scale, options.seed) for name in chosen], options.processes, kept=False)
-    write_report(outcomes, "the goal table" if options.full else options.scale)
+    name = "-".join(["torture-report", *options.proofs])  # some of the proofs leave the report on all as it is
+    write_report(outcomes, "the goal table" if options.full else options.scale, name)
     sys.exit(any(outcome.failed for outcome in outcomes))
 
 

@@ -74,8 +74,8 @@ def timed(proof: Proof, scale: float, seed: int) -> Outcome:
     return outcome
 
 
-def write_report(outcomes: list[Outcome], scale: float | str) -> None:
-    """Write ``results/torture-report.json`` and ``.md``."""
+def write_report(outcomes: list[Outcome], scale: float | str, name: str = "torture-report") -> None:
+    """Write ``results/NAME.json`` and ``.md``."""
     RESULTS.mkdir(exist_ok=True)
     about = {
         "driftsurf": driftsurf.__version__,
@@ -85,10 +85,10 @@ def write_report(outcomes: list[Outcome], scale: float | str) -> None:
         "scale": scale,
     }
     record = {**about, "proofs": [asdict(outcome) for outcome in outcomes]}
-    (RESULTS / "torture-report.json").write_text(json.dumps(record, indent=1, default=str) + "\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1, default=str) + "\n")
     head = ", ".join(f"{name} {value}" for name, value in about.items())
     lines = [f"# Torture\n\n{head}\n", TABLE, *(outcome.line() for outcome in outcomes)]
-    (RESULTS / "torture-report.md").write_text("\n".join(lines) + "\n")
+    (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n")
 
 
 def commit() -> str:

@@ -178,7 +178,7 @@ def kills(scale: float, seed: int) -> Outcome:
     outcome = Outcome("kill -9 on a Spark cluster", seed)
     missing = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing or shutil.which("java") is None:
-        outcome.skipped = f"{', '.join(missing) or 'Java'} is not installed: see make test-engines"
+        outcome.skipped = f"{', '.join(missing) or 'Java'} is not installed: see make torture-spark"
         return outcome
     chance = random.Random(seed)
     wanted = max(1, round(20 * scale))

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
-from driftsurf.errors import OptionError
+from driftsurf.errors import Option, OptionError
 
 
 def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None, otherwise: str = "") -> int:
@@ -20,7 +20,7 @@ def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None, o
     most = math.inf if at_most is None else at_most
     if not (is_number(value) and isinstance(value, numbers.Integral) and at_least <= int(value) <= most):
         limits = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most:,}"
-        raise OptionError(f"{name} is {value!r}; give a whole number {limits}{otherwise}")
+        raise OptionError(Option(name), f" is {value!r}; give a whole number {limits}{otherwise}")
     return int(value)
 
 
@@ -40,20 +40,20 @@ def number(
     if not good:
         bound = f"of at least {at_least:g}" if at_least is not None else f"above {above:g}"
         bound += f" and below {below:g}" * (below < math.inf)
-        raise OptionError(f"{name} is {value!r}; give a number {bound}{otherwise}")
+        raise OptionError(Option(name), f" is {value!r}; give a number {bound}{otherwise}")
     return float(value)
 
 
 def choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     """OptionError unless ``value`` is one of ``choices``, of the same type."""
     if not any(value is option or (type(value) is type(option) and value == option) for option in choices):
-        raise OptionError(f"{name} is {value!r}; choices: {', '.join(repr(option) for option in choices)}")
+        raise OptionError(Option(name), f" is {value!r}; choices: {', '.join(repr(option) for option in choices)}")
 
 
 def truth(name: str, value: Any) -> bool:
     """``value`` as a bool, or OptionError."""
     if type(value).__name__ not in ("bool", "bool_"):
-        raise OptionError(f"{name} is {value!r}; choices: True, False")
+        raise OptionError(Option(name), f" is {value!r}; choices: True, False")
     return bool(value)
 
 

@@ -401,7 +401,11 @@ def _fits(column: Column, kind: Kind) -> bool:
 
 
 def _median(values: npt.NDArray[Any]) -> float:
-    return float(np.median(values)) if len(values) else 0.0
+    if not len(values):
+        return 0.0
+    with np.errstate(over="ignore"):
+        middle = float(np.median(values))
+    return middle if np.isfinite(middle) else 2.0 * float(np.median(values / 2.0))  # the sum of two was too large
 
 
 def _dense(entries: list[Entry], count: int, width: int) -> FloatArray:

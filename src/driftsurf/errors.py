@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Self
+
 __all__ = [
     "BadRowError",
     "CapabilityError",
@@ -14,8 +17,10 @@ __all__ = [
     "LockedError",
     "MissingExtraError",
     "NonFiniteError",
+    "Option",
     "OptionError",
     "RunFolderError",
+    "Said",
     "SchemaError",
     "ShapeError",
     "SmallBatchWarning",
@@ -27,8 +32,42 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A parameter inside a message, perhaps with the value that is advised. The command line shows how it is typed.
+
+    >>> print(Option("on_bad_row", "skip"), Option("follow"))
+    on_bad_row='skip' follow
+    """
+
+    name: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name}={self.value!r}"
+
+
+class Said(str):
+    """Text put together from parts, which are kept: an :class:`Option` among them can be spelt otherwise.
+
+    >>> Said("leave it out with ", Option("drop", ["id"]), ".")
+    "leave it out with drop=['id']."
+    """
+
+    parts: tuple[object, ...]
+
+    def __new__(cls, *parts: object) -> Self:
+        """Join the parts."""
+        said = super().__new__(cls, "".join(map(str, parts)))
+        said.parts = parts
+        return said
+
+
 class DriftsurfError(Exception):
-    """Base class of all errors raised on purpose by this package."""
+    """Base class of all errors raised on purpose by this package. The parts of its message are joined."""
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(Said(*parts))
 
 
 class OptionError(DriftsurfError, ValueError):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from driftsurf._face import AdaptiveClassifier, AdaptiveRegressor
 from driftsurf._options import choice
 from driftsurf.adapters import BoostedTrees
 from driftsurf.base import Learner, Strategy
-from driftsurf.learners import SoftmaxRegression, paper_learner
+from driftsurf.learners import LinearRegression, SoftmaxRegression, paper_learner
 from driftsurf.strategies import DEFAULT_MAX_ROWS, BudgetRule, DriftSurf, Judge, Variant
 
 __all__ = ["DriftSurfClassifier", "DriftSurfRegressor", "paper", "recommended"]
@@ -224,17 +224,38 @@ def paper(
     return DriftSurfClassifier(learner, **({"max_rows": None, "guard": None, "classes": (-1, 1)} | options))
 
 
-def recommended(learner: Literal["trees", "linear"] = "trees", **options: Any) -> DriftSurfClassifier:
-    """The model to begin with, for any number of classes, raw columns and no tuning; docs/comparing.md says when which.
+@overload
+def recommended(
+    learner: Literal["trees", "linear"] = "trees", *, task: Literal["classification"] = "classification", **options: Any
+) -> DriftSurfClassifier: ...
+@overload
+def recommended(
+    learner: Literal["trees", "linear"] = "trees", *, task: Literal["regression"], **options: Any
+) -> DriftSurfRegressor: ...
+def recommended(
+    learner: Literal["trees", "linear"] = "trees",
+    *,
+    task: Literal["classification", "regression"] = "classification",
+    **options: Any,
+) -> DriftSurfClassifier | DriftSurfRegressor:
+    """The model to begin with, raw columns and no tuning; docs/comparing.md says when which.
 
     "trees": DriftSurf around LightGBM (:class:`driftsurf.adapters.BoostedTrees`, the extra ``lightgbm``), the most
-    accurate. "linear": around softmax regression with eight gradients a row, judged prequentially: milliseconds a
-    batch, nothing to install, exact state. ``options`` are those of :class:`DriftSurfClassifier`.
+    accurate. "linear": around softmax regression (any number of classes), for values around linear regression, with
+    eight gradients a row, judged prequentially: milliseconds a batch, nothing to install, exact state. ``options`` are
+    those of :class:`DriftSurfClassifier`, or with the task "regression" of :class:`DriftSurfRegressor`.
 
     >>> recommended("linear", random_state=0).judge
     'prequential'
+    >>> type(recommended("linear", task="regression").learner).__name__
+    'LinearRegression'
     """
     choice("learner", learner, ("trees", "linear"))
-    if learner == "linear":
-        return DriftSurfClassifier(SoftmaxRegression(steps_per_row=8.0), **({"judge": "prequential"} | options))
-    return DriftSurfClassifier(BoostedTrees(), **options)
+    choice("task", task, ("classification", "regression"))
+    inner: Learner
+    if learner == "trees":
+        inner = BoostedTrees(task=task)
+    else:
+        linear = LinearRegression if task == "regression" else SoftmaxRegression
+        inner, options = linear(steps_per_row=8.0), {"judge": "prequential"} | options
+    return DriftSurfRegressor(inner, **options) if task == "regression" else DriftSurfClassifier(inner, **options)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +24,8 @@ __all__ = ["Classes", "Values", "targets_of"]
 PLAIN = int, str, bool, float
 """Types of labels that can be compared with any other."""
 NAMED = 12
+LARGEST_VALUE = 1e150
+"""Squares of larger values, summed, leave all numbers."""
 """Classes that a remedy names."""
 LABELS = "for labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
 
@@ -252,11 +253,17 @@ class Values:
         if not np.isfinite(numbers).all():
             bad = int(np.argmax(~np.isfinite(numbers)))
             raise NonFiniteError(f"Input y contains NaN or infinity: y[{bad}] is {numbers[bad]}. Drop such rows.")
+        if len(numbers) and np.abs(numbers).max() > LARGEST_VALUE:
+            bad = int(np.argmax(np.abs(numbers) > LARGEST_VALUE))
+            raise LabelError(
+                f"y[{bad}] is {numbers[bad]}, whose square is beyond all numbers: give values up to {LARGEST_VALUE:g}, "
+                "divided by a unit."
+            )
         return self, numbers
 
     def code_of(self, y: Any) -> float | None:
         """A single finite number in a list or an array; None where ``read`` has to look closer."""
-        if len(y := _listed(y)) != 1 or type(y[0]) not in (int, float) or not math.isfinite(y[0]):
+        if len(y := _listed(y)) != 1 or type(y[0]) not in (int, float) or not abs(y[0]) <= LARGEST_VALUE:
             return None
         return float(y[0])
 

@@ -27,6 +27,12 @@ ONES.setflags(write=False)
 """The weights of rows that have none, as many as are needed: made once."""
 LARGEST_WEIGHT = 1e15
 """Beside a heavier row one of weight 1 is lost in rounding, and a step at it leads out of all bounds."""
+MIXED_TABLES = (
+    "Text, dates and gaps become numbers by driftsurf.tabular.TableTransformer, in a pipeline or before it (piece by "
+    "piece: driftsurf.encoding.TableEncoder)"
+)
+INFINITY = "infinity (inf)"
+GAPS = {"NaN": f"{MIXED_TABLES}; or drop those rows.", INFINITY: "Correct those values, or drop the rows."}
 
 
 # ---------------------------------------------------------------------------- rows
@@ -76,7 +82,7 @@ def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64, *, fini
            [3., 4.]])
     """
     dtype = np.dtype(dtype)
-    if is_ready(X, schema, dtype):
+    if is_ready(X, schema, dtype, finite=finite):
         return X  # type: ignore[no-any-return]
     rows: Rows
     if _is_sparse(X):
@@ -94,7 +100,7 @@ def read_rows(X: Any, schema: Schema, dtype: npt.DTypeLike = np.float64, *, fini
     return rows
 
 
-def is_ready(X: Any, schema: Schema, dtype: np.dtype[Any]) -> bool:
+def is_ready(X: Any, schema: Schema, dtype: np.dtype[Any], *, finite: bool = True) -> bool:
     """Whether X can be taken as it is: the usual case, and for a single row the others cost more than learning it."""
     return (
         type(X) is np.ndarray
@@ -105,7 +111,7 @@ def is_ready(X: Any, schema: Schema, dtype: np.dtype[Any]) -> bool:
         and X.shape[0] > 0
         and X.flags.c_contiguous
         and X.flags.aligned
-        and bool(_kernels.all_finite(X))
+        and (not finite or bool(_kernels.all_finite(X)))
     )
 
 
@@ -165,8 +171,7 @@ def _column_numbers(values: npt.NDArray[Any], column: str) -> npt.NDArray[Any]:
             cause = error
         shown = str(value) if isinstance(value, str) else value
         raise ValueTypeError(
-            f"{shown!r} in row {row}, column {column} is not a number ({cause}). Encode the column as numbers first "
-            "(dates: as days or seconds since a day of your choice), or drop it."
+            f"{shown!r} in row {row}, column {column} is not a number ({cause}). {MIXED_TABLES}, or drop the column."
         )
     return numbers
 
@@ -181,10 +186,10 @@ def _check_finite(array: DenseRows, names: tuple[str, ...] | None) -> None:
     bad = ~np.isfinite(array)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        what = "NaN" if np.isnan(array[row, column]) else "infinity (inf)"
+        what = "NaN" if np.isnan(array[row, column]) else INFINITY
         raise NonFiniteError(
             f"Input X contains {what} in row {row}, column {_column(column, names)} "
-            f"({int(bad.sum())} such values in all). Fill the gaps or drop those rows first."
+            f"({int(bad.sum())} such values in all). {GAPS[what]}"
         )
 
 
@@ -275,10 +280,10 @@ def _read_sparse(X: Any, schema: Schema, dtype: np.dtype[Any]) -> CSR:
     if bad.any():
         p = int(np.argmax(bad))
         row = int(np.searchsorted(matrix.indptr, p, side="right")) - 1
-        what = "NaN" if np.isnan(data[p]) else "infinity (inf)"
+        what = "NaN" if np.isnan(data[p]) else INFINITY
         raise NonFiniteError(
             f"Input X contains {what} in row {row}, column {int(matrix.indices[p])} "
-            f"({int(bad.sum())} such values in all). Fill the gaps or drop those rows first."
+            f"({int(bad.sum())} such values in all). {GAPS[what]}"
         )
     return CSR(
         data,

@@ -1,6 +1,19 @@
 """Every compiled loop of learners and streams: pure functions over arrays, no random state, no allocation."""
 
-from driftsurf._kernels._compile import F8, FASTMATH, FRAME, I8, MODEL, _csr, _dense, _in, _out, inline, kernel
+from driftsurf._kernels._compile import (
+    F8,
+    FASTMATH,
+    FRAME,
+    I8,
+    MODEL,
+    _csr,
+    _dense,
+    _in,
+    _out,
+    inline,
+    kernel,
+    merged,
+)
 from driftsurf._kernels.columns import (
     add_magnitudes_csr,
     add_magnitudes_dense,
@@ -71,6 +84,7 @@ __all__ = [
     "margins_of_all_dense",
     "measure_csr",
     "measure_dense",
+    "merged",
     "saga_both_dense",
     "saga_csr",
     "saga_dense",

@@ -20,7 +20,7 @@ from typing import Any
 
 from driftsurf import detectors, learners, strategies
 from driftsurf.base import Learner, Strategy
-from driftsurf.errors import CapabilityError, OptionError
+from driftsurf.errors import CapabilityError, Option, OptionError
 from driftsurf.runtime.target import Task
 
 __all__ = [
@@ -134,6 +134,8 @@ class ModelName:
 
     def learner_for(self, task: Task) -> Part:
         """The learner, or the usual one of the task."""
+        if task == "regression" and self.text in LINEAR_FOR_VALUES:
+            return LINEAR_FOR_VALUES[self.text]
         return Part(USUAL[task]) if self.learner is None else self.learner
 
     @property
@@ -142,6 +144,10 @@ class ModelName:
         name = USUAL["binary"] if self.learner is None else self.learner.name
         own = LEARNERS[name].package if name in LEARNERS else re.split(r"[.:]", name)[0]
         return own.replace("sklearn", "scikit-learn")
+
+
+LINEAR_FOR_VALUES = {"recommended-linear": Part("linear", {"steps_per_row": 8.0})}
+"""The learner of a recommended model where values are predicted, if it is another one."""
 
 
 def read_model(
@@ -161,23 +167,32 @@ def read_model(
     text = text.strip()
     head, *tail = re.split(f":{_OUTSIDE_BRACKETS}", RECOMMENDED.get(text, text), maxsplit=1)
     if tail and learner is not None:
-        raise OptionError(f"model is {text!r}, which has a learner, and learner is {learner!r}; name it once")
+        raise OptionError(
+            Option("model"),
+            f" is {text!r}, which has a learner, and ",
+            Option("learner"),
+            f" is {learner!r}; name it once",
+        )
     strategy = read_part(head, text)
     known = list(dict.fromkeys([*STRATEGIES, *DETECTORS, *more]))
     if strategy.name in RECOMMENDED:
-        raise OptionError(f"model is {text!r}; a recommended model stands alone: change {RECOMMENDED[strategy.name]}")
+        raise OptionError(
+            Option("model"), f" is {text!r}; a recommended model stands alone: change {RECOMMENDED[strategy.name]}"
+        )
     if strategy.name not in known:
         choices = [*known, *RECOMMENDED, *others]
         raise OptionError(
-            f"model is {strategy.name!r}; {_near(strategy.name, choices)}choices: {', '.join(choices)}; a strategy or "
-            "detector also as STRATEGY:LEARNER, such as driftsurf:softmax"
+            Option("model"),
+            f" is {strategy.name!r}; {_near(strategy.name, choices)}choices: {', '.join(choices)}; a strategy or "
+            "detector also as STRATEGY:LEARNER, such as driftsurf:softmax",
         )
     named = tail[0] if tail else learner
     around = None if named is None else read_part(named, text)
     if around is not None and around.name not in LEARNERS and not re.search(r"\w[.:]\w", around.name):
         raise OptionError(
-            f"learner is {around.name!r}; {_near(around.name, LEARNERS)}choices: {', '.join(LEARNERS)}, or "
-            "module:Class, such as sklearn.linear_model:SGDClassifier"
+            Option("learner"),
+            f" is {around.name!r}; {_near(around.name, LEARNERS)}choices: {', '.join(LEARNERS)}, or "
+            "module:Class, such as sklearn.linear_model:SGDClassifier",
         )
     written = f"{strategy}" if around is None else f"{strategy}:{around}"
     return ModelName(text if text in RECOMMENDED else written, strategy, around)

@@ -7,15 +7,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
+from driftsurf.assembly.columns import TakenFor, taken_for
 from driftsurf.assembly.models import make_strategy, read_model
 from driftsurf.encoding import TableEncoder
-from driftsurf.errors import CapabilityError, OptionError, SchemaError, StateError
+from driftsurf.errors import CapabilityError, Option, OptionError, Said, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.records import COLUMNS
 from driftsurf.evaluation.scoring import TraceRecorder
@@ -28,9 +29,8 @@ from driftsurf.runtime.run import Sidecar
 from driftsurf.runtime.session import Session
 from driftsurf.runtime.table_source import Encoded, TableSource, kept_rows
 from driftsurf.runtime.target import Target, find_target
-from driftsurf.sources import Dialect, Source, polling
+from driftsurf.sources import Reading, Source, hints, polling
 from driftsurf.streams.base import Drift
-from driftsurf.tables import Kind
 from driftsurf.validation import listed
 
 __all__ = ["Assembly", "TableSettings", "assemble"]
@@ -41,22 +41,16 @@ USUAL_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class TableSettings:
+class TableSettings(Reading):
     """All that says what a run over tables does; the command line has an option for each."""
 
     source: str
     label: str | None = None
     drop: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    kind: Mapping[str, Kind] = field(default_factory=dict)
     batch_size: int | None = None
     """None: 1,000, or with ``batch_seconds`` as many as come."""
     batch_seconds: float | None = None
     time: str | None = None
-    format: str | None = None
-    delimiter: str | None = None
-    encoding: str | None = None
-    """None: UTF-8."""
     task: str = "auto"
     model: str = "driftsurf"
     learner: str | None = None
@@ -64,8 +58,6 @@ class TableSettings:
     follow: bool = False
     follow_for: float | None = None
     """Seconds without a row after which a followed file has ended; None for never."""
-    on_schema_change: Literal["fail", "ignore-added", "fill-removed"] = "fail"
-    on_bad_row: Literal["fail", "skip"] | int = "fail"
     raw: bool = True
     """Whether bad rows are kept as they stand there."""
     labels: str | None = None
@@ -80,44 +72,60 @@ class TableSettings:
         """Whether labels come late."""
         return self.labels is not None or self.delay is not None
 
+    @property
+    def hidden(self) -> list[str]:
+        """Columns that are read and not learnt from."""
+        names = [name for name in (self.key, self.time) if name in self.drop or name == self.key]
+        return [name for name in names if name is not None]
+
     def check(self) -> None:
         """Raise OptionError if options do not go together."""
         if (self.labels is None) != (self.key is None):
-            raise OptionError(f"labels is {self.labels!r} and key is {self.key!r}; give both or neither")
+            raise OptionError(
+                Option("labels"), f" is {self.labels!r} and ", Option("key"), f" is {self.key!r}; give both or neither"
+            )
         if self.late and self.labels is None and (self.source == STANDARD_INPUT or self.follow):
-            raise OptionError("delay reads the source twice, which neither standard input nor a growing file allows")
+            raise OptionError(
+                Option("delay"), " reads the source twice, which neither standard input nor a growing file allows"
+            )
         if self.delay is not None and self.labels is not None and self.batch_seconds is not None:
-            raise OptionError("delay and batch_seconds are both given; labels of a file arrive by batches or by time")
+            raise OptionError(
+                *(Option("delay"), " and ", Option("batch_seconds"), " are both given; "),
+                "labels of a file arrive by batches or by time",
+            )
         if self.follow and self.labels is not None:
-            raise OptionError("follow and labels are both given; a growing file is read on its own")
+            raise OptionError(
+                Option("follow"), " and ", Option("labels"), " are both given; a growing file is read on its own"
+            )
         if self.labels == STANDARD_INPUT:
-            raise OptionError("labels is '-'; standard input can be the source alone")
+            raise OptionError(Option("labels"), " is '-'; standard input can be the source alone")
         if self.follow_for is not None and not self.follow:
-            raise OptionError("follow_for is for a file that is followed; give follow as well")
+            raise OptionError(
+                Option("follow_for"), " is for a file that is followed; give ", Option("follow"), " as well"
+            )
         if self.time is not None and self.batch_seconds is None:
             raise OptionError(
-                f"time is {self.time!r} and batch_seconds is None; give the length of a batch in seconds too"
+                *(Option("time"), f" is {self.time!r} and ", Option("batch_seconds"), " is not given; "),
+                "give the length of a batch in seconds too",
             )
         if self.label is not None and self.label in self.drop:
-            raise OptionError(f"drop names the label {self.label!r}; leave it out of drop")
+            raise OptionError(Option("drop"), f" names the label {self.label!r}; leave it out there")
         self.files(self.source).check()
 
     def files(self, path: str) -> Source:
         """A source of these options."""
         seconds = self.batch_seconds
         size = USUAL_BATCH if self.batch_size is None and seconds is None else self.batch_size
-        return Source(
+        own: dict[str, Any] = {"kinds": {}}  # labels of their own have other columns
+        if path == self.source:
+            own = {"drop": [name for name in self.drop if name not in (self.time, self.key)]}
+        return self.source_of(
             path,
-            format=self.format,
             batch_size=size,
             batch_seconds=seconds,
             time=None if seconds is None else self.time,
-            drop=[name for name in self.drop if name not in (self.time, self.key)] if path == self.source else (),
-            kinds=self.kind if path == self.source else {},
-            dialect=Dialect(delimiter=self.delimiter, encoding=self.encoding or "utf-8"),
-            on_bad_row=self.on_bad_row,
-            on_schema_change=self.on_schema_change,
             follow=polling(1.0, idle_seconds=self.follow_for) if self.follow else None,
+            **own,
         )
 
 
@@ -140,6 +148,10 @@ class Assembly:
     recorder: TraceRecorder
     label_type: LabelType
     about: str
+    columns: TakenFor | None
+    """What the columns were taken for; None where a checkpoint does not know."""
+    hints: tuple[Said, ...] = ()
+    """Where that may be wrong, and what to do about it."""
 
     @property
     def beside(self) -> dict[str, Sidecar]:
@@ -166,19 +178,20 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
     labels = rows
     if settings.late:
         labels = Feed(settings.files(settings.labels or settings.source), raw=settings.raw)
-    decided = _decide(settings, rows, labels) if saved is None else _decided_before(saved)
+    decided, columns = _decide(settings, rows, labels) if saved is None else _decided_before(saved)
     target, classes = Target.from_json(decided["target"]), tuple(decided["classes"])
     strategy = make_strategy(settings.model, settings.learner, target.task, settings.parameters, seed=settings.seed)
     can = strategy.learner.capabilities
     if exact and not can.exact_state:
         learner = read_model(settings.model, settings.learner).learner_for(target.task)
         raise CapabilityError(
-            f"the learner {learner.name} cannot be saved exactly, so a run with it has no checkpoints; leave "
-            "--checkpoint out, or take a learner of driftsurf, or one of scikit-learn that is fitted anew (mode=refit)"
+            f"the learner {learner.name} cannot be saved exactly, so a run with it has no checkpoints; leave ",
+            Option("checkpoint"),
+            " out, or take a learner of driftsurf, or one of scikit-learn that is fitted anew: ",
+            Option("mode", "refit"),
         )
-    hidden = [name for name in (settings.key, settings.time) if name in settings.drop or name == settings.key]
     encoder = TableEncoder(categorical=settings.categorical, sparse="auto" if can.sparse else False)
-    encoded = Encoded(encoder, target, [name for name in hidden if name is not None])
+    encoded = Encoded(encoder, target, settings.hidden)
     source: TableSource | LateSource = TableSource(rows, encoded)
     session: Session | DelayedSession = Session(strategy, batch_size=None, guard=2.0, owner=settings.model)
     if settings.late:
@@ -189,6 +202,8 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
         steps = Session(strategy, batch_size=_batch_rows(settings), guard=2.0, owner=settings.model)
         session = DelayedSession(steps, max_pending=settings.max_pending, timeout=settings.timeout)
     name = short_name(settings.source)
+    said = asdict(settings) | {"kind": dict(settings.kind)}
+    about = {"driftsurf": __version__, **said, "decided": decided, "columns": columns}
     return Assembly(
         name,
         settings.model,
@@ -196,8 +211,14 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
         session,
         TraceRecorder(_Described(name, classes), _batch_rows(settings), untaught=0 if settings.late else 1),
         decided["label_type"],
-        json.dumps({"driftsurf": __version__, **asdict(settings), "decided": decided}, indent=2) + "\n",
+        json.dumps(about, indent=2) + "\n",
+        columns,
+        () if saved is not None else _hints(settings, rows, target),
     )
+
+
+def _hints(settings: TableSettings, rows: Feed, target: Target) -> tuple[Said, ...]:
+    return tuple(hints(rows.source, rows.first().without(*settings.hidden), target.column))
 
 
 def short_name(path: str) -> str:
@@ -216,13 +237,15 @@ def _batch_rows(settings: TableSettings) -> int:
     return USUAL_BATCH if settings.batch_size is None else settings.batch_size
 
 
-def _decide(settings: TableSettings, rows: Feed, labels: Feed) -> dict[str, Any]:
-    """What the first rows decide: the target, the classes that are counted, the type of labels."""
+def _decide(settings: TableSettings, rows: Feed, labels: Feed) -> tuple[dict[str, Any], TakenFor]:
+    """What the first rows decide: the target, the classes that are counted, the type of labels; the columns."""
     seen = rows.first()
     for option, names in (("categorical", settings.categorical), ("key", [settings.key] if settings.key else [])):
         unknown = [name for name in names if name not in seen.columns]
         if unknown:
-            raise SchemaError(f"{option} names {listed(unknown)}; the columns are {listed(list(seen.columns))}.")
+            raise SchemaError(
+                Option(option), f" names {listed(unknown)}; the columns are {listed(list(seen.columns))}."
+            )
     table = labels.first()
     if settings.key is not None and settings.key not in table.columns:
         raise SchemaError(
@@ -232,11 +255,15 @@ def _decide(settings: TableSettings, rows: Feed, labels: Feed) -> dict[str, Any]
     if set(seen.columns) <= {target.column, settings.key} and seen.features is None:
         raise SchemaError(f"{settings.source} has no column beside the label {target.column!r} to learn from.")
     y = target.read(kept_rows(table, ~target.missing(table)))
-    return {
+    decided = {
         "target": target.to_json(),
         "classes": _counted(target, y),
         "label_type": _label_type(target, y),
     }
+    there = np.ones(len(seen), bool) if settings.late else ~target.missing(seen)
+    learnt = (kept_rows(seen, there) if there.any() else seen).without(target.column, *settings.hidden)
+    left_out = [*settings.drop, *settings.hidden]
+    return decided, taken_for(TableEncoder(categorical=settings.categorical).fit(learnt), learnt, target, y, left_out)
 
 
 def _counted(target: Target, y: npt.NDArray[Any]) -> list[Any]:
@@ -252,9 +279,10 @@ def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:
     return {"U": "text", "b": "boolean"}.get(y.dtype.kind, "integer")  # type: ignore[return-value]
 
 
-def _decided_before(saved: Mapping[str, Any]) -> dict[str, Any]:
+def _decided_before(saved: Mapping[str, Any]) -> tuple[dict[str, Any], TakenFor | None]:
     try:
-        decided: dict[str, Any] = json.loads(str(saved["about"]))["decided"]
-        return {name: decided[name] for name in ("target", "classes", "label_type")}
+        about = json.loads(str(saved["about"]))
+        decided: dict[str, Any] = about["decided"]
+        return {name: decided[name] for name in ("target", "classes", "label_type")}, about.get("columns")
     except (KeyError, ValueError, TypeError) as error:
         raise StateError(f"the checkpoint is not one of a run over tables ({error!r}): take another folder") from error

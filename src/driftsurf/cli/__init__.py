@@ -16,6 +16,7 @@ from driftsurf.cli.explain import explain
 from driftsurf.cli.fleet import fleet
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.cli.run import run
+from driftsurf.cli.wording import as_typed
 from driftsurf.errors import DriftsurfError, InputError, RunFolderError
 
 __all__ = ["main"]
@@ -25,12 +26,15 @@ class _Group(click.Group):
     """Shows our own errors as one line, not as a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        def said(message: Exception | str) -> str:
+            return as_typed(message, self.commands.get(ctx.invoked_subcommand or "", self))
+
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {message}", err=True)
+            warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {said(message)}", err=True)
             try:
                 return super().invoke(ctx)
             except (DriftsurfError, OSError) as error:
-                raise click.ClickException(str(error)) from error
+                raise click.ClickException(said(error)) from error
             except KeyboardInterrupt:
                 click.echo("interrupted", err=True)
                 ctx.exit(130)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from driftsurf.cli.options import reading_options, said_of_files
 from driftsurf.cli.work import at_work, work_options
-
-DEFAULT = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
 
 
 @click.command()
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@click.option("--models", default=DEFAULT, show_default=True, help="Separated by commas; see below.")
-@click.option("--label", help="The column to predict, where the SOURCE is a file.")
-@click.option("--drop", help="Columns of a file to leave out, separated by commas.")
+@click.option(
+    "--models",
+    help="Separated by commas; see above.  [default: driftsurf, aue and oblivious around a linear learner, and "
+    "trivial ones]",
+)
+@click.option("--label", help="The column to predict, or a question ('delay > 0'), where the SOURCE is a file.")
+@click.option(
+    "--task", default="auto", show_default=True, help="Of a file: binary, multiclass, regression, or by the labels."
+)
+@click.option("--drop", metavar="COLUMN", multiple=True, help="A column to leave out; repeated, or with commas.")
+@reading_options
 @click.option(
     "--batch-size", type=click.IntRange(min=1), help="Rows in a time step.  [default: a hundredth of the rows]"
 )
@@ -29,9 +37,10 @@ DEFAULT = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persisten
 @work_options(trials=1, out="comparison")
 def compare(
     sources: tuple[str, ...],
-    models: str,
+    models: str | None,
     label: str | None,
-    drop: str | None,
+    task: str,
+    drop: tuple[str, ...],
     batch_size: int | None,
     rows: int | None,
     gradients_per_row: float | None,
@@ -41,18 +50,23 @@ def compare(
     cluster: str | None,
     out: Path,
     quiet: bool,
+    **reading: Any,
 ) -> None:
     """Run models beside each other on a SOURCE, and say which wins and how surely.
 
     A SOURCE is a stream that `driftsurf streams` lists, noaa-weather, insects, rialto, outdoor, phishing or
     luxembourg, a file, folder or pattern with --label, or "real" for ten real streams. Each batch is predicted by
-    the model as it is, and then learnt.
+    the model as it is, and then learnt. Classes are compared by the share of wrong rows, values by the absolute error
+    over that of predicting the mean of all values before.
 
     A model is recommended, recommended-linear or STRATEGY:LEARNER, as for `driftsurf run`. Strategies are run as in
     the paper's evaluation (driftsurf, aue, oblivious, sliding-window, mddm-g, ...), learners are logistic, softmax,
-    svm, lightgbm, or the import path of a scikit-learn or river class, such as
+    svm, linear (for values), lightgbm, or the import path of a scikit-learn or river class, such as
     sklearn.tree.DecisionTreeClassifier(max_depth=6). Peers are run as they are: capymoa:ARF10, capymoa:SRP10,
-    river:ARF10, majority, persistence.
+    river:ARF10, river:tree.HoeffdingAdaptiveTreeRegressor, majority or mean, persistence.
+
+    Files are read as by `driftsurf run`; with --on-bad-row skip, rows that cannot be read or have no
+    label are left out.
 
     Writes comparison.json, comparison.md, comparison.svg and report.html. Interrupted, it continues where it stopped.
     """
@@ -62,12 +76,13 @@ def compare(
     from driftsurf.report import comparison
     from driftsurf.report.reproduction_terminal import Progress
 
-    dropped = tuple(name.strip() for name in (drop or "").split(",") if name.strip())
+    dropped = tuple(name.strip() for names in drop for name in names.split(",") if name.strip())
+    said = said_of_files(reading)
     with at_work(out, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
         result = run(
             out,
-            [Input(source, label, dropped, batch_size, rows) for source in expand(sources)],
-            names(models),
+            [Input(source, label, dropped, batch_size, rows, task, **said) for source in expand(sources)],
+            None if models is None else names(models),
             trials=trials,
             seed=seed,
             jobs=workers,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ __all__ = [
     "model_options",
     "output_options",
     "pairs",
+    "reading_options",
+    "said_of_files",
     "shown",
     "watch_options",
 ]
@@ -59,6 +61,14 @@ def pairs(name: str, values: Iterable[str]) -> dict[str, str]:
     return read
 
 
+def said_of_files(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``reading_options`` were given, as :class:`driftsurf.sources.Reading` takes it."""
+    from driftsurf.sources import Reading
+
+    said = {name: options[name] for name in Reading.__dataclass_fields__}
+    return said | {"kind": tuple(pairs("--kind", options["kind"]).items())}
+
+
 def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
     if value is None or value == "auto":
         return value
@@ -92,16 +102,20 @@ def _bad_rows(_: click.Context, __: click.Parameter, value: str) -> str | int:
 
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 
-file_options = _section(
-    "Tables: what to read",
-    click.option("--label", metavar="COLUMN", help="What to predict: a column, or a question such as 'ArrDelay > 0'."),
-    click.option("--drop", metavar="COLUMN", multiple=True, help="A column to leave out; may be repeated."),
+_READING = (
     click.option("--categorical", metavar="COLUMN", multiple=True, help="A column whose numbers are names."),
     click.option("--kind", metavar="COLUMN=KIND", multiple=True, help="number, boolean, date or text."),
-    click.option("--batch-seconds", type=_POSITIVE, help="Cut time steps by spans of the column --time instead."),
-    click.option("--time", metavar="COLUMN", help="A column of dates, or of seconds."),
     click.option("--format", help="csv, jsonl, arff, libsvm, parquet or arrow.  [default: by the ending]"),
     click.option("--delimiter", help="What stands between the cells of a CSV file.  [default: found]"),
+    click.option("--decimal", type=click.Choice([".", ","]), help="What stands before a fraction.  [default: .]"),
+    click.option("--thousands", metavar="CHARACTER", help="What stands between groups of digits.  [default: nothing]"),
+    click.option(
+        "--date-format",
+        metavar="FORMAT",
+        multiple=True,
+        help="Of dates that are not ISO 8601, such as %d.%m.%Y; may be repeated.",
+    ),
+    click.option("--missing", metavar="CELL", multiple=True, help="What means no value, beside NA, ? and the like."),
     click.option("--encoding", type=click.Choice(["utf-8", "latin-1"]), help="Of a text file.  [default: utf-8]"),
     click.option(
         "--on-schema-change",
@@ -116,9 +130,22 @@ file_options = _section(
         default="fail",
         show_default=True,
         callback=_bad_rows,
-        help="A row that cannot be read; N stops when more than N were skipped. They go to bad_rows.jsonl.",
+        help="A row that cannot be read; N stops when more than N were skipped.",
     ),
-    click.option("--raw/--no-raw", default=True, help="Whether bad_rows.jsonl has the rows themselves."),
+)
+_TABLES = "Tables: what to read"
+
+reading_options = _section(_TABLES, *_READING)
+"""How files are read, whatever is done with their rows."""
+
+file_options = _section(
+    _TABLES,
+    click.option("--label", metavar="COLUMN", help="What to predict: a column, or a question such as 'ArrDelay > 0'."),
+    click.option("--drop", metavar="COLUMN", multiple=True, help="A column to leave out; may be repeated."),
+    *_READING,
+    click.option("--batch-seconds", type=_POSITIVE, help="Cut time steps by spans of the column --time instead."),
+    click.option("--time", metavar="COLUMN", help="A column of dates, or of seconds."),
+    click.option("--raw/--no-raw", default=True, help="Whether bad_rows.jsonl, where bad rows go, has their text."),
     click.option("--follow", is_flag=True, help="Wait at the end of a growing file."),
     click.option("--follow-for", type=_POSITIVE, help="End after so many seconds without a row.  [default: never]"),
 )
@@ -260,6 +287,7 @@ KEYED_ONLY = (
 TABLE_ONLY = (
     *KEYED_ONLY,
     *("label", "drop", "categorical", "kind", "batch_seconds", "time", "format", "delimiter", "encoding"),
+    *("decimal", "thousands", "date_format", "missing"),
     *("on_schema_change", "on_bad_row", "raw", "follow", "follow_for", "labels", "key", "delay", "max_pending"),
     *("timeout", "task", "model", "learner", "set_"),
 )

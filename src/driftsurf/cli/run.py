@@ -14,6 +14,7 @@ from driftsurf.cli import options as groups
 from driftsurf.cli.config import ConfiguredCommand, to_toml
 from driftsurf.cli.keyed import is_keyed, learn_keys, refuse_keyed
 from driftsurf.cli.watching import Watch
+from driftsurf.cli.wording import as_typed
 from driftsurf.errors import DriftsurfError, RunFolderError
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class _Parts:
     beside: Mapping[str, Sidecar]
     """Further files, and who writes them."""
     oracle: str | None = None
+    introduce: Callable[[], None] = lambda: None
+    """Says, before the first step, what is about to be run."""
 
 
 @click.command(cls=ConfiguredCommand)
@@ -132,7 +135,6 @@ def _stream_parts(name: str, options: Mapping[str, Any]) -> _Parts:
     from driftsurf.evaluation.records import COLUMNS
     from driftsurf.evaluation.scoring import TraceRecorder
     from driftsurf.experiments import paper
-    from driftsurf.learners import paper_learner
     from driftsurf.report import terminal
     from driftsurf.runtime.source import StreamSource
     from driftsurf.streams import catalogue
@@ -142,13 +144,8 @@ def _stream_parts(name: str, options: Mapping[str, Any]) -> _Parts:
     stream = entry.make(**{name: value for name, value in asked.items() if value is not None})
     default = entry.batch_size if options["rows"] is None else max(1, stream.n_rows // paper.BATCHES)
     size = options["batch_size"] or default
-    setting = paper.settings_of(name)
-    learner = paper_learner(
-        setting.step_size if options["step_size"] is None else options["step_size"],
-        setting.l2 if options["l2"] is None else options["l2"],
-        scale="auto",
-        steps_per_row=options["steps_per_row"],
-    )
+    own_learner = {name: options[name] for name in ("step_size", "l2", "steps_per_row") if options[name] is not None}
+    learner = paper.learner_of(name, **own_learner)
     own = ("threshold", "stable_threshold", "reactive_length", "greedy", "variant")
     strategy = {name: options[name] for name in own}
     seed = options["seed"]
@@ -160,13 +157,17 @@ def _stream_parts(name: str, options: Mapping[str, Any]) -> _Parts:
     return _Parts(
         StreamSource(stream, size),
         models,
-        TraceRecorder(stream, size),
+        TraceRecorder(stream, size, untaught=1 if entry.values else 0),
         paper.record(stream, size, learner, seed, strategy),
-        label_type="integer",
+        label_type="value" if entry.values else "integer",
         keyed=False,
         side_file=False,
         progress=terminal.Progress(
-            stream.name, -(-stream.n_rows // size), quiet=options["quiet"], errors=options["predictions"] == "-"
+            stream.name,
+            -(-stream.n_rows // size),
+            quiet=options["quiet"],
+            errors=options["predictions"] == "-",
+            values=entry.values,
         ),
         show=lambda trace, live, out: terminal.print_result(trace, out, live.first_step),
         beside={COLUMNS: ColumnMoves(models[terminal.MODEL])},
@@ -179,18 +180,25 @@ def _table_parts(source: str, given: set[str], options: Mapping[str, Any], saved
     from driftsurf.assembly.models import read_value
     from driftsurf.assembly.tables import TableSettings, assemble
     from driftsurf.report import outcome, terminal
+    from driftsurf.report.taken import print_columns
 
-    direct = [name for name in TableSettings.__dataclass_fields__ if name in options and name not in ("kind",)]
+    direct = {name: options[name] for name in TableSettings.__dataclass_fields__ if name in options}
     parameters = {name: options[name] for name in groups.OF_MODEL if name in given}
     parameters |= {name: read_value(text) for name, text in groups.pairs("--set", options["set_"]).items()}
     settings = TableSettings(
         source,
-        **{name: options[name] for name in direct},
-        kind=groups.pairs("--kind", options["kind"]),  # type: ignore[arg-type]
+        **direct | groups.said_of_files(options),
         parameters=parameters,
     )
     made = assemble(settings, saved, exact=options["checkpoint"] is not None)
     to_stdout = options["predictions"] == "-"
+
+    def introduce() -> None:
+        if made.columns is not None and not options["quiet"]:
+            print_columns(made.columns, errors=to_stdout)
+        for hint in made.hints:
+            click.echo(f"warning: {as_typed(hint, run)}", err=True)
+
     return _Parts(
         made.source,
         {made.model: made.session},
@@ -199,7 +207,14 @@ def _table_parts(source: str, given: set[str], options: Mapping[str, Any], saved
         label_type=made.label_type,
         keyed=settings.key is not None,
         side_file=settings.on_bad_row != "fail",
-        progress=terminal.Progress(made.name, None, model=made.model, quiet=options["quiet"], errors=to_stdout),
+        progress=terminal.Progress(
+            made.name,
+            None,
+            model=made.model,
+            quiet=options["quiet"],
+            errors=to_stdout,
+            values=made.label_type == "value",
+        ),
         show=lambda trace, live, out: outcome.print_outcome(
             trace,
             made.model,
@@ -210,6 +225,7 @@ def _table_parts(source: str, given: set[str], options: Mapping[str, Any], saved
             errors=to_stdout,
         ),
         beside=made.beside,
+        introduce=introduce,
     )
 
 
@@ -256,6 +272,7 @@ def _live(name: str, make: Make, options: Mapping[str, Any]) -> None:
         files.write_text(folder / "run.json", parts.about)
         with begun(parts, folder.__truediv__, predictions=predictions) as live:
             live.begin()
+            parts.introduce()
             _go(live, parts.progress, watch, f"its journal is in {folder.partial}")
             _finish(live, parts, folder)
         return
@@ -276,6 +293,7 @@ def _live(name: str, make: Make, options: Mapping[str, Any]) -> None:
         with begun(parts, checkpoint.joinpath, predictions=predictions, **more) as live:
             if goes_on is None:
                 live.begin()
+                parts.introduce()
             else:
                 live.resume(goes_on)
                 parts.progress.passed(live.step)

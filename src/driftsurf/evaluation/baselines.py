@@ -24,7 +24,7 @@ class Baselines:
 
 
 def baselines(trace: Trace, model: str) -> Baselines:
-    """The share of wrong rows (of values the mean squared error) of a model, and of simple rules.
+    """The share of wrong rows (of values the root mean squared error) of a model, and of simple rules.
 
     *majority* predicts in each step the class that was most frequent before it (in the first the one whose name is
     the smallest, as an untrained model does), *mean* the mean of all values before it; *persistence* predicts
@@ -42,10 +42,10 @@ def baselines(trace: Trace, model: str) -> Baselines:
     rows = counted["rows"]
     if not trace.labels:
         own, persistence, constant = (
-            float(np.average(counted[name], weights=rows))
+            float(np.sqrt(np.average(counted[name], weights=rows)))
             for name in ("squared_error", "persistence_error", "constant_error")
         )
-        return Baselines("mean squared error", own, {"mean": constant, "persistence": persistence}, ".6g")
+        return Baselines("root mean squared error", own, {"mean": constant, "persistence": persistence}, ".6g")
     counts = np.column_stack([run[f"true:{label}"] for label in trace.labels])
     before = np.vstack([np.zeros(counts.shape[1], np.int64), counts.cumsum(axis=0)[:-1]])
     right = counts[np.arange(len(counts)), before.argmax(axis=1)]

@@ -167,7 +167,11 @@ class ColumnMoves:
         self._n_classes = self.session.targets.n_classes
         columns = rows.n_features if isinstance(rows, CSR) else rows.shape[1]
         width = min(columns, MOST_NUMBERS // ((3 + max(2, len(self._codes))) * (MOST_STEPS + 2)))
-        middle = np.zeros(width) if isinstance(rows, CSR) else np.asarray(rows[:, :width].mean(axis=0), np.float64)
+        middle = np.zeros(width)
+        if not isinstance(rows, CSR):
+            with np.errstate(over="ignore", invalid="ignore"):
+                middle = np.asarray(rows[:, :width].mean(axis=0), np.float64)
+            middle[~np.isfinite(middle)] = 0.0
         self._centre = np.append(middle, 0.0 if self._n_classes else y.mean())
 
     @property

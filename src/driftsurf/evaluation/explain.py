@@ -15,6 +15,7 @@ from driftsurf.evaluation.columns import ColumnMove, clocks_last
 from driftsurf.evaluation.lineage import lineages, timeline
 from driftsurf.evaluation.records import RunRecord, pinned, read_run
 from driftsurf.evaluation.replay import replay, same_decisions
+from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.journal import Journal
 
 __all__ = ["explain", "explain_decision", "recorded"]
@@ -206,8 +207,9 @@ def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
         weights = rows[start:stop]
         if len(weights):
             mean = float(np.average(error[start:stop], weights=weights))
-            shown.append(f"{_number(mean)} {words.format(_steps(len(weights)))}")
-    yield _entry("error" if record.trace.labels else "sq. error", ", ".join(shown))
+            root = mean if record.trace.labels else math.sqrt(mean)
+            shown.append(f"{_number(root)} {words.format(_steps(len(weights)))}")
+    yield _entry("error" if record.trace.labels else "RMSE", ", ".join(shown))
 
 
 def _columns_moved(moves: Sequence[ColumnMove]) -> Iterator[str]:
@@ -233,10 +235,8 @@ def _overview(record: RunRecord) -> str:
         f"{sum(decision.gradients for decision in decisions):,} gradients."
     ]
     if record.trace is not None:
-        run = record.trace.of(record.trace.models[0])
-        column = "error" if record.trace.labels else "squared_error"
-        mean = float(np.average(run[column], weights=run["rows"]))
-        lines[0] += f" Mean {column.replace('_', ' ')} {_number(mean)}."
+        name, mean = mean_error_of(record.trace, record.trace.models[0])
+        lines[0] += f" {name.capitalize()} {_number(mean)}."
     said = [_count(kinds.count(kind), words) for kind, words in _COUNTED.items() if kind in kinds]
     quiet = "No sign of drift." if record.orders else "No sign of drift: one model throughout."
     lines.append(", ".join(said) + "." if said else quiet)

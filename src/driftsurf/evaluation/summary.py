@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from driftsurf.errors import OptionError
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.trace import Trace
 
-__all__ = ["Summary", "ValueSummary", "summarise", "summarise_values"]
+__all__ = ["Summary", "ValueSummary", "mean_error_of", "summarise", "summarise_values"]
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,7 @@ def summarise(trace: Trace, model: str, oracle: str | None = None) -> Summary:
     """
     if not trace.labels:
         raise OptionError("this trace has values, not classes: use summarise_values")
-    run, counted = trace.of(model), trace.counted(model)
-    first_row, error = run["first_row"], run["error"]
-    total = int(first_row[-1] + run["rows"][-1])
-    bounded = [drift for drift in trace.drifts if drift.end < total]
-    by_error = None
-    if oracle is not None:
-        by_error = tuple(metrics.recovery_by_error(first_row, error, trace.of(oracle)["error"], bounded))
+    counted = trace.counted(model)
     true = np.array([counted[f"true:{label}"].sum() for label in trace.labels])
     predicted = np.array([counted[f"predicted:{label}"].sum() for label in trace.labels])
     errors, log_losses = int(counted["errors"].sum()), counted["log_loss"]
@@ -64,17 +59,34 @@ def summarise(trace: Trace, model: str, oracle: str | None = None) -> Summary:
         log_loss=float(np.nanmean(log_losses)) if not np.isnan(log_losses).all() else float("nan"),
         kappa=metrics.kappa(int(true.sum()) - errors, true, predicted),
         kappa_temporal=metrics.kappa_temporal(errors, int(counted["persistence_errors"].sum())),
-        drift_steps=tuple((drift.start // trace.batch_size, drift.end // trace.batch_size) for drift in bounded),
-        recovery_by_training=tuple(metrics.recovery_by_training(first_row, run["trained_from"], bounded)),
-        recovery_by_error=by_error,
-        reactions=len(metrics.reactions(run["transition"])),
-        false_reactions=metrics.false_reactions(
+        **_reactions(trace, model, oracle),
+    )
+
+
+def _reactions(trace: Trace, model: str, oracle: str | None) -> dict[str, Any]:
+    """What both summaries say of how a model dealt with drift."""
+    run = trace.of(model)
+    first_row = run["first_row"]
+    total = int(first_row[-1] + run["rows"][-1])
+    bounded = [drift for drift in trace.drifts if drift.end < total]
+    by_error = None
+    if oracle is not None:
+        of_model, of_oracle = (
+            one["error"] if trace.labels else np.sqrt(one["squared_error"]) for one in (run, trace.of(oracle))
+        )
+        by_error = tuple(metrics.recovery_by_error(first_row, of_model, of_oracle, bounded))
+    return {
+        "drift_steps": tuple((drift.start // trace.batch_size, drift.end // trace.batch_size) for drift in bounded),
+        "recovery_by_training": tuple(metrics.recovery_by_training(first_row, run["trained_from"], bounded)),
+        "recovery_by_error": by_error,
+        "reactions": len(metrics.reactions(run["transition"])),
+        "false_reactions": metrics.false_reactions(
             first_row, run["rows"], run["trained_from"], run["transition"], trace.drifts
         ),
-        switches=sum(kinds.split("+").count("switched") for kinds in run["transition"]),
-        share_reactive=metrics.share_reactive(run["state"]),
-        gradients=int(run["gradients"].sum()),
-    )
+        "switches": sum(kinds.split("+").count("switched") for kinds in run["transition"]),
+        "share_reactive": metrics.share_reactive(run["state"]),
+        "gradients": int(run["gradients"].sum()),
+    }
 
 
 @dataclass(frozen=True)
@@ -86,28 +98,48 @@ class ValueSummary:
     mean_absolute_error: float
     skill: float
     """1 less the squared error over that of predicting that the last value comes again; below 0 is worse than that."""
+    skill_over_mean: float
+    """The same against predicting the mean of all values before the step."""
+    drift_steps: tuple[tuple[int, int], ...]
+    recovery_by_training: tuple[int | None, ...]
+    recovery_by_error: tuple[int | None, ...] | None
     reactions: int
+    false_reactions: int
     switches: int
     share_reactive: float
     gradients: int
 
+    @property
+    def root_mean_squared_error(self) -> float:
+        """In the unit of the values."""
+        return math.sqrt(self.mean_squared_error)
 
-def summarise_values(trace: Trace, model: str) -> ValueSummary:
+
+def summarise_values(trace: Trace, model: str, oracle: str | None = None) -> ValueSummary:
     """Work out the metrics of one model that predicts values; errors are means over the rows counted."""
     if trace.labels:
         raise OptionError("this trace has classes, not values: use summarise")
-    run, counted = trace.of(model), trace.counted(model)
-    squared, absolute, persistence = (
+    counted = trace.counted(model)
+    squared, absolute, persistence, constant = (
         float(np.average(counted[name], weights=counted["rows"]))
-        for name in ("squared_error", "absolute_error", "persistence_error")
+        for name in ("squared_error", "absolute_error", "persistence_error", "constant_error")
     )
     return ValueSummary(
         model=model,
         mean_squared_error=squared,
         mean_absolute_error=absolute,
-        skill=1.0 - squared / persistence if persistence > 0.0 else float("nan"),
-        reactions=len(metrics.reactions(run["transition"])),
-        switches=sum(kinds.split("+").count("switched") for kinds in run["transition"]),
-        share_reactive=metrics.share_reactive(run["state"]),
-        gradients=int(run["gradients"].sum()),
+        skill=_skill(squared, persistence),
+        skill_over_mean=_skill(squared, constant),
+        **_reactions(trace, model, oracle),
     )
+
+
+def _skill(squared: float, trivial: float) -> float:
+    return 1.0 - squared / trivial if trivial > 0.0 else float("nan")
+
+
+def mean_error_of(trace: Trace, model: str) -> tuple[str, float]:
+    """What the error of a trace is called, and its mean over the rows counted; of values a root, in their unit."""
+    counted = trace.counted(model)
+    mean = float(np.average(counted["error" if trace.labels else "squared_error"], weights=counted["rows"]))
+    return ("mean error", mean) if trace.labels else ("root mean squared error", math.sqrt(mean))

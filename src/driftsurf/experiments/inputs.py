@@ -12,11 +12,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from driftsurf._options import whole
+from driftsurf._options import choice, whole
+from driftsurf.assembly.tables import USUAL_BATCH
 from driftsurf.base import FloatArray, IntArray
 from driftsurf.encoding import TableEncoder
-from driftsurf.errors import InputError, LabelError
-from driftsurf.sources import Source
+from driftsurf.errors import InputError, LabelError, Option, OptionError
+from driftsurf.runtime.table_source import kept_rows
+from driftsurf.runtime.target import TASKS, Target, find_target
+from driftsurf.sources import Reading
 from driftsurf.streams import authors, catalogue, datasets, files
 from driftsurf.streams._tables import AIRLINE_CATEGORIES
 from driftsurf.streams.base import Block, Drift
@@ -29,6 +32,7 @@ ONE_HOT_FLIGHTS = "airline", "airline-2007"
 AIRLINE_NUMBERS = 5
 """Scheduled times, elapsed time, distance, diverted or not."""
 MOST_CLASSES = 1000
+READ_ROWS = 10_000
 
 
 class KnownFile(NamedTuple):
@@ -37,6 +41,10 @@ class KnownFile(NamedTuple):
     title: str
     file: str
     label: str
+    values: bool = False
+    """Whether the label is values to predict, not classes."""
+    drop: tuple[str, ...] = ()
+    """Columns that would give it away, or only count the rows."""
 
 
 FILES: Final[dict[str, KnownFile]] = {
@@ -46,6 +54,9 @@ FILES: Final[dict[str, KnownFile]] = {
     "outdoor": KnownFile("outdoor, 40 classes", "outdoor.csv", "class"),
     "phishing": KnownFile("phishing", "phishing.csv", "target"),
     "luxembourg": KnownFile("Luxembourg", "luxembourg.csv", "label"),
+    "electricity-price": KnownFile("Electricity, price", "elec2.csv", "nswprice", values=True, drop=("date", "class")),
+    "powersupply-load": KnownFile("PowerSupply, load", "powersupply.csv", "attribute0", values=True),
+    "noaa-temperature": KnownFile("NOAA, temperature", "noaa_weather.csv", "feat_1", values=True, drop=("target",)),
 }
 """Public streams beside those of the paper, by name; found where DRIFTSURF_DATA says."""
 
@@ -65,7 +76,7 @@ REAL: Final = (
 
 
 @dataclass(frozen=True, order=True)
-class Input:
+class Input(Reading):
     """All that decides which rows are read, and how they are cut into batches."""
 
     source: str
@@ -77,6 +88,26 @@ class Input:
     """None for the paper's, or a hundredth of the rows."""
     rows: int | None = None
     """The first so many only."""
+    task: str = "auto"
+    """What the label of a file is, as for a run: "auto" goes by the first rows."""
+
+    def values(self) -> bool:
+        """Whether values are predicted, not classes."""
+        if self.source in FILES:
+            return self._agreed(FILES[self.source].values)
+        if self.source in catalogue.CATALOGUE:
+            return self._agreed(catalogue.get(self.source).values)
+        return _target(self, next(_tables(self))).task == "regression"
+
+    def _agreed(self, values: bool) -> bool:
+        """What a source that knows its label has; OptionError if another task is asked for."""
+        choice("task", self.task, ("auto", *TASKS))
+        if self.task != "auto" and (self.task == "regression") != values:
+            raise OptionError(
+                f"task is {self.task!r}, and the label of {self.source} is {'values' if values else 'classes'}; leave "
+                "task out, it is for files"
+            )
+        return values
 
     @property
     def title(self) -> str:
@@ -107,7 +138,7 @@ class Input:
             raise InputError("standard input can be read but once, and every model needs its rows: give a file")
         if not os.path.exists(self.source) and os.sep not in self.source and not set("*?[.") & set(self.source):
             catalogue.get(self.source)  # raises, and says what there is
-        return Source(self.source).files()
+        return self.source_of(self.source).files()
 
     def digest(self) -> str:
         """What identifies its rows: the bytes of its files, or that they are generated."""
@@ -120,13 +151,13 @@ class Input:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A stream in memory, of whole batches: rows, and the codes of their classes."""
+    """A stream in memory, of whole batches: rows, and the codes of their classes, or values."""
 
     name: str
     X: Any
-    y: IntArray
+    y: IntArray | FloatArray
     labels: tuple[Any, ...]
-    """What the codes stand for."""
+    """What the codes stand for; none for values."""
     batch_size: int
     drift_steps: tuple[int, ...] | None
     """None where nobody knows."""
@@ -136,7 +167,7 @@ class Rows:
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """The codes."""
+        """The codes; none for values."""
         return tuple(range(len(self.labels)))
 
     @property
@@ -194,8 +225,9 @@ def _from_catalogue(what: Input) -> Rows:
     steps = stream.drift_steps(size)
     count = len(y) if what.rows is None else what.rows
     compact = _flights(X) if what.source in ONE_HOT_FLIGHTS else None
-    codes = (y > 0).astype(np.int64)
-    return _cut(Rows(what.title, X, codes, (-1, 1), size, steps or None, compact=compact), count)
+    values = what._agreed(entry.values)
+    target, labels = (y, ()) if values else ((y > 0).astype(np.int64), (-1, 1))
+    return _cut(Rows(what.title, X, target, labels, size, steps or None, compact=compact), count)
 
 
 def _flights(X: Any) -> FloatArray:
@@ -205,10 +237,16 @@ def _flights(X: Any) -> FloatArray:
     return np.hstack([places.astype(np.float64), X[:, -AIRLINE_NUMBERS:].toarray()])
 
 
+def _tables(what: Input) -> Iterator[Table]:
+    path, drop = what.source, what.drop
+    if what.source in FILES:
+        (path,), drop = what.paths(), (*drop, *FILES[what.source].drop)
+    return (table for table, _ in what.source_of(path, batch_size=READ_ROWS, drop=drop).tables())
+
+
 def _read(what: Input) -> Table:
     wanted, parts, count = what.rows, [], 0
-    (path,) = what.paths() if what.source in FILES else (what.source,)
-    for table, _ in Source(path, batch_size=10_000, drop=what.drop).tables():
+    for table in _tables(what):
         parts.append(table)
         count += len(table)
         if wanted is not None and count >= wanted:
@@ -216,24 +254,49 @@ def _read(what: Input) -> Table:
     return Table.concatenate(parts).rows(0, count if wanted is None else min(wanted, count))
 
 
+def _labelled(what: Input, table: Table, label: str) -> Table:
+    """The rows that have a label; LabelError if one has none and ``on_bad_row`` does not allow for it."""
+    missing = table[label].missing()
+    count, allowed = int(missing.sum()), what.on_bad_row
+    if count and (allowed == "fail" or (allowed != "skip" and count > int(allowed))):
+        raise LabelError(
+            f"{what.source}: the label {label!r} is missing in {count:,} rows, the first of them row "
+            f"{int(np.argmax(missing))}. Leave them out with ",
+            Option("on_bad_row", "skip"),
+            ".",
+        )
+    return kept_rows(table, ~missing) if count else table
+
+
+def _target(what: Input, table: Table) -> Target:
+    """What is predicted, decided by as many rows as a run would look at."""
+    if what.source in FILES:
+        return Target(FILES[what.source].label, "regression" if what.values() else "multiclass")
+    return find_target(what.label, what.task, table.rows(0, min(len(table), what.batch_size or USUAL_BATCH)))
+
+
 def _from_table(what: Input, table: Table) -> Rows:
     """The layout of the rows is fixed by the first batch, as it would be in service."""
-    label = FILES[what.source].label if what.source in FILES else what.label
-    if label is None:
-        raise InputError(f"{what.source} needs a label to predict; its columns: {', '.join(table.columns)}")
-    labels = table.labels(label)
-    classes, codes = np.unique(labels, return_inverse=True)
-    if labels.dtype.kind == "f" or len(classes) > MOST_CLASSES:
-        raise LabelError(
-            f"the label {label!r} of {what.source} has values ({len(classes)} of them), and wrong predictions are "
-            "compared: give a column of classes"
-        )
+    target = _target(what, table)
+    table = _labelled(what, table, target.column)
+    read = target.read(table)
+    name = f"the label {target.column!r} of {what.source}"
+    classes, codes = np.unique(read, return_inverse=True)
     if len(classes) < 2:
-        raise LabelError(f"the label {label!r} of {what.source} is always {classes[0]!r}: there is nothing to predict")
-    columns = table.without(label)
+        raise LabelError(f"{name} is always {classes[0]!r}: there is nothing to predict")
+    values = target.task == "regression"
+    if not values and (read.dtype.kind == "f" or len(classes) > MOST_CLASSES):
+        raise LabelError(
+            f"{name} has {len(classes)} different values, and its first rows were taken for classes: give a column of "
+            "classes, or the task 'regression' (--task regression)"
+        )
+    if what.task == "binary" and len(classes) > 2:
+        raise LabelError(f"{name} has {len(classes)} classes, and task is 'binary'; give --task multiclass")
+    columns = table.without(target.column)
     size = _size(what, len(table), max(1, len(table) // BATCHES))
-    X = TableEncoder().fit(columns.rows(0, size)).transform(columns)
-    return _cut(Rows(what.title, X, codes.astype(np.int64), tuple(classes.tolist()), size, None), len(table))
+    X = TableEncoder(categorical=what.categorical).fit(columns.rows(0, size)).transform(columns)
+    y, labels = (read, ()) if values else (codes.astype(np.int64), tuple(classes.tolist()))
+    return _cut(Rows(what.title, X, y, labels, size, None), len(table))
 
 
 def _size(what: Input, count: int, usual: int) -> int:

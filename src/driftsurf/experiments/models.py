@@ -2,7 +2,8 @@
 
 Names are read there. Added are the evaluation's own strategies (``aware``, ``no-greedy``, ``aue-2`` ...), the budget
 that all models of a strategy share, and the peers that are run as they are: ``capymoa:ARF10``, ``capymoa:SRP10``,
-``capymoa:CLASS(...)``, ``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``, ``majority`` and ``persistence``.
+``capymoa:CLASS(...)``, ``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``, ``majority`` for classes, ``mean``
+for values, and ``persistence``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 from driftsurf.assembly.models import make_learner, read_model, read_part, strategy_around, with_options
 from driftsurf.base import Learner, Strategy
-from driftsurf.errors import OptionError
+from driftsurf.errors import CapabilityError, Option, OptionError
 from driftsurf.experiments import peers
 from driftsurf.experiments.algorithms import ALGORITHMS, Setting
 from driftsurf.runtime.session import Session
@@ -33,17 +34,26 @@ class Situation:
     """What a model has to be made for."""
 
     n_classes: int
+    """0 where values are predicted."""
     batch_size: int = 1000
     seed: int = 0
     drift_steps: tuple[int, ...] | None = None
     """Where an oracle is told of drifts; None where nobody knows."""
     gradients_per_row: float | None = None
     """A budget for all models of a strategy together; None leaves each learner its own."""
+    asked: Task | None = None
+    """The task, where it is not to go by the number of classes."""
 
     @property
     def task(self) -> Task:
-        """By the number of classes."""
-        return "binary" if self.n_classes == 2 else "multiclass"
+        """As asked, or by the number of classes."""
+        found: dict[int, Task] = {0: "regression", 2: "binary"}
+        return self.asked or found.get(self.n_classes, "multiclass")
+
+    @property
+    def learnt(self) -> peers.Learnt:
+        """What is predicted."""
+        return "classes" if self.n_classes else "values"
 
 
 @dataclass(frozen=True)
@@ -70,15 +80,31 @@ class Model:
             return f"{self.package} {hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
 
 
-_SHORT = {
-    "capymoa": ("ensemble_size", {"ARF": "AdaptiveRandomForestClassifier", "SRP": "StreamingRandomPatches"}),
-    "river": ("n_models", {"ARF": "forest.ARFClassifier", "SRP": "ensemble.SRPClassifier"}),
+_SHORT: dict[str, tuple[str, dict[str, dict[peers.Learnt, str]]]] = {
+    "capymoa": (
+        "ensemble_size",
+        {
+            "ARF": {"classes": "AdaptiveRandomForestClassifier", "values": "AdaptiveRandomForestRegressor"},
+            "SRP": {"classes": "StreamingRandomPatches"},
+        },
+    ),
+    "river": (
+        "n_models",
+        {
+            "ARF": {"classes": "forest.ARFClassifier", "values": "forest.ARFRegressor"},
+            "SRP": {"classes": "ensemble.SRPClassifier", "values": "ensemble.SRPRegressor"},
+        },
+    ),
 }
 _SEEDS = {"capymoa": "random_seed", "river": "seed"}
-_PLAIN = {"majority": peers.Majority, "persistence": peers.Persistence}
+_PLAIN: dict[str, type[peers.Peer]] = {
+    "majority": peers.Majority,
+    "mean": peers.Mean,
+    "persistence": peers.Persistence,
+}
 
 
-_PEERS = "majority", "persistence", "capymoa:ARF10", "capymoa:SRP10", "river:ARF10"
+_PEERS = *_PLAIN, "capymoa:ARF10", "capymoa:SRP10", "river:ARF10"
 
 
 def model(text: str) -> Model:
@@ -92,10 +118,17 @@ def model(text: str) -> Model:
     """
     head, colon, rest = text.strip().partition(":")
     if not colon and head in _PLAIN:
-        return Model(head, lambda at: _PLAIN[head](), lambda at: False)
+        return Model(head, lambda at: _plain(head, at), lambda at: False)
     if colon and head in _SHORT:
         return _peer(head, rest, text)
     return _adaptive(text)
+
+
+def _plain(name: str, at: Situation) -> peers.Peer:
+    if at.learnt not in _PLAIN[name].learns:
+        choices = [other for other, kind in _PLAIN.items() if at.learnt in kind.learns]
+        raise CapabilityError(f"{name} does not predict {at.learnt}; choices: {', '.join(choices)}")
+    return _PLAIN[name]()
 
 
 def _adaptive(text: str) -> Model:
@@ -108,7 +141,7 @@ def _adaptive(text: str) -> Model:
 
     def make(at: Situation) -> Session:
         made = with_options(_evaluated(strategy, template(at), at, text), found.strategy.options, strategy)
-        return Session(made, classes=range(at.n_classes))
+        return Session(made, classes=range(at.n_classes) if at.n_classes else None)
 
     return Model(found.text, make, lambda at: template(at).capabilities.sparse, found.package)
 
@@ -130,21 +163,25 @@ def _budgeted(learner: Learner, gradients_per_row: float, text: str) -> Learner:
         if option in known:
             same: Learner = type(learner)(**(learner.get_params(deep=False) | {option: gradients_per_row}))
             return same
-    raise OptionError(f"the learner of {text!r} has no budget to set; leave gradients_per_row out")
+    raise OptionError(f"the learner of {text!r} has no budget to set; leave ", Option("gradients_per_row"), " out")
 
 
 def _peer(package: str, rest: str, text: str) -> Model:
     part = read_part(rest, text)
     count, short = _SHORT[package]
     found = re.fullmatch(r"([A-Z]+)(\d*)", part.name)
-    full, known = part.name, dict(part.options)
-    if found is not None and found[1] in short:
-        full = short[found[1]]
-        known |= {count: int(found[2])} if found[2] else {}
-    kind = peers.CapyMOA if package == "capymoa" else peers.River
+    ensemble = short.get(found[1]) if found is not None else None
+    known = dict(part.options)
+    if found is not None and ensemble is not None and found[2]:
+        known |= {count: int(found[2])}
 
     def make(at: Situation) -> peers.Peer:
+        if ensemble is not None and at.learnt not in ensemble:
+            choices = ", ".join(f"{package}:{name}10" for name, forms in short.items() if at.learnt in forms)
+            raise CapabilityError(f"{package}:{part} does not predict {at.learnt}; choices: {choices}")
+        full = part.name if ensemble is None else ensemble[at.learnt]
         # Those that draw nothing take no seed; the ensembles that have a short name all do.
-        return kind(full, known | ({_SEEDS[package]: at.seed} if full != part.name else {}))
+        options = known if ensemble is None else known | {_SEEDS[package]: at.seed}
+        return peers.CapyMOA(full, options) if package == "capymoa" else peers.River(full, options, at.learnt)
 
     return Model(f"{package}:{part}", make, lambda at: False, package)

@@ -12,7 +12,7 @@ from driftsurf.experiments.algorithms import ALGORITHMS
 from driftsurf.experiments.published import Update
 from driftsurf.experiments.trials import Trial
 from driftsurf.strategies import BudgetRule, Variant
-from driftsurf.streams.catalogue import CATALOGUE
+from driftsurf.streams.catalogue import CLASSES
 
 __all__ = ["PAPER_TABLES", "TABLES", "Column", "Table", "trials_of", "variants_of"]
 
@@ -74,7 +74,7 @@ PAPER_TABLES: Final[dict[str, Table]] = {
 """The six tables of the paper."""
 
 # Forty thousand columns make every step of every model cost; the paper's tables show the sparse regime.
-_WITHOUT_TEXT = tuple(name for name in CATALOGUE if name not in ("newsgroups20", "spam-assassin"))
+_WITHOUT_TEXT = tuple(name for name in CLASSES if name not in ("newsgroups20", "spam-assassin"))
 
 _OURS = (
     Table(

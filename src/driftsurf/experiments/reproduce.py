@@ -84,7 +84,7 @@ Progress = Callable[[str, int, int], None]
 def available() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The streams that can be run here, in the paper's order, stand-ins last; and those whose file is missing."""
     missing = tuple(name for name in datasets.DATASETS if datasets.find(name) is None)
-    return tuple(name for name in catalogue.CATALOGUE if name not in missing), missing
+    return tuple(name for name in catalogue.CLASSES if name not in missing), missing
 
 
 def title_of(dataset: str) -> str:
@@ -116,7 +116,7 @@ def reproduce(
     tables = tuple(table for table in plan.TABLES.values() if table.name in needed)
     wanted = list(plan.trials_of(tables, streams, seeds))
     if tables and not wanted:
-        about = sorted({name for table in tables for name in table.among(catalogue.CATALOGUE)})
+        about = sorted({name for table in tables for name in table.among(catalogue.CLASSES)})
         raise OptionError(f"{', '.join(chosen)} is not about {', '.join(streams)}; choices: {', '.join(about)}")
     ledger = Ledger(folder / "ledger.jsonl")
     if folder.exists() and {file.name for file in folder.iterdir()} - {files.LOCK} and not ledger.path.exists():
@@ -167,6 +167,8 @@ def _streams(names: Iterable[str] | None) -> tuple[tuple[str, ...], tuple[str, .
     if not asked:
         raise OptionError(f"datasets is empty; choices here: {', '.join(found)}")
     for name in asked:
+        if catalogue.get(name).values:
+            raise OptionError(f"{name} has values to predict, and the paper has classes; choices: {', '.join(found)}")
         if name in missing:
             datasets.require(name)  # raises, and says how to get it
     return tuple(name for name in found if name in asked), ()

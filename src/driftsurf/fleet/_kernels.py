@@ -14,7 +14,21 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from driftsurf._kernels import F8, I8, _in, _out, _word, inline, kernel
+from driftsurf._kernels import F8, I8, _in, _out, _word, kernel, merged
+from driftsurf._kernels._prefetch import prefetch
+from driftsurf.fleet._block import (
+    ask_for_part,
+    foresee,
+    kept_of,
+    key_of,
+    labels_of,
+    model_of,
+    next_step,
+    rows_of,
+    sums_of,
+    table_of,
+    weights_of,
+)
 from driftsurf.fleet._native import borrowed
 from driftsurf.fleet._parts import (
     both_at,
@@ -35,19 +49,19 @@ __all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "begin", "score", "serve"]
 
 ENTERED, GREEDY, SWITCHED, KEPT = 1, 2, 3, 4
 BAD_ROW, BAD_LABEL, DIVERGED = 1, 2, 3
-VALUES_A_LINE = 16
-"""float32 in a line of the cache."""
+ROWS_AHEAD = 24
+"""Rows of the call between asking for one and using it."""
 LARGEST = 1e100
 """As in ``driftsurf.learners``: beyond it, training has diverged."""
 
 # ---------------------------------------------------------------------------- one model
 
 
-@inline
+@merged
 def _fresh(store: Any, k: Any, side: Any, born: Any, uniform: Any, parts: Any) -> None:
     """A fresh model on this side, the next in number."""
-    _, _, _, weights, sums, models, keys = store
-    model, key = models[k, side], keys[k]
+    model, key = model_of(store, k, side), key_of(store, k)
+    w, G = weights_of(store, k, side), sums_of(store, k, side)
     model["number"] = key["made"]
     model["born"] = born
     model["admitted"] = -1
@@ -55,27 +69,26 @@ def _fresh(store: Any, k: Any, side: Any, born: Any, uniform: Any, parts: Any) -
     model["gradients"] = 0
     model["best"] = math.inf
     key["made"] += 1
-    for c in range(weights.shape[2]):
-        weights[k, side, c] = 0.0
-        sums[k, side, c] = 0.0
+    for c in range(w.shape[0]):
+        w[c] = 0.0
+        G[c] = 0.0
     if uniform:
         seed = _word(_word(key["seed"], model["number"]), 0)
-        model["words"] = fill_at(parts[7])(weights[k, side], seed, 0)
+        model["words"] = fill_at(parts[7])(w, seed, 0)
 
 
-@inline
+@merged
 def _risk(store: Any, k: Any, side: Any, lo: Any, batches: Any, how: Any, scratch: Any, parts: Any) -> Any:
-    """Mean loss over ``batches`` batches from position ``lo`` on, plus the penalty."""
-    rows, _, _, weights, _, _, _ = store
+    """Mean loss over ``batches`` batches from row ``lo`` on, plus the penalty."""
+    rows, w = rows_of(store, k), weights_of(store, k, side)
     batch_size, mu = how[0], how[4]
     y, margins, ones, factor = scratch[0], scratch[1][:batch_size], scratch[2][:batch_size], scratch[3]
-    losses = scratch[11][:batch_size]  # not the array of the margins: the loop over them is vectorised
-    w = weights[k, side]
+    losses = scratch[7][:batch_size]  # not the array of the margins: the loop over them is vectorised
     total = 0.0
     mass = 0.0
     for i in range(batches):
-        a = lo + i * batch_size
-        margins_at(parts[0])(rows[k][a : a + batch_size], w, margins)
+        a = (lo + i * batch_size) % rows.shape[0]
+        margins_at(parts[0])(rows[a : a + batch_size], w, margins)
         losses_at(parts[1])(margins, y[a : a + batch_size], losses)
         part, share = sum_at(parts[2])(losses, ones)
         total += part
@@ -83,41 +96,46 @@ def _risk(store: Any, k: Any, side: Any, lo: Any, batches: Any, how: Any, scratc
     return total / mass + 0.5 * mu * length_at(parts[3])(w, factor)
 
 
-@inline
+@merged
 def _steps(new: Any, how: Any) -> Any:
     """rho for the batch that begins with row ``new``; fractions of a step are carried over by counting from row 0."""
     batch_size, per_row = how[0], how[2]
     return np.int64(math.floor(per_row * (new + batch_size))) - np.int64(math.floor(per_row * new))
 
 
-@inline
+@merged
 def _planned(store: Any, k: Any, side: Any, how: Any, scratch: Any, parts: Any) -> Any:
-    """Draw the rows of the steps at the new batch: where the sample set begins, ends, and how many were drawn of it."""
-    _, _, tables, _, _, models, keys = store
+    """Draw the places of the rows of the steps at the new batch; returns how many rows had been drawn before."""
     batch_size, max_rows = how[0], how[1]
-    orders, touched = scratch[4], scratch[6]
-    model, key = models[k, side], keys[k]
+    model, key, table = model_of(store, k, side), key_of(store, k), table_of(store, k, side)
+    n_rows = table.shape[0]
     new = key["step"] * batch_size
-    end = new + batch_size
     lo = max(model["born"] * batch_size, new - max_rows)
     admitted = lo if model["admitted"] < 0 else model["admitted"]
-    order = orders[side][: _steps(new, how)]
+    order = scratch[4][side][: _steps(new, how)]
     seed = _word(_word(key["seed"], model["number"]), 0)
     drawn = admitted - lo  # a row is drawn when it is admitted
-    count, words = draw_at(parts[4])(order, drawn, end - admitted, seed, model["words"])
-    a = lo - key["first"]
-    table = tables[k, side][a : a + drawn + count]
-    for p in range(drawn, drawn + count):
-        table[p] = math.nan
-    for j in range(order.shape[0]):
-        touched[side, j] = table[order[j]]
+    count, words = draw_at(parts[4])(order, drawn, new + batch_size - admitted, seed, model["words"])
+    _wrapped(order, lo % n_rows, n_rows)
+    place = admitted % n_rows
+    for _ in range(count):
+        table[place] = math.nan
+        place = place + 1 if place + 1 < n_rows else 0
     model["admitted"] = admitted + count
     model["words"] = words
     model["gradients"] += order.shape[0]
-    return a, end - key["first"], drawn
+    return drawn
 
 
-@inline
+@merged
+def _wrapped(order: Any, start: Any, n_rows: Any) -> None:
+    """Places counted from the place ``start`` become places."""
+    for j in range(order.shape[0]):
+        place = start + order[j]
+        order[j] = place - n_rows if place >= n_rows else place
+
+
+@merged
 def _is_sound(w: Any, G: Any) -> Any:
     """Whether weights and gradient sum are still numbers of a size."""
     sound = True
@@ -126,63 +144,55 @@ def _is_sound(w: Any, G: Any) -> Any:
     return sound
 
 
-@inline
+@merged
 def _train(store: Any, k: Any, how: Any, scratch: Any, parts: Any) -> Any:
     """Let the models in training, one or two of them, learn the new batch; returns whether they are still sound."""
-    rows, _, tables, weights, sums, _, keys = store
     eta, mu = how[3], how[4]
     y, _, ones, _, orders, frame = scratch[:6]
-    side = keys[k]["predictive"]
-    steps = _steps(keys[k]["step"] * how[0], how)
-    a, b, drawn = _planned(store, k, side, how, scratch, parts)
-    w, G = weights[k, side], sums[k, side]
-    labelled, order, model = (rows[k][a:b], y[a:b], ones[: b - a]), orders[side][:steps], (w, G, tables[k, side][a:b])
-    if keys[k]["made"] == 1:
+    key, rows = key_of(store, k), rows_of(store, k)
+    labelled = rows, y, ones
+    steps = _steps(key["step"] * how[0], how)
+    side = key["predictive"]
+    w, G = weights_of(store, k, side), sums_of(store, k, side)
+    drawn = _planned(store, k, side, how, scratch, parts)
+    order, model = orders[side][:steps], (w, G, table_of(store, k, side))
+    if key["made"] == 1:
         saga_at(parts[5])(labelled, order, model, drawn, eta, mu, frame, None)
         return _is_sound(w, G)
     side_2 = 1 - side
-    a, b, drawn_2 = _planned(store, k, side_2, how, scratch, parts)
-    w_2, G_2 = weights[k, side_2], sums[k, side_2]
-    labelled_2 = rows[k][a:b], y[a:b], ones[: b - a]
-    order_2, model_2 = orders[side_2][:steps], (w_2, G_2, tables[k, side_2][a:b])
-    if rows.shape[2] > NARROW:
+    w_2, G_2 = weights_of(store, k, side_2), sums_of(store, k, side_2)
+    drawn_2 = _planned(store, k, side_2, how, scratch, parts)
+    order_2, model_2 = orders[side_2][:steps], (w_2, G_2, table_of(store, k, side_2))
+    if rows.shape[1] > NARROW:
         saga_at(parts[5])(labelled, order, model, drawn, eta, mu, frame, None)
-        saga_at(parts[5])(labelled_2, order_2, model_2, drawn_2, eta, mu, frame, None)
+        saga_at(parts[5])(labelled, order_2, model_2, drawn_2, eta, mu, frame, None)
     else:
         both_at(parts[8])(
-            labelled, order, model, drawn, eta, frame, labelled_2, order_2, model_2, drawn_2, eta, frame, mu
+            labelled, order, model, drawn, eta, frame, labelled, order_2, model_2, drawn_2, eta, frame, mu
         )
     return _is_sound(w, G) and _is_sound(w_2, G_2)
 
 
-@inline
-def _untrain(store: Any, k: Any, side: Any, how: Any, scratch: Any) -> None:
-    """Put back the entries of the table that training has changed."""
-    orders, touched = scratch[4], scratch[6]
-    key = store[6][k]
-    new = key["step"] * how[0]
-    a = max(store[5][k, side]["born"] * how[0], new - how[1]) - key["first"]
-    for j in range(_steps(new, how)):
-        store[2][k, side, a + orders[side, j]] = touched[side, j]
-
-
-@inline
+@merged
 def _forget(store: Any, k: Any, side: Any, before_row: Any, how: Any, scratch: Any, parts: Any) -> None:
     """Drop the rows before ``before_row`` from the sample set, and their gradients from the sum."""
-    rows, _, tables, _, sums, models, keys = store
-    model, first = models[k, side], keys[k]["first"]
+    model, rows, table = model_of(store, k, side), rows_of(store, k), table_of(store, k, side)
     lo = max(model["born"] * how[0], before_row - how[0])
     if model["admitted"] < 0 or before_row <= lo:
         return
-    a, b = lo - first, min(before_row, model["admitted"]) - first
-    discharge_at(parts[6])(rows[k][a:b], tables[k, side][a:b], sums[k, side], scratch[5])
+    hi = min(before_row, model["admitted"])
+    while lo < hi:  # once, or twice where the end of the ring lies between
+        a = lo % rows.shape[0]
+        b = min(a + hi - lo, rows.shape[0])
+        discharge_at(parts[6])(rows[a:b], table[a:b], sums_of(store, k, side), scratch[5])
+        lo += b - a
     model["admitted"] = max(before_row, model["admitted"])
 
 
 # ---------------------------------------------------------------------------- one time step
 
 
-@inline
+@merged
 def _say(log: Any, k: Any, key: Any, kind: Any, condition: Any, risks: Any, over: Any, ids: Any) -> None:
     entries, count = log
     entry = entries[count[0]]
@@ -199,30 +209,30 @@ def _say(log: Any, k: Any, key: Any, kind: Any, condition: Any, risks: Any, over
     key["last_step"] = key["step"]
 
 
-@inline
-def _watch(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
+@merged
+def _watch(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
     """Take the risks on the new batch before learning it, and enter the reactive state on a sign of drift.
 
-    Returns whether the batch is learnt in a reactive state.
+    ``row`` is the number of its first row. Returns whether the batch is learnt in a reactive state.
     """
-    models, key = store[5], store[6][k]
+    key = key_of(store, k)
     threshold, stable_threshold = rule[0], rule[1]
     old = key["predictive"]
     new = 1 - old
-    risk = _risk(store, k, old, at, 1, how, scratch, parts)
-    best = min(risk, models[k, old]["best"])
-    models[k, old]["best"] = best
+    risk = _risk(store, k, old, row, 1, how, scratch, parts)
+    best = min(risk, model_of(store, k, old)["best"])
+    model_of(store, k, old)["best"] = best
     other = math.nan
     if key["made"] > 1:
-        other = _risk(store, k, new, at, 1, how, scratch, parts)
-        models[k, new]["best"] = min(other, models[k, new]["best"])
+        other = _risk(store, k, new, row, 1, how, scratch, parts)
+        model_of(store, k, new)["best"] = min(other, model_of(store, k, new)["best"])
     if key["reactive_step"] > 0:
         return True
     condition = entering(risk, best, other, threshold, stable_threshold)
     if condition == 0:
         return False
     _fresh(store, k, new, key["step"], how[5], parts)
-    ids = models[k, old]["number"], models[k, new]["number"]
+    ids = model_of(store, k, old)["number"], model_of(store, k, new)["number"]
     if condition == 1:
         _say(log, k, key, ENTERED, 1, (risk, best, threshold), 1, ids)
     else:
@@ -230,17 +240,17 @@ def _watch(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: 
     return True
 
 
-@inline
-def _judge(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> None:
+@merged
+def _judge(store: Any, k: Any, row: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> None:
     """Inside a reactive state, after learning: who predicts the next batch; at its end, who stays."""
-    models, key = store[5], store[6][k]
+    key = key_of(store, k)
     reactive_length, greedy = rule[2], rule[3]
     old = key["predictive"]
     new = 1 - old
-    ids = models[k, old]["number"], models[k, new]["number"]
+    ids = model_of(store, k, old)["number"], model_of(store, k, new)["number"]
     key["reactive_step"] += 1
     if key["reactive_step"] == reactive_length:
-        start = models[k, new]["born"] * how[0] - key["first"]
+        start = model_of(store, k, new)["born"] * how[0]
         old_risk = _risk(store, k, old, start, reactive_length, how, scratch, parts)
         new_risk = _risk(store, k, new, start, reactive_length, how, scratch, parts)
         switched = switching(old_risk, new_risk)
@@ -251,8 +261,8 @@ def _judge(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: 
             key["predictive"] = new
         _fresh(store, k, 1 - key["predictive"], key["step"] + 1, how[5], parts)
     else:
-        old_risk = _risk(store, k, old, at, 1, how, scratch, parts)
-        new_risk = _risk(store, k, new, at, 1, how, scratch, parts)
+        old_risk = _risk(store, k, old, row, 1, how, scratch, parts)
+        new_risk = _risk(store, k, new, row, 1, how, scratch, parts)
         challenged = np.int64(challenger_predicts(old_risk, new_risk, greedy))
         if challenged != key["challenged"]:
             turned = (ids[0], ids[1]) if challenged else (ids[1], ids[0])
@@ -260,97 +270,44 @@ def _judge(store: Any, k: Any, at: Any, rule: Any, how: Any, scratch: Any, log: 
         key["challenged"] = challenged
 
 
-@inline
-def _fetched(values: Any, live: Any) -> Any:
-    """Touch the rows in the order in which they lie, at the speed of memory, before they are drawn in any order.
+@merged
+def _copied(out_of: Any, to: Any) -> None:
+    for p in range(to.shape[0]):
+        to[p] = out_of[p]
 
-    What is returned means nothing, but somebody has to want it.
+
+@merged
+def _step(store: Any, k: Any, after: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
+    """One time step of the key in slot k, whole or not at all; returns whether it was taken.
+
+    ``after`` is the slot that has the next one, which is asked for meanwhile.
     """
-    total = np.float32(0.0)
-    for p in range(0, live, VALUES_A_LINE):
-        total += values[p]
-    return total
-
-
-@inline
-def _shift(values: Any, by: Any, live: Any) -> None:
-    """values[:live - by] = values[by:live], in pieces that do not overlap and are therefore copied at full speed."""
-    for start in range(0, live - by, by):
-        stop = min(start + by, live - by)
-        to, out_of = values[start:stop], values[start + by : stop + by]
-        for p in range(to.shape[0]):
-            to[p] = out_of[p]
-
-
-@inline
-def _move_down(store: Any, k: Any, by: Any, live: Any) -> None:
-    """The rows from place ``by`` to ``live`` come to the front, and what belongs to them."""
-    if by > 0:
-        d = store[3].shape[2] - 1
-        _shift(store[0][k].reshape(store[0].shape[1] * d), by * d, live * d)
-        _shift(store[1][k], by, live)
-        for side in range(2):
-            _shift(store[2][k, side], by, live)
-
-
-@inline
-def _keep(store: Any, k: Any, scratch: Any) -> None:
-    """Note what a step changes, but for the tables, to take it back if it comes to nothing."""
-    _, _, _, weights, sums, models, keys = store
-    _, kept_w, kept_G, kept_models, kept_key = scratch[6:11]
-    for side in range(2):
-        for c in range(weights.shape[2]):
-            kept_w[side, c] = weights[k, side, c]
-            kept_G[side, c] = sums[k, side, c]
-        kept_models[0, side] = models[k, side]
-    kept_key[0] = keys[k]
-
-
-@inline
-def _take_back(store: Any, k: Any, how: Any, scratch: Any) -> None:
-    """As if there had been no step."""
-    _, _, _, weights, sums, models, keys = store
-    _, kept_w, kept_G, kept_models, kept_key = scratch[6:11]
-    _untrain(store, k, keys[k]["predictive"], how, scratch)
-    if keys[k]["made"] > 1:
-        _untrain(store, k, 1 - keys[k]["predictive"], how, scratch)
-    for side in range(2):
-        for c in range(weights.shape[2]):
-            weights[k, side, c] = kept_w[side, c]
-            sums[k, side, c] = kept_G[side, c]
-        models[k, side] = kept_models[0, side]
-    keys[k] = kept_key[0]
-
-
-@inline
-def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> Any:
-    """One time step of the key in slot k, whole or not at all; returns whether it was taken."""
-    labels, models, key = store[1], store[5], store[6][k]
+    key, old_block, kept = key_of(store, k), kept_of(store, k), scratch[6]
     batch_size, max_rows = how[0], how[1]
-    at = key["step"] * batch_size - key["first"]
-    live = at + batch_size
-    for p in range(live):
-        scratch[0][p] = labels[k, p]
+    new = key["step"] * batch_size
+    _copied(labels_of(store, k), scratch[0])
+    _copied(old_block, kept)
     said = log[1][0]
-    scratch[1][0] = _fetched(store[0][k].reshape(store[0].shape[1] * store[0].shape[2]), live * store[0].shape[2])
-    _keep(store, k, scratch)
-    reactive = _watch(store, k, at, rule, how, scratch, log, parts)
+    ask_for_part(store, after, 0, 4)
+    reactive = _watch(store, k, new, rule, how, scratch, log, parts)
+    ask_for_part(store, after, 1, 4)
     if not _train(store, k, how, scratch, parts):
-        _take_back(store, k, how, scratch)
+        _copied(kept, old_block)
         log[1][0] = said
         return False
+    ask_for_part(store, after, 2, 4)
     if reactive:
-        _judge(store, k, at, rule, how, scratch, log, parts)
+        _judge(store, k, new, rule, how, scratch, log, parts)
+    ask_for_part(store, after, 3, 4)
     key["step"] += 1
-    end = key["step"] * batch_size
+    end = new + batch_size
     for side in range(2):
         if side == key["predictive"] or key["made"] > 1:
             _forget(store, k, side, end - max_rows, how, scratch, parts)
     old = key["predictive"]
-    first = max(models[k, old]["born"] * batch_size, end - max_rows)
+    first = max(model_of(store, k, old)["born"] * batch_size, end - max_rows)
     if key["reactive_step"] > 0:
-        first = min(first, models[k, 1 - old]["born"] * batch_size)
-    _move_down(store, k, first - key["first"], live)
+        first = min(first, model_of(store, k, 1 - old)["born"] * batch_size)
     key["first"] = first
     key["pending"] = 0
     return True
@@ -359,7 +316,7 @@ def _step(store: Any, k: Any, rule: Any, how: Any, scratch: Any, log: Any, parts
 # ---------------------------------------------------------------------------- many keys
 
 
-@inline
+@merged
 def _good(bad: Any, chosen: Any) -> Any:
     """How many of these rows come before the first bad one."""
     n = 0
@@ -368,22 +325,28 @@ def _good(bad: Any, chosen: Any) -> Any:
     return n
 
 
-@inline
+@merged
 def _copy(X: Any, codes: Any, order: Any, start: Any, rows: Any, labels: Any) -> None:
     """The rows ``order[start:]``, as many as there is room for."""
     chosen = order[start:]
+    d = rows.shape[1]
     for j in range(rows.shape[0]):
+        if j + ROWS_AHEAD < chosen.shape[0]:
+            later = chosen[j + ROWS_AHEAD]
+            prefetch(X, later * d)
+            prefetch(X, later * d + d - 1)
+            prefetch(codes, later)
         r = np.uintp(chosen[j])  # an index without a sign needs no check for counting from the end
         for c in range(rows.shape[1]):
             rows[j, c] = X[r, c]
         labels[j] = codes[r]
 
 
-@inline
+@merged
 def _predictor(store: Any, k: Any) -> Any:
     """The weights that predict the next row of this key."""
-    key = store[6][k]
-    return store[3][k, 1 - key["predictive"] if key["challenged"] else key["predictive"]]
+    key = key_of(store, k)
+    return weights_of(store, k, 1 - key["predictive"] if key["challenged"] else key["predictive"])
 
 
 @kernel(lambda f: (STORE, BATCH, GROUPS, RULE, HOW, SCRATCH, LOG, PARTS), exact=True)
@@ -395,13 +358,13 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
     is in quarantine from there on: its rows are predicted, counted, and not learnt.
     """
     store, batch, groups, scratch, log = borrowed((store, batch, groups, scratch, log))
-    rows, labels, keys = store[0], store[1], store[6]
     X, codes, bad, predicted = batch
     slots, starts, order = groups
     batch_size = how[0]
     for g in range(slots.shape[0]):
+        foresee(store, groups, g, batch_size)
         k = slots[g]
-        key = keys[k]
+        key, rows, labels = key_of(store, k), rows_of(store, k), labels_of(store, k)
         i = starts[g]
         stop = starts[g + 1]
         while i < stop:
@@ -415,12 +378,12 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
                 i += 1
                 continue
             pending = key["pending"]
-            at = key["step"] * batch_size - key["first"] + pending
+            at = (key["step"] * batch_size + pending) % rows.shape[0]
             n = min(stop - i, batch_size - pending)
             if bad.shape[0] > 0:
                 n = _good(bad, order[i : i + n])
-            _copy(X, codes, order, i, rows[k][at : at + n], labels[k][at : at + n])
-            margins_at(parts[0])(rows[k][at : at + n], _predictor(store, k), scratch[1][:n])
+            _copy(X, codes, order, i, rows[at : at + n], labels[at : at + n])
+            margins_at(parts[0])(rows[at : at + n], _predictor(store, k), scratch[1][:n])
             wrong = 0
             for j in range(n):
                 r = order[i + j]
@@ -429,14 +392,16 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
             key["pending"] += n
             key["errors"] += wrong
             i += n
-            if key["pending"] == batch_size and not _step(store, k, rule, how, scratch, log, parts):
+            if key["pending"] == batch_size and not _step(
+                store, k, next_step(store, groups, g, batch_size), rule, how, scratch, log, parts
+            ):
                 key["pending"] = pending
                 key["errors"] -= wrong
                 key["refused"] += n
                 key["quarantine"] = DIVERGED
 
 
-@kernel(lambda f: (STORE, _in(F4, 2), _in(I8), _out(F8), PARTS), exact=True)
+@kernel(lambda f: (STORE, _in(F4, 2), _in(types.int32), _out(F8), PARTS), exact=True)
 def score(store: Any, X: Any, slots: Any, out: Any, parts: Any) -> None:
     """out[i] = the margin of row i by the model that predicts in slots[i]."""
     for i in range(X.shape[0]):

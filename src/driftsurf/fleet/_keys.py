@@ -10,14 +10,21 @@ import numpy.typing as npt
 from numba import types
 
 from driftsurf._kernels import I8, _in, _out, _word, inline, kernel
+from driftsurf._kernels._prefetch import prefetch
 from driftsurf._random import derive
 from driftsurf.base import IntArray, State
 from driftsurf.errors import InputError, ShapeError, StateError, ValueTypeError
+from driftsurf.fleet._threads import ALONE, Threads
 
 __all__ = ["Keys", "by_slot", "key_seed"]
 
 Kind = Literal["", "numbers", "text"]
+Slots = npt.NDArray[np.int32]
+"""Slots, and rows of a call: neither reaches 2**31."""
+I4 = types.int32
 LEAST_ROOM = 64
+AHEAD = 8
+"""Keys between asking for where one is, asking for what is there, and looking."""
 
 
 def key_seed(seed: int, key: int | str) -> int:
@@ -35,27 +42,36 @@ def key_seed(seed: int, key: int | str) -> int:
 
 
 @inline
+def _first_place(key: Any, table: Any) -> Any:
+    """Where in the table the search for a key begins: the table is a power of two, and half empty."""
+    return _word(0, key) & np.uint64(table.shape[0] - 1)
+
+
+@inline
 def _place(key: Any, table: Any, known: Any) -> Any:
-    """Where in the table the key is, or would be: open addressing, the table a power of two and half empty."""
-    mask = np.uint64(table.shape[0] - 1)
-    at = _word(0, key) & mask
+    """Where in the table the key is, or would be: open addressing."""
+    at = _first_place(key, table)
     while table[at] >= 0 and known[table[at]] != key:
-        at = (at + np.uint64(1)) & mask
+        at = (at + np.uint64(1)) & np.uint64(table.shape[0] - 1)
     return at
 
 
-@kernel(lambda f: (_in(I8), _in(I8), _in(I8), _out(I8)))
+@kernel(lambda f: (_in(I8), _in(I4), _in(I8), _out(I4)))
 def find(keys: Any, table: Any, known: Any, slots: Any) -> Any:
     """slots[i] = the slot of keys[i], -1 for none; returns how many have none."""
     missing = 0
-    for i in range(keys.shape[0]):
+    n = keys.shape[0]
+    for i in range(n):
+        if i + 2 * AHEAD < n:
+            prefetch(table, _first_place(keys[i + 2 * AHEAD], table))
+            prefetch(known, table[_first_place(keys[i + AHEAD], table)])
         slot = table[_place(keys[i], table, known)]
         slots[i] = slot
         missing += slot < 0
     return missing
 
 
-@kernel(lambda f: (_in(I8), _out(I8), _out(I8), I8, _out(I8)))
+@kernel(lambda f: (_in(I8), _out(I4), _out(I8), I8, _out(I4)))
 def add(keys: Any, table: Any, known: Any, count: Any, slots: Any) -> Any:
     """Give slots from ``count`` on to the keys that have none, in order of appearance, as long as there is room.
 
@@ -81,20 +97,14 @@ def seeds_of(keys: Any, seed: Any, out: Any) -> None:
         out[i] = _word(_word(seed, keys[i]), 0)
 
 
-@kernel(lambda f: (_in(I8), _out(I8), _out(I8)))
-def count_rows(slots: Any, counts: Any, touched: Any) -> Any:
-    """Count the rows of each slot and list the slots that have any; returns how many have."""
-    n = 0
+@kernel(lambda f: (_in(I4), _out(I4)))
+def count_rows(slots: Any, counts: Any) -> None:
+    """Count the rows of each slot."""
     for i in range(slots.shape[0]):
-        k = slots[i]
-        if counts[k] == 0:
-            touched[n] = k
-            n += 1
-        counts[k] += 1
-    return n
+        counts[slots[i]] += 1
 
 
-@kernel(lambda f: (_in(I8), _out(I8), _in(I8), _out(I8), _out(I8)))
+@kernel(lambda f: (_in(I4), _out(I4), _in(I8), _out(I8), _out(I4)))
 def lay_out(slots: Any, counts: Any, touched: Any, starts: Any, order: Any) -> None:
     """The rows by slot, in the order of ``touched``; ``counts`` becomes where the next row of a slot goes."""
     total = 0
@@ -109,16 +119,17 @@ def lay_out(slots: Any, counts: Any, touched: Any, starts: Any, order: Any) -> N
         counts[k] += 1
 
 
-def by_slot(slots: IntArray, n_slots: int) -> tuple[IntArray, IntArray, IntArray]:
+def by_slot(slots: Slots, n_slots: int) -> tuple[IntArray, IntArray, Slots]:
     """(slots that have rows, where the rows of each begin, the rows), rows of one slot in their order.
 
-    >>> by_slot(np.array([2, 0, 2]), 3)
-    (array([0, 2]), array([0, 1, 3]), array([1, 0, 2]))
+    >>> by_slot(np.array([2, 0, 2], np.int32), 3)
+    (array([0, 2]), array([0, 1, 3]), array([1, 0, 2], dtype=int32))
     """
-    counts = np.zeros(n_slots, np.int64)
-    touched = np.empty(min(n_slots, len(slots)), np.int64)
-    touched = np.sort(touched[: count_rows(slots, counts, touched)])  # neighbours in memory one after the other
-    starts, order = np.empty(len(touched) + 1, np.int64), np.empty(len(slots), np.int64)
+    counts = np.zeros(n_slots, np.int32)
+    count_rows(slots, counts)
+    few = len(slots) < n_slots // 16  # then looking for them is dearer than sorting them
+    touched = np.unique(slots).astype(np.int64) if few else np.flatnonzero(counts)
+    starts, order = np.empty(len(touched) + 1, np.int64), np.empty(len(slots), np.int32)
     lay_out(slots, counts, touched, starts, order)
     return touched, starts, order
 
@@ -138,7 +149,7 @@ class Keys:
         self.kind: Kind = ""
         self._count = 0
         self._known = np.empty(LEAST_ROOM, np.int64)
-        self._table = np.full(2 * LEAST_ROOM, -1)
+        self._table = np.full(2 * LEAST_ROOM, -1, np.int32)
         self._slots: dict[str, int] = {}
         self._texts: list[str] = []
 
@@ -175,16 +186,16 @@ class Keys:
             raise InputError(f"keys are {kind}, but this fleet has begun with {self.kind}: give keys of one kind.")
         return made
 
-    def find(self, keys: IntArray | list[str]) -> IntArray:
+    def find(self, keys: IntArray | list[str], threads: Threads = ALONE) -> Slots:
         """The slot of each key, -1 for one that is not there."""
         if isinstance(keys, list):
             get = self._slots.get
-            return np.fromiter((get(key, -1) for key in keys), np.int64, len(keys))
-        slots = np.empty(len(keys), np.int64)
-        find(keys, self._table, self._known, slots)
+            return np.fromiter((get(key, -1) for key in keys), np.int32, len(keys))
+        slots = np.empty(len(keys), np.int32)
+        threads.each(lambda part: find(keys[part], self._table, self._known, slots[part]), threads.parts(len(keys)))
         return slots
 
-    def add(self, keys: IntArray | list[str]) -> IntArray:
+    def add(self, keys: IntArray | list[str], threads: Threads = ALONE) -> Slots:
         """The slot of each key; one that is not there gets the next."""
         if isinstance(keys, list):
             slots = self.find(keys)
@@ -194,8 +205,8 @@ class Keys:
                     self._texts.append(keys[i])
             self.kind = "text"
             return slots
-        slots = np.empty(len(keys), np.int64)
-        done = find(keys, self._table, self._known, slots) == 0
+        slots = self.find(keys, threads)
+        done = bool(slots.min() >= 0)
         while not done:
             count, done = add(keys, self._table, self._known, self._count, slots)
             self._count = int(count)
@@ -231,8 +242,8 @@ class Keys:
         self._fill_table()
 
     def _fill_table(self) -> None:
-        self._table = np.full(2 * len(self._known), -1)
-        add(self._known[: self._count].copy(), self._table, self._known, 0, np.full(self._count, -1))
+        self._table = np.full(2 * len(self._known), -1, np.int32)
+        add(self._known[: self._count].copy(), self._table, self._known, 0, np.full(self._count, -1, np.int32))
 
     # -------------------------------------------------------------------- state
 

@@ -1,30 +1,47 @@
-"""How the learners of many keys lie in memory: one array for each thing, one entry for each key.
+"""How the learners of many keys lie in memory: one block for each key, the parts of it one after the other.
 
-A key has a *slot*. Its rows stand at the front of ``rows[slot]``, the oldest first, and behind them those that wait
-for their time step to be full. It has two *sides*, each with a model: one is the predictive model, the other the
-reactive one while there is a reactive state, else the stable one, if there has ever been a reactive state. (A
-stable model ends when a reactive one begins, so there are never three.) The entry of a model's gradient table
-that belongs to a row stands where the row stands.
+A key has a *slot*. Its rows stand in a ring, ``rows[slot]``: those to train on, the oldest first, and behind them
+those that wait for their time step to be full. It has two *sides*, each with a model: one is the predictive model,
+the other the reactive one while there is a reactive state, else the stable one, if there has ever been a reactive
+state. (A stable model ends when a reactive one begins, so there are never three.) The entry of a model's gradient
+table that belongs to a row stands where the row stands.
 
 Rows have numbers, from 0 in the order of arrival at their key. Every time step has ``batch_size`` rows, so that
-many numbers follow from few: a model born at step s is trained from row s * batch_size on, and so forth.
+many numbers follow from few: a model born at step s is trained from row s * batch_size on, and so forth. Row number r
+has place r % n_rows of the ring, which holds a whole number of batches: none of them goes over its end.
+
+A block has first what a time step changes (counts, models, weights, tables) and then the rows: so a key is two or three
+pages of memory, and what must be kept to take a step back is one piece.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 __all__ = ["KEY", "MODEL", "TRANSITION", "Shape", "Store", "scratch"]
 
-KEY = np.dtype(
+LINE = 64
+"""Bytes of a line of the cache. The size of a block is a multiple of that of each of its parts."""
+
+
+def _record(size: int, fields: list[tuple[str, type]]) -> np.dtype[Any]:
+    """These fields, of eight bytes each, in so many bytes."""
+    names, formats = zip(*fields, strict=True)
+    offsets = [8 * place for place in range(len(fields))]
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}, align=True)
+
+
+KEY = _record(
+    2 * LINE,
     [
         ("seed", np.uint64),
-        ("first", np.int64),  # the number of the row at the front
+        ("first", np.int64),  # the number of the oldest row
         ("step", np.int64),  # time steps learnt
         ("pending", np.int64),  # rows that wait for the next one to be full
         ("made", np.int64),  # models made so far
@@ -38,9 +55,9 @@ KEY = np.dtype(
         ("last_kind", np.int64),  # of the last transition
         ("last_step", np.int64),
     ],
-    align=True,
 )
-MODEL = np.dtype(
+MODEL = _record(
+    LINE,
     [
         ("number", np.int64),
         ("born", np.int64),  # the step at which it was made
@@ -49,7 +66,6 @@ MODEL = np.dtype(
         ("gradients", np.int64),
         ("best", np.float64),  # R_b
     ],
-    align=True,
 )
 TRANSITION = np.dtype(
     [
@@ -73,7 +89,7 @@ class Shape:
     """The sizes that are the same for all keys.
 
     >>> Shape(n_features=10, batch_size=32, max_rows=128, reactive_length=4).bytes_per_key
-    9680
+    9728
     """
 
     n_features: int
@@ -83,53 +99,82 @@ class Shape:
 
     @property
     def n_rows(self) -> int:
-        """Rows that a key can hold: its sample set or the former batches of T, if these are more, and a batch."""
-        return max(self.max_rows, (self.reactive_length - 1) * self.batch_size) + self.batch_size
+        """Places for rows: for the sample set or the former batches of T, if these are more, and a batch."""
+        former = max(math.ceil(self.max_rows / self.batch_size), self.reactive_length - 1)
+        return (former + 1) * self.batch_size
+
+    @property
+    def parts(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+        """What a block has, in this order: the type and the shape of each part."""
+        number, width = np.dtype(np.float64), self.n_features + 1
+        return {
+            "keys": (KEY, ()),
+            "models": (MODEL, (2,)),
+            "weights": (number, (2, width)),
+            "sums": (number, (2, width)),
+            "tables": (number, (2, self.n_rows)),
+            "rows": (np.dtype(np.float32), (self.n_rows, self.n_features)),
+            "labels": (np.dtype(np.uint8), (self.n_rows,)),
+        }
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """Where in a block each part begins, in bytes."""
+        sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in self.parts.values()]
+        return dict(zip(self.parts, itertools.accumulate(sizes, initial=0), strict=False))
 
     @property
     def bytes_per_key(self) -> int:
-        """What one key takes, the index that finds it aside."""
-        return Store.empty(1, self).nbytes
+        """The size of a block: what one key takes, the index that finds it aside."""
+        return -(-(self.offsets["labels"] + self.n_rows) // KEY.itemsize) * KEY.itemsize
 
 
-class Store(NamedTuple):
-    """The arrays, with room for the same number of keys each."""
+class Store:
+    """The blocks of so many keys, and for each part an array that looks at the part in every block."""
 
-    rows: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.uint8]
-    tables: npt.NDArray[np.float64]
+    keys: npt.NDArray[Any]
+    models: npt.NDArray[Any]
     weights: npt.NDArray[np.float64]
     sums: npt.NDArray[np.float64]
     """G of each model."""
-    models: npt.NDArray[Any]
-    keys: npt.NDArray[Any]
+    tables: npt.NDArray[np.float64]
+    rows: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.uint8]
 
-    @classmethod
-    def empty(cls, n_keys: int, shape: Shape) -> Store:
-        """Room for this many keys. Memory that is never written to is never taken."""
-        n_features, n_rows, width = shape.n_features, shape.n_rows, shape.n_features + 1
-        return cls(
-            np.empty((n_keys, n_rows, n_features), np.float32),
-            np.empty((n_keys, n_rows), np.uint8),
-            np.empty((n_keys, 2, n_rows)),
-            np.empty((n_keys, 2, width)),
-            np.empty((n_keys, 2, width)),
-            np.empty((n_keys, 2), MODEL),
-            np.empty(n_keys, KEY),
-        )
+    def __init__(self, n_keys: int, shape: Shape) -> None:
+        size, offsets = shape.bytes_per_key, shape.offsets
+        room = np.empty(LINE + (n_keys + 1) * size, np.uint8)  # memory that is never written to is never taken
+        room = room[-room.ctypes.data % LINE :]
+        for name, (dtype, part) in shape.parts.items():
+            strides = size, *np.empty(part, dtype).strides
+            setattr(self, name, np.ndarray((n_keys, *part), dtype, room.data, offsets[name], strides))
+        self.shape = shape
+        self.bytes = room[: n_keys * size]
 
     def grown(self, n_keys: int, live: int) -> Store:
         """Room for ``n_keys``, the first ``live`` of them as they are here."""
-        arrays: tuple[npt.NDArray[Any], ...] = self
-        larger = [np.empty((n_keys, *array.shape[1:]), array.dtype) for array in arrays]
-        for new, old in zip(larger, arrays, strict=True):
-            new[:live] = old[:live]
-        return Store(*larger)
+        larger = Store(n_keys, self.shape)
+        used = live * self.shape.bytes_per_key
+        larger.bytes[:used] = self.bytes[:used]
+        return larger
+
+    def begin(self, start: int, stop: int) -> None:
+        """Zeros for these keys, but for rows and tables, of which none count yet."""
+        for array in (self.keys, self.models, self.weights, self.sums):
+            array[start:stop] = np.zeros((), array.dtype)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the room."""
-        return sum(array.nbytes for array in self)
+        return self.bytes.nbytes
+
+    def compiled(self) -> tuple[Any, ...]:
+        """As compiled loops take it: the blocks as values of each type, and where in them things are (``_block``)."""
+        size, offsets, flat = self.shape.bytes_per_key, self.shape.offsets, self.bytes
+        places = [offsets[name] // self.shape.parts[name][0].itemsize for name in ("weights", "sums", "tables", "rows")]
+        sizes = self.shape.n_rows, self.shape.n_features
+        values = flat.view(np.float32), flat, flat.view(np.float64), flat.view(MODEL), flat.view(KEY)
+        return *values, (size, *places, offsets["labels"], *sizes)
 
 
 def scratch(shape: Shape, steps_per_row: float) -> tuple[Any, ...]:
@@ -138,7 +183,6 @@ def scratch(shape: Shape, steps_per_row: float) -> tuple[Any, ...]:
     most_steps = math.ceil(steps_per_row * shape.batch_size) + 1
     frame = np.ones(width), np.zeros(width), np.zeros(0, np.int64)
     labels, margins, ones, factor = np.empty(n_rows), np.empty(n_rows), np.ones(n_rows), np.ones(width)
-    orders, touched = np.empty((2, most_steps), np.int64), np.empty((2, most_steps))
-    losses = np.empty(n_rows)
-    kept = np.empty((2, width)), np.empty((2, width)), np.empty((1, 2), MODEL), np.empty(1, KEY)
-    return labels, margins, ones, factor, orders, frame, touched, *kept, losses
+    orders, losses = np.empty((2, most_steps), np.int64), np.empty(n_rows)
+    kept = np.empty(shape.offsets["rows"], np.uint8)
+    return labels, margins, ones, factor, orders, frame, kept, losses

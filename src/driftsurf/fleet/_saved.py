@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf._random import derive
-from driftsurf.base import State
+from driftsurf.base import IntArray, State
 from driftsurf.errors import StateError
 from driftsurf.fleet._keys import Keys
 from driftsurf.fleet._layout import KEY, MODEL, Shape, Store
@@ -19,11 +19,22 @@ from driftsurf.state import nest, pick
 
 __all__ = ["options", "pack", "session_state", "unpack"]
 
-Mask = npt.NDArray[np.bool_]
 KEY_FIELDS = tuple(name for name in KEY.names or () if name != "seed")  # seeds follow from the keys
 MODEL_FIELDS = tuple(MODEL.names or ())
+KEYS_AT_ONCE = 4096
+"""Bounds the memory that finding places takes."""
 MOST = 2**40
 """No count of a key reaches this; what follows from counts stays far below 2**63."""
+
+
+class Live(NamedTuple):
+    """Some keys; which of all rows are theirs, and their places; which of all entries of tables, and their places."""
+
+    keys: slice
+    rows: slice
+    row_places: tuple[IntArray, ...]
+    entries: slice
+    entry_places: tuple[IntArray, ...]
 
 
 def pack(settings: Mapping[str, Any], keys: Keys, store: Store, shape: Shape) -> State:
@@ -33,14 +44,15 @@ def pack(settings: Mapping[str, Any], keys: Keys, store: Store, shape: Shape) ->
     state |= nest("keys", keys.state())
     state |= nest("key", {name: store.keys[name][:n].copy() for name in KEY_FIELDS})
     state |= nest("model", {name: store.models[name][:n].copy() for name in MODEL_FIELDS})
-    rows, tables = _live(store.keys[:n], store.models[:n], shape)
-    return state | {
-        "weights": store.weights[:n].copy(),
-        "sums": store.sums[:n].copy(),
-        "rows": store.rows[:n][rows],
-        "labels": store.labels[:n][rows],
-        "tables": store.tables[:n][tables],
-    }
+    n_rows = int(_rows(store.keys[:n], shape).sum())
+    rows, labels = np.empty((n_rows, shape.n_features), np.float32), np.empty(n_rows, np.uint8)
+    tables = np.empty(int(_entries(store.keys[:n], store.models[:n], shape)[1].sum()))
+    for live in _live(store.keys[:n], store.models[:n], shape):
+        rows[live.rows] = store.rows[live.keys][live.row_places]
+        labels[live.rows] = store.labels[live.keys][live.row_places]
+        tables[live.entries] = store.tables[live.keys][live.entry_places]
+    state |= {"weights": store.weights[:n].copy(), "sums": store.sums[:n].copy()}
+    return state | {"rows": rows, "labels": labels, "tables": tables}
 
 
 def options(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,25 +69,29 @@ def unpack(state: Mapping[str, Any], shape: Shape) -> tuple[Keys, Store]:
     try:
         keys = Keys.from_state(pick("keys", state))
         n = len(keys)
-        store = Store.empty(n, shape)
+        store = Store(n, shape)
         for array, part in ((store.keys, "key"), (store.models, "model")):
             for name in KEY_FIELDS if part == "key" else MODEL_FIELDS:
                 array[name] = _shaped(state, f"{part}.{name}", array.dtype[name], array.shape)
         store.weights[:] = _shaped(state, "weights", np.float64, store.weights.shape)
         store.sums[:] = _shaped(state, "sums", np.float64, store.sums.shape)
         _check(store.keys, store.models, shape)
-        rows, tables = _live(store.keys, store.models, shape)
-        total = int(rows.sum())
-        store.rows[rows] = _shaped(state, "rows", np.float32, (total, shape.n_features))
-        store.labels[rows] = _shaped(state, "labels", np.uint8, (total,))
-        store.tables[tables] = _shaped(state, "tables", np.float64, (int(tables.sum()),))
+        n_rows = int(_rows(store.keys, shape).sum())
+        n_entries = int(_entries(store.keys, store.models, shape)[1].sum())
+        rows = _shaped(state, "rows", np.float32, (n_rows, shape.n_features))
+        labels = _shaped(state, "labels", np.uint8, (n_rows,))
+        tables = _shaped(state, "tables", np.float64, (n_entries,))
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, StateError):
             raise
         what = f"has no entry {error}" if isinstance(error, KeyError) else f"does not fit together ({error})"
         raise StateError(f"the saved fleet {what}: it is another object's, or incomplete") from error
-    if (store.labels[rows] > 1).any():
+    if (labels > 1).any():
         raise StateError("a saved label is neither the first nor the second class")
+    for live in _live(store.keys, store.models, shape):
+        store.rows[live.keys][live.row_places] = rows[live.rows]
+        store.labels[live.keys][live.row_places] = labels[live.rows]
+        store.tables[live.keys][live.entry_places] = tables[live.entries]
     return keys, store
 
 
@@ -86,15 +102,38 @@ def _shaped(state: Mapping[str, Any], name: str, dtype: npt.DTypeLike, shape: tu
     return array
 
 
-def _live(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> tuple[Mask, Mask]:
-    """Which places of the rows (slot, place) and of the tables (slot, side, place) hold something."""
-    place = np.arange(shape.n_rows)
-    end = keys["step"] * shape.batch_size
-    rows = place < (end - keys["first"] + keys["pending"])[:, np.newaxis]
-    lo = np.maximum(models["born"] * shape.batch_size, (end - shape.max_rows)[:, np.newaxis])
-    first = keys["first"][:, np.newaxis]
-    tables = (place >= (lo - first)[..., np.newaxis]) & (place < (models["admitted"] - first)[..., np.newaxis])
-    return rows, tables & (models["admitted"] >= 0)[..., np.newaxis]
+def _entries(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> tuple[IntArray, IntArray]:
+    """Of each model: the first row of its sample set, and how many of its rows have entries in its table."""
+    lo = np.maximum(
+        models["born"] * shape.batch_size, (keys["step"] * shape.batch_size - shape.max_rows)[:, np.newaxis]
+    )
+    return lo, np.maximum(models["admitted"] - lo, 0)
+
+
+def _rows(keys: npt.NDArray[Any], shape: Shape) -> IntArray:
+    """How many rows each key has, those that wait included."""
+    count: IntArray = keys["step"] * shape.batch_size + keys["pending"] - keys["first"]
+    return count
+
+
+def _live(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> Iterator[Live]:
+    """Where the rows and the entries of tables are, for some keys at a time."""
+    rows, entries = 0, 0
+    for start in range(0, len(keys), KEYS_AT_ONCE):
+        part = slice(start, start + KEYS_AT_ONCE)
+        first_rows, counts = _entries(keys[part], models[part], shape)
+        at = _places(keys["first"][part], _rows(keys[part], shape), shape.n_rows)
+        model, place = _places(first_rows.ravel(), counts.ravel(), shape.n_rows)
+        some, others = slice(rows, rows + len(at[0])), slice(entries, entries + len(place))
+        yield Live(part, some, at, others, (model // 2, model % 2, place))
+        rows, entries = some.stop, others.stop
+
+
+def _places(first: IntArray, counts: IntArray, n_rows: int) -> tuple[IntArray, IntArray]:
+    """The ring, and the place in it, of each of ``counts[i]`` rows from number ``first[i]`` on."""
+    ring = np.repeat(np.arange(len(counts)), counts)
+    before = np.cumsum(counts) - counts
+    return ring, (np.arange(len(ring)) + (first - before)[ring]) % n_rows
 
 
 def _check(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> None:
@@ -152,7 +191,6 @@ def session_state(store: Store, slot: int, shape: Shape, classes: Classes, how: 
     step, first, pending = int(key["step"]), int(key["first"]), int(key["pending"])
     end, old = step * shape.batch_size, int(key["predictive"])
     reactive_step, made = int(key["reactive_step"]), int(key["made"])
-    live = end - first
     born = int(store.models[slot, 1 - old]["born"])
     strategy: State = {
         "strategy": "DriftSurf",
@@ -165,7 +203,7 @@ def session_state(store: Store, slot: int, shape: Shape, classes: Classes, how: 
         "reacted": made > 1,
     }
     strategy |= nest("pool", {"made": made, "seed": int(key["seed"]), "n_classes": 2})
-    strategy |= nest("pool.samples", _samples(store, slot, first, 0, live))
+    strategy |= nest("pool.samples", _samples(store, slot, first, end))
     strategy |= nest("predictive", _member(store, slot, old, shape, how))
     if made > 1:
         rival = "reactive" if reactive_step else "stable"
@@ -173,24 +211,25 @@ def session_state(store: Store, slot: int, shape: Shape, classes: Classes, how: 
     state: State = {"steps": step, "taught": 2 if step else 0, "begun": True}
     state |= nest("classes", classes.state()) | nest("strategy", strategy)
     state |= nest("schema", {"n_features": shape.n_features, "sparse": False, "names": ""})
-    return state | nest("pending", _samples(store, slot, end, live, live + pending))
+    return state | nest("pending", _samples(store, slot, end, end + pending))
 
 
-def _samples(store: Store, slot: int, first_row: int, start: int, stop: int) -> State:
+def _samples(store: Store, slot: int, first: int, end: int) -> State:
+    places = np.arange(first, end) % store.rows.shape[1]
     return {
         "n_features": store.rows.shape[2],
         "sparse": False,
         "dtype": "float32",
-        "first_row": first_row,
-        "y": store.labels[slot, start:stop].astype(np.float64),
-        "weight": np.ones(stop - start),
-        "X": store.rows[slot, start:stop].copy(),
+        "first_row": first,
+        "y": store.labels[slot, places].astype(np.float64),
+        "weight": np.ones(end - first),
+        "X": store.rows[slot, places],
     }
 
 
 def _member(store: Store, slot: int, side: int, shape: Shape, how: tuple[Any, ...]) -> State:
     key, model = store.keys[slot], store.models[slot, side]
-    first, end = int(key["first"]), int(key["step"]) * shape.batch_size
+    end = int(key["step"]) * shape.batch_size
     first_row = int(model["born"]) * shape.batch_size
     number, admitted = int(model["number"]), int(model["admitted"])
     lo = -1 if admitted < 0 else max(first_row, end - shape.max_rows)
@@ -211,7 +250,7 @@ def _member(store: Store, slot: int, side: int, shape: Shape, how: tuple[Any, ..
         "seed": derive(int(key["seed"]), number),
         "words": int(model["words"]),
         "gradients": int(model["gradients"]),
-        "table": store.tables[slot, side, lo - first : admitted - first].copy() if lo >= 0 else np.zeros(0),
+        "table": store.tables[slot, side, np.arange(lo, admitted) % shape.n_rows] if lo >= 0 else np.zeros(0),
     }
     own: State = {"id": number, "born": int(model["born"]), "first_row": first_row, "best_risk": float(model["best"])}
     return own | nest("learner", learner)

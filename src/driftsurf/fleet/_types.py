@@ -12,14 +12,12 @@ from driftsurf.fleet import _layout
 from driftsurf.fleet._parts import REMOTES
 
 F4, U1 = types.float32, types.uint8
-KEYS, MODELS = _out(from_dtype(_layout.KEY)), _out(from_dtype(_layout.MODEL), 2)
-STORE = types.Tuple((_out(F4, 3), _out(U1, 2), _out(F8, 3), _out(F8, 3), _out(F8, 3), MODELS, KEYS))
+KEYS, MODELS = _out(from_dtype(_layout.KEY)), _out(from_dtype(_layout.MODEL))
+STORE = types.Tuple((_out(F4), _out(U1), _out(F8), MODELS, KEYS, types.UniTuple(I8, 8)))
 BATCH = types.Tuple((_in(F4, 2), _in(U1), _in(U1), _out(U1)))
-GROUPS = types.UniTuple(_in(I8), 3)
+GROUPS = types.Tuple((_in(I8), _in(I8), _in(types.int32)))
 RULE = types.Tuple((F8, F8, I8, types.boolean))
 HOW = types.Tuple((I8, I8, F8, F8, F8, types.boolean))
 LOG = types.Tuple((_out(from_dtype(_layout.TRANSITION)), _out(I8)))
-SCRATCH = types.Tuple(
-    (_out(F8), _out(F8), _in(F8), _in(F8), _out(I8, 2), FRAME, *[_out(F8, 2)] * 3, MODELS, KEYS, _out(F8))
-)
+SCRATCH = types.Tuple((_out(F8), _out(F8), _in(F8), _in(F8), _out(I8, 2), FRAME, _out(U1), _out(F8)))
 PARTS = types.UniTuple(I8, len(REMOTES))

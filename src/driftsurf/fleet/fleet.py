@@ -5,20 +5,21 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf._kernels import all_finite
 from driftsurf._options import choice, number, whole
 from driftsurf.base import DenseRows, FloatArray, IntArray, State
 from driftsurf.decisions import Transition
 from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError, StateError
 from driftsurf.fleet import _kernels, _parts, _saved
-from driftsurf.fleet._keys import Keys, by_slot, key_seed
+from driftsurf.fleet._keys import Keys, Slots, by_slot, key_seed
 from driftsurf.fleet._layout import TRANSITION, Shape, Store, scratch
 from driftsurf.fleet._record import KINDS, Record
+from driftsurf.fleet._threads import Threads
 from driftsurf.labels import Classes
 from driftsurf.learners import LogisticRegression
 from driftsurf.runtime.interrupts import uninterrupted
@@ -30,8 +31,6 @@ from driftsurf.validation import Schema, listed, read_rows
 __all__ = ["Fleet"]
 
 LEAST_ROOM = 64
-ROWS_A_THREAD = 4096
-"""Fewer are not worth a thread."""
 CAUSES = "", "a value that is not finite", "an unknown label", "training diverged"
 
 
@@ -160,9 +159,11 @@ class Fleet:
     def _read(self, X: Any, y: Any) -> tuple[DenseRows, npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
         """Checked rows and codes; and, for quarantine, what is bad about each row (empty: nothing about any)."""
         tolerant = self._tolerant
-        rows = cast("DenseRows", read_rows(X, self._schema, np.float32, finite=not tolerant))
+        rows = cast("DenseRows", read_rows(X, self._schema, np.float32, finite=False))
         bad = np.zeros(0, np.uint8)
-        if tolerant and not np.isfinite(rows).all():
+        if not all(self._threads.each(lambda part: all_finite(rows[part]), self._threads.parts(len(rows)))):
+            if not tolerant:
+                read_rows(X, self._schema, np.float32)  # says where
             bad = np.where(np.isfinite(rows).all(axis=1), 0, _kernels.BAD_ROW).astype(np.uint8)
         first, second = self._classes.labels
         labels = np.asarray(y)
@@ -177,10 +178,10 @@ class Fleet:
                 return rows, positive.astype(np.uint8), bad
         return rows, self._classes.read(y, len(rows))[1].astype(np.uint8), bad
 
-    def _slots(self, given: IntArray | list[str]) -> IntArray:
+    def _slots(self, given: IntArray | list[str]) -> Slots:
         """The slot of each key, with a first model for those that are new."""
         before = len(self)
-        slots = self._keys.add(given)
+        slots = self._keys.add(given, self._threads)
         now = len(self)
         if now > before:
             try:
@@ -191,21 +192,20 @@ class Fleet:
                 self._keys.truncate(before)
                 raise
             store = self._store
-            for array in (store.weights, store.sums, store.models, store.keys):
-                array[before:now] = np.zeros((), array.dtype)
+            store.begin(before, now)
             store.keys["seed"][before:now] = seeds
-            _kernels.begin(tuple(store), before, now, self._how[5], self._parts)
+            _kernels.begin(store.compiled(), before, now, self._how[5], self._parts)
         return slots
 
     def _serve(
-        self, rows: DenseRows, codes: npt.NDArray[np.uint8], bad: npt.NDArray[np.uint8], slots: IntArray
+        self, rows: DenseRows, codes: npt.NDArray[np.uint8], bad: npt.NDArray[np.uint8], slots: Slots
     ) -> tuple[npt.NDArray[np.uint8], IntArray]:
         """Returns the predictions and the slots in which training diverged."""
         predicted = np.empty(len(rows), np.uint8)
         touched, starts, order = by_slot(slots, len(self))
         quarantine = self._store.keys["quarantine"]
         before = quarantine[touched]
-        store, batch, rule, how = tuple(self._store), (rows, codes, bad, predicted), self._rule, self._how
+        store, batch, rule, how = self._store.compiled(), (rows, codes, bad, predicted), self._rule, self._how
 
         def serve(part: slice) -> npt.NDArray[Any]:
             groups = touched[part], starts[part.start : part.stop + 1], order
@@ -214,13 +214,8 @@ class Fleet:
             _kernels.serve(store, batch, groups, rule, how, scratch(self._shape, self._how[2]), log, self._parts)
             return log[0][: log[1][0]]
 
-        parts = list(_shares(starts, min(self._threads, 1 + len(rows) // ROWS_A_THREAD)))
-        if len(parts) == 1:
-            logs = [serve(parts[0])]
-        else:
-            with ThreadPoolExecutor(len(parts)) as pool:
-                logs = list(pool.map(serve, parts))
-        self._record.add(np.concatenate(logs))
+        parts = list(_shares(starts, self._threads.worthwhile(len(rows))))
+        self._record.add(np.concatenate(self._threads.each(serve, parts)))
         return predicted, touched[(quarantine[touched] == _kernels.DIVERGED) & (before != _kernels.DIVERGED)]
 
     # -------------------------------------------------------------------- reading
@@ -233,7 +228,7 @@ class Fleet:
         if len(slots) != len(rows):
             raise ShapeError(f"X has {len(rows)} rows and there are {len(slots)} keys: give one key for each row.")
         scores = np.empty(len(rows))
-        _kernels.score(tuple(self._store), rows, slots, scores, self._parts)
+        _kernels.score(self._store.compiled(), rows, slots, scores, self._parts)
         labels: npt.NDArray[Any] = self._classes.array[(scores > 0.0).astype(np.int64)]
         return labels
 
@@ -309,7 +304,7 @@ class Fleet:
         session.restore(_saved.session_state(self._store, slot, self._shape, self._classes, self._how))
         return session
 
-    def _known(self, keys: Any) -> IntArray:
+    def _known(self, keys: Any) -> Slots:
         self._begin()
         given = self._keys.read(keys)
         slots = self._keys.find(given)
@@ -333,9 +328,10 @@ class Fleet:
         choice("on_bad", self.on_bad, ("raise", "quarantine"))
         self._tolerant = self.on_bad == "quarantine"
         self._seed = whole("seed", self.seed, at_least=0) % 2**64  # all that a seed is used for counts modulo this
-        self._threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if self.threads is not None:
-            self._threads = whole("threads", self.threads, at_least=1, otherwise=", or None")
+            threads = whole("threads", self.threads, at_least=1, otherwise=", or None")
+        self._threads = Threads(threads)
         self._shape = Shape(
             n_features,
             whole("batch_size", self.batch_size, at_least=1),
@@ -364,7 +360,7 @@ class Fleet:
         )
         self._parts = _parts.parts()
         self._keys = Keys()
-        self._store = Store.empty(0, self._shape)
+        self._store = Store(0, self._shape)
         self._record = Record()
         self._begun = True
 

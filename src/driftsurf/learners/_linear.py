@@ -12,7 +12,7 @@ import numpy as np
 from driftsurf import _kernels
 from driftsurf._values import replace
 from driftsurf.base import CSR, Batch, FloatArray, IntArray, Rows
-from driftsurf.errors import DivergenceError, ShapeError, StateError
+from driftsurf.errors import DivergenceError, Option, ShapeError, StateError
 from driftsurf.sizes import usual_frame, usual_sizes
 
 SMALLEST_SIZE = 1e-30
@@ -120,8 +120,9 @@ class Linear:
         largest = _kernels.largest_of_two(self.weights.ravel(), self.gradient_sum.ravel())
         if not largest < LARGEST:
             raise DivergenceError(
-                f"training diverged: the weights reached {largest:g} with step size {self.step_size:g}. "
-                "Lower step_size or scale the columns; the update was taken back."
+                f"training diverged: the weights reached {largest:g} with step size {self.step_size:g}. Lower ",
+                Option("step_size"),
+                " or scale the columns; the update was taken back.",
             )
 
     def check(self, table: Any, *, tabled: bool, dimensions: int) -> None:

@@ -11,6 +11,8 @@ __all__ = ["picture"]
 
 WIDTH, LEFT, RIGHT = 960, 330, 60
 LINE, GAP, TOP = 17, 12, 34
+CUT = 2.0
+"""Errors beyond twice that of the mean lie at the edge: those of a model that diverges would hide all others."""
 COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#767676", "#000000"
 """Of Okabe and Ito, which all eyes tell apart."""
 
@@ -18,14 +20,16 @@ COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#76
 def picture(result: Comparison) -> str:
     """A line a model: a dot at its mean error, a bar for the interval."""
     groups = [*result.sources, *([result.overall] if len(result.sources) > 1 else [])]
-    tenths = max(1, math.ceil(10 * max(one.error.high for group in groups for one in group.models)))
+    highest = max(one.error.high for group in groups for one in group.models)
+    between = 1 if highest <= 1.0 else 2
+    tenths = between * max(1, math.ceil(10 * min(highest, CUT) / between))
     top = tenths / 10
     height = TOP + sum(GAP + LINE * (len(group.models) + 1) for group in groups)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="errors of {len(result.overall.models)} models" font-family="system-ui, sans-serif">'
     ]
-    for k in range(tenths + 1):
+    for k in range(0, tenths + 1, between):
         place = _x(k / 10, top)
         parts.append(
             f'<line x1="{place:.1f}" x2="{place:.1f}" y1="{TOP - 8}" y2="{height - 4}" stroke="#ccc"/>'
@@ -62,7 +66,7 @@ def _group(group: Standings, at: int, top: float) -> list[str]:
 
 
 def _x(value: float, top: float) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * value / top
+    return LEFT + (WIDTH - LEFT - RIGHT) * min(value / top, 1.0)
 
 
 def _short(name: str) -> str:

@@ -86,19 +86,32 @@ def _error(trace: Trace, model: str, oracle: str | None) -> Figure:
         for name, css in others.items()
     ]
     if not trace.labels:
-        before = np.sqrt(trace.of(model)["persistence_error"]).tolist()
-        series.append(Series("predicting the value before", "oracle", before))
+        simple = {"predicting the value before": "persistence_error", "predicting the mean so far": "constant_error"}
+        css = ("oracle", "limit") if oracle is None else ("series-0", "series-1")
+        series += [
+            Series(name, style, _roots(trace, model, column))
+            for (name, column), style in zip(simple.items(), css, strict=True)
+        ]
     series.append(Series(model, "curve", _errors(trace, model)))
     known = np.concatenate([one.values for one in series])
-    top = 1.05 * max(0.1, float(known.max())) if trace.labels else _top(known)
-    return Figure("error", f"error of {model} over time", "error", top, series, marked=model)
+    top = 1.05 * max(0.1, float(known.max())) if trace.labels else _top(known[np.isfinite(known)])
+    unit = "error" if trace.labels else "root mean squared error"
+    return Figure("error", f"error of {model} over time", unit, top, series, marked=model)
 
 
 def _errors(trace: Trace, model: str) -> list[float]:
     """Shares of rows; of values the root of the mean squared error, which has their unit."""
-    run = trace.of(model)
-    error: list[float] = (run["error"] if trace.labels else np.sqrt(run["squared_error"])).tolist()
+    error: list[float] = trace.of(model)["error"].tolist() if trace.labels else _roots(trace, model, "squared_error")
     return error
+
+
+def _roots(trace: Trace, model: str, column: str) -> list[float]:
+    """Without the steps that do not count: there zero was predicted, however large the values are."""
+    roots = np.sqrt(trace.of(model)[column])
+    if trace.untaught < len(roots):
+        roots[: trace.untaught] = np.nan
+    found: list[float] = roots.tolist()
+    return found
 
 
 def _risk(trace: Trace, decisions: Sequence[Decision]) -> Figure | None:

@@ -9,7 +9,7 @@ from itertools import groupby
 from driftsurf.decisions import Decision
 from driftsurf.evaluation.columns import ColumnMove, clocks_last
 from driftsurf.evaluation.records import Order
-from driftsurf.evaluation.summary import Summary
+from driftsurf.evaluation.summary import Summary, ValueSummary
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html
 
@@ -139,7 +139,7 @@ def cost_table(trace: Trace, seconds: Mapping[str, float] | None, seconds_from: 
     return _wide(html.table(heads, rows, numbers=range(1, len(heads)))) + note
 
 
-def recovery_table(summary: Summary) -> str:
+def recovery_table(summary: Summary | ValueSummary) -> str:
     """How long the model took after each true drift."""
     heads = (
         "drift at step",

@@ -35,6 +35,10 @@
   const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
   const short = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(3))));
   const grouped = (value) => value.toLocaleString("en");
+  const level = (value) => {
+    if (value !== 0 && (value < 1e-3 || value >= 1e9)) return value.toExponential(0).replace("+", "");
+    return value >= 1e6 ? `${short(value / 1e6)}M` : value >= 1e4 ? `${short(value / 1e3)}k` : short(value);
+  };
   const x = (step) => LEFT + ((WIDTH - LEFT - RIGHT) * (step - view[0])) / (view[1] - view[0]);
   const stepAt = (place) => view[0] + ((place - LEFT) / (WIDTH - LEFT - RIGHT)) * (view[1] - view[0]);
   const inView = (step) => step >= view[0] && step <= view[1];
@@ -180,7 +184,7 @@
     figure.y = y;
     for (const value of ticks(0, top)) {
       svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }, figure.plot);
-      svg("text", { class: "tick", x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, figure.plot, short(value));
+      svg("text", { class: "tick", x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, figure.plot, level(value));
     }
     background(figure.plot, TOP, base, true);
     steps(figure.plot, base);

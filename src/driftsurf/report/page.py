@@ -55,7 +55,7 @@ def render(
     Everything but ``seconds`` is the same for every run of the same thing, to the byte; they are left out unless given.
     They were measured from step ``seconds_from`` on, where a resumed run went on.
     """
-    summary = summarise(trace, model, oracle) if trace.labels else summarise_values(trace, model)
+    summary = (summarise if trace.labels else summarise_values)(trace, model, oracle)
     overlay = overlay_of(trace, decisions, orders)
     figures = {figure.id: figure for figure in figures_of(trace, decisions, model, oracle)}
 
@@ -96,7 +96,7 @@ def render(
         body += ["<h2>Which columns moved</h2>", moves_table(moves)]
     body += drawn("costs", "Costs", "Gradients spent on each row of a step: what learning costs.")
     body.append(cost_table(trace, seconds, seconds_from))
-    if isinstance(summary, Summary) and summary.drift_steps:
+    if summary.drift_steps:
         body += ["<h2>Recovery from the true drifts</h2>", recovery_table(summary)]
     return interactive.document(f"{model} on {trace.stream}", body, overlay, list(figures.values()))
 
@@ -119,11 +119,11 @@ def _lead(summary: Summary | ValueSummary) -> str:
     if isinstance(summary, Summary):
         text = f"Mean error {summary.mean_error:.3f}. "
     else:
-        text = f"Mean squared error {summary.mean_squared_error:.4g}. "
+        text = f"Root mean squared error {summary.root_mean_squared_error:.4g}, in the unit of the label. "
     if not summary.reactions:
         return text + "It saw no sign of drift."
     text += f"It reacted {_times(summary.reactions)} and switched to a new model {_times(summary.switches)}. "
-    return text + _recovered(summary) if isinstance(summary, Summary) and summary.drift_steps else text
+    return text + _recovered(summary) if summary.drift_steps else text
 
 
 def _pinned(orders: Sequence[Order]) -> str:
@@ -131,7 +131,7 @@ def _pinned(orders: Sequence[Order]) -> str:
     return f" An operator pinned it {', '.join(spans)}: there it learnt nothing." if spans else ""
 
 
-def _recovered(summary: Summary) -> str:
+def _recovered(summary: Summary | ValueSummary) -> str:
     drifts = len(summary.drift_steps)
     late = [time for time in summary.recovery_by_training if time is not None]
     if len(late) == drifts:
@@ -148,11 +148,14 @@ def _cards(summary: Summary | ValueSummary, trace: Trace, oracle: str | None) ->
             yield f"{oracle} (oracle)", f"{summarise(trace, oracle).mean_error:.3f}"
         yield "kappa", f"{summary.kappa:.3f}"
     else:
-        yield "mean squared error", f"{summary.mean_squared_error:.4g}"
+        yield "root mean squared error", f"{summary.root_mean_squared_error:.4g}"
+        if oracle is not None:
+            yield f"{oracle} (oracle)", f"{summarise_values(trace, oracle).root_mean_squared_error:.4g}"
         yield "mean absolute error", f"{summary.mean_absolute_error:.4g}"
+        yield "skill over the mean so far", f"{summary.skill_over_mean:.3f}"
         yield "skill over the last value", f"{summary.skill:.3f}"
     yield "reactions", str(summary.reactions)
-    if isinstance(summary, Summary) and trace.drifts:
+    if trace.drifts:
         yield "of which false", str(summary.false_reactions)
     yield "switches", str(summary.switches)
     yield "time reactive", f"{summary.share_reactive:.0%}"
@@ -162,8 +165,10 @@ def _cards(summary: Summary | ValueSummary, trace: Trace, oracle: str | None) ->
 def _error_words(trace: Trace, oracle: str | None) -> str:
     what = "share of each batch that was predicted wrongly"
     if not trace.labels:
-        what = "root of the mean squared error of each batch"
+        what = "root of the mean squared error of each batch, in the unit of the label"
     text = f"The {what}, before learning it."
+    if not trace.labels and trace.untaught:
+        text += " Not drawn: the first batch, which nobody had learnt before."
     if oracle and trace.drifts:
         text += (
             f" {escape(oracle)} is an oracle: it is told of each drift, and begins anew with an untrained model then, "

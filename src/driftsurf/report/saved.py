@@ -15,6 +15,7 @@ from rich.table import Table
 from driftsurf.base import Pickled
 from driftsurf.errors import DriftsurfError, StateError, StateWarning
 from driftsurf.evaluation.records import newest_head, pinned, read_run
+from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.report.terminal import console
 from driftsurf.runtime import files
 from driftsurf.runtime.checkpoint import CheckpointFolder
@@ -86,9 +87,8 @@ def _headline(path: Path) -> Iterator[str]:
     made = [head.get(f"models.{model}.strategy.strategy"), record.about.get("learner")]
     said = [f"{head.get('rows', 0):,} rows in {head.get('step', 0):,} steps"]
     if run is not None and record.trace is not None:
-        column = "error" if record.trace.labels else "squared_error"
-        mean = float(np.average(run[column], weights=run["rows"]))
-        said += [f"{run['state'][-1]} state", f"mean {column.replace('_', ' ')} {mean:.4g}"]
+        name, mean = mean_error_of(record.trace, model)
+        said += [f"{run['state'][-1]} state", f"{name} {mean:.4g}"]
     said += ["finished" if head.get("done") is True else "not finished"]
     spans = pinned(record.orders)
     since = f" from step {spans[-1][0]}" if spans else ""

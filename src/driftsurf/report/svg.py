@@ -91,9 +91,9 @@ class Chart:
         base = HEIGHT - BOTTOM
         parts = []
         for value in _ticks(self.top):
-            level = self.y(value)
-            parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{level:.1f}" y2="{level:.1f}"/>')
-            parts.append(f'<text class="tick" x="{LEFT - 8}" y="{level + 4:.1f}" text-anchor="end">{value:g}</text>')
+            y, name = self.y(value), _level(value)
+            parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{name}</text>')
         for step in _ticks(max(1, self.steps - 1), whole=True):
             place = self.x(step)
             parts.append(f'<line class="axis" x1="{place:.1f}" x2="{place:.1f}" y1="{base}" y2="{base + 5}"/>')
@@ -106,6 +106,18 @@ class Chart:
             f'text-anchor="middle">{escape(self.y_label)}</text>'
         )
         return parts
+
+
+def _level(value: float) -> str:
+    """A round number in at most five letters: there is no room for more beside the axis.
+
+    >>> [_level(value) for value in (0.25, 2000, 30_000, 2.5e6, 4e9, 2e-5)]
+    ['0.25', '2000', '30k', '2.5M', '4e9', '2e-5']
+    """
+    if value and not 1e-3 <= value < 1e9:
+        digits, power = f"{value:.0e}".split("e")
+        return f"{digits}e{int(power)}"
+    return f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k" if value >= 1e4 else f"{value:g}"
 
 
 def _ticks(top: float, *, whole: bool = False) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,7 +15,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 
 from driftsurf.decisions import Decision
-from driftsurf.evaluation.summary import summarise
+from driftsurf.evaluation.summary import Summary, ValueSummary, summarise, summarise_values
 from driftsurf.evaluation.trace import Trace
 
 __all__ = ["MODEL", "ORACLE", "Progress", "console", "print_result", "speeds_of", "timings"]
@@ -50,14 +51,24 @@ class Progress:
         Show nothing.
     errors
         Show it on the standard output for errors: the other one is taken.
+    values
+        Values are predicted: errors come as squares and are shown as roots, which have a unit.
     """
 
     def __init__(
-        self, name: str, steps: int | None, *, model: str = MODEL, quiet: bool = False, errors: bool = False
+        self,
+        name: str,
+        steps: int | None,
+        *,
+        model: str = MODEL,
+        quiet: bool = False,
+        errors: bool = False,
+        values: bool = False,
     ) -> None:
         self._steps = steps
         self._model = model
         self._quiet = quiet
+        self._values = values
         self._console = console(errors=errors)
         self._bar_from = 0
         self._error = 0.0
@@ -66,7 +77,7 @@ class Progress:
             TextColumn(name),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("error {task.fields[error]:.3f}  {task.fields[state]:8}"),
+            TextColumn("{task.fields[error]}  {task.fields[state]:8}"),
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
@@ -76,7 +87,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         self._bar.start()
-        self._task = self._bar.add_task("", total=self._steps, completed=self._bar_from, error=0.0, state="stable")
+        self._task = self._bar.add_task("", total=self._steps, completed=self._bar_from, error="", state="stable")
         return self
 
     def __exit__(
@@ -92,7 +103,8 @@ class Progress:
         """Report one step of one model; only the model itself is shown, not the oracle."""
         if model != self._model or self._quiet:
             return
-        if error == error and (step or self._steps is not None):  # else no label came, or nobody had learnt
+        untaught = step == 0 and (self._values or self._steps is None)  # nobody had learnt
+        if error == error and not untaught:  # else no label came
             self._error, self._scored = self._error + error, self._scored + 1
         state = decisions[-1].state if decisions else "stable"
         for decision in decisions:
@@ -100,11 +112,17 @@ class Progress:
                 self._console.print(transition.describe(), style=_STYLES.get(transition.kind, ""))
         done = step + 1
         if self._console.is_terminal:
-            self._bar.update(self._task, completed=done, error=error, state=state)
+            self._bar.update(self._task, completed=done, error=self._said(error), state=state)
         elif self._is_told(done):
-            mean = f", mean {self._error / self._scored:.3f}" if self._scored else ""
+            mean = f", mean {self._shown(self._error / self._scored)}" if self._scored else ""
             of = "" if self._steps is None else f"/{self._steps}"
-            self._console.print(f"[{done}{of}] error {error:.3f}{mean}, {state}", markup=False)
+            self._console.print(f"[{done}{of}] {self._said(error)}{mean}, {state}", markup=False)
+
+    def _said(self, error: float) -> str:
+        return f"{'RMSE' if self._values else 'error'} {self._shown(error)}"
+
+    def _shown(self, error: float) -> str:
+        return f"{math.sqrt(error):.4g}" if self._values else f"{error:.3f}"
 
     def _is_told(self, done: int) -> bool:
         if self._steps is None:
@@ -119,13 +137,12 @@ def print_result(trace: Trace, folder: Path, first_step: int = 0) -> None:
     totals.add_column("")
     for name in (MODEL, f"{ORACLE} (oracle)"):
         totals.add_column(name, justify="right")
-    mine, oracle = (summarise(trace, name, ORACLE) for name in (MODEL, ORACLE))
+    mine, oracle = ((summarise if trace.labels else summarise_values)(trace, name, ORACLE) for name in (MODEL, ORACLE))
     rows = int(trace.of(MODEL)["rows"].sum())
     speeds = speeds_of(trace, first_step)
+    both = [_errors_of(summary) for summary in (mine, oracle)]
     for label, values in {
-        "mean error": [f"{s.mean_error:.4f}" for s in (mine, oracle)],
-        "log loss": [f"{s.log_loss:.4f}" for s in (mine, oracle)],
-        "kappa": [f"{s.kappa:.3f}" for s in (mine, oracle)],
+        **{label: [one[label] for one in both] for label in both[0]},
         "reactions": [str(mine.reactions), "-"],
         "  of which false": [str(mine.false_reactions), "-"],
         "switches to a new model": [str(mine.switches), "-"],
@@ -145,6 +162,20 @@ def print_result(trace: Trace, folder: Path, first_step: int = 0) -> None:
             drifts.add_row(str(first) if first == last else f"{first} to {last}", _steps(trained), _steps(close))
         screen.print(drifts)
     screen.print(f"report: {folder / 'report.html'}")
+
+
+def _errors_of(summary: Summary | ValueSummary) -> dict[str, str]:
+    if isinstance(summary, Summary):
+        return {
+            "mean error": f"{summary.mean_error:.4f}",
+            "log loss": f"{summary.log_loss:.4f}",
+            "kappa": f"{summary.kappa:.3f}",
+        }
+    return {
+        "root mean squared error": f"{summary.root_mean_squared_error:.4g}",
+        "mean absolute error": f"{summary.mean_absolute_error:.4g}",
+        "skill over the mean so far": f"{summary.skill_over_mean:.3f}",
+    }
 
 
 def timings(trace: Trace, first_step: int = 0) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.errors import BadRowError, SourceError, StateError
+from driftsurf.errors import BadRowError, Option, SourceError, StateError
 from driftsurf.sources import BadRow, Source
 from driftsurf.tables import Table
 
@@ -111,7 +111,11 @@ class Feed:
         allowed = self.source.on_bad_row
         if allowed not in ("fail", "skip") and self.skipped > int(allowed):
             raise BadRowError(
-                f"{self.skipped} rows could not be used, more than on_bad_row={allowed}; the last: {told['reason']}."
+                f"{self.skipped} rows could not be used, more than ",
+                Option("on_bad_row", allowed),
+                "; the last: ",
+                told["reason"],
+                ".",
             )
 
     def bad_rows(self) -> str:

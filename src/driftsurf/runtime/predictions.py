@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from driftsurf.base import FloatArray
-from driftsurf.errors import MissingExtraError, OptionError, RunFolderError
+from driftsurf.errors import MissingExtraError, Option, OptionError, RunFolderError
 from driftsurf.runtime import files
 from driftsurf.runtime.session import Observation
 
@@ -324,7 +324,7 @@ def prediction_sink(
         return _Stream(label, keyed)
     path = Path(where)
     if path.suffix not in FORMATS:
-        raise OptionError(f"predictions is {where!r}; give '-' or a file that ends in {', '.join(FORMATS)}")
+        raise OptionError(Option("predictions"), f" is {where!r}; give '-' or a file that ends in {', '.join(FORMATS)}")
     there = [str(path)] * path.exists() + [str(path.parent / name) for name in _part_names(path)] * parts
     if there and not overwrite:
         raise RunFolderError(f"{there[0]!r} exists already; choose another file, or replace it with --overwrite")

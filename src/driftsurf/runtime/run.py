@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 from driftsurf._options import whole
 from driftsurf.base import Parts, State
 from driftsurf.decisions import Decision, Transition
-from driftsurf.errors import StateError
+from driftsurf.errors import Option, StateError
 from driftsurf.journal import json_lines
 from driftsurf.runtime import files, orders
 from driftsurf.runtime.checkpoint import Checkpoint, CheckpointFolder
@@ -387,14 +387,19 @@ def _check_same(there: str, here: str) -> None:
     """StateError, naming the difference, unless the checkpoint is of the same run."""
     if there == here:
         return
+    told = list[object]()
     try:
         old, new = json.loads(there), json.loads(here)
-        told = [
-            f"{key} {old.get(key)!r}, not {new.get(key)!r}" for key in {**old, **new} if old.get(key) != new.get(key)
-        ]
+        for key in {**old, **new}:
+            # What an earlier version did not know was not said there.
+            was, now = (None if about.get(key) in ([], {}) else about.get(key) for about in (old, new))
+            told += ["; ", Option(key), f" {was!r}, not {now!r}"] if was != now else []
+        if not told:
+            return
     except (ValueError, AttributeError):
         told = []
     raise StateError(
-        f"the checkpoint is of another run: it has {'; '.join(told) or 'something else'}. Repeat the command that "
-        "began it, or take another folder."
+        "the checkpoint is of another run: it has ",
+        *(told[1:] or ["something else"]),
+        ". Repeat the command that began it, or take another folder.",
     )

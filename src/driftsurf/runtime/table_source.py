@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from driftsurf.base import CSR, State
 from driftsurf.encoding import TableEncoder
-from driftsurf.errors import LabelError, StateError
+from driftsurf.errors import LabelError, Option, StateError
 from driftsurf.runtime.feed import Feed
 from driftsurf.runtime.source import Position
 from driftsurf.runtime.target import Target
@@ -96,7 +96,9 @@ class TableSource:
             if self.feed.source.on_bad_row == "fail":
                 raise LabelError(
                     f"{place['file']}, row {first + row}: {reason} ({int(missing.sum())} such rows in this batch). "
-                    "Leave them out with on_bad_row='skip', or give the labels in a file of their own."
+                    "Leave them out with ",
+                    Option("on_bad_row", "skip"),
+                    ", or give the labels in a file of their own.",
                 )
             self.feed.skip({"file": place["file"], "row": first + row, "reason": reason})
         return kept_rows(table, ~missing)

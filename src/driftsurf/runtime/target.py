@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import choice
-from driftsurf.errors import LabelError, OptionError, SchemaError, StateError
+from driftsurf.errors import LabelError, Option, OptionError, SchemaError, StateError
 from driftsurf.tables import Column, Table
 from driftsurf.validation import listed
 
@@ -97,16 +97,20 @@ def find_target(label: str | None, task: str, table: Table, *, hidden: Collectio
     choice("task", task, ("auto", *TASKS))
     columns = [name for name in table.columns if name not in hidden]
     if label is None:
-        raise OptionError(f"label is not given: name the column to predict; the columns are {listed(columns)}")
+        raise OptionError(
+            Option("label"), f" is not given: name the column to predict; the columns are {listed(columns)}"
+        )
     found = _QUESTION.fullmatch(label)
     if label not in columns and found is not None and found[1] in columns:
         column, test, value = found[1], found[2], found[3].strip()
         if task == "regression":
-            raise OptionError(f"label is {label!r}, a question; for the task 'regression' name a column of numbers")
+            raise OptionError(
+                Option("label"), f" is {label!r}, a question; for the task 'regression' name a column of numbers"
+            )
         _answers(table[column], column, test, value)
         return Target(column, "multiclass" if task == "multiclass" else "binary", test, value)
     if label not in columns:
-        raise SchemaError(f"label is {label!r}; the columns are {listed(columns)}.")
+        raise SchemaError(Option("label"), f" is {label!r}; the columns are {listed(columns)}.")
     return Target(label, _task_of(table, label) if task == "auto" else task)  # type: ignore[arg-type]
 
 
@@ -128,9 +132,13 @@ def _answers(column: Column, name: str, test: str, value: str) -> npt.NDArray[An
         try:
             return np.asarray(_TESTS[test](column.values, float(value)))
         except ValueError:
-            raise OptionError(f"label compares {name!r}, a column of numbers, with {value!r}; give a number") from None
+            raise OptionError(
+                Option("label"), f" compares {name!r}, a column of numbers, with {value!r}; give a number"
+            ) from None
     if test not in ("==", "!="):
-        raise OptionError(f"label asks {test!r} of {name!r}, a column of kind {column.kind}; choices: ==, !=")
+        raise OptionError(
+            Option("label"), f" asks {test!r} of {name!r}, a column of kind {column.kind}; choices: ==, !="
+        )
     column = column.as_text()
     words = np.array([word == value for word in column.words] or [False])
     return np.asarray(words[column.values] == (test == "=="))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import importlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import choice, whole
-from driftsurf.errors import MissingExtraError, OptionError, SourceError
+from driftsurf.errors import MissingExtraError, Option, OptionError, SourceError
 from driftsurf.tables import Kind, Table
 
 RECORD_LIMIT = 2**22
@@ -22,6 +24,7 @@ RAW_LIMIT = 10_000
 """At most this many characters of a bad row are kept."""
 STANDARD_INPUT = "-"
 
+DATE_FORMATS = "give a year at least, as for strptime, such as %d.%m.%Y or '%m/%d/%Y %I:%M %p'"
 MISSING = "", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A"
 """Cells of a text file that mean: no value."""
 
@@ -48,8 +51,13 @@ class BadRow:
     end: int = 0
     """Where it ends in the file."""
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """The same as parts of a message."""
+        return f"{self.file}, line {self.line}: ", self.reason
+
     def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.reason}"
+        return "".join(self.said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +75,13 @@ class Dialect:
         "utf-8" or "latin-1".
     missing
         Cells that mean: no value.
+    decimal
+        What stands before the fraction of a number in CSV and ARFF: "." or ",".
+    thousands
+        What may stand between groups of digits there, such as "." in 1.234.567,8; a space is any kind of it. None:
+        such cells are no numbers.
     date_formats
-        Forms of dates beside ISO 8601, as for ``strptime``.
+        Forms of dates beside ISO 8601, as for ``datetime.strptime``: "%d.%m.%Y".
     sample_rows
         So many rows at the head of the first file decide the kinds of its columns.
     n_features
@@ -89,6 +102,8 @@ class Dialect:
     names: Sequence[str] | None = None
     encoding: str = "utf-8"
     missing: Sequence[str] = MISSING
+    decimal: str = "."
+    thousands: str | None = None
     date_formats: Sequence[str] = ()
     sample_rows: int = 1000
     n_features: int | None = None
@@ -99,12 +114,39 @@ class Dialect:
         """Raise OptionError if an option cannot be used."""
         d = self.delimiter
         if d is not None and (len(d) != 1 or not d.isascii() or d.isalnum() or d in '"\r\n\0'):
-            raise OptionError(f"delimiter is {d!r}; give one character that is no quote, letter or digit, or None")
+            raise OptionError(
+                Option("delimiter"), f" is {d!r}; give one character that is no quote, letter or digit, or None"
+            )
         choice("encoding", self.encoding, ("utf-8", "latin-1"))
+        choice("decimal", self.decimal, (".", ","))
+        t = self.thousands
+        if t is not None and (len(t) != 1 or t.isalnum() or t in '+-"\r\n\t\0' or t == self.decimal):
+            raise OptionError(
+                Option("thousands"),
+                f" is {t!r}; give one character that is no sign, quote, letter or digit, and not the decimal "
+                f"{self.decimal!r}, or None",
+            )
+        if isinstance(self.date_formats, str):
+            raise OptionError(
+                Option("date_formats"), f" is {self.date_formats!r}; give a list: [{self.date_formats!r}]"
+            )
+        for form in self.date_formats:
+            check_date_format(form)
         whole("sample_rows", self.sample_rows, at_least=1)
         whole("block_bytes", self.block_bytes, at_least=1)
         if self.n_features is not None:
             whole("n_features", self.n_features, at_least=1, otherwise=", or None")
+
+
+def check_date_format(form: str) -> None:
+    """OptionError unless ``strptime`` can read a date of this form, and it tells the year."""
+    day = datetime.datetime(2004, 2, 29, 23, 58, 57, tzinfo=datetime.UTC)
+    try:
+        read = datetime.datetime.strptime(day.strftime(form), form)
+    except (ValueError, re.error) as error:
+        raise OptionError(Option("date_formats", form), f" cannot be read ({error}); {DATE_FORMATS}") from error
+    if read.year != day.year:
+        raise OptionError(Option("date_formats", form), f" does not tell the year; {DATE_FORMATS}")
 
 
 @dataclass(frozen=True, slots=True)

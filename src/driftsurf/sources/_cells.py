@@ -19,7 +19,8 @@ MISFITS = 0.01
 EXACT = 2**53
 """Whole numbers beyond this are names: float64 would merge them."""
 
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?)\s*", re.ASCII)
+SPACES = " \u00a0\u202f\u2009"
+"""What people put between groups of digits where they say a space."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
 _BOOLEANS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 
@@ -35,7 +36,7 @@ def infer(cells: Sequence[str | None], dialect: Dialect) -> Kind:
     present = [cell for cell in cells if cell is not None]
     if not present:
         return "text"
-    for kind, read in (("boolean", read_boolean), ("number", read_number), ("date", date_reader(dialect))):
+    for kind, read in (("boolean", read_boolean), ("number", number_reader(dialect)), ("date", date_reader(dialect))):
         bad = 0
         for cell in present:
             try:
@@ -45,14 +46,14 @@ def infer(cells: Sequence[str | None], dialect: Dialect) -> Kind:
                 if bad > MISFITS * len(present):
                     break
         else:
-            if kind == "number" and any(_is_name(cell) for cell in present):
+            if kind == "number" and any(_is_name(cell, dialect) for cell in present):
                 return "text"
             return kind  # type: ignore[return-value]
     return "text"
 
 
-def _is_name(cell: str) -> bool:
-    digits = cell.strip().lstrip("+-")
+def _is_name(cell: str, dialect: Dialect) -> bool:
+    digits = cell.strip().lstrip("+-").replace(dialect.thousands or " ", "")
     return digits.isdigit() and len(digits) > 15 and int(digits[:400]) > EXACT
 
 
@@ -63,14 +64,29 @@ def read_boolean(cell: str) -> float:
     return _BOOLEANS[cell.strip()]
 
 
-def read_number(cell: str) -> float:
-    """A finite number."""
-    if _NUMBER.fullmatch(cell) is None:
-        raise ValueError(f"{cell[:100]!r} is no number")
-    value = float(cell)
-    if value in (np.inf, -np.inf):
-        raise ValueError(f"{cell[:100]!r} is too large")
-    return value
+def number_reader(dialect: Dialect) -> Callable[[str], float]:
+    """How to read a finite number.
+
+    >>> number_reader(Dialect(decimal=",", thousands="."))("-1.234,5")
+    -1234.5
+    """
+    point = re.escape(dialect.decimal)
+    whole, between = r"\d+", ""
+    if dialect.thousands is not None:
+        between = f"[{re.escape(SPACES if dialect.thousands.isspace() else dialect.thousands)}]"
+        whole = rf"(?:\d+|\d{{1,3}}(?:{between}\d{{2,3}})*{between}\d{{3}})"
+    form = re.compile(rf"\s*[+-]?({whole}({point}\d*)?|{point}\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+
+    def read(cell: str) -> float:
+        if form.fullmatch(cell) is None:
+            raise ValueError(f"{cell[:100]!r} is no number")
+        plain = re.sub(between, "", cell.strip()) if between else cell
+        value = float(plain.replace(dialect.decimal, "."))
+        if value in (np.inf, -np.inf):
+            raise ValueError(f"{cell[:100]!r} is too large")
+        return value
+
+    return read
 
 
 def date_reader(dialect: Dialect) -> Callable[[str], np.datetime64]:
@@ -103,7 +119,7 @@ def read_cell(kind: Kind, dialect: Dialect) -> Callable[[str], Any]:
     """The reader of one kind."""
     readers: dict[Kind, Callable[[str], Any]] = {
         "boolean": read_boolean,
-        "number": read_number,
+        "number": number_reader(dialect),
         "date": date_reader(dialect),
         "text": str,
     }

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import number, whole
-from driftsurf.errors import OptionError
+from driftsurf.errors import Option, OptionError
 from driftsurf.sources._base import BadRow, Chunk, Mark
 from driftsurf.tables import Column, Table
 
@@ -35,9 +35,16 @@ class Cut:
     def checked(cls, batch_size: int | None, batch_seconds: float | None, time: str | None) -> Cut:
         """From the options of a source."""
         if batch_size is None and batch_seconds is None:
-            raise OptionError("batch_size and batch_seconds are both None; give one of them")
+            raise OptionError(
+                Option("batch_size"), " and ", Option("batch_seconds"), " are both None; give one of them"
+            )
         if (batch_seconds is None) != (time is None):
-            raise OptionError(f"batch_seconds is {batch_seconds!r} and time is {time!r}; give both or neither")
+            raise OptionError(
+                Option("batch_seconds"),
+                f" is {batch_seconds!r} and ",
+                Option("time"),
+                f" is {time!r}; give both or neither",
+            )
         rows = MOST_ROWS if batch_size is None else whole("batch_size", batch_size, at_least=1, otherwise=", or None")
         if batch_seconds is not None:
             number("batch_seconds", batch_seconds, above=0.0, otherwise=", or None")
@@ -54,7 +61,9 @@ def _seconds(name: str, column: Column) -> npt.NDArray[np.float64]:
     if column.kind == "number":
         return column.values
     if column.kind != "date":
-        raise OptionError(f"time is {name!r}, a column of kind {column.kind}; give one of dates, or of seconds")
+        raise OptionError(
+            Option("time"), f" is {name!r}, a column of kind {column.kind}; give one of dates, or of seconds"
+        )
     since = (column.values - np.datetime64(0, "us")) / np.timedelta64(1, "s")
     return np.where(column.missing(), np.nan, since)
 

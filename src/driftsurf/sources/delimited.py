@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.errors import SchemaError, SourceError
+from driftsurf.errors import Option, Said, SchemaError, SourceError
 from driftsurf.sources._base import Dialect, Mark, Shape, extra
 from driftsurf.sources._bytes import ByteFile
-from driftsurf.sources._cells import infer
+from driftsurf.sources._cells import infer, read_cell
+from driftsurf.sources._look_alikes import number_options
 from driftsurf.sources._records import Records, find_records
 from driftsurf.sources._text import Parsed, TextReader
 from driftsurf.tables import Column, Kind, Table, arrow_column, empty_column
@@ -21,6 +22,7 @@ from driftsurf.tables import Column, Kind, Table, arrow_column, empty_column
 __all__ = ["DelimitedReader"]
 
 DELIMITERS = ",;\t|"
+_SEPARATOR = re.compile(rb"sep=([,;\t|])\r?\n?")
 
 
 class DelimitedReader(TextReader):
@@ -37,6 +39,9 @@ class DelimitedReader(TextReader):
         self._csv: Any = extra("pyarrow.csv")
         self._names: list[str] = []
         self._zoned: set[str] = set()
+        # pyarrow knows no groups of digits, and its own strptime takes 30 February for 2 March.
+        by_word: dict[Kind, object] = {"number": dialect.thousands, "date": dialect.date_formats}
+        self._by_word = {kind: read_cell(kind, dialect) for kind, asked in by_word.items() if asked}
 
     def split(self, data: bytes, *, final: bool) -> Records:
         """Records, which are lines unless a quoted cell holds the end of one."""
@@ -44,8 +49,8 @@ class DelimitedReader(TextReader):
 
     def read_head(self) -> tuple[Mark, Shape]:
         """The header line, and the kinds of the first rows."""
-        body = self._body
-        self._delimiter = self.dialect.delimiter or self._sniff(body)
+        body, said = self._said_delimiter(self._body)
+        self._delimiter = self.dialect.delimiter or said or self._sniff(body)
         if self.dialect.names is not None:
             self._names = _distinct(self.dialect.names, self.file.name)
         else:
@@ -64,14 +69,26 @@ class DelimitedReader(TextReader):
         try:
             return next(csv.reader([record.decode(self.dialect.encoding)], delimiter=self._delimiter))
         except UnicodeDecodeError as error:
-            raise SourceError(f"{self.file.name}, line 1: the header is not in {self.dialect.encoding}.") from error
+            raise SourceError(
+                f"{self.file.name}, line 1: the header is not in {self.dialect.encoding}; try ",
+                Option("encoding", "latin-1"),
+                ".",
+            ) from error
         except csv.Error as error:
             raise SourceError(f"{self.file.name}, line 1: the header cannot be read ({error}).") from error
+
+    def _said_delimiter(self, body: Mark) -> tuple[Mark, str | None]:
+        """The delimiter of a line ``sep=;`` such as Excel writes and reads, and where the file goes on."""
+        self._delimiter = ","
+        first = self.head_records(body, 1)
+        found = _SEPARATOR.fullmatch(first[0]) if len(first) else None
+        if found is None:
+            return body, None
+        return Mark(body.offset + int(first.ends[0]), body.line + 1), found[1].decode()
 
     def _sniff(self, body: Mark) -> str:
         if self.file.path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tsv"):
             return "\t"
-        self._delimiter = ","
         first = self.head_records(body, 1)
         line = re.sub(rb'"[^"]*"', b"", first[0]).decode("latin-1") if len(first) else ""
         return max(DELIMITERS, key=line.count)
@@ -113,7 +130,9 @@ class DelimitedReader(TextReader):
         if self.dialect.encoding == "utf-8" and not _is_utf8(records.data):
             for place in range(len(records)):
                 if place not in reasons and not _is_utf8(records[place]):
-                    reasons[place] = "it is not in UTF-8; if the whole file is not, give encoding='latin-1'"
+                    reasons[place] = Said(
+                        "it is not in UTF-8; if the whole file is not, give ", Option("encoding", "latin-1")
+                    )
         sound = np.ones(len(records), bool)
         sound[list(reasons)] = False
         return np.flatnonzero(sound), reasons
@@ -141,7 +160,7 @@ class DelimitedReader(TextReader):
             return
         infinite = np.zeros(len(places), bool)
         for name, column in columns.items():
-            if column.kind == "number" and not np.isfinite(column.values.sum()):
+            if column.kind == "number":  # their sum would tell faster, and overflow where each of them is fine
                 for row in np.flatnonzero(np.isinf(column.values) & ~infinite).tolist():
                     infinite[row] = True
                     reasons[int(places[row])] = f"the number in column {name!r} is infinite or too large"
@@ -158,13 +177,14 @@ class DelimitedReader(TextReader):
             return {name: empty_column(kind, 0) for name, kind in kinds.items()}
         if self.dialect.encoding != "utf-8":
             data = data.decode(self.dialect.encoding).encode()
-        types = {
+        types: dict[Kind, Any] = {
             "number": pa.float64(),
             "boolean": pa.bool_(),
             "date": pa.timestamp("us"),
             "text": pa.dictionary(pa.int32(), pa.string()),
         }
-        zoned = pa.timestamp("us", "UTC")
+        types |= dict.fromkeys(self._by_word, types["text"])
+        zoned = types["date"] if "date" in self._by_word else pa.timestamp("us", "UTC")
         table = options.read_csv(
             pa.py_buffer(data),
             read_options=options.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
@@ -174,11 +194,18 @@ class DelimitedReader(TextReader):
                 include_columns=list(kinds),
                 null_values=list(self.dialect.missing),
                 strings_can_be_null=True,
-                timestamp_parsers=[options.ISO8601, *self.dialect.date_formats],
+                decimal_point=self.dialect.decimal,
+                timestamp_parsers=[options.ISO8601],
             ),
         )
         assert len(table) == len(records), "pyarrow sees other records than we do"
-        return {name: arrow_column(name, table.column(name)) for name in kinds}
+        columns = {name: arrow_column(name, table.column(name)) for name in kinds}
+        return {
+            name: _read_words(column, kinds[name], self._by_word[kinds[name]])
+            if kinds[name] in self._by_word
+            else column
+            for name, column in columns.items()
+        }
 
     def _reason(self, record: Records, kinds: dict[str, Kind]) -> str:
         """Why one record cannot be converted: the column is found by halving, too."""
@@ -192,7 +219,19 @@ class DelimitedReader(TextReader):
             else:
                 names = names[len(half) :]
         word = self._convert(record, {names[0]: "text"})[names[0]].words[0]
-        return f"column {names[0]!r} is a {kinds[names[0]]}, and {word[:200]!r} is none"
+        kind = kinds[names[0]]
+        reason = f"column {names[0]!r} is a {kind}, and {word[:200]!r} is none"
+        if kind == "date":
+            return Said(reason, " (beside ISO 8601 those are read that ", Option("date_formats"), " tells of)")
+        ways = number_options([word], self.dialect) if kind == "number" else []
+        return Said(reason, " (try ", *ways[0], ")") if ways else reason
+
+
+def _read_words(column: Column, kind: Kind, read: Callable[[str], Any]) -> Column:
+    """Text as values of a kind, each word read once; ValueError if one does not fit."""
+    gap = empty_column(kind, 1).values
+    values = np.array([*(read(word) for word in column.words), gap[0]], gap.dtype)
+    return Column(kind, values[column.values])
 
 
 def _is_utf8(data: bytes) -> bool:

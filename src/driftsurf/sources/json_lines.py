@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from driftsurf.errors import SchemaError
+from driftsurf.errors import Option, SchemaError
 from driftsurf.sources import _cells
 from driftsurf.sources._base import Mark, Shape
 from driftsurf.sources._records import Records
@@ -64,7 +64,9 @@ class JsonLinesReader(TextReader):
             if not ignore_added and not row.keys() <= known:
                 raise SchemaError(
                     f"{self.file.name}: a row has the added column {listed(sorted(row.keys() - known))}: "
-                    f"{record[:100]!r}. Leave it out with on_schema_change='ignore-added'."
+                    f"{record[:100]!r}. Leave it out with ",
+                    Option("on_schema_change", "ignore-added"),
+                    ".",
                 )
             return [None if row.get(name) is None else read_value(row[name]) for name, read_value in readers.items()]
 

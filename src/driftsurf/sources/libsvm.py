@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from driftsurf.base import CSR
-from driftsurf.errors import SchemaError
+from driftsurf.errors import Option, SchemaError
 from driftsurf.sources._base import Mark, Shape
 from driftsurf.sources._cells import column
 from driftsurf.sources._records import Records
@@ -50,8 +50,9 @@ class LibsvmReader(TextReader):
             if not ignore_added:
                 raise SchemaError(
                     f"{self.file.name}: a row has the added column {indices[-1] + (not self.dialect.zero_based)}, "
-                    f"and the source has {width}. Give n_features, or leave such columns out with "
-                    "on_schema_change='ignore-added'."
+                    f"and the source has {width}. Give n_features, or leave such columns out with ",
+                    Option("on_schema_change", "ignore-added"),
+                    ".",
                 )
             inside = sum(index < width for index in indices)
             return label, indices[:inside], values[:inside]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from driftsurf._options import choice, whole
-from driftsurf.errors import BadRowError, OptionError, SchemaError, SourceError, StateError
+from driftsurf.errors import BadRowError, Option, OptionError, SchemaError, SourceError, StateError
 from driftsurf.sources._base import STANDARD_INPUT, BadRow, Dialect, Mark, Reader, Shape
 from driftsurf.sources._bytes import ENDINGS, ByteFile
 from driftsurf.sources._cutting import Cut, Cutter, Place
@@ -139,7 +139,7 @@ class Source:
         for kind in (self.kinds or {}).values():
             choice("kinds", kind, KINDS)
         if isinstance(self.drop, str):
-            raise OptionError(f"drop is {self.drop!r}; give a list of names: [{self.drop!r}]")
+            raise OptionError(Option("drop"), f" is {self.drop!r}; give a list of names: [{self.drop!r}]")
         if self.dialect is not None:
             self.dialect.check()
         if self.on_bad_row not in ("fail", "skip"):
@@ -171,7 +171,7 @@ class Source:
         self.check()
         files = self.files()
         if self.follow is not None and (len(files) > 1 or files[0] == STANDARD_INPUT):
-            raise OptionError(f"follow is for one growing file, not for {self.path!r}; leave it out")
+            raise OptionError(Option("follow"), f" is for one growing file, not for {self.path!r}; leave it out")
         start = None if from_position is None else _read_position(from_position)
         if start is None:
             first, mark, rows, skipped, shape = 0, None, 0, 0, None
@@ -231,18 +231,32 @@ class Source:
 
     def _skip(self, bad: BadRow, count: int) -> None:
         if self.on_bad_row == "fail":
-            raise BadRowError(f"{bad}. Correct it, or leave such rows out with on_bad_row='skip': {bad.raw[:200]!r}")
+            raise BadRowError(
+                *bad.said,
+                ". Correct it, or leave such rows out with ",
+                Option("on_bad_row", "skip"),
+                f": {bad.raw[:200]!r}",
+            )
         if self.sink is not None:
             self.sink(bad)
         if self.on_bad_row != "skip" and count > int(self.on_bad_row):
             raise BadRowError(
-                f"{count} rows could not be read, more than on_bad_row={self.on_bad_row}; the last: {bad}."
+                f"{count} rows could not be read, more than ",
+                Option("on_bad_row", self.on_bad_row),
+                "; the last: ",
+                *bad.said,
+                ".",
             )
 
-    def _reader(self, path: str) -> Reader:
+    def format_of(self, path: str) -> str:
+        """The format of one of its files."""
         name = self.format or ("csv" if path == STANDARD_INPUT else _format_of(path))
         if name is None:
-            raise OptionError(f"format is None and the ending of {path!r} does not tell it: {_endings()}; give format")
+            raise OptionError(f"the ending of {path!r} does not tell its format: {_endings()}; give ", Option("format"))
+        return name
+
+    def _reader(self, path: str) -> Reader:
+        name = self.format_of(path)
         if name in BINARY and (path == STANDARD_INPUT or self.follow is not None):
             raise OptionError(f"{name} can neither be followed nor come from standard input; use csv or jsonl")
         dialect = Dialect() if self.dialect is None else self.dialect
@@ -257,14 +271,20 @@ class Source:
         for option, names in (("drop", self.drop), ("kinds", own), ("time", [] if self.time is None else [self.time])):
             unknown = [name for name in names if name not in theirs.kinds]
             if unknown:
-                raise SchemaError(f"{option} names {listed(unknown)}; the columns are {listed(list(theirs.kinds))}.")
+                one_each = " Name one column at a time." if any("," in name for name in unknown) else ""
+                raise SchemaError(
+                    Option(option), f" names {listed(unknown)}; the columns are {listed(list(theirs.kinds))}.{one_each}"
+                )
         kinds: dict[str, Kind | None] = {}
         for name, kind in theirs.kinds.items():
             if name in self.drop:
                 continue
             if kind is None:
                 raise SchemaError(
-                    f"the column {name!r} holds lists, objects or bytes, which are no values of a table: drop it."
+                    f"the column {name!r} holds lists, objects or bytes, which are no values of a table: leave it out "
+                    "with ",
+                    Option("drop", name),
+                    ".",
                 )
             kinds[name] = own.get(name, kind)
         if not kinds and not theirs.n_features:
@@ -289,9 +309,10 @@ class Source:
             faults += [f"added: {listed(added)}"] * bool(added)
         if faults:
             raise SchemaError(
-                f"{file}: the columns differ from those that the source began with ({'; '.join(faults)}). "
-                f"on_schema_change is {self.on_schema_change!r}; choices: {', '.join(ON_SCHEMA_CHANGE)}. A column that "
-                "changed its kind needs a source of its own."
+                f"{file}: the columns differ from those that the source began with ({'; '.join(faults)}). ",
+                Option("on_schema_change"),
+                f" is {self.on_schema_change!r}; choices: {', '.join(ON_SCHEMA_CHANGE)}. A column that changed its "
+                "kind needs a source of its own.",
             )
 
 

@@ -15,7 +15,7 @@ from driftsurf._options import choice, number, truth, whole
 from driftsurf._values import replace
 from driftsurf.base import Learner, Segment, State
 from driftsurf.decisions import Decision, Role, TransitionKind
-from driftsurf.errors import CapabilityError, OptionError
+from driftsurf.errors import CapabilityError, Option, OptionError
 from driftsurf.state import nest, pick
 from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
@@ -188,13 +188,15 @@ class DriftSurf(PooledStrategy[Live]):
             self._check_classes()
         if self._prequential and self.reactive_length < 2:
             raise OptionError(
-                "reactive_length is 1, but the prequential judge needs a batch that the reactive model has met before; "
-                "give at least 2, or judge='training'"
+                Option("reactive_length"),
+                " is 1, but the prequential judge needs a batch that the reactive model has met before; give at least "
+                "2, or ",
+                Option("judge", "training"),
             )
         if self._prequential and self.variant == "authors":
             raise OptionError(
-                "judge is 'prequential', but the variant 'authors' compares models on their training rows; "
-                "use variant='algorithm-1', or judge='training'"
+                "judge is 'prequential', but the variant 'authors' compares models on their training rows; use ",
+                *(Option("variant", "algorithm-1"), ", or ", Option("judge", "training")),
             )
         if self.threshold_unit == "trivial" and not self._can.values:
             raise CapabilityError(

@@ -7,6 +7,7 @@ from driftsurf.streams.arrays import ArrayStream
 from driftsurf.streams.authors import AuthorsFile
 from driftsurf.streams.base import Drift, Stream
 from driftsurf.streams.circles import Circles
+from driftsurf.streams.friedman import Friedman
 from driftsurf.streams.hyperplane import Hyperplane
 from driftsurf.streams.inject import change_prior, mix, rotate, shift_features, swap_labels
 from driftsurf.streams.mixed import Mixed
@@ -21,6 +22,7 @@ __all__ = [
     "AuthorsFile",
     "Circles",
     "Drift",
+    "Friedman",
     "Hyperplane",
     "Mixed",
     "RealStream",

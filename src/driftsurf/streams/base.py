@@ -11,17 +11,17 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf._options import is_number, whole
-from driftsurf.base import IntArray
 from driftsurf.errors import OptionError
 
 BLOCK_ROWS = 65_536
 """Rows a generator makes at a time: enough to forget Python's overhead, little to hold."""
 
-Block: TypeAlias = tuple[Any, IntArray]
-"""Rows without the constant and their labels -1 and +1. Rows are a C-contiguous array of floats, or a
-scipy CSR matrix where the stream is sparse."""
+Block: TypeAlias = tuple[Any, Any]
+"""Rows without the constant and their labels -1 and +1 (int64), or values (float64). Rows are a C-contiguous array
+of floats, or a scipy CSR matrix where the stream is sparse."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,6 +70,7 @@ class Stream(ABC):
     """
 
     classes: tuple[int, ...] = (-1, 1)
+    """The labels; none where values are to be predicted."""
 
     if TYPE_CHECKING:  # a subclass stores these or computes them; a reader only reads
 
@@ -121,7 +122,7 @@ class Stream(ABC):
     def portions(self, sizes: Iterable[int]) -> Iterator[Block]:
         """The rows cut into these sizes; a size of 0 gives nothing, the last batch what is left."""
         blocks = self.blocks()
-        X, y = np.empty((0, self.n_features)), np.empty(0, dtype=np.int64)
+        X, y = np.empty((0, self.n_features)), self._labels(0)
         at = 0
         for size in sizes:
             pieces: list[Block] = []
@@ -144,13 +145,13 @@ class Stream(ABC):
             if missing:
                 return
 
-    def rows(self) -> Iterator[tuple[Any, int]]:
+    def rows(self) -> Iterator[tuple[Any, Any]]:
         """One row and its label at a time; a sparse row is a CSR matrix of one row."""
         for X, y in self.blocks():
             each = (X[i : i + 1] for i in range(len(y))) if self.sparse else X
             yield from zip(each, y.tolist(), strict=True)
 
-    def __iter__(self) -> Iterator[tuple[Any, int]]:
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return self.rows()
 
     def arrays(self) -> Block:
@@ -158,13 +159,16 @@ class Stream(ABC):
         if self.sparse:
             return stacked(list(self.blocks()))
         X = np.empty((self.n_rows, self.n_features))
-        y = np.empty(self.n_rows, dtype=np.int64)
+        y = self._labels(self.n_rows)
         at = 0
         for block_X, block_y in self.blocks():
             X[at : at + len(block_y)] = block_X
             y[at : at + len(block_y)] = block_y
             at += len(block_y)
         return X, y
+
+    def _labels(self, count: int) -> npt.NDArray[Any]:
+        return np.empty(count, np.int64 if self.classes else np.float64)
 
     def __len__(self) -> int:
         return self.n_rows

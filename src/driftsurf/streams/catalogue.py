@@ -11,6 +11,7 @@ from driftsurf.errors import OptionError
 from driftsurf.streams.authors import published
 from driftsurf.streams.base import Stream
 from driftsurf.streams.datasets import DATASETS, Dataset
+from driftsurf.streams.friedman import Friedman, Kind
 from driftsurf.streams.hyperplane import Hyperplane
 from driftsurf.streams.real import load
 from driftsurf.streams.sea import SEA
@@ -30,6 +31,8 @@ class Entry:
     n_features: int | None
     """None where only the file tells."""
     batch_size: int
+    values: bool = False
+    """Whether its labels are values to predict, not classes."""
 
     @property
     def dataset(self) -> Dataset | None:
@@ -37,8 +40,15 @@ class Entry:
         return DATASETS.get(self.name)
 
 
-def _generated(name: str, description: str, make: Callable[..., Stream], n_rows: int, n_features: int) -> Entry:
-    return Entry(name, description, make, n_rows, n_features, n_rows // 100)
+def _generated(
+    name: str, description: str, make: Callable[..., Stream], n_rows: int, n_features: int, *, values: bool = False
+) -> Entry:
+    return Entry(name, description, make, n_rows, n_features, n_rows // 100, values)
+
+
+def _friedman(kind: Kind, description: str) -> Entry:
+    name = "friedman" if kind == "abrupt" else f"friedman-{kind}"
+    return _generated(name, f"Friedman, {description}; values", partial(Friedman, kind), 20_000, 10, values=True)
 
 
 def _real(name: str) -> Entry:
@@ -62,12 +72,17 @@ _ENTRIES = (
     _generated("mixed", "Mixed, four reversals, 10 % noise", partial(published, "mixed"), 100_000, 4),
     _generated("circles", "Circles, three gradual drifts, 10 % noise", partial(published, "circles"), 10_000, 2),
     *(_real(name) for name in DATASETS),
+    _friedman("abrupt", "another concept for a quarter of the rows"),
+    _friedman("gradual", "two gradual drifts"),
+    _friedman("local", "corners that drift and grow"),
 )
 
 CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-"""The fifteen of the paper in the order of its tables, then what stands in for real data."""
+"""The fifteen of the paper in the order of its tables, then what stands in for real data, then values to predict."""
 
-PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.dataset is None or entry.dataset.exact)
+CLASSES = tuple(name for name, entry in CATALOGUE.items() if not entry.values)
+"""The names of those with classes, which the paper's experiments can run on."""
+PAPER = tuple(name for name in CLASSES if (found := CATALOGUE[name].dataset) is None or found.exact)
 """The names of the paper's streams, in its order."""
 
 

@@ -46,7 +46,7 @@ def swap_labels(stream: Source, start: int, stop: int | None = None) -> Stream:
     def change(X: FloatArray, y: IntArray) -> None:
         np.negative(y, out=y)
 
-    return _Changed(stream, start, stop, change, "swap_labels", "")
+    return _Changed(_labelled(stream, "swap_labels"), start, stop, change, "swap_labels", "")
 
 
 def rotate(
@@ -199,6 +199,7 @@ class _Changed(Stream):
 
     def __init__(self, stream: Source, start: int, stop: int | None, change: Change, call: str, options: str) -> None:
         self.source = _as_stream(stream)
+        self.classes = self.source.classes
         self.start, self.stop = _interval(start, stop, self.source.n_rows)
         self.change = change
         self.name = f"{self.source.name}+{call}"
@@ -229,7 +230,7 @@ class _Thinned(Stream):
     drifts: tuple[Drift, ...]
 
     def __init__(self, stream: Source, start: int, stop: int | None, positive: float, seed: int) -> None:
-        self.source = _as_stream(stream)
+        self.source = _labelled(stream, "change_prior")
         self.start, self.stop = _interval(start, stop, self.source.n_rows)
         self.positive = fraction("positive", positive)
         self.seed = whole("seed", seed, at_least=0)
@@ -299,6 +300,12 @@ class _Mixture(Stream):
                 f"the streams have {self.first.n_features} and {self.second.n_features} columns;"
                 " give two of the same width"
             )
+        if self.first.classes != self.second.classes:
+            raise OptionError(
+                f"one of {self.first.name} and {self.second.name} has values to predict, the other one labels;"
+                " give two of a kind"
+            )
+        self.classes = self.first.classes
         self.name = f"{self.first.name}~{self.second.name}"
         self.n_features = self.first.n_features
         self.n_rows = sum(map(len, self._choices()))
@@ -334,7 +341,7 @@ class _Mixture(Stream):
         second = self.second.portions(int(np.count_nonzero(~choice)) for choice in self._choices())
         for from_first in self._choices():
             X = np.empty((len(from_first), self.n_features))
-            y = np.empty(len(from_first), dtype=np.int64)
+            y = self._labels(len(from_first))
             for portions, rows in ((first, from_first), (second, ~from_first)):
                 if rows.any():  # a portion of no rows is skipped
                     X[rows], y[rows] = next(portions)
@@ -352,6 +359,15 @@ def _as_stream(source: Source) -> Stream:
     if isinstance(source, tuple) and len(source) == 2:
         return ArrayStream(*source)
     raise OptionError(f"stream is {type(source).__name__!r}; give a Stream, or the arrays (X, y)")
+
+
+def _labelled(source: Source, call: str) -> Stream:
+    stream = _as_stream(source)
+    if not stream.classes:
+        raise CapabilityError(
+            f"{call} changes labels, and {stream.name!r} has values to predict; use rotate, shift_features or mix"
+        )
+    return stream
 
 
 def _dense(source: Source, call: str) -> Stream:

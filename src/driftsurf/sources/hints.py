@@ -1,0 +1,122 @@
+"""Columns of text that look like something else, and the option that would read them so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from driftsurf.errors import Option, Said
+from driftsurf.sources._base import Dialect
+from driftsurf.sources._cells import SPACES, infer, number_reader
+from driftsurf.sources._look_alikes import date_options, number_options
+from driftsurf.sources.source import Source
+from driftsurf.tables import Column, Table
+
+__all__ = ["hints"]
+
+UNITS = f"$€£¥%{SPACES}"
+LOOKED_AT = 200
+"""Different words of a column that are looked at."""
+MOSTLY = 0.8
+"""A column of which this share are numbers is one of numbers with something else in it ..."""
+FEW = 3
+"""... if that is at most so many different words."""
+LEAST_ROWS = 20
+"""Of fewer rows each may have a text of its own by chance."""
+
+
+def hints(source: Source, table: Table, label: str | None = None) -> list[Said]:
+    """What to say of the columns of the first batch of a source, of which ``label`` is to be predicted.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "preise.csv"
+    >>> _ = path.write_text("tag;preis\\n31.12.2007;1,5\\n1.1.2008;12,25\\n")
+    >>> source = Source(path)
+    >>> for hint in hints(source, next(source.tables())[0]):
+    ...     print(hint)
+    the column 'tag' was taken for text, and looks like dates ('31.12.2007'): try date_formats='%d.%m.%Y'
+    the column 'preis' was taken for text, and looks like numbers ('1,5'): try decimal=','
+    """
+    form = source.format_of(source.files()[0])
+    dialect = source.dialect or Dialect()
+    said = list[Said]()
+    if dialect.date_formats and not any(column.kind == "date" for column in table.columns.values()):
+        said.append(
+            Said(
+                "no column was taken for dates of the form ",
+                Option("date_formats", dialect.date_formats[0]),
+                "; if one looks like numbers, or is seldom there, say its kind with ",
+                Option("kinds"),
+            )
+        )
+    for name, column in table.columns.items():
+        if column.kind == "text" and name not in (source.kinds or {}) and len(column.used()):
+            said += islice(_hints_on(name, column, dialect, form, label), 1)
+        elif name != label and _rises(column):
+            said.append(
+                Said(
+                    f"the column {name!r} rises from row to row, so that every batch brings values that no model has "
+                    "met: a run may do better without it, ",
+                    Option("drop", name),
+                )
+            )
+    return said
+
+
+def _rises(column: Column) -> bool:
+    if column.kind not in ("number", "date") or len(column) < LEAST_ROWS or column.missing().any():
+        return False
+    before, after = column.values[:-1], column.values[1:]
+    return bool((after >= before).all() and np.count_nonzero(after > before) >= LEAST_ROWS // 2)
+
+
+def _hints_on(name: str, column: Column, dialect: Dialect, form: str, label: str | None) -> Iterator[Said]:
+    used = column.used()
+    words = [column.words[code] for code in used[:LOOKED_AT].tolist()]
+    look_alikes = {
+        "numbers": number_options(words, dialect) if form == "csv" else [],
+        "dates": date_options(words, dialect) if form in ("csv", "jsonl") else [],
+    }
+    for what, ways in look_alikes.items():
+        if ways:
+            yield Said(
+                f"the column {name!r} was taken for text, and looks like {what} ({words[0]!r}): try ",
+                *(part for place, way in enumerate(ways) for part in ([" or "] if place else []) + way),
+            )
+    bare = [word.strip(UNITS) for word in words]
+    if bare != words and (infer(bare, dialect) == "number" or number_options(bare, dialect)):
+        yield Said(
+            f"the column {name!r} was taken for text, and looks like numbers with a unit ({words[0]!r}): write them "
+            "without it"
+        )
+    there = int((~column.missing()).sum())
+    if form == "csv":
+        odd, cells = _odd_words(column, dialect)
+        if 0 < len(odd) <= FEW and cells <= (1 - MOSTLY) * there:
+            advised = [part for word in odd for part in (" ", Option("missing", word))]
+            yield Said(
+                f"the column {name!r} was taken for text because of {', '.join(map(repr, odd))} ({cells:,} of "
+                f"{there:,} cells); all others are numbers: if that means no value, give",
+                *advised,
+            )
+    if len(used) == there >= LEAST_ROWS and name != label:
+        yield Said(
+            f"the column {name!r} has a text of its own in each row ({words[0][:50]!r}): if it is a name of the row, "
+            "leave it out with ",
+            Option("drop", name),
+        )
+
+
+def _odd_words(column: Column, dialect: Dialect) -> tuple[list[str], int]:
+    """Words that are no numbers, a few at most, and the cells that hold one."""
+    read, odd = number_reader(dialect), list[int]()
+    for code in column.used().tolist():
+        try:
+            read(column.words[code])
+        except ValueError:
+            odd.append(code)
+            if len(odd) > FEW:
+                break
+    return [column.words[code] for code in odd], sum(int((column.values == code).sum()) for code in odd)

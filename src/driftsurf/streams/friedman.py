@@ -1,0 +1,147 @@
+"""Friedman's function with drift: values to predict, of which each concept asks other columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf._options import choice, is_number, whole
+from driftsurf._random import derive
+from driftsurf.base import FloatArray, IntArray
+from driftsurf.errors import OptionError
+from driftsurf.streams.base import Block, Drift, Stream, block_sizes
+
+Kind: TypeAlias = Literal["abrupt", "gradual", "local"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+N_FEATURES = 10
+"""Five of them count at a time; the rest are there to be left alone."""
+FIRST, SECOND, THIRD = (0, 1, 2, 3, 4), (3, 4, 1, 0, 2), (1, 4, 3, 2, 0)
+"""Concepts: the columns that take the places of x1 to x5 in Friedman's function."""
+
+
+class Friedman(Stream):
+    r"""Friedman's regression problem, with the drifts that Ikonomovska made of it.
+
+    x is uniform in [0, 1)^10, and with standard normal noise e
+
+    .. math:: y = 10 \sin(\pi x_1 x_2) + 20 (x_3 - 0.5)^2 + 10 x_4 + 5 x_5 + \sigma e .
+
+    A concept is the same function of other columns, but for "local":
+
+    - "abrupt": from half of the rows to three quarters x4, x5, x2, x1, x3 take the places of x1 to x5; then the old
+      concept comes back.
+    - "gradual": the same concept from half of the rows on, and from three quarters a third one (x2, x5, x4, x3, x1);
+      for a tenth of the rows after each change a coin decides for every row between the old and the new one.
+    - "local": from a quarter of the rows on other functions hold in two corners of the space, which grow at a half and
+      at three quarters; everywhere else nothing changes.
+
+    Parameters
+    ----------
+    drift
+        "abrupt", "gradual" or "local".
+    noise
+        sigma, the standard deviation of the noise.
+    seed
+        Fixes every random draw.
+    n_rows
+        Length.
+
+    Examples
+    --------
+    >>> stream = Friedman(n_rows=1_000)
+    >>> X, y = stream.arrays()
+    >>> X.shape, y[:3].round(2)
+    ((1000, 10), array([18.13, 14.12, 16.39]))
+    >>> stream.classes, stream.drift_steps(10)
+    ((), (50, 75))
+
+    References
+    ----------
+    J. H. Friedman. Multivariate adaptive regression splines. Annals of Statistics 19, 1991.
+    E. Ikonomovska. Algorithms for learning regression trees and ensembles on evolving data streams. 2012.
+    """
+
+    classes = ()
+    n_rows: int
+    n_features: int = N_FEATURES
+
+    def __init__(
+        self,
+        drift: Kind = "abrupt",
+        noise: float = 1.0,
+        seed: int = 1,
+        n_rows: int = 20_000,
+    ) -> None:
+        self.drift = drift
+        self.noise = noise
+        self.seed = seed
+        self.n_rows = n_rows
+        self._check()
+
+    def _check(self) -> None:
+        choice("drift", self.drift, KINDS)
+        if not (is_number(self.noise) and 0 <= self.noise < math.inf):
+            raise OptionError(f"noise is {self.noise!r}; give a standard deviation of at least 0, such as 1.0")
+        whole("seed", self.seed, at_least=0)
+        whole("n_rows", self.n_rows, at_least=1)
+
+    @property
+    def name(self) -> str:
+        """With the kind of its drift."""
+        return f"Friedman-{self.drift}"
+
+    @property
+    def drifts(self) -> tuple[Drift, ...]:
+        """As far as they are inside of the stream."""
+        return tuple(drift for drift in self._changes() if drift.start > 0)
+
+    def _changes(self) -> tuple[Drift, ...]:
+        length = self.n_rows // 10 if self.drift == "gradual" else 0
+        quarters = (1, 2, 3) if self.drift == "local" else (2, 3)
+        places = (quarter * self.n_rows // 4 for quarter in quarters)
+        return tuple(Drift(place, min(place + length, self.n_rows)) for place in places)
+
+    def blocks(self) -> Iterator[Block]:
+        """Rows, coins and noise by generators of their own, which go on from block to block."""
+        rows, coins, errors = (np.random.default_rng(derive(self.seed, k)) for k in range(3))
+        at = 0
+        for size in block_sizes(self.n_rows):
+            X = rows.random((size, N_FEATURES))
+            row = np.arange(at, at + size)
+            heads = coins.random(size) < 0.5
+            means = self._local(X, row) if self.drift == "local" else self._global(X, row, heads)
+            yield X, means + self.noise * errors.standard_normal(size)
+            at += size
+
+    def _global(self, X: FloatArray, row: IntArray, heads: npt.NDArray[np.bool_]) -> FloatArray:
+        y = friedman(X, FIRST)
+        before = FIRST
+        for drift, after in zip(self._changes(), (SECOND, FIRST if self.drift == "abrupt" else THIRD), strict=True):
+            under_way = (row >= drift.start) & (row < drift.end)
+            y = np.where(row >= drift.start, friedman(X, after), y)
+            y = np.where(under_way & heads, friedman(X, before), y)
+            before = after
+        return y
+
+    def _local(self, X: FloatArray, row: IntArray) -> FloatArray:
+        x1, x2, x3, x4, x5 = X[:, :5].T
+        begun = np.sum([row >= drift.start for drift in self._changes()], axis=0)
+        low = (begun >= 1) & (x2 < 0.3) & (x3 < 0.3) & ((x4 > 0.7) | (begun >= 3)) & ((x5 < 0.3) | (begun >= 2))
+        high = (begun >= 1) & (x2 > 0.7) & (x3 > 0.7) & ((x4 < 0.3) | (begun >= 3)) & ((x5 > 0.7) | (begun >= 2))
+        y = np.where(low, 10.0 * x1 * x2 + 20.0 * (x3 - 0.5) + 10.0 * x4 + 5.0 * x5, friedman(X, FIRST))
+        return np.where(high, 10.0 * np.cos(x1 * x2) + 20.0 * (x3 - 0.5) + np.exp(x4) + 5.0 * x5**2, y)
+
+
+def friedman(X: FloatArray, columns: tuple[int, ...]) -> FloatArray:
+    """Friedman's function of five columns, without noise.
+
+    >>> friedman(np.full((1, 5), 0.5), FIRST).round(3)
+    array([14.571])
+    """
+    a, b, c, d, e = X[:, columns].T
+    y: FloatArray = 10.0 * np.sin(np.pi * a * b) + 20.0 * (c - 0.5) ** 2 + 10.0 * d + 5.0 * e
+    return y
