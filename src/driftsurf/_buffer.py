@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-MAPPED_BYTES = 2**18
+MAPPED_BYTES = 2**22
 """Rooms of this size or more are mappings of their own, which the system can make longer without copying."""
 
 
