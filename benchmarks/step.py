@@ -21,7 +21,7 @@ ROWS, COLUMNS, BATCHES = 581_012, 54, 100
 TURNED = 4
 """The labels of the first batches are turned around: the drift after them leaves two models in training to the end."""
 LOOPS = [name for name in _kernels.__all__ if name.islower() and name not in ("kernel", "inline", "java_state")]
-GRADIENTS = "saga_dense", "saga_both_dense", "alternate"
+GRADIENTS = "saga_dense", "saga_both_dense", "schedule"
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 Batches = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]

@@ -356,6 +356,20 @@ def test_rows_without_labels_are_predicted_by_candor_with_equal_votes() -> None:
     assert differ > 10
 
 
+def test_what_candor_found_in_a_test_serves_only_the_step_that_learns_the_tested_batch() -> None:
+    given = [batch for _, batch in batches(stream())][:12]
+    tested, untested = (begun(Candor(learner(), experts=4, seed=5)) for _ in range(2))
+    for k, batch in enumerate(given):
+        if k % 3 != 1:
+            tested.test_scores(batch if k % 3 == 0 else given[0])
+        assert tested.step(batch) == untested.step(batch)
+    for strategy in (tested, untested):
+        strategy.test_scores(given[0])
+        strategy.renew("asked")
+    assert tested.step(given[0]) == untested.step(given[0])
+    assert to_bytes(tested.state()) == to_bytes(untested.state())
+
+
 def test_the_stress_on_mistakes_keeps_the_sum_of_the_weights() -> None:
     weight, scores = np.array([1.0, 2.0, 0.0, 1.0, 4.0]), np.array([1.0, -1.0, 1.0, -1.0, 1.0])
     batch = Batch(np.zeros((5, 1)), np.array([1.0, 1.0, 0.0, 0.0, 1.0]), weight)

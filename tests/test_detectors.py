@@ -433,6 +433,17 @@ def test_a_copy_is_independent(template: Detector) -> None:
     assert to_bytes(detector.state()) == saved
 
 
+def test_a_copy_shares_nothing_that_can_change() -> None:
+    class Listing(DDM):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen = [np.zeros(1)]
+
+    detector = Listing()
+    copy.deepcopy(detector).seen[0][0] = 1.0
+    assert detector.seen[0][0] == 0.0
+
+
 @every_detector
 def test_reset_forgets_all(template: Detector) -> None:
     detector = template.fresh()

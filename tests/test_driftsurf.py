@@ -16,6 +16,7 @@ from driftsurf.base import Batch, Segment
 from driftsurf.decisions import Decision
 from driftsurf.errors import DivergenceError, OptionError
 from driftsurf.learners import LogisticRegression
+from driftsurf.learners._update import Update
 from driftsurf.state import to_bytes
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies.driftsurf import challenger_predicts, entering, switching
@@ -303,10 +304,14 @@ def test_a_failing_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert strategy._live.reactive is not None
     before = to_bytes(strategy.state())
 
-    def fail(*_: Any) -> None:
-        raise DivergenceError("on purpose")
+    end, reactive = Update.end, strategy._live.reactive.learner
 
-    monkeypatch.setattr(strategy._live.reactive.learner, "_end", fail)
+    def fail(update: Update) -> None:
+        if update.model is reactive:
+            raise DivergenceError("on purpose")
+        end(update)
+
+    monkeypatch.setattr(Update, "end", fail)
     with pytest.raises(DivergenceError):
         feed(strategy, *batches[17])
     assert to_bytes(strategy.state()) == before

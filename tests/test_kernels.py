@@ -170,19 +170,30 @@ def test_every_other_step_admits_the_oldest_waiting_row() -> None:
     assert order[3] < 4
 
 
-@given(steps=st.integers(0, 50), admitted=st.integers(0, 20), waiting=st.integers(0, 20), seed=SEEDS, k=COUNTERS)
+@given(
+    steps=st.integers(0, 50),
+    admitted=st.integers(0, 20),
+    waiting=st.integers(0, 20),
+    seed=SEEDS,
+    k=COUNTERS,
+    width=st.integers(1, 3),
+    plain=st.booleans(),
+)
 @check
-def test_plain_saga_grows_its_set_alike_and_draws_at_every_step(
-    steps: int, admitted: int, waiting: int, seed: int, k: int
+def test_a_schedule_admits_rows_to_the_table_and_keeps_what_the_steps_overwrite(
+    steps: int, admitted: int, waiting: int, seed: int, k: int, width: int, plain: bool
 ) -> None:
     if admitted + waiting == 0:
         waiting = 1
-    order = np.empty(steps, np.int64)
-    count, next_k = _kernels.grow_and_draw(order, admitted, waiting, seed, k)
-    visited, size, expected_k = reference.growing(steps, admitted, waiting, seed, k)
+    visited, size, next_k = (reference.growing if plain else reference.alternating)(steps, admitted, waiting, seed, k)
+    before = np.arange((size + 1) * width, dtype=float).reshape(size + 1, width)
+    order, table, old = np.empty(steps, np.int64), before.copy(), np.empty((steps, width))
+    flat = table.reshape(-1), old.reshape(-1)
+    assert _kernels.schedule(order, *flat, admitted, waiting, seed, k, not plain) == next_k
     assert order.tolist() == visited
-    assert (admitted + count, next_k) == (size, expected_k)
-    assert count == _kernels.alternate(np.empty(steps, np.int64), admitted, waiting, seed, k)[0]
+    before[admitted:size] = np.nan
+    np.testing.assert_array_equal(table, before)
+    np.testing.assert_array_equal(old, before[visited])
 
 
 @pytest.mark.parametrize("n", [2, 10, 37])
@@ -198,15 +209,6 @@ def test_uniform_numbers_fill_the_unit_interval() -> None:
     assert 0.0 <= out.min() < 0.001
     assert 0.999 < out.max() < 1.0
     assert chisquare(np.histogram(out, 20, (0.0, 1.0))[0]).pvalue > 0.001
-
-
-@given(values=st.lists(st.floats(), min_size=1, max_size=9), places=st.lists(st.integers(0, 8), max_size=20))
-@check
-def test_gathering_is_indexing(values: list[float], places: list[int]) -> None:
-    table, order = np.array(values), np.array(places, np.int64) % len(values)
-    out = np.empty(len(order))
-    _kernels.gather(frozen(table), frozen(order), out)
-    np.testing.assert_array_equal(out, table[order])
 
 
 # ---------------------------------------------------------------------------- margins and losses
@@ -405,7 +407,10 @@ def test_squared_length_sums_in_the_order_of_the_weights(values: list[tuple[floa
 @check
 def test_the_largest_size_is_infinite_beside_a_nan(values: list[float]) -> None:
     expected = math.inf if any(map(math.isnan, values)) else max(map(abs, values), default=0.0)
-    assert _kernels.largest(frozen(np.array(values, float))) == expected
+    array = frozen(np.array(values, float))
+    assert _kernels.largest(array) == expected
+    for place in range(len(values) + 1):
+        assert _kernels.largest_of_two(array[:place], array[place:]) == expected
 
 
 # ---------------------------------------------------------------------------- optimisers

@@ -425,7 +425,7 @@ def test_a_row_beyond_all_bounds_is_refused_as_divergence(optimizer: Optimizer, 
     assert snapshot(model) == before
 
 
-@pytest.mark.parametrize("interrupted", ["alternate", "saga_dense"])
+@pytest.mark.parametrize("interrupted", ["schedule", "saga_dense"])
 def test_an_interruption_leaves_every_byte_as_it_was(interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, samples, data = trained("strsaga", False)
     before = snapshot(model)
@@ -454,30 +454,41 @@ def test_two_models_together_end_as_one_after_the_other(
     for model, segment, count in zip(alone, new, steps, strict=True):
         model.update(samples, segment, count)
     before = [snapshot(model) for model in together]
-    undo = together[0].update_both(together[1], samples, new, steps)
+    undo = together[0].update_all(together, samples, new, steps)
     assert [snapshot(model) for model in together] == [snapshot(model) for model in alone]
-    for take_back in undo:
-        take_back()
+    undo()
     assert [snapshot(model) for model in together] == before
 
 
-@pytest.mark.parametrize("interrupted", ["alternate", "saga_both_dense", "largest"])
+@pytest.mark.parametrize("steps", [(80,) * 5, (80, 80, 79, 78, 78)])
+def test_any_number_of_models_together_end_as_one_after_the_other(steps: tuple[int, ...]) -> None:
+    template = LogisticRegression()
+    alone, together = ([template.fresh(seed, 3, 2) for seed in range(5)] for _ in range(2))
+    samples, _ = Data.make(60).samples(False)
+    new = [Segment(10 * k, 60) for k in range(5)]
+    for model, segment, count in zip(alone, new, steps, strict=True):
+        model.update(samples, segment, count)
+    template.update_all(together, samples, new, steps)
+    assert [snapshot(model) for model in together] == [snapshot(model) for model in alone]
+
+
+@pytest.mark.parametrize("interrupted", ["schedule", "saga_both_dense", "largest_of_two"])
 def test_two_models_together_learn_both_or_neither(interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     models = [LogisticRegression().fresh(seed, 3, 2) for seed in (1, 2)]
     samples, new = Data.make(60).samples(False)
-    models[0].update_both(models[1], samples, (new, new), (80, 80))
+    models[0].update_all(models, samples, (new, new), (80, 80))
     before = [snapshot(model) for model in models]
     kernel, calls = getattr(_kernels, interrupted), [0]
 
     def interrupt(*arguments: Any) -> Any:
         calls[0] += 1
-        if calls[0] == {"alternate": 2, "saga_both_dense": 1, "largest": 3}[interrupted]:
+        if calls[0] == {"schedule": 2, "saga_both_dense": 1, "largest_of_two": 2}[interrupted]:
             raise KeyboardInterrupt
         return kernel(*arguments)
 
     monkeypatch.setattr(_kernels, interrupted, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        models[0].update_both(models[1], samples, (new, new), (80, 80))
+        models[0].update_all(models, samples, (new, new), (80, 80))
     assert [snapshot(model) for model in models] == before
 
 

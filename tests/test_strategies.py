@@ -16,6 +16,7 @@ from driftsurf.decisions import Decision
 from driftsurf.detectors import MDDM
 from driftsurf.errors import DivergenceError, OptionError
 from driftsurf.learners import LogisticRegression
+from driftsurf.learners._update import Update
 from driftsurf.runtime.session import Session
 from driftsurf.state import from_bytes, to_bytes
 from driftsurf.strategies._base import PooledStrategy
@@ -143,7 +144,7 @@ def test_an_error_in_any_update_of_a_step_changes_nothing(
     strategy = make(kind, sparse)
     run(strategy, given[:cut])
     before, scores = snapshot(strategy), strategy.scores(given[0].X)
-    end = LogisticRegression._end
+    end = Update.end
     calls = 0
 
     def counted(*arguments: Any) -> Any:
@@ -154,7 +155,7 @@ def test_an_error_in_any_update_of_a_step_changes_nothing(
         return end(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LogisticRegression, "_end", counted)
+        patch.setattr(Update, "end", counted)
         for failing in range(1, 6):
             calls = 0
             try:

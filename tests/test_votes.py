@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftsurf import _kernels
 from driftsurf.base import FloatArray
-from driftsurf.strategies._votes import errors, labels, log_odds, true_class_share, weighted_vote
+from driftsurf.strategies._votes import errors, labels, log_odds, squared_errors, true_class_share, weighted_vote
 
 
 def log_probabilities(random: np.random.Generator, n: int, k: int) -> FloatArray:
@@ -46,6 +49,32 @@ def test_a_vote_is_the_sum_of_the_weights_for_each_class(voters: int, k: int, se
     if k == 2:
         margins = weighted_vote([ballot[:, 1] - ballot[:, 0] for ballot in ballots], weights)
         assert margins == pytest.approx(log_odds(shares[:, 1] - shares[:, 0]), rel=1e-6)
+
+
+@given(voters=st.integers(1, 12), rows=st.integers(0, 9), seed=st.integers(0, 1000))
+@settings(deadline=None, max_examples=60)
+def test_the_balance_of_votes_is_a_sum_in_the_order_of_the_voters(voters: int, rows: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    margins, weights = random.normal(size=(voters, rows)), random.exponential(size=voters)
+    margins[random.random(margins.shape) < 0.2] = 0.0
+    balance = np.empty(rows)
+    _kernels.balance_of_votes(margins, weights, balance)
+    for row in range(rows):
+        total = 0.0
+        for margin, weight in zip(margins[:, row], weights, strict=True):
+            total += weight if margin > 0.0 else -weight
+        assert balance[row] == total
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_squared_errors_of_many_models_are_those_of_each(values: bool) -> None:
+    random = np.random.default_rng(3)
+    y = random.integers(0, 2, 20).astype(float)
+    margins, several = random.normal(size=(3, 20)), [log_probabilities(random, 20, 4) for _ in range(3)]
+    kinds: list[Sequence[FloatArray]] = [list(margins)] if values else [list(margins), several]
+    for ballots in kinds:
+        each = [scores - y if values else 1.0 - true_class_share(scores, y) for scores in ballots]
+        assert np.array_equal(squared_errors(ballots, y, values), np.square(each))
 
 
 @pytest.mark.parametrize("n", [2, 4, 6, 10, 12])

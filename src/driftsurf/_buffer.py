@@ -58,6 +58,10 @@ class Buffer:
         """The values, as a view."""
         return self._array[self._start : self._stop]
 
+    def between(self, a: int, b: int) -> npt.NDArray[Any]:
+        """``live[a:b]``."""
+        return self._array[self._start + a : self._start + b]
+
     @property
     def physical(self) -> npt.NDArray[Any]:
         """The whole room, for whoever keeps positions into it."""
@@ -81,8 +85,14 @@ class Buffer:
 
     def extend(self, count: int, value: float) -> None:
         """Add ``count`` copies of ``value`` at the end."""
-        self.adopt(self.plan(count), count)
-        self._array[self._stop : self._stop + count] = value
+        start = len(self)
+        self.lengthen(count)
+        self.live[start:] = value
+
+    def lengthen(self, count: int) -> None:
+        """Add ``count`` values at the end that are yet to be written."""
+        if not self.fits(count):
+            self.adopt(self.plan(count), count)
         self._stop += count
 
     def fits(self, count: int) -> bool:
@@ -135,8 +145,9 @@ class Buffer:
 
     def write(self, values: npt.NDArray[Any]) -> None:
         """Put values at the end of the room that is there."""
-        self._array[self._stop : self._stop + len(values)] = values
-        self._stop += len(values)
+        stop = self._stop + len(values)
+        self._array[self._stop : stop] = values
+        self._stop = stop
 
     def truncate(self, length: int) -> None:
         """Keep the first ``length`` values."""
@@ -171,7 +182,7 @@ class Buffer:
 
     def numbered(self, lo: int, hi: int) -> npt.NDArray[Any]:
         """The values with the numbers ``lo`` to ``hi - 1``, as a view."""
-        return self.live[lo - self.first : hi - self.first]
+        return self.between(lo - self.first, hi - self.first)
 
 
 class Touched:

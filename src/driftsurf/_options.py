@@ -59,4 +59,7 @@ def truth(name: str, value: Any) -> bool:
 
 def is_number(value: Any) -> bool:
     """Whether ``value`` is a real number of Python or numpy; truth values are not."""
-    return isinstance(value, numbers.Real) and type(value).__name__ not in ("bool", "bool_")
+    kind = type(value)
+    if kind is float or kind is int:  # the usual ones, in a tenth of the time
+        return True
+    return isinstance(value, numbers.Real) and kind.__name__ not in ("bool", "bool_")

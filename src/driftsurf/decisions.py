@@ -12,7 +12,10 @@ Role: TypeAlias = Literal["predictive", "reactive", "stable", "expert"]
 TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset", "replaced"]
 
 
-@dataclass(frozen=True, slots=True)
+# Records are written once and read rarely; that they are frozen would take three times as long to make them.
+
+
+@dataclass(slots=True)
 class ModelRecord:
     """One model at one step. Risks that were not computed are None."""
 
@@ -102,7 +105,7 @@ def _order(left: float, right: float, margin: float) -> int:
     return (left > right + margin) - (left < right + margin)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Decision:
     """What a strategy saw and did at one time step: enough to replay and to explain it."""
 

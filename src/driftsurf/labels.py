@@ -5,16 +5,16 @@ A set of classes is a value, replaced as a whole once a batch has been learnt.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf import _kernels
-from driftsurf._values import replace
 from driftsurf.base import Capabilities, FloatArray, IntArray, State
 from driftsurf.errors import LabelError, NonFiniteError, ShapeError, ValueTypeError
 from driftsurf.validation import listed
@@ -75,10 +75,12 @@ class Classes:
         """For how many classes a model is made."""
         return max(2, len(self.labels))
 
-    @property
+    @functools.cached_property
     def array(self) -> npt.NDArray[Any]:
         """The labels as an array, by code."""
-        return np.array(self.labels) if self.labels else np.zeros(0, np.int64)
+        labels = np.array(self.labels) if self.labels else np.zeros(0, np.int64)
+        labels.setflags(write=False)
+        return labels
 
     def read(self, y: Any, count: int) -> tuple[Classes, FloatArray]:
         """The codes of ``y``, and the set that includes the labels that are new in it."""
@@ -108,10 +110,15 @@ class Classes:
         """The codes of whole numbers that are one of two known ones: the usual case, in one pass; else None."""
         if not (type(y) is np.ndarray and y.dtype == np.int64 and y.shape == (count,) and y.flags.c_contiguous):
             return None
-        if len(self.labels) != 2 or not all(isinstance(label, int) for label in self.labels):
+        if not self._two_whole:
             return None
         codes = np.empty(count)
-        return codes if _kernels.binary_codes(y, *self.labels, codes) else None
+        first, second = self.labels
+        return codes if _kernels.binary_codes(y, first, second, codes) else None
+
+    @functools.cached_property
+    def _two_whole(self) -> bool:
+        return len(self.labels) == 2 and all(isinstance(label, int) for label in self.labels)
 
     def code_of(self, y: Any) -> float | None:
         """The code of a single known label in a list or an array; None where ``read`` has to look closer.
@@ -187,7 +194,7 @@ class Classes:
         labels: npt.NDArray[Any] = self.array[codes.astype(np.int64, copy=False)]
         return labels
 
-    @property
+    @functools.cached_property
     def _against_names(self) -> bool:
         """Whether the codes, which go by appearance, run against the order of the names."""
         if len(self.labels) != 2:

@@ -110,8 +110,8 @@ class Samples:
         a, b = segment.lo - self.first_row, segment.hi - self.first_row
         if a < 0 or b > len(self):
             raise IndexError(f"{segment} is not within the stored rows {self.first_row} to {self.next_row}")
-        X: Rows = self._X.live[a:b] if not self.sparse else self._csr(self._indptr.live[a : b + 1])
-        return Batch(X, self._y.live[a:b], self._weight.live[a:b], segment.lo)
+        X: Rows = self._csr(self._indptr.between(a, b + 1)) if self.sparse else self._X.between(a, b)
+        return Batch(X, self._y.between(a, b), self._weight.between(a, b), segment.lo)
 
     def truncate(self, row: int) -> None:
         """Take back every row from ``row`` on: the undo of ``append``."""

@@ -22,6 +22,9 @@ __all__ = ["Schema", "listed", "read_rows", "read_schema", "read_weights"]
 
 DENSE_LIMIT_BYTES = 2**28
 """Sparse batches are made dense for a dense model up to this size."""
+ONES = np.ones(4096)
+ONES.setflags(write=False)
+"""The weights of rows that have none, as many as are needed: made once."""
 LARGEST_WEIGHT = 1e15
 """Beside a heavier row one of weight 1 is lost in rounding, and a step at it leads out of all bounds."""
 MIXED_TABLES = (
@@ -345,7 +348,7 @@ def _sparsify(dense: DenseRows) -> CSR:
 def read_weights(weight: Any, count: int) -> FloatArray:
     """Row weights as an array; ones for None."""
     if weight is None:
-        return np.ones(count)
+        return ONES[:count] if count <= len(ONES) else np.ones(count)
     try:
         array = np.asarray(weight, np.float64)
     except (ValueError, TypeError) as error:

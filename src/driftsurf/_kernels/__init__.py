@@ -26,7 +26,7 @@ from driftsurf._kernels.columns import (
     squared_norms_csr,
     squared_norms_dense,
 )
-from driftsurf._kernels.draws import _word, alternate, draw_uniformly, fill_uniform, gather, grow_and_draw
+from driftsurf._kernels.draws import _word, alternate, draw_uniformly, fill_uniform, schedule
 from driftsurf._kernels.linear import (
     discharge_csr,
     discharge_dense,
@@ -40,9 +40,9 @@ from driftsurf._kernels.linear import (
     sgd_csr,
     sgd_dense,
 )
-from driftsurf._kernels.losses import largest, logistic_losses, squared_length, weighted_sum
+from driftsurf._kernels.losses import largest, largest_of_two, logistic_losses, squared_length, weighted_sum
 from driftsurf._kernels.streams import CIRCLES, MIXED, SINE1, balanced, hyperplane, java_doubles, java_state, sea
-from driftsurf._kernels.votes import follow_losses, true_class_shares
+from driftsurf._kernels.votes import balance_of_votes, follow_losses, true_class_shares
 
 __all__ = [
     "CIRCLES",
@@ -63,6 +63,7 @@ __all__ = [
     "all_finite",
     "alternate",
     "are_codes",
+    "balance_of_votes",
     "balanced",
     "binary_codes",
     "column_sizes",
@@ -71,14 +72,13 @@ __all__ = [
     "draw_uniformly",
     "fill_uniform",
     "follow_losses",
-    "gather",
-    "grow_and_draw",
     "hyperplane",
     "inline",
     "java_doubles",
     "java_state",
     "kernel",
     "largest",
+    "largest_of_two",
     "logistic_losses",
     "margins_csr",
     "margins_dense",
@@ -90,6 +90,7 @@ __all__ = [
     "saga_both_dense",
     "saga_csr",
     "saga_dense",
+    "schedule",
     "sea",
     "sgd_csr",
     "sgd_dense",

@@ -59,10 +59,13 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
     def decorate(function: Function) -> Function:
         if numba.config.DISABLE_JIT:
             return function
-        compiled: dict[Any, Callable[..., Any]] = {}
+        # By type of row; not in one dictionary by both, whose keys would have to be made for every call.
+        whole: dict[Any, Callable[..., Any]] = {}
+        lacking: dict[Any, Callable[..., Any]] = {}
 
         def compiled_for(row_type: Any, without_last: bool) -> Callable[..., Any]:
-            run = compiled.get((row_type, without_last))
+            compiled = lacking if without_last else whole
+            run = compiled.get(row_type)
             if run is None:
                 declared = signature(types.float32 if row_type == np.float32 else types.float64)
                 if without_last:
@@ -70,13 +73,15 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
                 run = compile_cached(
                     function, declared, nogil=True, fastmath=not exact and FASTMATH, error_model="numpy"
                 )
-                compiled[row_type, without_last] = run
+                compiled[row_type] = run
             return run
 
         def call(*arguments: Any) -> Any:
             first = arguments[0]
-            version = (first[0] if isinstance(first, tuple) else first).dtype, arguments[-1] is None
-            return (compiled.get(version) or compiled_for(*version))(*arguments)
+            row_type = (first[0] if isinstance(first, tuple) else first).dtype
+            without_last = arguments[-1] is None
+            run = (lacking if without_last else whole).get(row_type)
+            return (run or compiled_for(row_type, without_last))(*arguments)
 
         call.__doc__ = function.__doc__
         call.__name__ = function.__name__

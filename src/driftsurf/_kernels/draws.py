@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from driftsurf._kernels._compile import F8, I8, _in, _out, inline, kernel
+from driftsurf._kernels._compile import F8, I8, _out, inline, kernel
 from driftsurf._random import GAMMA, MIX_1, MIX_2
 
 
@@ -34,13 +34,8 @@ def fill_uniform(out: Any, seed: Any, k: Any) -> Any:
     return k + out.shape[0]
 
 
-@kernel(lambda f: (_out(I8), I8, I8, types.uint64, I8))
-def alternate(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) -> Any:
-    """STRSAGA's alternating schedule: which row each step visits.
-
-    Steps 0, 2, 4, ... admit the oldest waiting row to the sample set while any waits; every other
-    step draws uniformly from the set as it then stands. Returns (rows admitted now, next k).
-    """
+@inline
+def _alternate(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) -> Any:
     start = admitted
     for j in range(order.shape[0]):
         if waiting > 0 and j % 2 == 0:
@@ -54,8 +49,18 @@ def alternate(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) -> Any
 
 
 @kernel(lambda f: (_out(I8), I8, I8, types.uint64, I8))
-def grow_and_draw(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) -> Any:
-    """``alternate`` for plain SAGA: the set grows by the same schedule, but every step draws from it."""
+def alternate(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) -> Any:
+    """STRSAGA's alternating schedule: which row each step visits.
+
+    Steps 0, 2, 4, ... admit the oldest waiting row to the sample set while any waits; every other
+    step draws uniformly from the set as it then stands. Returns (rows admitted now, next k).
+    """
+    return _alternate(order, admitted, waiting, seed, k)
+
+
+@inline
+def _grow_and_draw(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) -> Any:
+    """``_alternate`` for plain SAGA: the set grows by the same schedule, but every step draws from it."""
     start = admitted
     for j in range(order.shape[0]):
         if waiting > 0 and j % 2 == 0:
@@ -65,11 +70,28 @@ def grow_and_draw(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) ->
     return admitted - start, k + order.shape[0]
 
 
-@kernel(lambda f: (_in(F8), _in(I8), _out(F8)))
-def gather(values: Any, places: Any, out: Any) -> None:
-    """out[j] = values[places[j]]: numpy's indexing, at half its cost."""
-    for j in range(places.shape[0]):
-        out[j] = values[np.uintp(places[j])]
+@kernel(lambda f: (_out(I8), _out(F8), _out(F8), I8, I8, types.uint64, I8, types.boolean))
+def schedule(order: Any, table: Any, old: Any, admitted: Any, waiting: Any, seed: Any, k: Any, alternating: Any) -> Any:
+    """Which row each step of STRSAGA visits (of plain SAGA, if not ``alternating``); the next k.
+
+    The gradient table, flat, has room for the rows that are admitted on the way: they enter it with NaN.
+    ``old`` takes the entries that the steps will overwrite, one after the other.
+    """
+    if alternating:
+        count, k = _alternate(order, admitted, waiting, seed, k)
+    else:
+        count, k = _grow_and_draw(order, admitted, waiting, seed, k)
+    width = old.shape[0] // max(order.shape[0], 1)
+    for p in range(admitted * width, (admitted + count) * width):
+        table[p] = np.nan
+    if width == 1:  # by the loop below it would take three times as long
+        for j in range(order.shape[0]):
+            old[j] = table[np.uintp(order[j])]
+        return k
+    for j in range(order.shape[0]):
+        for c in range(width):
+            old[j * width + c] = table[np.uintp(order[j] * width + c)]
+    return k
 
 
 @kernel(lambda f: (_out(I8), I8, types.uint64, I8))

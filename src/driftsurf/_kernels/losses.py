@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf._kernels._compile import F8, _in, _out, kernel
+from driftsurf._kernels._compile import F8, _in, _out, inline, kernel
 
 LN2 = math.log(2.0)
 LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
@@ -59,14 +59,24 @@ def squared_length(weights: Any, factor: Any) -> Any:
     return total
 
 
-@kernel(lambda f: (_in(F8),))
-def largest(values: Any) -> Any:
-    """The largest |value|; infinite if one is NaN."""
-    size = 0.0
+@inline
+def _largest(size: Any, values: Any) -> Any:
     for k in range(values.shape[0]):
         if not abs(values[k]) <= size:
             size = abs(values[k]) if abs(values[k]) >= 0.0 else math.inf
     return size
+
+
+@kernel(lambda f: (_in(F8),))
+def largest(values: Any) -> Any:
+    """The largest |value|; infinite if one is NaN."""
+    return _largest(0.0, values)
+
+
+@kernel(lambda f: (_in(F8), _in(F8)))
+def largest_of_two(values: Any, more: Any) -> Any:
+    """``largest`` of two arrays."""
+    return _largest(_largest(0.0, values), more)
 
 
 @kernel(lambda f: (_in(F8), _in(F8)))

@@ -15,6 +15,16 @@ def true_class_shares(margins: Any, y: Any, out: Any) -> None:
         out[i] = 1.0 / (1.0 + math.exp(min((1.0 - 2.0 * y[i]) * margins[i], 700.0)))
 
 
+@kernel(lambda f: (_in(F8, 2), _in(F8), _out(F8)), exact=True)
+def balance_of_votes(margins: Any, weights: Any, out: Any) -> None:
+    """out[i] = the weight of the margins above 0 less that of the others; row k of ``margins`` is voter k's."""
+    for i in range(out.shape[0]):
+        total = 0.0
+        for k in range(weights.shape[0]):
+            total += weights[k] if margins[k, i] > 0.0 else -weights[k]
+        out[i] = total
+
+
 @kernel(lambda f: (_in(F8, 2), _in(F8, 2), _in(F8), _out(F8), _out(F8), F8))
 def follow_losses(margins: Any, losses: Any, weight: Any, logs: Any, balance: Any, decay: Any) -> None:
     """Votes whose weights follow the losses row by row (Candor).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from collections.abc import Mapping
@@ -49,6 +50,12 @@ class BaseDetector:
     def fresh(self) -> Self:
         """A new detector with the same parameters."""
         return type(self)(**self.get_params())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """In a third of the time that it takes to look for what is shared: nothing is."""
+        made = object.__new__(type(self))
+        vars(made).update({name: _copied(value) for name, value in vars(self).items()})
+        return made
 
     def check(self) -> None:
         """Raise OptionError if an option cannot be used."""
@@ -199,6 +206,15 @@ class WindowDetector(BaseDetector):
         self._begin()
         self._buffer[: len(window)] = window
         self._numbers = numbers
+
+
+def _copied(value: Any) -> Any:
+    kind = type(value)
+    if kind is np.ndarray:
+        return value.copy()
+    if kind is tuple:
+        return tuple(map(_copied, value))
+    return value if kind in (float, int, bool, str) else copy.deepcopy(value)
 
 
 def read_values(values: npt.ArrayLike) -> FloatArray:

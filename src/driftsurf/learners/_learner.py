@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -28,7 +27,8 @@ from driftsurf.base import (
     Undo,
 )
 from driftsurf.errors import CapabilityError, OptionError, StateError
-from driftsurf.learners._linear import SAVED, SAVED_OF_CLASSES, Frame, Linear, check_width, revived
+from driftsurf.learners._linear import SAVED, SAVED_OF_CLASSES, Frame, Linear, blank, check_width, revived
+from driftsurf.learners._update import Update
 from driftsurf.sizes import squared_norms
 from driftsurf.state import resolved
 
@@ -41,26 +41,6 @@ AUTO_STEP = 0.1
 
 Optimizer = Literal["strsaga", "saga", "sgd", "one-pass"]
 Scorer = Callable[[Rows], FloatArray]
-
-
-@dataclass(slots=True)
-class Update:
-    """An update under way."""
-
-    rows: Batch
-    """The sample set and the waiting rows."""
-    order: IntArray
-    """The row that each step visits."""
-    fitted: Linear
-    """The model; the steps change its weights and its gradient sum."""
-    undo: Undo
-
-    def __enter__(self) -> None:
-        """What is done inside stays if all goes well, else it is undone."""
-
-    def __exit__(self, error: object, *_: object) -> None:
-        if error is not None:
-            self.undo()
 
 
 class LinearLearner(ABC):
@@ -85,6 +65,7 @@ class LinearLearner(ABC):
     fit_intercept: bool
     start: Literal["zeros", "uniform"]
     _fitted: Linear
+    _raw: tuple[Linear, FloatArray]
     _table: Buffer
     _touched: Touched
 
@@ -98,7 +79,7 @@ class LinearLearner(ABC):
         """Columns of the weights for so many classes (0: values); None for one vector. CapabilityError if it cannot."""
 
     @abstractmethod
-    def _run(self, rows: Batch, order: Any, fitted: Linear, table: FloatArray) -> int:
+    def _run(self, rows: Batch, order: IntArray, fitted: Linear, table: FloatArray) -> int:
         """Take one step at each row of ``order``, changing weights, gradient sum and table; returns rows drawn."""
 
     @abstractmethod
@@ -139,17 +120,13 @@ class LinearLearner(ABC):
     def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
         """A new model; ``seed`` fixes its start and all its draws."""
         self._check_params()
-        shape = self._shape(n_features, n_classes)
-        weights, words = np.zeros(shape), 0
+        start = blank(self._shape(n_features, n_classes), bool(self.fit_intercept))
+        weights, words = start.weights, 0
         if self.start == "uniform":
+            weights = weights.copy()
             words = _kernels.fill_uniform(weights[: n_features + self.fit_intercept].reshape(-1), seed, 0)
         step_size = math.nan if self.step_size == "auto" else float(self.step_size)
-        factor = np.ones(n_features + 1)
-        factor[-1] = float(self.fit_intercept)
-        gradient_sum, centre, anchor = np.zeros(shape), np.zeros(n_features + 1), np.zeros(0)
-        return self._born(
-            Linear(weights, gradient_sum, factor, centre, anchor, step_size=step_size, seed=seed, words=words)
-        )
+        return self._born(replace(start, weights=weights, step_size=step_size, seed=seed, words=words))
 
     def _shape(self, n_features: int, n_classes: int) -> tuple[int, ...]:
         """The shape of the weights."""
@@ -175,7 +152,7 @@ class LinearLearner(ABC):
 
     def _born(self, fitted: Linear) -> Self:
         model = type(self)(**self.get_params())
-        model._fitted = fitted
+        model._fitted, model._raw = fitted, (fitted, fitted.raw_weights)
         model._table = Buffer(np.float64, *fitted.weights.shape[1:])
         model._touched = Touched()
         return model
@@ -202,86 +179,74 @@ class LinearLearner(ABC):
 
     def update(self, samples: SampleStore, new: Segment, steps: int) -> Undo:
         """Take ``steps`` gradient steps; the rows up to ``new.hi`` are known from now on."""
-        update = self._begin(samples, new, steps)
-        with update:
-            self._end(update, self._run(update.rows, update.order, update.fitted, self._table.live))
-        return update.undo
+        return self.update_all((self,), samples, (new,), (steps,))
 
-    def update_both(
-        self, other: Self, samples: SampleStore, new: tuple[Segment, Segment], steps: tuple[int, int]
-    ) -> tuple[Undo, Undo]:
-        """``update`` of this model and of another one made from the same template: the same, perhaps faster."""
-        mine = self._begin(samples, new[0], steps[0])
-        with mine:
-            theirs = other._begin(samples, new[1], steps[1])
-            with theirs:
-                drawn = self._run_both(mine, other, theirs)
-                self._end(mine, drawn[0])
-                other._end(theirs, drawn[1])
-        return mine.undo, theirs.undo
+    @classmethod
+    def update_all(
+        cls, models: Sequence[Self], samples: SampleStore, new: Sequence[Segment], steps: Sequence[int]
+    ) -> Undo:
+        """``update`` of several models made from one template, all or none: the same, perhaps faster.
 
-    def _run_both(self, mine: Update, other: Self, theirs: Update) -> tuple[int, int]:
-        """``_run`` of both."""
-        one, two = (
-            model._run(update.rows, update.order, update.fitted, model._table.live)
-            for model, update in ((self, mine), (other, theirs))
-        )
-        return one, two
-
-    def _begin(self, samples: SampleStore, new: Segment, steps: int) -> Update:
-        """All of an update but its steps: which rows they visit, room in the table, the model to be changed."""
-        before = self._fitted
-        lo = new.lo if before.lo < 0 else before.lo
-        admitted = lo if before.lo < 0 else before.admitted
-        if self.optimizer == "one-pass":
-            steps = new.hi - lo
-        if new.hi == lo:
-            steps = 0  # there is no row to draw
-        rows = samples.view(Segment(lo, new.hi))
-        check_width(rows.X, before.weights)
-        order, words = np.empty(steps, np.int64), before.words
-        table_length = len(self._table)
-        touched: FloatArray | None = None
+        A subclass that changes ``update`` changes this as well.
+        """
+        begun: list[Update] = []
 
         def undo() -> None:
-            if touched is not None:
-                self._table.live[order] = touched
-            self._table.truncate(table_length)
-            self._fitted = before
+            for update in reversed(begun):
+                update.undo()
 
-        update = Update(rows, order, before, undo)
-        with update:
-            if self._tabled:
-                schedule = _kernels.alternate if self.optimizer == "strsaga" else _kernels.grow_and_draw
-                count, words = schedule(order, admitted - lo, new.hi - admitted, before.seed, words)
-                admitted += count
-                self._table.extend(count, math.nan)
-                self._touched.add(order, self._table.first, limit=len(self._table))
-                touched = _gathered(self._table.live, order)
-            elif self.optimizer == "one-pass":
-                order[:] = np.arange(steps)
-                lo = admitted = new.hi
-            else:
-                words = _kernels.draw_uniformly(order, new.hi - lo, before.seed, words)
-                admitted = new.hi
-            after = replace(
-                before,
-                weights=before.weights.copy(),
-                gradient_sum=before.gradient_sum.copy(),
-                lo=lo,
-                admitted=admitted,
-                hi=new.hi,
-                seen=before.seen + new.hi - (new.lo if before.lo < 0 else before.hi),
-                gradients=before.gradients + steps,
-                words=words,
-            )
-            update.fitted = self._renewed(after, rows)
-        return update
+        try:
+            for model, segment, count in zip(models, new, steps, strict=True):
+                update = Update(model)
+                begun.append(update)
+                model._begin(update, samples, segment, count)
+            cls._run_all(begun)
+            for update in begun:
+                update.end()
+        except BaseException:
+            undo()
+            raise
+        return undo
 
-    def _end(self, update: Update, drawn: int) -> None:
-        """Take over the model of an update whose steps are done."""
-        update.fitted.check_finite()
-        self._fitted = replace(update.fitted, drawn=drawn)
+    @classmethod
+    def _run_all(cls, updates: Sequence[Update]) -> None:
+        """Take the steps of all."""
+        for update in updates:
+            update.run()
+
+    def _begin(self, update: Update, samples: SampleStore, new: Segment, steps: int) -> None:
+        """All of an update but its steps: which rows they visit, room in the table, the model to be changed."""
+        before, hi = update.before, new.hi
+        lo, admitted, known = before.lo, before.admitted, before.hi
+        if lo < 0:
+            lo = admitted = known = new.lo
+        if self.optimizer == "one-pass":
+            steps = hi - lo
+        if hi == lo:
+            steps = 0  # there is no row to draw
+        update.rows = rows = samples.view(Segment(lo, hi))
+        check_width(rows.X, before.weights)
+        update.order = order = np.empty(steps, np.int64)
+        if self._tabled:
+            words = update.schedule(admitted - lo, hi - admitted, alternating=self.optimizer == "strsaga")
+            admitted = lo + len(self._table)
+        elif self.optimizer == "one-pass":
+            order[:] = np.arange(steps)
+            words, lo, admitted = before.words, hi, hi
+        else:
+            words, admitted = _kernels.draw_uniformly(order, hi - lo, before.seed, before.words), hi
+        after = replace(
+            before,
+            weights=before.weights.copy(),
+            gradient_sum=before.gradient_sum.copy(),
+            lo=lo,
+            admitted=admitted,
+            hi=hi,
+            seen=before.seen + hi - known,
+            gradients=before.gradients + steps,
+            words=words,
+        )
+        update.fitted = after if after.seen < after.renew_at else self._renewed(after, rows)
 
     @property
     def _tabled(self) -> bool:
@@ -289,7 +254,7 @@ class LinearLearner(ABC):
         return self.optimizer in ("strsaga", "saga")
 
     def _renewed(self, fitted: Linear, rows: Batch) -> Linear:
-        """Scale and step size worked out again, each time the number of rows has doubled, up to 1,000 rows.
+        """Scale and step size worked out again: each time the number of rows has doubled, up to 1,000 rows.
 
         So a model born from one row is not bound to it; and one that is grown keeps its coordinates, in
         which its penalty and thereby its risks are measured. If the world changes its units, that is a
@@ -297,7 +262,7 @@ class LinearLearner(ABC):
         """
         automatic = self.step_size == "auto"
         scaled = automatic if self.scale == "auto" else self.scale
-        if fitted.seen < fitted.renew_at or not (scaled or automatic):
+        if not (scaled or automatic):
             return fitted
         if scaled:
             fitted = self._recentred(fitted.reframed(rows), rows)
@@ -367,14 +332,23 @@ class LinearLearner(ABC):
         )
 
     @property
+    def _raw_weights(self) -> FloatArray:
+        """The weights for columns and targets as they are: worked out once for each state of the model."""
+        fitted, raw = self._raw
+        if fitted is not self._fitted:
+            raw = self._fitted.raw_weights
+            self._raw = self._fitted, raw
+        return raw
+
+    @property
     def coef(self) -> FloatArray:
         """The weights of the features; with several outputs, a row for each."""
-        return np.array(_squeezed(self._fitted.raw_weights)[:-1].T)
+        return np.array(_squeezed(self._raw_weights)[:-1].T)
 
     @property
     def intercept(self) -> Any:
         """The weight of the constant column, for each output."""
-        last = _squeezed(self._fitted.raw_weights)[-1]
+        last = _squeezed(self._raw_weights)[-1]
         return float(last) if last.ndim == 0 else last.copy()
 
     @property
@@ -430,15 +404,6 @@ class LinearLearner(ABC):
         model = template._born(fitted)
         model._table = Buffer.of(table)
         return model
-
-
-def _gathered(table: FloatArray, order: IntArray) -> FloatArray:
-    """The entries of the table at these places."""
-    if table.ndim == 2:
-        return table[order]
-    entries = np.empty(len(order))
-    _kernels.gather(table, order, entries)
-    return entries
 
 
 def _squeezed(weights: FloatArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -11,7 +12,7 @@ import numpy as np
 
 from driftsurf import _kernels
 from driftsurf._values import replace
-from driftsurf.base import CSR, Batch, FloatArray, IntArray, Rows, n_rows
+from driftsurf.base import CSR, Batch, FloatArray, IntArray, Rows
 from driftsurf.errors import DivergenceError, Option, ShapeError, StateError
 from driftsurf.sizes import usual_frame, usual_sizes
 
@@ -122,7 +123,7 @@ class Linear:
 
     def check_finite(self) -> None:
         """DivergenceError if training went astray."""
-        largest = max(_kernels.largest(self.weights.ravel()), _kernels.largest(self.gradient_sum.ravel()))
+        largest = _kernels.largest_of_two(self.weights.ravel(), self.gradient_sum.ravel())
         if not largest < LARGEST:
             raise DivergenceError(
                 f"training diverged: the weights reached {largest:g} with step size {self.step_size:g}. Lower ",
@@ -161,6 +162,17 @@ class Linear:
             raise StateError("the entries of the saved model do not fit together: they are no linear model's")
 
 
+@functools.lru_cache(maxsize=8)
+def blank(shape: tuple[int, ...], intercept: bool) -> Linear:
+    """A model that knows nothing: weights of 0, columns as they are. Nobody changes its arrays in place."""
+    factor = np.ones(shape[0])
+    factor[-1] = float(intercept)
+    arrays = np.zeros(shape), np.zeros(shape), factor, np.zeros(shape[0]), np.zeros(0)
+    for array in arrays:
+        array.setflags(write=False)
+    return Linear(*arrays)
+
+
 SAVED = [entry.name for entry in fields(Linear) if entry.init]
 """The entries that are saved; the rest follows from them."""
 SAVED_OF_CLASSES = [name for name in SAVED if name != "target"]
@@ -180,8 +192,8 @@ def along(vector: FloatArray, weights: FloatArray) -> FloatArray:
 
 def margins(weights: FloatArray, X: Rows) -> FloatArray:
     """w.x + intercept of each row."""
-    check_width(X, weights)
-    out = np.empty(n_rows(X))
+    rows = check_width(X, weights)
+    out = np.empty(rows)
     if isinstance(X, CSR):
         _kernels.margins_csr(X.data, X.indices, X.indptr, weights, out)
     else:
@@ -191,8 +203,8 @@ def margins(weights: FloatArray, X: Rows) -> FloatArray:
 
 def margins_of_all(weights: FloatArray, X: Rows) -> FloatArray:
     """w.x + intercept of each row under each of several weights: a row of the result for each."""
-    check_width(X, weights[0])
-    out = np.empty((len(weights), n_rows(X)))
+    rows = check_width(X, weights[0])
+    out = np.empty((len(weights), rows))
     if isinstance(X, CSR):
         _kernels.margins_of_all_csr(X.data, X.indices, X.indptr, weights, out)
     else:
@@ -200,9 +212,10 @@ def margins_of_all(weights: FloatArray, X: Rows) -> FloatArray:
     return out
 
 
-def check_width(X: Rows, weights: FloatArray) -> None:
-    """ShapeError unless the rows are as wide as the weights say."""
+def check_width(X: Rows, weights: FloatArray) -> int:
+    """The number of rows; ShapeError unless they are as wide as the weights say."""
     # Compiled code does not look at the bounds of its arrays.
-    width = X.n_features if isinstance(X, CSR) else X.shape[1]
+    rows, width = (len(X.indptr) - 1, X.n_features) if isinstance(X, CSR) else (len(X), X.shape[1])
     if width != len(weights) - 1:
         raise ShapeError(f"X has {width} features, but this model was made for {len(weights) - 1}")
+    return rows

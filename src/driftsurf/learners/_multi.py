@@ -68,11 +68,11 @@ class MultiLearner(LinearLearner):
 
     def scores(self, X: Rows) -> FloatArray:
         """What the model says of rows."""
-        return _scored(self.read, self._fitted.raw_weights, X)
+        return _scored(self.read, self._raw_weights, X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """``scores`` as it is now, whatever is learnt later."""
-        return functools.partial(_scored, self.read, self._fitted.raw_weights)
+        return functools.partial(_scored, self.read, self._raw_weights)
 
 
 def _scored(read: Callable[[FloatArray], FloatArray], weights: FloatArray, X: Rows) -> FloatArray:

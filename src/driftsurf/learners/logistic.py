@@ -12,8 +12,9 @@ from driftsurf import _kernels
 from driftsurf._values import replace
 from driftsurf.base import CSR, Batch, Capabilities, FloatArray, Rows
 from driftsurf.errors import CapabilityError
-from driftsurf.learners._learner import LinearLearner, Update
+from driftsurf.learners._learner import LinearLearner
 from driftsurf.learners._linear import Frame, Linear, margins, margins_of_all
+from driftsurf.learners._update import Update
 
 __all__ = ["LogisticRegression", "paper_learner"]
 
@@ -102,9 +103,7 @@ class LogisticRegression(LinearLearner):
 
     def anchored(self, models: Sequence[Self], shares: FloatArray) -> Self:
         """This fresh model, held by the penalty to the weighted sum of ``models`` instead of the origin."""
-        anchor = np.zeros_like(self._fitted.weights)
-        for model, share in zip(models, shares, strict=True):
-            anchor += share * model._fitted.raw_weights
+        anchor = (shares[:, None] * np.array([model._raw_weights for model in models])).sum(axis=0)
         return self._born(replace(self._fitted, weights=self._fitted.weights - anchor, anchor=anchor))
 
     def _outputs(self, n_classes: int) -> int | None:
@@ -130,19 +129,15 @@ class LogisticRegression(LinearLearner):
             _kernels.sgd_dense((X, y, weight), order, fitted.weights, *how)
         return 0
 
-    def _run_both(self, mine: Update, other: Self, theirs: Update) -> tuple[int, int]:
-        a, b = mine.fitted, theirs.fitted
-        if not (self._tabled and len(mine.order) == len(theirs.order) and not len(a.anchor) and not len(b.anchor)):
-            return super()._run_both(mine, other, theirs)
-        (X, *rest), (other_X, *other_rest) = mine.rows[:3], theirs.rows[:3]
-        if isinstance(X, CSR) or isinstance(other_X, CSR) or X.shape[1] > NARROW:
-            return super()._run_both(mine, other, theirs)
-        drawn = _kernels.saga_both_dense(
-            *((X, *rest), mine.order, (a.weights, a.gradient_sum, self._table.live), a.drawn, a.step_size, a.frame),
-            *((other_X, *other_rest), theirs.order, (b.weights, b.gradient_sum, other._table.live)),
-            *(b.drawn, b.step_size, b.frame, float(self.l2)),
-        )
-        return int(drawn[0]), int(drawn[1])
+    @classmethod
+    def _run_all(cls, updates: Sequence[Update]) -> None:
+        waiting = list(updates)
+        while waiting:
+            one = waiting.pop(0)
+            if waiting and _can_take_turns(one, waiting[0]):
+                _take_turns(one, waiting.pop(0))
+            else:
+                one.run()
 
     def _discharge(self, X: Rows, table: FloatArray, gradient_sum: FloatArray, frame: Frame) -> int:
         if isinstance(X, CSR):
@@ -151,22 +146,45 @@ class LogisticRegression(LinearLearner):
 
     def scores(self, X: Rows) -> FloatArray:
         """Margins w.x + intercept: above 0 means class 1."""
-        return margins(self._fitted.raw_weights, X)
+        return margins(self._raw_weights, X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """``scores`` as it is now, whatever is learnt later."""
-        return functools.partial(margins, self._fitted.raw_weights)
+        return functools.partial(margins, self._raw_weights)
 
     @classmethod
     def joint_scorer(cls, models: Sequence[Self]) -> Callable[[Rows], FloatArray]:
         """``scorer`` of several models in one pass over the rows: a row of the result for each."""
-        return functools.partial(margins_of_all, np.array([model._fitted.raw_weights for model in models]))
+        return functools.partial(margins_of_all, np.array([model._raw_weights for model in models]))
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Logistic loss of each row."""
         losses = np.empty(len(y))
         _kernels.logistic_losses(scores, y, losses)
         return losses
+
+
+def _can_take_turns(one: Update, two: Update) -> bool:
+    X = one.rows.X
+    return (
+        not isinstance(X, CSR)
+        and X.shape[1] <= NARROW
+        and one.touched is not None
+        and len(one.order) == len(two.order)
+        and not (len(one.fitted.anchor) or len(two.fitted.anchor))
+    )
+
+
+def _take_turns(one: Update, two: Update) -> None:
+    """The steps of two narrow models in one loop."""
+    arguments = [*_arguments(one), *_arguments(two), float(one.model.l2)]
+    one.drawn, two.drawn = _kernels.saga_both_dense(*arguments)
+
+
+def _arguments(update: Update) -> tuple[Any, ...]:
+    fitted = update.fitted
+    model = fitted.weights, fitted.gradient_sum, update.table
+    return update.rows[:3], update.order, model, fitted.drawn, fitted.step_size, fitted.frame
 
 
 def paper_learner(step_size: float | Literal["auto"], l2: float, **options: Any) -> LogisticRegression:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +77,34 @@ class Observation:
     def squared_errors(self) -> FloatArray:
         """Of values: the squared error of each row."""
         return np.asarray(np.square(self.predicted - self.true))
+
+
+class _AllOrNothing:
+    """What is changed of a session inside stays if all goes well, else everything is as it was."""
+
+    __slots__ = ("_before", "_next_row", "_session")
+
+    def __init__(self, session: Session) -> None:
+        pending = session._pending
+        self._session = session
+        self._before = session.schema, session.targets, session.taught, session.steps, session._guard, pending
+        self._next_row = 0 if pending is None else pending.next_row
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            return
+        session = self._session
+        session.schema, session.targets, session.taught, session.steps, session._guard, pending = self._before
+        session._pending = pending
+        if pending is not None:
+            pending.truncate(self._next_row)
+
+
+def _part(batch: Batch, start: int, stop: int) -> Batch:
+    return Batch(take_rows(batch.X, start, stop), batch.y[start:stop], batch.weight[start:stop])
 
 
 class Session:
@@ -212,7 +239,7 @@ class Session:
         if self._pending is None or len(self._pending) == 0:
             return ()
         with uninterrupted():
-            with self._all_or_nothing():
+            with _AllOrNothing(self):
                 decision = self._cut(self._pending)
             self._report(decision)
         return (decision,)
@@ -228,18 +255,19 @@ class Session:
         """Check the whole call, then take it part by part: each is one time step, or waits in the buffer."""
         known = self.targets.agreed(classes, begun=self.schema is not None)
         schema = read_schema(X, self.owner) if self.schema is None else self.schema
-        self._check_capabilities(schema, weight)
+        if schema.sparse or weight is not None:
+            self._check_capabilities(schema, weight)
         rows = read_rows(X, schema, self._dtype)
         count = n_rows(rows)
         known, codes = known.read(y, count)
-        weights = read_weights(weight, count)
+        given = Batch(rows, codes, read_weights(weight, count))
         scores, decisions = list[FloatArray](), list[Decision]()
         start = 0
         try:
             for stop in self._stops(count, size):
-                part = Batch(take_rows(rows, start, stop), codes[start:stop], weights[start:stop])
+                part = given if stop - start == count else _part(given, start, stop)
                 with uninterrupted():
-                    with self._all_or_nothing():
+                    with _AllOrNothing(self):
                         met = known.met(len(self.targets.labels), part.y)
                         self._begin(schema, met)
                         tested = None
@@ -259,7 +287,8 @@ class Session:
         if not predict:
             nothing = np.zeros(0)
             return Observation(nothing, nothing, nothing, nothing, tuple(decisions), self._can.probabilities)
-        return self._observation(known, codes, np.concatenate(scores), tuple(decisions))
+        all_scores = scores[0] if len(scores) == 1 else np.concatenate(scores)
+        return self._observation(known, codes, all_scores, tuple(decisions))
 
     def _observation(
         self, known: Classes | Values, codes: FloatArray, scores: FloatArray, decisions: tuple[Decision, ...]
@@ -294,19 +323,6 @@ class Session:
         if self.batch_size is not None:
             self._pending = Samples(schema.n_features, sparse=schema.sparse, dtype=self._dtype)
         self.schema = schema
-
-    @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """What is changed inside stays if all goes well, else everything is as it was."""
-        before = self.schema, self.targets, self.taught, self.steps, self._guard, self._pending
-        next_row = 0 if self._pending is None else self._pending.next_row
-        try:
-            yield
-        except BaseException:
-            self.schema, self.targets, self.taught, self.steps, self._guard, self._pending = before
-            if self._pending is not None:
-                self._pending.truncate(next_row)
-            raise
 
     @property
     def _dtype(self) -> str:

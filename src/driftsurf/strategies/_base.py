@@ -117,13 +117,15 @@ class PooledStrategy(ABC, Generic[L]):
         with contextlib.ExitStack() as undo:
             undo.callback(self._publish, self._live)  # runs last, when the models are as they were
             segment = self._pool.admit(batch, undo)
-            self._pool.grow(batch, self._live.members, undo)
+            if self._pool.grows:
+                self._pool.grow(batch, self._live.members, undo)
             self._pool.tested(self._live.predictor, segment, tested)
             after, decision = self._advance(self._live, segment, undo)
-            self._pool.cap(*self._learning(after), undo=undo)
+            learning = self._learning(after)
+            self._pool.cap(*learning, undo=undo)
             self._publish(after)
             undo.pop_all()
-        self._pool.release(*self._learning(after), keep=self._keep(after))
+        self._pool.release(*learning, keep=self._keep(after))
         return decision
 
     @property

@@ -41,7 +41,7 @@ class Ensemble:
     @property
     def heaviest(self) -> Member | None:
         """The expert with the largest weight; the older one of two."""
-        return self.experts[int(np.argmax(self.weights))] if self.experts else None
+        return self.experts[self.weights.index(max(self.weights))] if self.experts else None
 
 
 def vote(scorer: JointScorer, weights: FloatArray, values: bool, X: Rows) -> FloatArray:
@@ -57,14 +57,17 @@ def no_vote(scorer: Scorer, X: Rows) -> FloatArray:
 class VotingStrategy(PooledStrategy[Ensemble]):
     """Many models that vote: the state, and the decision as the journal has it."""
 
+    _ballots: JointScorer
+    """What each expert says of rows, as the last whole step left them."""
+
     def _first(self) -> Ensemble:
         return Ensemble()
 
     def _scoring(self, live: Ensemble) -> Scorer:
+        self._ballots = joint_scorer([expert.learner for expert in live.experts])
         if not any(live.weights):
             return functools.partial(no_vote, self._pool.untrained().scorer())
-        scorer = joint_scorer(expert.learner for expert in live.experts)
-        return functools.partial(vote, scorer, np.array(live.weights), self._can.values)
+        return functools.partial(vote, self._ballots, np.array(live.weights), self._can.values)
 
     def _decision(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,10 +41,21 @@ class Member:
         """The same model after the risk on a new batch was taken; NaN is no evidence."""
         return replace(self, best_risk=risk) if risk < self.best_risk else self
 
-    def record(self, role: Role, step: int, **risks: Any) -> ModelRecord:
+    def record(
+        self,
+        role: Role,
+        step: int,
+        *,
+        risk_before: float | None = None,
+        risk_after: float | None = None,
+        risk_reactive: float | None = None,
+        gradients: int = 0,
+        weight: float | None = None,
+    ) -> ModelRecord:
         """How it enters the journal."""
-        best = None if math.isinf(self.best_risk) else self.best_risk
-        return ModelRecord(role, self.id, step - self.born, self.first_row, best_risk=best, **risks)
+        best = None if self.best_risk == math.inf else self.best_risk
+        who = role, self.id, step - self.born, self.first_row
+        return ModelRecord(*who, risk_before, risk_after, risk_reactive, best, gradients, weight)
 
     def state(self) -> State:
         """Everything but the template, with what grows with the rows as ``Growing``."""
@@ -66,6 +77,7 @@ class Pool:
     ) -> None:
         self.template = learner
         self.capabilities = learner.capabilities
+        self.grows = "multiclass" in self.capabilities.tasks
         self._risk = risk
         self.seed = seed
         self.max_rows = None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
@@ -109,8 +121,6 @@ class Pool:
 
     def grow(self, batch: Batch, members: tuple[Member, ...], undo: contextlib.ExitStack) -> None:
         """Make room for classes that this batch brings; codes go by appearance."""
-        if "multiclass" not in self.capabilities.tasks:
-            return
         known = int(batch.y.max(initial=0.0)) + 1
         if known <= self.n_classes:
             return
@@ -135,25 +145,30 @@ class Pool:
         seen_as: SampleStore | None = None,
     ) -> int:
         """Update one model; returns the gradients it spent. ``seen_as`` shows it the rows with other weights."""
-        self._tested = None
-        spent = member.learner.gradients
-        store = self.samples if seen_as is None else seen_as
-        undo.callback(member.learner.update(store, self._unseen(member, segment), steps))
-        return member.learner.gradients - spent
+        return self.train_all((member,), segment, (steps,), undo, seen_as=seen_as)[0]
 
-    def train_both(
-        self, one: Member, two: Member, segment: Segment, steps: tuple[int, int], undo: contextlib.ExitStack
-    ) -> tuple[int, int]:
-        """``train`` of two models, together if their learner knows how to."""
-        together = getattr(one.learner, "update_both", None)
-        if together is None:
-            return self.train(one, segment, steps[0], undo), self.train(two, segment, steps[1], undo)
+    def train_all(
+        self,
+        members: Sequence[Member],
+        segment: Segment,
+        steps: Sequence[int],
+        undo: contextlib.ExitStack,
+        *,
+        seen_as: SampleStore | None = None,
+    ) -> list[int]:
+        """``train`` of several models, together if their learner knows how to."""
         self._tested = None
-        spent = one.learner.gradients, two.learner.gradients
-        segments = self._unseen(one, segment), self._unseen(two, segment)
-        for take_back in together(two.learner, self.samples, segments, steps):
-            undo.callback(take_back)
-        return one.learner.gradients - spent[0], two.learner.gradients - spent[1]
+        store = self.samples if seen_as is None else seen_as
+        learners = [member.learner for member in members]
+        spent = [learner.gradients for learner in learners]
+        segments = [self._unseen(member, segment) for member in members]
+        together = getattr(learners[0], "update_all", None)
+        if together is not None and len(learners) > 1:
+            undo.callback(together(learners, store, segments, steps))
+        else:
+            for learner, new, count in zip(learners, segments, steps, strict=True):
+                undo.callback(learner.update(store, new, count))
+        return [learner.gradients - before for learner, before in zip(learners, spent, strict=True)]
 
     def _unseen(self, member: Member, segment: Segment) -> Segment:
         """The rows up to the end of ``segment`` that are new to a model: some may have come since it was made."""
@@ -163,9 +178,19 @@ class Pool:
 
     def risk(self, member: Member, *segments: Segment) -> float:
         """The risk of a model over stored rows."""
-        tested = self._tested
-        known = tested[2] if tested is not None and tested[0] is member.learner and segments == tested[1:2] else None
+        known = self._known_scores(member, *segments)
         return risk(member.learner, *map(self.samples.view, segments), name=self._risk, scores=known)
+
+    def scores(self, member: Member, segment: Segment) -> FloatArray:
+        """The scores of a model for stored rows."""
+        known = self._known_scores(member, segment)
+        return member.learner.scores(self.samples.view(segment).X) if known is None else known
+
+    def _known_scores(self, member: Member, *segments: Segment) -> FloatArray | None:
+        tested = self._tested
+        if tested is None or tested[0] is not member.learner or segments != tested[1:2]:
+            return None
+        return tested[2]
 
     def copy(self, member: Member, step: int) -> Member:
         """A model that is as ``member`` is now, its random draws included, with a number of its own."""
@@ -206,7 +231,7 @@ class Pool:
         """Take over what ``parts()`` gave, with whole arrays."""
         self.made, self.seed, self.n_classes = int(state["made"]), int(state["seed"]), int(state["n_classes"])
         least = self.capabilities.least_classes
-        if self.n_classes < least or (self.n_classes > least and "multiclass" not in self.capabilities.tasks):
+        if self.n_classes < least or (self.n_classes > least and not self.grows):
             raise StateError(f"the saved models are for {self.n_classes} classes, which {self.template!r} cannot be")
         self.samples = Samples.from_state(pick("samples", state), self.n_classes)
 

@@ -63,7 +63,8 @@ class Live:
     @property
     def members(self) -> tuple[Member, ...]:
         """All models."""
-        return tuple(m for m in (self.predictive, self.reactive, self.stable) if m is not None)
+        rivals = [member for member in (self.reactive, self.stable) if member is not None]
+        return (self.predictive, *rivals)
 
 
 @dataclass(slots=True)

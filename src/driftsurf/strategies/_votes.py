@@ -31,9 +31,21 @@ def true_class_share(scores: FloatArray, y: FloatArray) -> FloatArray:
     return np.exp(scores[np.arange(len(y)), y.astype(np.int64)])
 
 
-def squared_errors(scores: FloatArray, y: FloatArray, values: bool) -> FloatArray:
-    """(1 - p)^2, p the probability of the true class of each row; of values, the squared error."""
-    return np.square(scores - y if values else 1.0 - true_class_share(scores, y))
+def squared_errors(ballots: Sequence[FloatArray], y: FloatArray, values: bool) -> FloatArray:
+    """(1 - p)^2, p the probability of the true class, of each model (a row) and row; of values, the squared error."""
+    if values:
+        return np.square(np.asarray(ballots) - y)
+    if ballots[0].ndim == 1:
+        margins = np.asarray(ballots)
+        shares = true_class_share(margins.reshape(-1), repeated(y, len(margins))).reshape(margins.shape)
+    else:
+        shares = np.array([true_class_share(scores, y) for scores in ballots])
+    return np.square(1.0 - shares)
+
+
+def repeated(y: FloatArray, times: int) -> FloatArray:
+    """The targets once for each of several models: what a row gets depends on its score, not on whose it is."""
+    return np.concatenate([y] * times)
 
 
 def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray, values: bool = False) -> FloatArray:
@@ -47,9 +59,8 @@ def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray, values: bo
     if values:
         return np.asarray((np.asarray(ballots) * weights[:, None]).sum(axis=0))
     if ballots[0].ndim == 1:
-        balance = np.zeros(len(ballots[0]))
-        for scores, weight in zip(ballots, weights, strict=True):
-            balance += np.where(scores > 0.0, weight, -weight)
+        balance = np.empty(len(ballots[0]))
+        _kernels.balance_of_votes(np.asarray(ballots), weights, balance)
         return log_odds(np.round(balance, DIGITS))
     shares = np.zeros_like(ballots[0])
     rows = np.arange(len(shares))
@@ -70,5 +81,5 @@ LEAST_SHARE = 1e-9
 
 def log_odds(balance: FloatArray) -> FloatArray:
     """log((1 + b) / (1 - b)) of the balance b of a vote between -1 and 1; its sign is exactly that of b."""
-    bounded = np.clip(balance, LEAST_SHARE - 1.0, 1.0 - LEAST_SHARE)
+    bounded = np.minimum(np.maximum(balance, LEAST_SHARE - 1.0), 1.0 - LEAST_SHARE)  # in half the time of np.clip
     return np.asarray(np.log1p(bounded) - np.log1p(-bounded))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from driftsurf._values import replace
 from driftsurf.base import FloatArray, Learner, Segment
 from driftsurf.decisions import Decision
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
-from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._votes import squared_errors
 
@@ -96,21 +95,22 @@ class AUE(VotingStrategy):
         values = self._can.values
         guess = guessing_error(batch.y, batch.weight, values)
         experts, weights = list(live.experts), list[float]()
-        for scores in joint_scorer(expert.learner for expert in experts)(batch.X):
-            wrong = squared_errors(scores, batch.y, values)
-            weights.append(1.0 / (guess + weighted_mean(wrong, batch.weight) + TINY))
+        if experts:
+            wrong = squared_errors(self._ballots(batch.X), batch.y, values)
+            weights = (1.0 / (guess + weighted_mean(wrong, batch.weight) + TINY)).tolist()
         gone = []
         if len(experts) == self.experts:
-            weakest = int(np.argmin(weights))
+            weakest = weights.index(min(weights))
             weights.pop(weakest)
             gone = [experts.pop(weakest).record("expert", live.step)]
         experts.append(self._pool.make(live.step, segment.lo))
         weights.append(1.0 / (guess + TINY))
         shares = np.array(weights) / sum(weights)
-        records = []
-        for expert, share, steps in zip(experts, shares.tolist(), self._steps(segment, shares), strict=True):
-            spent = self._pool.train(expert, segment, steps, undo)
-            records.append(expert.record("expert", live.step, weight=share, gradients=spent))
+        spent = self._pool.train_all(experts, segment, self._steps(segment, shares), undo)
+        records = [
+            expert.record("expert", live.step, weight=share, gradients=count)
+            for expert, share, count in zip(experts, shares.tolist(), spent, strict=True)
+        ]
         after = Ensemble(tuple(experts), tuple(shares.tolist()), live.step + 1)
         return after, self._decision(live, after, segment, gone + records)
 
@@ -125,11 +125,11 @@ class AUE(VotingStrategy):
 def guessing_error(y: FloatArray, weight: FloatArray, values: bool = False) -> float:
     """MSE_r: the squared error of guessing by the class shares, with two classes p (1 - p); of values, the variance."""
     if values:
-        return weighted_mean(np.square(y - weighted_mean(y, weight)), weight)
+        return float(weighted_mean(np.square(y - weighted_mean(y, weight)), weight))
     shares = np.bincount(y.astype(np.int64), weights=weight) / weight.sum()
     return float((shares * (1.0 - shares) ** 2).sum())
 
 
-def weighted_mean(values: FloatArray, weight: FloatArray) -> float:
-    """The mean of values under weights."""
-    return float((weight * values).sum() / weight.sum())
+def weighted_mean(values: FloatArray, weight: FloatArray) -> Any:
+    """The mean of values under weights; of each row, if there are rows of them."""
+    return (weight * values).sum(axis=-1) / weight.sum()

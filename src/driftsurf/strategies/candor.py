@@ -14,9 +14,8 @@ from driftsurf.base import Batch, FloatArray, Learner, Segment
 from driftsurf.decisions import Decision
 from driftsurf.errors import CapabilityError
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
-from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
-from driftsurf.strategies._votes import log_odds
+from driftsurf.strategies._votes import log_odds, repeated
 
 __all__ = ["Candor"]
 
@@ -93,21 +92,31 @@ class Candor(VotingStrategy):
                 "'anchor'), which Candor needs; use a linear learner, such as LogisticRegression"
             )
 
+    _tested: tuple[Ensemble, Batch, FloatArray] | None = None
+    """Who was tested last, on which batch, and the weights of the votes after it: for the step that learns it."""
+
     def test_scores(self, batch: Batch) -> FloatArray:
         """The scores of rows that are judged one by one, each by votes that know the labels before it."""
-        return self._follow(self._live.experts, batch)[0]
+        scores, shares = self._follow(batch)
+        self._tested = self._live, batch, shares
+        return scores
+
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
+        """Learn one batch. An error leaves everything as it was."""
+        if self._tested is not None and (self._tested[0] is not self._live or self._tested[1] is not batch):
+            self._tested = None
+        return super().step(batch, tested)
 
     def _learning(self, live: Ensemble) -> tuple[Member, ...]:
         return ()
 
-    def _follow(self, experts: tuple[Member, ...], batch: Batch) -> tuple[FloatArray, FloatArray]:
+    def _follow(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """Scores of the rows of a batch, and the weights of the votes after its last row."""
+        experts = self._live.experts
         scores, logs = np.zeros(len(batch.y)), np.zeros(len(experts))
         if experts:
-            learners: list[Any] = [expert.learner for expert in experts]
-            margins = np.asarray(joint_scorer(learners)(batch.X))
-            # What a row loses depends on its margin, not on whose it is: the experts are one long column.
-            losses = learners[0].row_losses(margins.reshape(-1), np.tile(batch.y, len(learners)))
+            margins = np.asarray(self._ballots(batch.X))
+            losses = experts[0].learner.row_losses(margins.reshape(-1), repeated(batch.y, len(experts)))
             _kernels.follow_losses(
                 margins, losses.reshape(margins.shape), batch.weight, logs, scores, float(self.decay)
             )
@@ -117,7 +126,8 @@ class Candor(VotingStrategy):
 
     def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
-        shares = self._follow(live.experts, batch)[1]
+        known, self._tested = self._tested, None
+        shares = self._follow(batch)[1] if known is None else known[2]
         newcomer = self._pool.make(live.step, segment.lo)
         if live.experts:
             anchored: Any = newcomer.learner

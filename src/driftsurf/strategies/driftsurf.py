@@ -299,7 +299,7 @@ class DriftSurf(PooledStrategy[Live]):
         if other is None:
             now.spent["predictive"] = self._pool.train(live.predictive, now.segment, shares[0], undo)
         else:
-            spent = self._pool.train_both(live.predictive, other, now.segment, shares, undo)
+            spent = self._pool.train_all((live.predictive, other), now.segment, shares, undo)
             now.spent["predictive"], now.spent[rival] = spent
 
     def _judge(self, now: Step) -> Live:

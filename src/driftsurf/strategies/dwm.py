@@ -110,10 +110,11 @@ class DWM(VotingStrategy):
             weights.append(1.0)
         rho = self.learner.budget(segment)
         steps = rho if self.budget == "each" else rho // len(experts)
-        records = []
-        for expert, weight in zip(experts, weights, strict=True):
-            spent = self._pool.train(expert, segment, steps, undo)
-            records.append(expert.record("expert", live.step, weight=weight / sum(weights), gradients=spent))
+        spent = self._pool.train_all(experts, segment, [steps] * len(experts), undo)
+        records = [
+            expert.record("expert", live.step, weight=weight / sum(weights), gradients=count)
+            for expert, weight, count in zip(experts, weights, spent, strict=True)
+        ]
         after = Ensemble(tuple(experts), tuple(weights), live.step + 1)
         return after, self._decision(live, after, segment, gone + records)
 

@@ -127,7 +127,9 @@ class PairedLearners(PooledStrategy[_Live]):
         budget, oldest = self.learner.budget(segment), segment.hi - int(self.window)
         undo.callback(reactive.learner.forget(self._pool.samples, oldest))
         reactive = replace(reactive, first_row=max(reactive.first_row, oldest))
-        spent = {member.id: self._pool.train(member, segment, budget, undo) for member in (stable, reactive)}
+        pair = stable, reactive
+        gradients = self._pool.train_all(pair, segment, (budget, budget), undo)
+        spent = {member.id: count for member, count in zip(pair, gradients, strict=True)}
         cast: list[tuple[Role, Member]] = [("predictive", old), ("stable", stable), ("reactive", reactive)]
         records = [
             member.record(role, step, risk_before=risks.get(member.id), gradients=spent.get(member.id, 0))

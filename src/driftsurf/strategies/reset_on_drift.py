@@ -76,7 +76,7 @@ class ResetOnDrift(SingleModel):
 
     def _watch(self, live: Single, segment: Segment) -> tuple[str, Any]:
         batch = self._pool.samples.view(segment)
-        wrong = np.where(batch.weight > 0.0, errors(live.model.learner.scores(batch.X), batch.y), np.nan)
+        wrong = np.where(batch.weight > 0.0, errors(self._pool.scores(live.model, segment), batch.y), np.nan)
         detector = copy.deepcopy(live.memory)
         consumed = detector.update(wrong)
         if live.step == 0:
