@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 from torture.spark import POISONED, begun, command, differences, environment, killed, passed, write_stream
 
 from driftsurf.assembly.keyed import keyed_strategy
-from driftsurf.engines import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
+from driftsurf.engines import Columns, KeyedFolder, KeyedOptions, KeyRows, run_keyed
 from driftsurf.engines.spark import learn_keys, read_files, run_spark, session, table
 from driftsurf.errors import OptionError, SchemaError, SourceError, StateError
 from driftsurf.sources import Dialect
@@ -92,7 +93,7 @@ def test_spark_and_one_process_are_identical(
     before = folder.epochs()
     run_spark(reading(spark, tmp_path / "in"), tmp_path / "run", LEARNER, COLUMNS)
     assert folder.epochs() == before
-    other = KeyedLearner(**{**LEARNER.__dict__, "seed": 5})
+    other = replace(LEARNER, seed=5)
     with pytest.raises(StateError, match=r"learner\.seed"):
         run_spark(reading(spark, tmp_path / "in"), tmp_path / "run", other, COLUMNS)
 
@@ -113,7 +114,7 @@ def test_another_model_over_files_with_gaps_is_identical_too(spark: SparkSession
     options = KeyedOptions(strategy=strategy, classes=(0, 1), batch_size=20)
     whole = run_keyed(str(tmp_path / "in"), tmp_path / "whole", COLUMNS, options)
     names = [str(path) for path in (tmp_path / "in").glob("*")]
-    with pytest.raises(SchemaError, match="name it with --delimiter"):
+    with pytest.raises(SchemaError, match="name it with delimiter"):
         run_spark(
             read_files(spark, str(tmp_path / "in"), names), tmp_path / "run", options.learner(("a", "b")), COLUMNS
         )
