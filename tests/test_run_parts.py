@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from driftsurf.errors import OptionError, StateError
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.scoring import Scorebook
+from driftsurf.evaluation.summary import summarise
 from driftsurf.evaluation.trace import OTHER
 from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.runtime.checkpoint import CheckpointFolder
@@ -236,6 +238,29 @@ def test_a_trace_counts_classes_that_were_not_known_together() -> None:
     book.step(y)
     again.step(y)
     assert to_bytes(again.state()) == to_bytes(book.state())
+
+
+def test_no_rule_predicts_the_classes_that_are_counted_together() -> None:
+    class Many:
+        name, classes, drifts, n_rows = "m", ("a", "b", OTHER), (), 8
+
+        def batches(self, size: int) -> Iterator[tuple[Any, Any]]:
+            yield np.zeros((4, 1)), np.array(["b", "c", "d", "e"])
+            yield np.zeros((4, 1)), np.array(["b", "f", "g", "h"])
+
+    class Always:
+        n_features_in_ = 1
+
+        def predict(self, X: Any) -> Any:
+            return np.full(len(X), "b")
+
+        def partial_fit(self, X: Any, y: Any, classes: Any = None) -> None: ...
+
+    trace = prequential(Many(), Always(), batch_size=4)  # type: ignore[arg-type]
+    assert baselines(trace, "model").others["majority"] == 7 / 8  # a, then b
+    assert np.isnan(summarise(trace, "model").kappa)
+    unnamed = replace(trace, labels=(OTHER,))
+    assert baselines(unnamed, "model").others == {"persistence": 1.0}
 
 
 def test_the_mean_so_far_is_a_rule_for_values() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftsurf.evaluation.trace import Trace
+from driftsurf.evaluation.trace import OTHER, Trace
 
 __all__ = ["Baselines", "baselines"]
 
@@ -26,8 +26,8 @@ class Baselines:
 def baselines(trace: Trace, model: str) -> Baselines:
     """The share of wrong rows (of values the root mean squared error) of a model, and of simple rules.
 
-    *majority* predicts in each step the class that was most frequent before it (in the first the one whose name is
-    the smallest, as an untrained model does), *mean* the mean of all values before it; *persistence* predicts
+    *majority* predicts in each step the class, of those that the trace counts by name, that was most frequent before it
+    (in the first the one whose name is the smallest, as an untrained model does), *mean* the mean of all values before it; *persistence* predicts
     the label or value of the row before.
 
     Examples
@@ -46,12 +46,13 @@ def baselines(trace: Trace, model: str) -> Baselines:
             for name in ("squared_error", "persistence_error", "constant_error")
         )
         return Baselines("root mean squared error", own, {"mean": constant, "persistence": persistence}, ".6g")
-    counts = np.column_stack([run[f"true:{label}"] for label in trace.labels])
-    before = np.vstack([np.zeros(counts.shape[1], np.int64), counts.cumsum(axis=0)[:-1]])
-    right = counts[np.arange(len(counts)), before.argmax(axis=1)]
     total = int(rows.sum())
-    others = {
-        "majority": 1.0 - int(right[-len(rows) :].sum()) / total,
-        "persistence": int(counted["persistence_errors"].sum()) / total,
-    }
+    others = dict[str, float]()
+    named = [run[f"true:{label}"] for label in trace.labels if label != OTHER]
+    if named:
+        counts = np.column_stack(named)
+        before = np.vstack([np.zeros(counts.shape[1], np.int64), counts.cumsum(axis=0)[:-1]])
+        right = counts[np.arange(len(counts)), before.argmax(axis=1)]
+        others["majority"] = 1.0 - int(right[-len(rows) :].sum()) / total
+    others["persistence"] = int(counted["persistence_errors"].sum()) / total
     return Baselines("error", int(counted["errors"].sum()) / total, others, ".4f")

@@ -10,7 +10,7 @@ import numpy as np
 
 from driftsurf.errors import OptionError
 from driftsurf.evaluation import metrics
-from driftsurf.evaluation.trace import Trace
+from driftsurf.evaluation.trace import OTHER, Trace
 
 __all__ = ["Summary", "ValueSummary", "mean_error_of", "summarise", "summarise_values"]
 
@@ -23,6 +23,7 @@ class Summary:
     mean_error: float
     log_loss: float
     kappa: float
+    """NaN where classes came that the trace counts together."""
     kappa_temporal: float
     drift_steps: tuple[tuple[int, int], ...]
     """The first step of each drift and, if it is gradual, the last one; else the same twice."""
@@ -52,12 +53,13 @@ def summarise(trace: Trace, model: str, oracle: str | None = None) -> Summary:
     counted = trace.counted(model)
     true = np.array([counted[f"true:{label}"].sum() for label in trace.labels])
     predicted = np.array([counted[f"predicted:{label}"].sum() for label in trace.labels])
+    lumped = OTHER in trace.labels and bool(true[-1] or predicted[-1])  # who can tell those classes apart by chance?
     errors, log_losses = int(counted["errors"].sum()), counted["log_loss"]
     return Summary(
         model=model,
         mean_error=metrics.mean_error(counted["error"]),
         log_loss=float(np.nanmean(log_losses)) if not np.isnan(log_losses).all() else float("nan"),
-        kappa=metrics.kappa(int(true.sum()) - errors, true, predicted),
+        kappa=float("nan") if lumped else metrics.kappa(int(true.sum()) - errors, true, predicted),
         kappa_temporal=metrics.kappa_temporal(errors, int(counted["persistence_errors"].sum())),
         **_reactions(trace, model, oracle),
     )
