@@ -158,6 +158,7 @@ def test_the_command_line_spells_options_as_they_are_typed() -> None:
     within = Said("so: ", Said("give ", Option("set", "a=b")))
     assert as_typed(within, run) == "so: give --set a=b"
     assert as_typed(Said(Option("follow", True)), run) == "--follow"
+    assert as_typed(Said(Option("on_bad_row", 1)), run) == "--on-bad-row 1"
     assert as_typed(Said(Option("mode", "refit"), Option("mode")), run) == "--set mode=refitmode"
     assert as_typed(Said(Option("mode", "refit")), compare) == "mode='refit'"
     assert as_typed(ValueError("plain"), run) == as_typed("plain", run) == "plain"

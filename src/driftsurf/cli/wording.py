@@ -29,5 +29,6 @@ def _typed(part: object, command: click.Command) -> str:
     # What is a list in Python is repeated here, in the singular; a few names are words of Python.
     name = next((name for name in (part.name, part.name.removesuffix("s"), f"{part.name}_") if name in names), None)
     if name is not None:
-        return shown(name) if part.value in (None, True) else f"{shown(name)} {shlex.quote(str(part.value))}"
+        bare = part.value is None or part.value is True
+        return shown(name) if bare else f"{shown(name)} {shlex.quote(str(part.value))}"
     return f"--set {part.name}={part.value}" if "set_" in names and part.value is not None else str(part)

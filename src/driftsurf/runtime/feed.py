@@ -110,10 +110,11 @@ class Feed:
         self._bad.append(json.dumps(told | ({"raw": raw} if self.raw else {}), ensure_ascii=False) + "\n")
         allowed = self.source.on_bad_row
         if allowed not in ("fail", "skip") and self.skipped > int(allowed):
+            place = f"line {told['line']}" if "line" in told else f"row {told['row']}"
             raise BadRowError(
                 f"{self.skipped} rows could not be used, more than ",
                 Option("on_bad_row", allowed),
-                "; the last: ",
+                f"; the last: {told['file']}, {place}: ",
                 told["reason"],
                 ".",
             )
