@@ -357,11 +357,12 @@ def test_what_cannot_be_compared_on_is_refused(
         load(Input(str(table), **what))
 
 
-def test_one_class_alone_is_nothing_to_predict(tmp_path: Path) -> None:
-    path = tmp_path / "flat.jsonl"
-    path.write_text('{"a": 1.5, "label": "yes"}\n' * 10, encoding="utf-8")
-    with pytest.raises(LabelError, match="is always"):
-        load(Input(str(path), "label"))
+@pytest.mark.parametrize(("cell", "told"), [("2.5", "2.5"), ("x", "'x'"), ("7", "7")])
+def test_one_label_alone_is_nothing_to_predict(cell: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "same.csv"
+    path.write_text("a,y\n" + f"1,{cell}\n" * 30)
+    with pytest.raises(LabelError, match=f"is always {told}: there is nothing to predict"):
+        load(Input(str(path), "y"))
 
 
 def test_a_source_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

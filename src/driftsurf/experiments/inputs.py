@@ -283,7 +283,7 @@ def _from_table(what: Input, table: Table) -> Rows:
     name = f"the label {target.column!r} of {what.source}"
     classes, codes = np.unique(read, return_inverse=True)
     if len(classes) < 2:
-        raise LabelError(f"{name} is always {classes[0]!r}: there is nothing to predict")
+        raise LabelError(f"{name} is always {classes[0].item()!r}: there is nothing to predict")
     values = target.task == "regression"
     if not values and (read.dtype.kind == "f" or len(classes) > MOST_CLASSES):
         raise LabelError(
