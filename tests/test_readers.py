@@ -14,6 +14,7 @@ import pytest
 
 from driftsurf.errors import (
     BadRowError,
+    OptionError,
     SchemaError,
     SourceError,
     ValueTypeError,
@@ -143,6 +144,25 @@ def test_dates_with_zones_and_in_other_forms(tmp_path: Path) -> None:
     dialect = Dialect(date_formats=["%Y", "%d/%m/%Y %H:%M"])
     day = np.datetime64("2006-12-31T08:00").item()
     assert everything(Source(path, kinds={"t": "date"}, on_bad_row="skip", dialect=dialect)) == [(day,)]
+
+
+@pytest.mark.parametrize("form", ["%d.%m", "%j", "%H:%M"])
+def test_a_form_of_dates_has_to_tell_the_year(form: str) -> None:
+    with pytest.raises(OptionError, match="does not tell the year; give a year at least"):
+        Dialect(date_formats=[form]).check()
+
+
+@pytest.mark.parametrize("date_formats", [[], ["%d.%m.%Y"]])
+@pytest.mark.parametrize("head", ["2007-02-28T10:00Z", "2007-02-28 10:00"])
+def test_a_date_without_a_zone_is_one_beside_those_that_have_one(
+    head: str, date_formats: list[str], tmp_path: Path
+) -> None:
+    path = write(tmp_path, "a.csv", f"t\n{head}\n2007-02-28 11:00\nsoon\n2007-02-28T13:00+01:00\n")
+    bad: list[BadRow] = []
+    dialect = Dialect(sample_rows=1, date_formats=date_formats)
+    read = everything(Source(path, dialect=dialect, on_bad_row="skip", sink=bad.append))
+    assert read == [(np.datetime64(f"2007-02-28T{hour}:00").item(),) for hour in (10, 11, 12)]
+    assert [one.raw for one in bad] == ["soon"]
 
 
 def test_dates_in_other_forms_are_read_as_python_reads_them(tmp_path: Path) -> None:

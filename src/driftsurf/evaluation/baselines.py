@@ -27,8 +27,8 @@ def baselines(trace: Trace, model: str) -> Baselines:
     """The share of wrong rows (of values the root mean squared error) of a model, and of simple rules.
 
     *majority* predicts in each step the class, of those that the trace counts by name, that was most frequent before it
-    (in the first the one whose name is the smallest, as an untrained model does), *mean* the mean of all values before it; *persistence* predicts
-    the label or value of the row before.
+    (in the first the one whose name is the smallest, as an untrained model does), *mean* the mean of all values before
+    it; *persistence* predicts the label or value of the row before.
 
     Examples
     --------

@@ -140,7 +140,8 @@ class Dialect:
 
 def check_date_format(form: str) -> None:
     """OptionError unless ``strptime`` can read a date of this form, and it tells the year."""
-    day = datetime.datetime(2004, 2, 29, 23, 58, 57, tzinfo=datetime.UTC)
+    # No 29 February: that day is none in 1900, the year which strptime takes if a form tells none.
+    day = datetime.datetime(2003, 11, 28, 23, 58, 57, tzinfo=datetime.UTC)
     try:
         read = datetime.datetime.strptime(day.strftime(form), form)
     except (ValueError, re.error) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ class DelimitedReader(TextReader):
 
     def _kinds(self, sample: Records) -> dict[str, Kind | None]:
         sound, _ = self._sound(sample)
-        words = self._convert(sample.take(sound), dict.fromkeys(self._names, "text"))
+        words = self._convert(sample.take(sound), dict.fromkeys(self._names, "text"), {})
         kinds: dict[str, Kind | None] = {}
         for name in self._names:
             cells = [words[name].words[code] if code >= 0 else None for code in words[name].values.tolist()]
@@ -149,7 +149,7 @@ class DelimitedReader(TextReader):
         if not len(places):
             return
         try:
-            columns = self._convert(records.take(places), kinds)
+            columns = self._values(records.take(places), kinds)
         except ValueError:  # ArrowInvalid is one
             if len(places) > 1:
                 middle = len(places) // 2
@@ -169,8 +169,20 @@ class DelimitedReader(TextReader):
             columns = {name: column[~infinite] for name, column in columns.items()}
         parts.append((places, columns))
 
-    def _convert(self, records: Records, kinds: dict[str, Kind]) -> dict[str, Column]:
+    def _values(self, records: Records, kinds: dict[str, Kind]) -> dict[str, Column]:
         """The columns of ``kinds``; ValueError if a cell does not fit."""
+        try:
+            return self._convert(records, kinds, self._by_word)
+        except ValueError:
+            if "date" in self._by_word or "date" not in kinds.values():
+                raise
+            # pyarrow wants a zone in all cells of a column or in none.
+            return self._convert(records, kinds, self._by_word | {"date": read_cell("date", self.dialect)})
+
+    def _convert(
+        self, records: Records, kinds: dict[str, Kind], by_word: Mapping[Kind, Callable[[str], Any]]
+    ) -> dict[str, Column]:
+        """The same, of the kinds in ``by_word`` each word by itself."""
         pa, options = extra("pyarrow"), self._csv
         data = records.bytes() if kinds else b""
         if not data:
@@ -183,8 +195,8 @@ class DelimitedReader(TextReader):
             "date": pa.timestamp("us"),
             "text": pa.dictionary(pa.int32(), pa.string()),
         }
-        types |= dict.fromkeys(self._by_word, types["text"])
-        zoned = types["date"] if "date" in self._by_word else pa.timestamp("us", "UTC")
+        types |= dict.fromkeys(by_word, types["text"])
+        zoned = types["date"] if "date" in by_word else pa.timestamp("us", "UTC")
         table = options.read_csv(
             pa.py_buffer(data),
             read_options=options.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
@@ -201,9 +213,7 @@ class DelimitedReader(TextReader):
         assert len(table) == len(records), "pyarrow sees other records than we do"
         columns = {name: arrow_column(name, table.column(name)) for name in kinds}
         return {
-            name: _read_words(column, kinds[name], self._by_word[kinds[name]])
-            if kinds[name] in self._by_word
-            else column
+            name: _read_words(column, kinds[name], by_word[kinds[name]]) if kinds[name] in by_word else column
             for name, column in columns.items()
         }
 
@@ -213,12 +223,12 @@ class DelimitedReader(TextReader):
         while len(names) > 1:
             half = names[: len(names) // 2]
             try:
-                self._convert(record, {name: kinds[name] for name in half})
+                self._values(record, {name: kinds[name] for name in half})
             except ValueError:
                 names = half
             else:
                 names = names[len(half) :]
-        word = self._convert(record, {names[0]: "text"})[names[0]].words[0]
+        word = self._convert(record, {names[0]: "text"}, {})[names[0]].words[0]
         kind = kinds[names[0]]
         reason = f"column {names[0]!r} is a {kind}, and {word[:200]!r} is none"
         if kind == "date":
