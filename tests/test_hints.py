@@ -39,6 +39,8 @@ def said(folder: Path, cells: list[str], name: str = "a.csv", label: str | None 
         (["1,234", "2,345"], "looks like numbers ('1,234'): try --decimal , or --thousands ,"),
         (["1,234.5", "2,345"], "looks like numbers ('1,234.5'): try --thousands ,"),
         (["1 234,5", "2\u202f345,5"], "try --decimal , --thousands ' '"),
+        (["3\u2019403.93", "10"], "try --thousands ''\"'\"''"),
+        (["12.30", "(1.50)"], "looks like numbers in brackets ('(1.50)'): write them with a minus"),
         (["1'234.5", "10"], "try --thousands ''\"'\"''"),
         (["12.5%", "3%"], "looks like numbers with a unit ('12.5%'): write them without it"),
         (["$1,234.50", "$3"], "looks like numbers with a unit ('$1,234.50')"),
@@ -89,10 +91,13 @@ def test_nothing_is_said_where_somebody_has_decided_and_nothing_silly_of_the_lab
 
 def test_what_an_option_cannot_mend_is_not_advised(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"x": "1,5", "t": "31.12.2007"}\n')
+    path.write_text('{"x": "1,5 %", "t": "31.12.2007", "p": "1,5"}\n' * 30)
     source = Source(path)
-    (hint,) = hints(source, next(source.tables())[0])
-    assert str(hint).endswith("try date_formats='%d.%m.%Y'")
+    unit, date, decimal = map(str, hints(source, next(source.tables())[0]))
+    assert unit.endswith("write them without it")
+    assert date.endswith("try date_formats='%d.%m.%Y'")
+    assert decimal.endswith("try decimal=','")
+    assert hints(Source("a.parquet"), Table({"x": read_table({"x": ["1,5"]})["x"]})) == []
 
 
 def test_a_form_of_dates_that_no_column_has_is_told(tmp_path: Path) -> None:
@@ -171,7 +176,3 @@ def test_an_error_of_parts_survives_another_process(kind: type[Exception]) -> No
     assert type(error) is kind
     assert str(error) == "give drop='id'"
     assert as_typed(error, run) == "give --drop id"
-
-
-def test_a_table_is_what_hints_look_at() -> None:
-    assert hints(Source("a.parquet"), Table({"x": read_table({"x": ["1,5"]})["x"]})) == []

@@ -321,6 +321,27 @@ def test_json_lines_say_what_is_wrong(tmp_path: Path) -> None:
         assert reason in one.reason
 
 
+def test_json_text_is_numbers_and_gaps_where_the_dialect_says_so(tmp_path: Path) -> None:
+    lines = ['{"n": "1.234,5", "t": "a"}', '{"n": 2.5, "t": "n.v."}', '{"n": "NA", "t": null}', '{"n": "x", "t": "b"}']
+    path = write(tmp_path, "a.jsonl", "\n".join(lines))
+    bad: list[BadRow] = []
+    said = Dialect(decimal=",", thousands=".", missing=[*_base.MISSING, "n.v."], sample_rows=3)
+    assert everything(Source(path, dialect=said, on_bad_row="skip", sink=bad.append)) == [
+        (1234.5, "a"),
+        (2.5, None),
+        (None, None),
+    ]
+    assert [one.reason for one in bad] == ["'x' is no number"]
+    unsaid = [("1.234,5", "a"), ("2.5", "n.v."), (None, None), ("x", "b")]
+    assert everything(Source(path)) == unsaid
+
+
+def test_either_apostrophe_stands_between_groups_of_digits(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "n\n1'234.5\n3\u2019403.93\n")
+    for mark in ("'", "\u2019"):
+        assert everything(Source(path, dialect=Dialect(thousands=mark))) == [(1234.5,), (3403.93,)]
+
+
 def test_json_lines_with_objects_inside_need_dropping(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", '{"a": 1, "b": {"c": 2}}\n{"a": 2, "id": 99999999999999999}\n')
     with pytest.raises(SchemaError, match="'b' holds lists, objects"):

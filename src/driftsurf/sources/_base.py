@@ -74,12 +74,12 @@ class Dialect:
     encoding
         "utf-8" or "latin-1".
     missing
-        Cells that mean: no value.
+        Cells of CSV, and text of JSON, that mean: no value.
     decimal
-        What stands before the fraction of a number in CSV and ARFF: "." or ",".
+        What stands before the fraction of a number in CSV and ARFF, and in JSON if it is text: "." or ",".
     thousands
-        What may stand between groups of digits there, such as "." in 1.234.567,8; a space is any kind of it. None:
-        such cells are no numbers.
+        What may stand between groups of digits there, such as "." in 1.234.567,8; a space or an apostrophe is any kind
+        of it. None: such cells are no numbers.
     date_formats
         Forms of dates beside ISO 8601, as for ``datetime.strptime``: "%d.%m.%Y".
     sample_rows
@@ -140,14 +140,14 @@ class Dialect:
 
 def check_date_format(form: str) -> None:
     """OptionError unless ``strptime`` can read a date of this form, and it tells the year."""
-    # No 29 February: that day is none in 1900, the year which strptime takes if a form tells none.
     day = datetime.datetime(2003, 11, 28, 23, 58, 57, tzinfo=datetime.UTC)
+    text, of_another_year = day.strftime(form), day.replace(year=2014).strftime(form)  # a Friday too
+    if text == of_another_year:
+        raise OptionError(Option("date_formats", form), f" does not tell the year; {DATE_FORMATS}")
     try:
-        read = datetime.datetime.strptime(day.strftime(form), form)
+        datetime.datetime.strptime(text, form)
     except (ValueError, re.error) as error:
         raise OptionError(Option("date_formats", form), f" cannot be read ({error}); {DATE_FORMATS}") from error
-    if read.year != day.year:
-        raise OptionError(Option("date_formats", form), f" does not tell the year; {DATE_FORMATS}")
 
 
 @dataclass(frozen=True, slots=True)

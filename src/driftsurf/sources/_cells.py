@@ -20,7 +20,9 @@ EXACT = 2**53
 """Whole numbers beyond this are names: float64 would merge them."""
 
 SPACES = " \u00a0\u202f\u2009"
-"""What people put between groups of digits where they say a space."""
+"""What people put between groups of digits where they say a space ..."""
+APOSTROPHES = "'\u2019"
+"""... or an apostrophe."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
 _BOOLEANS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 
@@ -64,6 +66,11 @@ def read_boolean(cell: str) -> float:
     return _BOOLEANS[cell.strip()]
 
 
+def marks(thousands: str) -> str:
+    """The characters that are read where one of them is said to stand between groups of digits."""
+    return next((alike for alike in (SPACES, APOSTROPHES) if thousands in alike), thousands)
+
+
 def number_reader(dialect: Dialect) -> Callable[[str], float]:
     """How to read a finite number.
 
@@ -73,7 +80,7 @@ def number_reader(dialect: Dialect) -> Callable[[str], float]:
     point = re.escape(dialect.decimal)
     whole, between = r"\d+", ""
     if dialect.thousands is not None:
-        between = f"[{re.escape(SPACES if dialect.thousands.isspace() else dialect.thousands)}]"
+        between = f"[{re.escape(marks(dialect.thousands))}]"
         whole = rf"(?:\d+|\d{{1,3}}(?:{between}\d{{2,3}})*{between}\d{{3}})"
     form = re.compile(rf"\s*[+-]?({whole}({point}\d*)?|{point}\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 

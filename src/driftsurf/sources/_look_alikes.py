@@ -9,13 +9,13 @@ from itertools import islice, product
 
 from driftsurf.errors import Option
 from driftsurf.sources._base import Dialect
-from driftsurf.sources._cells import SPACES, infer
+from driftsurf.sources._cells import APOSTROPHES, SPACES, infer, marks
 
 __all__ = ["date_options", "number_options"]
 
 FIRST = 3
 """If one of so many does not even look like it, no other is looked at."""
-_GROUPED = re.compile(rf"[+-]?\d([\d.,'{SPACES}]*\d)?", re.ASCII)
+_GROUPED = re.compile(rf"[+-]?\d([\d.,{APOSTROPHES}{SPACES}]*\d)?", re.ASCII)
 _DATE_LIKE = re.compile(r"([A-Za-z]{3,9}\.?,? )?(\d{1,4}|[A-Za-z]{3,9})[./ -](\d{1,2}|[A-Za-z]{3,9})[,./ -].*")
 _DAYS = (
     *("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%Y/%m/%d", "%Y.%m.%d"),
@@ -40,7 +40,7 @@ def number_options(words: Sequence[str], dialect: Dialect) -> list[list[str | Op
     for decimal, thousands in product((",", "."), (None, ".", ",", " ", "'")):
         options = [Option("decimal", decimal)] if decimal != dialect.decimal else []
         options += [Option("thousands", thousands)] if thousands not in (None, dialect.thousands) else []
-        used = all(letters & set(SPACES if option.value == " " else option.value) for option in options)
+        used = all(letters & set(marks(option.value)) for option in options)
         other = replace(dialect, decimal=decimal, thousands=thousands)
         if options and used and decimal != thousands and infer(words, other) == "number":
             ways.append([part for option in options for part in (" ", option)][1:])

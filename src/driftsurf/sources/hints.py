@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -17,6 +18,7 @@ from driftsurf.tables import Column, Table
 __all__ = ["hints"]
 
 UNITS = f"$€£¥%{SPACES}"
+_BRACKETS = re.compile(r"\((.*)\)")
 LOOKED_AT = 200
 """Different words of a column that are looked at."""
 MOSTLY = 0.8
@@ -76,7 +78,7 @@ def _hints_on(name: str, column: Column, dialect: Dialect, form: str, label: str
     used = column.used()
     words = [column.words[code] for code in used[:LOOKED_AT].tolist()]
     look_alikes = {
-        "numbers": number_options(words, dialect) if form == "csv" else [],
+        "numbers": number_options(words, dialect) if form in ("csv", "jsonl") else [],
         "dates": date_options(words, dialect) if form in ("csv", "jsonl") else [],
     }
     for what, ways in look_alikes.items():
@@ -86,11 +88,13 @@ def _hints_on(name: str, column: Column, dialect: Dialect, form: str, label: str
                 *(part for place, way in enumerate(ways) for part in ([" or "] if place else []) + way),
             )
     bare = [word.strip(UNITS) for word in words]
-    if bare != words and (infer(bare, dialect) == "number" or number_options(bare, dialect)):
-        yield Said(
-            f"the column {name!r} was taken for text, and looks like numbers with a unit ({words[0]!r}): write them "
-            "without it"
-        )
+    signed = [_BRACKETS.sub(r"-\1", word) for word in bare]
+    if signed != words and (infer(signed, dialect) == "number" or number_options(signed, dialect)):
+        odd = next(word for word, plain in zip(words, signed, strict=True) if word != plain)
+        how = f"with a unit ({odd!r}): write them without it"
+        if signed != bare:
+            how = f"in brackets ({odd!r}): write them with a minus, if that is what is meant"
+        yield Said(f"the column {name!r} was taken for text, and looks like numbers {how}")
     there = int((~column.missing()).sum())
     if form == "csv":
         odd, cells = _odd_words(column, dialect)

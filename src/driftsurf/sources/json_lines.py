@@ -21,12 +21,20 @@ __all__ = ["JsonLinesReader"]
 class JsonLinesReader(TextReader):
     """A file with an object on each line. A key that is not there is a gap, as null is.
 
-    Numbers, booleans and text are what they are; text that looks like dates throughout is dates. A text column
-    takes numbers and booleans as they are written. Python's own parser reads the lines: it is exact about what is
+    Numbers, booleans and text are what they are, but for text that the dialect says means no value, text that looks
+    like dates throughout, and, where the dialect says how numbers are written, such text. A text column takes numbers
+    and booleans as they are written. Python's own parser reads the lines: it is exact about what is
     JSON and says where it is not.
     """
 
     ragged: ClassVar[bool] = True
+
+    @property
+    def _numbers_as_text(self) -> bool:
+        return self.dialect.decimal != "." or self.dialect.thousands is not None
+
+    def _is_gap(self, value: Any) -> bool:
+        return value is None or (isinstance(value, str) and value in self.dialect.missing)
 
     def read_head(self) -> tuple[Mark, Shape]:
         """The keys of the first rows in the order of their appearance."""
@@ -39,16 +47,18 @@ class JsonLinesReader(TextReader):
         return self._body, Shape(kinds, empty=not len(sample))
 
     def _kind(self, values: list[Any]) -> Kind | None:
-        present = [value for value in values if value is not None]
+        present = [value for value in values if not self._is_gap(value)]
         if any(isinstance(value, dict | list) for value in present):
             return None
         if present and all(isinstance(value, bool) for value in present):
             return "boolean"
-        wrong = sum(isinstance(value, bool) or not isinstance(value, int | float) for value in present)
-        if present and wrong <= _cells.MISFITS * len(present):
-            return "text" if any(isinstance(v, int) and abs(v) > _cells.EXACT for v in present) else "number"
         texts = [value for value in present if isinstance(value, str)]
         kind = _cells.infer(texts, self.dialect)
+        wrong = sum(isinstance(value, bool) or not isinstance(value, int | float) for value in present)
+        if self._numbers_as_text and kind == "number":
+            wrong -= len(texts)
+        if present and wrong <= _cells.MISFITS * len(present):
+            return "text" if any(isinstance(v, int) and abs(v) > _cells.EXACT for v in present) else "number"
         return "date" if kind == "date" and len(texts) >= (1 - _cells.MISFITS) * len(present) else "text"
 
     def parse(self, records: Records, wanted: Shape, *, ignore_added: bool) -> Parsed:
@@ -68,15 +78,19 @@ class JsonLinesReader(TextReader):
                     Option("on_schema_change", "ignore-added"),
                     ".",
                 )
-            return [None if row.get(name) is None else read_value(row[name]) for name, read_value in readers.items()]
+            return [
+                None if self._is_gap(row.get(name)) else read_value(row[name]) for name, read_value in readers.items()
+            ]
 
         rows, places, reasons, ended = read_each(records, read)
         return Parsed(Table(_cells.columns(kinds, rows)), places, reasons, ended)
 
     def _reader(self, kind: Kind) -> Callable[[Any], Any]:
-        read_date = _cells.date_reader(self.dialect)
+        read_date, read_number = _cells.date_reader(self.dialect), _cells.number_reader(self.dialect)
 
         def read(value: Any) -> Any:
+            if kind == "number" and self._numbers_as_text and isinstance(value, str):
+                return read_number(value)
             fits = isinstance(value, str) if kind in ("date", "text") else isinstance(value, bool | int | float)
             if isinstance(value, bool) and kind == "number":
                 fits = False
