@@ -394,3 +394,9 @@ def test_values_may_come_late() -> None:
         plain.learn(X[at : at + 50], y[at : at + 50])
         assert joined.true.tolist() == y[at : at + 50].tolist()
     assert to_bytes(delayed.model.state()) == to_bytes(plain.state())
+    assert (delayed.counts.scored, delayed.counts.errors) == (150, None)
+    assert np.isnan(delayed.counts.error)
+    older = delayed.state() | {"counts": str(delayed.state()["counts"]).replace("null", "150")}
+    again = DelayedLabels(session(LinearRegression()))
+    again.restore(older)
+    assert again.counts == delayed.counts

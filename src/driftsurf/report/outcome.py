@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def print_outcome(
         if trace.untaught:
             screen.print(_without_first(trace, model))
     if late is not None:
-        told = ", ".join(f"{getattr(late, field.name):,} {field.name}" for field in fields(late))
+        told = ", ".join(f"{count:,} {name}" for name, count in asdict(late).items() if count is not None)
         screen.print(f"labels: {told}")
     if skipped:
         screen.print(f"skipped rows: {skipped:,}; they are in {folder / 'bad_rows.jsonl'}")
@@ -74,7 +74,7 @@ def _of_model(trace: Trace, model: str, first_step: int) -> dict[str, str]:
     if trace.labels:
         summary = summarise(trace, model)
         said |= {"log loss": f"{summary.log_loss:.4f}"} if not math.isnan(summary.log_loss) else {}
-        said |= {"kappa": f"{summary.kappa:.3f}"}
+        said |= {"kappa": f"{summary.kappa:.3f}"} if not math.isnan(summary.kappa) else {}
         reactions, switches, gradients = summary.reactions, summary.switches, summary.gradients
     else:
         values = summarise_values(trace, model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -72,8 +72,8 @@ class LabelCounts:
     """Rows whose label came in time: they were learnt."""
     scored: int = 0
     """Those of them that had a prediction; the first rows come before there is a model."""
-    errors: int = 0
-    """Those of them whose stored prediction was wrong; of values, was not met exactly."""
+    errors: int | None = 0
+    """Those of them whose stored prediction was wrong; None where values are predicted."""
     expired: int = 0
     """Rows that were given up: no label in time, or too many newer rows."""
     replaced: int = 0
@@ -87,12 +87,13 @@ class LabelCounts:
 
     @property
     def error(self) -> float:
-        """The share of wrong predictions among those that could be checked; NaN before the first."""
-        return self.errors / self.scored if self.scored else float("nan")
+        """The share of wrong predictions among those that could be checked; NaN before the first, and of values."""
+        return self.errors / self.scored if self.scored and self.errors is not None else float("nan")
 
     def plus(self, **more: int) -> LabelCounts:
         """The counts with some of them raised."""
-        return LabelCounts(**{name: value + more.get(name, 0) for name, value in asdict(self).items()})
+        counted = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(self, **{name: value + more.get(name, 0) for name, value in counted.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ class DelayedLabels:
         self.model = model
         self.max_pending = whole("max_pending", max_pending, at_least=1)
         self.timeout = None if timeout is None else number("timeout", timeout, above=0.0, otherwise=", or None")
-        self.counts = LabelCounts()
+        self.counts = LabelCounts(errors=None if isinstance(model.targets, Values) else 0)
         self._schema: Schema | None = getattr(model, "schema", None)
         self._samples: Samples | None = None
         self._now = 0.0
@@ -322,6 +323,8 @@ class DelayedLabels:
         """Take over what ``state()`` gave, the model's state included."""
         try:
             counts = LabelCounts(**json.loads(state["counts"]))
+            if self.counts.errors is None:  # older states count values that were not met exactly
+                counts = replace(counts, errors=None)
             waiting = OrderedDict((key, _Waiting(*rest)) for key, *rest in json.loads(state["waiting"]))
             learnt, lost = (OrderedDict.fromkeys(json.loads(state[name])) for name in ("learnt", "lost"))
             samples = Samples.from_state(pick("samples", state)) if pick("samples", state) else None
@@ -330,7 +333,7 @@ class DelayedLabels:
             low, high = (0, 0) if samples is None else (samples.first_row, samples.next_row)
             if not (
                 isinstance(state["now"], float)
-                and all(type(getattr(counts, entry.name)) is int for entry in fields(counts))
+                and [type(count) for count in astuple(counts)] == [type(count) for count in astuple(self.counts)]
                 and all(type(row) is int and low <= row < high for row in rows)
                 and rows == sorted(set(rows))
                 and all(isinstance(one.time, float) and type(one.version) is int for one in waiting.values())
