@@ -34,16 +34,23 @@ STREAM_ONLY = "rows", "stream_seed"
 Command = Callable[..., Any]
 
 
-def _section(title: str, *options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+class _Section:
     """One decorator of many options, which the help shows in this order under a title."""
 
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
+    def __init__(self, title: str, *options: Callable[[Command], Command]) -> None:
+        self.title = title
+        self.options = options
+
+    def __call__(self, command: Command) -> Command:
+        for option in reversed(self.options):
             command = option(command)
-            command.__click_params__[-1].section = title  # type: ignore[attr-defined]
+            command.__click_params__[-1].section = self.title  # type: ignore[attr-defined]
         return command
 
-    return decorate
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the parameters."""
+        return tuple(param.name for param in reversed(self(lambda: None).__click_params__))  # type: ignore[attr-defined]
 
 
 def shown(name: str) -> str:
@@ -144,10 +151,10 @@ _READING = (
 )
 _TABLES = "Tables: what to read"
 
-reading_options = _section(_TABLES, *_READING)
+reading_options = _Section(_TABLES, *_READING)
 """How files are read, whatever is done with their rows."""
 
-file_options = _section(
+file_options = _Section(
     _TABLES,
     click.option("--label", metavar="COLUMN", help="What to predict: a column, or a question such as 'ArrDelay > 0'."),
     click.option("--drop", metavar="COLUMN", multiple=True, help="A column to leave out; may be repeated."),
@@ -159,7 +166,7 @@ file_options = _section(
     click.option("--follow-for", type=_POSITIVE, help="End after so many seconds without a row.  [default: never]"),
 )
 
-late_options = _section(
+late_options = _Section(
     "Tables: labels that come late",
     click.option("--labels", metavar="FILE", help="Labels come later, in a source of their own: see --key."),
     click.option(
@@ -182,7 +189,7 @@ late_options = _section(
     click.option("--timeout", type=_POSITIVE, help="Rows after which a label is too late.  [default: never]"),
 )
 
-keyed_options = _section(
+keyed_options = _Section(
     "Tables: a learner for each --key",
     click.option("--sequence", metavar="COLUMN", help="What grows along the rows of a key: numbers or times."),
     click.option(
@@ -207,7 +214,7 @@ keyed_options = _section(
     click.option("--readmit", metavar="KEY=SEQUENCE", multiple=True, help="Forgive a key in quarantine."),
 )
 
-model_options = _section(
+model_options = _Section(
     "What learns",
     click.option("--task", default="auto", show_default=True, help="binary, multiclass, regression, or by the labels."),
     click.option(
@@ -263,7 +270,7 @@ model_options = _section(
     ),
 )
 
-output_options = _section(
+output_options = _Section(
     "What comes out",
     click.option("--predictions", metavar="FILE", help="Every prediction: .csv, .jsonl or .parquet; - for stdout."),
     click.option("--out", type=click.Path(path_type=Path), help="The run folder.  [default: a new one below runs/]"),
@@ -294,20 +301,11 @@ output_options = _section(
     click.option("--quiet", is_flag=True, help="Print only the result."),
 )
 
-watch_options = _section("Who is told while it runs", *watching.OPTIONS)
+watch_options = _Section("Who is told while it runs", *watching.OPTIONS)
 
-KEYED_ONLY = (
-    *("sequence", "id_", "features", "classes", "engine", "master", "partitions", "epoch", "ttl"),
-    *("max_rows", "max_bytes", "on_gap", "readmit"),
-)
+KEYED_ONLY = keyed_options.names
 """Options of a learner for each key."""
-TABLE_ONLY = (
-    *KEYED_ONLY,
-    *("label", "drop", "categorical", "kind", "batch_seconds", "time", "format", "delimiter", "encoding"),
-    *("decimal", "thousands", "date_format", "missing"),
-    *("on_schema_change", "on_bad_row", "raw", "follow", "follow_for", "labels", "key", "delay", "max_pending"),
-    *("timeout", "task", "model", "learner", "set_"),
-)
+TABLE_ONLY = (*KEYED_ONLY, *file_options.names, *late_options.names, "task", "model", "learner", "set_")
 """Options of a source of tables."""
 OF_MODEL = "threshold", "stable_threshold", "reactive_length", "greedy", "variant", "step_size", "l2", "steps_per_row"
 """Parameters that have an option of their own; for tables they count where they are given."""
