@@ -14,7 +14,7 @@ from driftsurf._options import whole
 from driftsurf._values import replace
 from driftsurf.base import Batch, FloatArray, Parts, Rows, Segment, State, Strategy, n_rows, take_rows
 from driftsurf.decisions import Decision, Transition
-from driftsurf.errors import CapabilityError, OptionError, SmallBatchWarning, StateError
+from driftsurf.errors import CapabilityError, Option, OptionError, Said, SmallBatchWarning, StateError
 from driftsurf.journal import Journal
 from driftsurf.labels import Classes, Values, targets_of
 from driftsurf.runtime.guard import RangeGuard
@@ -359,8 +359,12 @@ class Session:
         self.journal.record(decision)
         if self.steps == WARN_AFTER_STEPS and decision.rows_seen < WARN_BELOW_ROWS * WARN_AFTER_STEPS:
             warnings.warn(
-                f"the first {self.steps} time steps had {decision.rows_seen / self.steps:.0f} rows each: the risk on "
-                "so few is mostly noise, which looks like drift. Set batch_size (100 or more) to gather rows.",
+                Said(
+                    f"the first {self.steps} time steps had {decision.rows_seen / self.steps:.0f} rows each: the risk "
+                    "on so few is mostly noise, which looks like drift. Set ",
+                    Option("batch_size"),
+                    " (100 or more) to gather rows.",
+                ),
                 SmallBatchWarning,
                 stacklevel=5,
             )

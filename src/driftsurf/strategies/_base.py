@@ -173,9 +173,8 @@ class PooledStrategy(ABC, Generic[L]):
         """CapabilityError unless the learner tells classes apart: then there are right and wrong predictions."""
         if self._can.values:
             raise CapabilityError(
-                f"{type(self.learner).__name__} predicts values (its only task is 'regression'), and "
-                f"{type(self).__name__} counts wrong predictions; use a learner of classes, or a strategy that "
-                "compares risks, such as DriftSurf"
+                "the learner predicts values (its only task is 'regression'), and the strategy counts wrong "
+                "predictions; use a learner of classes, or a strategy that compares risks, such as DriftSurf"
             )
 
     def _template(self) -> Learner:
