@@ -27,7 +27,7 @@ from driftsurf.errors import (
     SchemaError,
 )
 from driftsurf.experiments import inputs, matches, models, peers
-from driftsurf.experiments.compare import Comparison, compare, stand
+from driftsurf.experiments.compare import USUAL, USUAL_FOR_VALUES, Comparison, compare, stand
 from driftsurf.experiments.inputs import FILES, REAL, Input, expand, load
 from driftsurf.experiments.matches import Match, Score
 from driftsurf.experiments.models import Situation, model
@@ -322,12 +322,37 @@ def test_the_command_takes_the_options_of_a_run_that_say_how_files_are_read(tmp_
     found = invoke("compare", str(path), *common, "--decimal", ",", "--out", str(tmp_path / "out"))
     assert found.exit_code == 0
     assert "driftsurf:logistic wins" in found.output
+    assert "warning" not in found.output
+    found = invoke("compare", str(path), *common, "--out", str(tmp_path / "text"))
+    hint = "eu.csv: the column 'preis' was taken for text, and looks like numbers ('0,5'): try --decimal ,"
+    assert found.stderr.splitlines() == [f"warning: {hint}"]
     spoilt = tmp_path / "spoilt.csv"
     spoilt.write_text(path.read_text().replace("\n4;5,5", "\n4;x,5"))
     again = invoke("compare", str(spoilt), *common, "--decimal", ",", "--out", str(tmp_path / "out"))
     assert again.exit_code == 1
     assert "line 6: column 'preis' is a number, and 'x,5' is none. Correct it, or leave" in again.output
     assert "--on-bad-row skip" in again.output
+
+
+def test_the_help_names_the_files_that_are_known_and_the_usual_models() -> None:
+    told = "".join(invoke("compare", "--help").output.split())  # lines end behind hyphens too
+    usual = [name.split(":")[0] for name in f"{USUAL},{USUAL_FOR_VALUES}".split(",")]
+    assert [name for name in (*FILES, *usual, "river:SRP10") if name not in told] == []
+
+
+def test_nothing_is_said_of_columns_that_are_known() -> None:
+    assert Input("sea0").hints() == Input("insects").hints() == []
+
+
+def test_a_column_with_a_comma_in_its_name_can_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "comma.csv"
+    path.write_text('"a,b",c,y\n' + "1,2,x\n3,4,z\n" * 20)
+    assert load(Input(str(path), "y", drop=("a,b",))).X.shape[1] == load(Input(str(path), "y")).X.shape[1] - 1
+    common = ["compare", str(path), "--label", "y", "--jobs", "1", "--quiet", "--models", "majority,persistence"]
+    assert invoke(*common, "--drop", "a,b", "--out", str(tmp_path / "out")).exit_code == 0
+    refused = invoke(*common, "--drop", "a,b", "--drop", "c,y", "--out", str(tmp_path / "out"))
+    assert "--drop names 'c,y'" in refused.output
+    assert "Name one column at a time." in refused.output
 
 
 def test_a_stream_of_the_catalogue_knows_its_batches_and_drifts() -> None:
@@ -343,7 +368,7 @@ def test_a_stream_of_the_catalogue_knows_its_batches_and_drifts() -> None:
     ("what", "error", "words"),
     [
         ({}, OptionError, "label is not given: name the column to predict; the columns are 'a', 'b'"),
-        ({"label": "a", "task": "multiclass"}, LabelError, "600 different values.*--task regression"),
+        ({"label": "a", "task": "multiclass"}, LabelError, "600 different values.*task='regression'"),
         ({"label": "label", "task": "regression"}, LabelError, "has to be numbers"),
         ({"label": "label", "task": "guess"}, OptionError, "task is 'guess'; choices: 'auto', 'binary'"),
         ({"label": "price"}, SchemaError, "label is 'price'; the columns are"),

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from driftsurf.cli import main
+from driftsurf.cli.wording import as_typed
 from driftsurf.errors import CapabilityError, LabelError, OptionError
 from driftsurf.experiments import matches, peers
 from driftsurf.experiments.compare import RELATIVE, USUAL_FOR_VALUES, Comparison, compare, stand
@@ -155,8 +156,8 @@ def test_the_recommended_trees_predict_values(prices: Path) -> None:
             "driftsurf:logistic",
             "logistic is for the task binary, not for regression; .* the learner linear",
         ),
-        ("dwm", "DWM counts wrong predictions"),
-        ("ddm:linear", "ResetOnDrift counts wrong predictions"),
+        ("dwm", "the strategy counts wrong predictions"),
+        ("ddm:linear", "the strategy counts wrong predictions"),
         ("majority", "majority does not predict values; choices: mean, persistence"),
         ("capymoa:SRP10", "capymoa:SRP10 does not predict values; choices: capymoa:ARF10"),
         ("driftsurf:sklearn.tree.DecisionTreeClassifier", "not for regression"),
@@ -209,7 +210,7 @@ def test_two_classes_are_a_multiclass_task_where_that_is_asked(prices: Path) -> 
     assert Match(what, "driftsurf").perform().in_units is None
     at = Situation(n_classes=2, asked="multiclass")
     assert type(model("driftsurf").make(at).strategy.learner).__name__ == "SoftmaxRegression"
-    with pytest.raises(LabelError, match="has 3 classes, and task is 'binary'; give --task multiclass"):
+    with pytest.raises(LabelError, match="has 3 classes, and task is 'binary'; give task='multiclass'"):
         load(Input(str(prices), "stars", task="binary"))
 
 
@@ -218,6 +219,12 @@ def test_whole_numbers_that_turn_out_as_values_are_refused_with_the_remedy(tmp_p
     with pytest.raises(LabelError, match="3 different values, and its first rows were taken for classes"):
         load(Input(str(path), "price", batch_size=10))
     assert load(Input(str(path), "price", batch_size=10, task="regression")).labels == ()
+
+
+def test_text_of_too_many_values_is_not_sent_to_another_task(tmp_path: Path) -> None:
+    path = write(tmp_path / "late.jsonl", {"a": range(1100), "price": [f"{i},5" for i in range(1100)]})
+    with pytest.raises(LabelError, match=r"give a column of classes \(it looks like numbers: try decimal=','\)"):
+        load(Input(str(path), "price", batch_size=10))
 
 
 def test_a_source_that_knows_its_label_takes_no_other_task(
@@ -236,8 +243,11 @@ def test_a_source_that_knows_its_label_takes_no_other_task(
     assert Input("priced").values()
     assert load(Input("priced")).labels == ()
     assert load(Input("priced")).X.shape[1] == load(of(prices)).X.shape[1] - 1
-    with pytest.raises(OptionError, match="leave task out, it is for files"):
+    with pytest.raises(OptionError, match="leave it out, it is for files") as refused:
         load(Input("starred", task="regression"))
+    assert as_typed(refused.value, main.commands["compare"]).startswith(
+        "--task is 'regression', and the label of starred is classes"
+    )
 
 
 def test_classes_and_values_are_not_averaged(tmp_path: Path) -> None:

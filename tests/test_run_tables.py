@@ -171,6 +171,13 @@ def test_labels_that_come_late_are_all_scored_by_a_model_that_had_learnt(tmp_pat
     assert Trace.load(tmp_path / "run" / "trace.csv").untaught == 0
 
 
+def test_late_values_are_scored_and_not_counted_as_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("x,price\n" + "".join(f"{i * 7 % 50},{i * 7 % 50 + 0.5}\n" for i in range(400)))
+    output = good(path, "--label", "price", "--batch-size", 100, "--delay", 1, "--out", tmp_path / "run").output
+    assert "labels: 400 predicted, 400 labelled, 200 scored, 0 expired" in " ".join(output.split())
+
+
 def test_one_batch_only_is_said(tmp_path: Path) -> None:
     output = good(write_csv(tmp_path, ROWS[:60]), "--label", "sold", "--out", tmp_path / "run").output
     assert "one batch only: nothing was predicted by a model that had learnt; try --batch-size 6" in output
@@ -930,6 +937,41 @@ def test_a_first_batch_without_labels_is_described_by_its_columns(tmp_path: Path
 # ---------------------------------------------------------------------------- mistakes
 
 
+@pytest.mark.parametrize("command", ["run", "compare"])
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (["preis", "--task", "regression"], "for the task 'regression' it has to be numbers"),
+        (["preis > 10"], "choices: ==, !="),
+    ],
+)
+def test_text_that_is_asked_for_as_numbers_is_told_with_the_option(
+    command: str, asked: list[str], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "eu.csv"
+    path.write_text("x;preis\n" + "".join(f"{i % 3};{i % 20},5\n" for i in range(60)))
+    output = invoke(command, path, "--label", *asked, "--out", tmp_path / "out").output
+    assert f"{message} (it looks like numbers: try --decimal ,)" in " ".join(output.split())
+
+
+@pytest.mark.filterwarnings("always::driftsurf.errors.SmallBatchWarning")
+def test_a_warning_names_the_option_as_it_is_typed(tmp_path: Path) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("x,y\n" + "".join(f"{i * 7 % 5},{i % 2}\n" for i in range(200)))
+    told = good(path, "--label", "y", "--batch-size", 5, "--quiet", "--out", tmp_path / "run").stderr
+    assert "warning: the first 20 time steps had 5 rows each" in told
+    assert "Set --batch-size (100 or more) to gather rows." in told
+
+
+def test_labels_of_their_own_are_hinted_at_too(tmp_path: Path) -> None:
+    rows, labels = tmp_path / "rows.csv", tmp_path / "labels.csv"
+    rows.write_text("id,x\n" + "".join(f"k{i % 200},{i * 7 % 10}\n" for i in range(200)))
+    labels.write_text("id;note;preis\n" + "".join(f"k{i};n{i};{i % 2},5\n" for i in range(200)))
+    late = ["--labels", labels, "--key", "id", "--label", "preis", "--batch-size", 50, "--quiet"]
+    hints = good(rows, *late, "--out", tmp_path / "run").stderr.splitlines()
+    assert hints == ["warning: the column 'preis' was taken for text, and looks like numbers ('0,5'): try --decimal ,"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -947,6 +989,10 @@ def test_a_first_batch_without_labels_is_described_by_its_columns(tmp_path: Path
         (["--label", "sold", "--kind", "city"], "--kind is 'city'; give --kind KEY=VALUE"),
         (["--label", "sold", "--kind", "city=place"], "--kind is 'place'; choices: 'number'"),
         (["--label", "sold", "--categorical", "town"], "categorical names 'town'; the columns are"),
+        (["--label", "price", "--model", "ddm"], "Error: the learner predicts values (its only task is 'regression')"),
+        (["--label", "sold", "--delimiter", "ab"], "--delimiter is 'ab'; give one character that is no quote, letter"),
+        (["--label", "sold", "--thousands", "x"], "and not the decimal '.', or leave it out"),
+        (["--label", "sold", "--timeout", "5"], "--timeout is for labels that come late; give --labels or --delay"),
         (["--label", "sold", "--model", "driftsrf"], "model is 'driftsrf'; did you mean 'driftsurf'? choices: "),
         (["--label", "sold", "--model", "driftsurf(threshold):svm"], "give a name, or name(option=value, ...)"),
         (["--label", "sold", "--learner", "softmx"], "learner is 'softmx'; did you mean 'softmax'? choices: "),

@@ -31,6 +31,7 @@ from driftsurf.runtime.table_source import Encoded, TableSource, kept_rows
 from driftsurf.runtime.target import Target, find_target
 from driftsurf.sources import Reading, Source, hints, polling
 from driftsurf.streams.base import Drift
+from driftsurf.tables import Table
 from driftsurf.validation import listed
 
 __all__ = ["Assembly", "TableSettings", "assemble"]
@@ -99,6 +100,11 @@ class TableSettings(Reading):
             )
         if self.labels == STANDARD_INPUT:
             raise OptionError(Option("labels"), " is '-'; standard input can be the source alone")
+        if self.timeout is not None and not self.late:
+            raise OptionError(
+                *(Option("timeout"), " is for labels that come late; give ", Option("labels"), " or ", Option("delay")),
+                " as well",
+            )
         if self.follow_for is not None and not self.follow:
             raise OptionError(
                 Option("follow_for"), " is for a file that is followed; give ", Option("follow"), " as well"
@@ -208,12 +214,15 @@ def assemble(settings: TableSettings, saved: Mapping[str, Any] | None = None, *,
         decided["label_type"],
         json.dumps(about, indent=2) + "\n",
         columns,
-        () if saved is not None else _hints(settings, rows, target),
+        () if saved is not None else _hints(settings, rows, labels, target),
     )
 
 
-def _hints(settings: TableSettings, rows: Feed, target: Target) -> tuple[Said, ...]:
-    return tuple(hints(rows.source, rows.first().without(*settings.hidden), target.column))
+def _hints(settings: TableSettings, rows: Feed, labels: Feed, target: Target) -> tuple[Said, ...]:
+    said = hints(rows.source, rows.first().without(*settings.hidden), target.column)
+    if settings.labels is not None:
+        said += hints(labels.source, Table({target.column: labels.first()[target.column]}), target.column)
+    return tuple(said)
 
 
 def short_name(path: str) -> str:
@@ -246,7 +255,8 @@ def _decide(settings: TableSettings, rows: Feed, labels: Feed) -> tuple[dict[str
         raise SchemaError(
             f"the labels have no column {settings.key!r} to be joined by; they have {listed(list(table.columns))}."
         )
-    target = find_target(settings.label, settings.task, table, hidden=[settings.key] if settings.key else [])
+    hidden = [settings.key] if settings.key else []
+    target = find_target(settings.label, settings.task, table, hidden=hidden, source=labels.source)
     if set(seen.columns) <= {target.column, settings.key} and seen.features is None:
         raise SchemaError(f"{settings.source} has no column beside the label {target.column!r} to learn from.")
     y = target.read(kept_rows(table, ~target.missing(table)))

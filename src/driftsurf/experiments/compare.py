@@ -191,7 +191,7 @@ def _check(contenders: Iterable[Model], sources: Sequence[Input], at: Situation)
             one.make(told)
         except CapabilityError as error:
             raise CapabilityError(
-                f"{one.name} cannot be compared on {sources[0].title}, whose label is {at.learnt}: {error}"
+                f"{one.name} cannot be compared on {sources[0].title}, whose label is {at.learnt}: ", *error.args
             ) from error
 
 

@@ -16,10 +16,10 @@ from driftsurf._options import choice, whole
 from driftsurf.assembly.tables import USUAL_BATCH
 from driftsurf.base import FloatArray, IntArray
 from driftsurf.encoding import TableEncoder
-from driftsurf.errors import InputError, LabelError, Option, OptionError
+from driftsurf.errors import InputError, LabelError, Option, OptionError, Said
 from driftsurf.runtime.table_source import kept_rows
 from driftsurf.runtime.target import TASKS, Target, find_target
-from driftsurf.sources import Reading
+from driftsurf.sources import Reading, Source, hints, number_hint
 from driftsurf.streams import authors, catalogue, datasets, files
 from driftsurf.streams._tables import AIRLINE_CATEGORIES
 from driftsurf.streams.base import Block, Drift
@@ -104,10 +104,18 @@ class Input(Reading):
         choice("task", self.task, ("auto", *TASKS))
         if self.task != "auto" and (self.task == "regression") != values:
             raise OptionError(
-                f"task is {self.task!r}, and the label of {self.source} is {'values' if values else 'classes'}; leave "
-                "task out, it is for files"
+                *(Option("task"), f" is {self.task!r}, and the label of {self.source} is "),
+                f"{'values' if values else 'classes'}; leave it out, it is for files",
             )
         return values
+
+    def hints(self) -> list[Said]:
+        """What looks wrong about the columns of a file, and what to do about it."""
+        if self.source in FILES or self.source in catalogue.CATALOGUE:
+            return []
+        self.paths()  # raises if there is none
+        table = _first(self, next(_tables(self)))
+        return hints(_source(self), table, _target(self, table).column)
 
     @property
     def title(self) -> str:
@@ -237,11 +245,15 @@ def _flights(X: Any) -> FloatArray:
     return np.hstack([places.astype(np.float64), X[:, -AIRLINE_NUMBERS:].toarray()])
 
 
-def _tables(what: Input) -> Iterator[Table]:
+def _source(what: Input) -> Source:
     path, drop = what.source, what.drop
     if what.source in FILES:
         (path,), drop = what.paths(), (*drop, *FILES[what.source].drop)
-    return (table for table, _ in what.source_of(path, batch_size=READ_ROWS, drop=drop).tables())
+    return what.source_of(path, batch_size=READ_ROWS, drop=drop)
+
+
+def _tables(what: Input) -> Iterator[Table]:
+    return (table for table, _ in _source(what).tables())
 
 
 def _read(what: Input) -> Table:
@@ -272,7 +284,11 @@ def _target(what: Input, table: Table) -> Target:
     """What is predicted, decided by as many rows as a run would look at."""
     if what.source in FILES:
         return Target(FILES[what.source].label, "regression" if what.values() else "multiclass")
-    return find_target(what.label, what.task, table.rows(0, min(len(table), what.batch_size or USUAL_BATCH)))
+    return find_target(what.label, what.task, _first(what, table), source=_source(what))
+
+
+def _first(what: Input, table: Table) -> Table:
+    return table.rows(0, min(len(table), what.batch_size or USUAL_BATCH))
 
 
 def _from_table(what: Input, table: Table) -> Rows:
@@ -286,12 +302,17 @@ def _from_table(what: Input, table: Table) -> Rows:
         raise LabelError(f"{name} is always {classes[0].item()!r}: there is nothing to predict")
     values = target.task == "regression"
     if not values and (read.dtype.kind == "f" or len(classes) > MOST_CLASSES):
+        text = read.dtype.kind == "U"
         raise LabelError(
             f"{name} has {len(classes)} different values, and its first rows were taken for classes: give a column of "
-            "classes, or the task 'regression' (--task regression)"
+            "classes",
+            *([number_hint(_source(what), table[target.column])] if text else [", or ", Option("task", "regression")]),
         )
     if what.task == "binary" and len(classes) > 2:
-        raise LabelError(f"{name} has {len(classes)} classes, and task is 'binary'; give --task multiclass")
+        raise LabelError(
+            *(f"{name} has {len(classes)} classes, and ", Option("task"), " is 'binary'; give "),
+            Option("task", "multiclass"),
+        )
     columns = table.without(target.column)
     size = _size(what, len(table), max(1, len(table) // BATCHES))
     X = TableEncoder(categorical=what.categorical).fit(columns.rows(0, size)).transform(columns)

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf._options import choice
-from driftsurf.errors import LabelError, Option, OptionError, SchemaError, StateError
+from driftsurf.errors import LabelError, Option, OptionError, Said, SchemaError, StateError
+from driftsurf.sources import Source, number_hint
 from driftsurf.tables import Column, Table
 from driftsurf.validation import listed
 
@@ -61,15 +62,8 @@ class Target:
             labels = _answers(table[self.column], self.column, self.test, self.value)
             table.labels(self.column)
             return labels
-        if self.task != "regression":
-            return table.labels(self.column)
-        column = table[self.column]
-        if column.kind not in ("number", "boolean"):
-            raise LabelError(
-                f"the label {self.column!r} is of kind {column.kind}; for the task 'regression' it has to be numbers"
-            )
-        table.labels(self.column)
-        return np.asarray(column.values)
+        labels = table.labels(self.column)
+        return labels if self.task != "regression" else np.asarray(table[self.column].values)
 
     def missing(self, table: Table) -> npt.NDArray[np.bool_]:
         """Where there is none."""
@@ -88,11 +82,13 @@ class Target:
             raise StateError(f"the saved target cannot be read ({error}): it is another object's") from error
 
 
-def find_target(label: str | None, task: str, table: Table, *, hidden: Collection[str] = ()) -> Target:
+def find_target(
+    label: str | None, task: str, table: Table, *, hidden: Collection[str] = (), source: Source | None = None
+) -> Target:
     """The target by name or question (``"ArrDelay > 0"``); task "auto" goes by what the rows of ``table`` hold.
 
     Text, booleans, questions, and whole numbers of at most 20 values are classes, of two kinds for "binary" and else
-    "multiclass"; other numbers are values.
+    "multiclass"; other numbers are values. Errors say which options of ``source`` might help.
     """
     choice("task", task, ("auto", *TASKS))
     columns = [name for name in table.columns if name not in hidden]
@@ -107,11 +103,27 @@ def find_target(label: str | None, task: str, table: Table, *, hidden: Collectio
             raise OptionError(
                 Option("label"), f" is {label!r}, a question; for the task 'regression' name a column of numbers"
             )
-        _answers(table[column], column, test, value)
+        asked = table[column]
+        if asked.kind != "number" and test not in ("==", "!="):
+            raise OptionError(
+                *(Option("label"), f" asks {test!r} of {column!r}, a column of kind {asked.kind}; choices: ==, !="),
+                _hint(source, asked),
+            )
+        _answers(asked, column, test, value)
         return Target(column, "multiclass" if task == "multiclass" else "binary", test, value)
     if label not in columns:
         raise SchemaError(Option("label"), f" is {label!r}; the columns are {listed(columns)}.")
+    kind = table[label].kind
+    if task == "regression" and kind not in ("number", "boolean"):
+        raise LabelError(
+            f"the label {label!r} is of kind {kind}; for the task 'regression' it has to be numbers",
+            _hint(source, table[label]),
+        )
     return Target(label, _task_of(table, label) if task == "auto" else task)  # type: ignore[arg-type]
+
+
+def _hint(source: Source | None, column: Column) -> Said:
+    return Said() if source is None else number_hint(source, column)
 
 
 def _task_of(table: Table, label: str) -> Task:
@@ -135,10 +147,6 @@ def _answers(column: Column, name: str, test: str, value: str) -> npt.NDArray[An
             raise OptionError(
                 Option("label"), f" compares {name!r}, a column of numbers, with {value!r}; give a number"
             ) from None
-    if test not in ("==", "!="):
-        raise OptionError(
-            Option("label"), f" asks {test!r} of {name!r}, a column of kind {column.kind}; choices: ==, !="
-        )
     column = column.as_text()
     words = np.array([word == value for word in column.words] or [False])
     return np.asarray(words[column.values] == (test == "=="))

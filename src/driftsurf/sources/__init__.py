@@ -2,8 +2,8 @@
 
 from driftsurf.sources._base import BadRow, Dialect
 from driftsurf.sources._bytes import polling
-from driftsurf.sources.hints import hints
+from driftsurf.sources.hints import hints, number_hint
 from driftsurf.sources.reading import Reading
 from driftsurf.sources.source import Position, Source
 
-__all__ = ["BadRow", "Dialect", "Position", "Reading", "Source", "hints", "polling"]
+__all__ = ["BadRow", "Dialect", "Position", "Reading", "Source", "hints", "number_hint", "polling"]

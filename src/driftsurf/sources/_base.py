@@ -95,7 +95,7 @@ class Dialect:
     --------
     >>> Dialect(delimiter=";;").check()
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: delimiter is ';;'; give one character that is no quote, letter or digit, or None
+    driftsurf.errors.OptionError: delimiter is ';;'; give one character that is no quote, letter or digit, or leave ...
     """
 
     delimiter: str | None = None
@@ -115,7 +115,7 @@ class Dialect:
         d = self.delimiter
         if d is not None and (len(d) != 1 or not d.isascii() or d.isalnum() or d in '"\r\n\0'):
             raise OptionError(
-                Option("delimiter"), f" is {d!r}; give one character that is no quote, letter or digit, or None"
+                Option("delimiter"), f" is {d!r}; give one character that is no quote, letter or digit, or leave it out"
             )
         choice("encoding", self.encoding, ("utf-8", "latin-1"))
         choice("decimal", self.decimal, (".", ","))
@@ -124,7 +124,7 @@ class Dialect:
             raise OptionError(
                 Option("thousands"),
                 f" is {t!r}; give one character that is no sign, quote, letter or digit, and not the decimal "
-                f"{self.decimal!r}, or None",
+                f"{self.decimal!r}, or leave it out",
             )
         if isinstance(self.date_formats, str):
             raise OptionError(

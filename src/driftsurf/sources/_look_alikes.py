@@ -6,13 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, product
+from typing import TypeAlias
 
 from driftsurf.errors import Option
 from driftsurf.sources._base import Dialect
 from driftsurf.sources._cells import APOSTROPHES, SPACES, infer, marks
 
-__all__ = ["date_options", "number_options"]
+__all__ = ["Ways", "date_options", "number_options"]
 
+Ways: TypeAlias = list[list[str | Option]]
+"""Each as parts of a message."""
 FIRST = 3
 """If one of so many does not even look like it, no other is looked at."""
 _GROUPED = re.compile(rf"[+-]?\d([\d.,{APOSTROPHES}{SPACES}]*\d)?", re.ASCII)
@@ -25,8 +28,8 @@ _DAYS = (
 _TIMES = "", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p"
 
 
-def number_options(words: Sequence[str], dialect: Dialect) -> list[list[str | Option]]:
-    """The ways, as parts of a message, in which words would be numbers.
+def number_options(words: Sequence[str], dialect: Dialect) -> Ways:
+    """The ways in which words would be numbers.
 
     >>> for way in number_options(["1,234"], Dialect()):
     ...     print(*way)
@@ -36,7 +39,7 @@ def number_options(words: Sequence[str], dialect: Dialect) -> list[list[str | Op
     if not all(map(_GROUPED.fullmatch, words[:FIRST])):
         return []
     letters = set("".join(words))
-    ways = list[list[str | Option]]()
+    ways = Ways()
     for decimal, thousands in product((",", "."), (None, ".", ",", " ", "'")):
         options = [Option("decimal", decimal)] if decimal != dialect.decimal else []
         options += [Option("thousands", thousands)] if thousands not in (None, dialect.thousands) else []
@@ -47,7 +50,7 @@ def number_options(words: Sequence[str], dialect: Dialect) -> list[list[str | Op
     return sorted(ways, key=len)
 
 
-def date_options(words: Sequence[str], dialect: Dialect) -> list[list[str | Option]]:
+def date_options(words: Sequence[str], dialect: Dialect) -> Ways:
     """The same for dates: two forms at most, for day and month may be told apart by nothing."""
     if not all(map(_DATE_LIKE.fullmatch, words[:FIRST])):
         return []

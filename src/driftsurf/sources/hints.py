@@ -11,11 +11,11 @@ import numpy as np
 from driftsurf.errors import Option, Said
 from driftsurf.sources._base import Dialect
 from driftsurf.sources._cells import SPACES, infer, number_reader
-from driftsurf.sources._look_alikes import date_options, number_options
+from driftsurf.sources._look_alikes import Ways, date_options, number_options
 from driftsurf.sources.source import Source
 from driftsurf.tables import Column, Table
 
-__all__ = ["hints"]
+__all__ = ["hints", "number_hint"]
 
 UNITS = f"$€£¥%{SPACES}"
 _BRACKETS = re.compile(r"\((.*)\)")
@@ -41,8 +41,7 @@ def hints(source: Source, table: Table, label: str | None = None) -> list[Said]:
     the column 'tag' was taken for text, and looks like dates ('31.12.2007'): try date_formats='%d.%m.%Y'
     the column 'preis' was taken for text, and looks like numbers ('1,5'): try decimal=','
     """
-    form = source.format_of(source.files()[0])
-    dialect = source.dialect or Dialect()
+    form, dialect = _format(source), source.dialect or Dialect()
     said = list[Said]()
     if dialect.date_formats and not any(column.kind == "date" for column in table.columns.values()):
         said.append(
@@ -67,6 +66,28 @@ def hints(source: Source, table: Table, label: str | None = None) -> list[Said]:
     return said
 
 
+def number_hint(source: Source, column: Column) -> Said:
+    """What to try if a column of text ought to be numbers, in brackets behind a message; empty if nothing helps."""
+    ways = _number_ways(_words(column), source.dialect or Dialect(), _format(source)) if column.kind == "text" else []
+    return Said(" (it looks like numbers: try ", *_either(ways), ")") if ways else Said()
+
+
+def _format(source: Source) -> str:
+    return source.format_of(source.files()[0])
+
+
+def _words(column: Column) -> list[str]:
+    return [column.words[code] for code in column.used()[:LOOKED_AT].tolist()]
+
+
+def _number_ways(words: list[str], dialect: Dialect, form: str) -> Ways:
+    return number_options(words, dialect) if words and form in ("csv", "jsonl") else []
+
+
+def _either(ways: Ways) -> list[str | Option]:
+    return [part for place, way in enumerate(ways) for part in ([" or "] if place else []) + way]
+
+
 def _rises(column: Column) -> bool:
     if column.kind not in ("number", "date") or len(column) < LEAST_ROWS or column.missing().any():
         return False
@@ -76,24 +97,24 @@ def _rises(column: Column) -> bool:
 
 def _hints_on(name: str, column: Column, dialect: Dialect, form: str, label: str | None) -> Iterator[Said]:
     used = column.used()
-    words = [column.words[code] for code in used[:LOOKED_AT].tolist()]
+    words = _words(column)
     look_alikes = {
-        "numbers": number_options(words, dialect) if form in ("csv", "jsonl") else [],
+        "numbers": _number_ways(words, dialect, form),
         "dates": date_options(words, dialect) if form in ("csv", "jsonl") else [],
     }
     for what, ways in look_alikes.items():
         if ways:
             yield Said(
                 f"the column {name!r} was taken for text, and looks like {what} ({words[0]!r}): try ",
-                *(part for place, way in enumerate(ways) for part in ([" or "] if place else []) + way),
+                *_either(ways),
             )
     bare = [word.strip(UNITS) for word in words]
     signed = [_BRACKETS.sub(r"-\1", word) for word in bare]
     if signed != words and (infer(signed, dialect) == "number" or number_options(signed, dialect)):
-        odd = next(word for word, plain in zip(words, signed, strict=True) if word != plain)
-        how = f"with a unit ({odd!r}): write them without it"
+        first = next(word for word, plain in zip(words, signed, strict=True) if word != plain)
+        how = f"with a unit ({first!r}): write them without it"
         if signed != bare:
-            how = f"in brackets ({odd!r}): write them with a minus, if that is what is meant"
+            how = f"in brackets ({first!r}): write them with a minus, if that is what is meant"
         yield Said(f"the column {name!r} was taken for text, and looks like numbers {how}")
     there = int((~column.missing()).sum())
     if form == "csv":
