@@ -340,6 +340,8 @@ def test_either_apostrophe_stands_between_groups_of_digits(tmp_path: Path) -> No
     path = write(tmp_path, "a.csv", "n\n1'234.5\n3\u2019403.93\n")
     for mark in ("'", "\u2019"):
         assert everything(Source(path, dialect=Dialect(thousands=mark))) == [(1234.5,), (3403.93,)]
+    path = write(tmp_path, "b.csv", "n\n9\u2019007\u2019199\u2019254\u2019740\u2019993\n")
+    assert isinstance(everything(Source(path, dialect=Dialect(thousands="'")))[0][0], str)  # float64 would round it
 
 
 def test_json_lines_with_objects_inside_need_dropping(tmp_path: Path) -> None:

@@ -55,7 +55,8 @@ def infer(cells: Sequence[str | None], dialect: Dialect) -> Kind:
 
 
 def _is_name(cell: str, dialect: Dialect) -> bool:
-    digits = cell.strip().lstrip("+-").replace(dialect.thousands or " ", "")
+    between = marks(dialect.thousands) if dialect.thousands is not None else ""
+    digits = cell.strip().lstrip("+-").translate(dict.fromkeys(map(ord, between)))
     return digits.isdigit() and len(digits) > 15 and int(digits[:400]) > EXACT
 
 
