@@ -28,6 +28,7 @@ from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.summary import summarise
 from driftsurf.evaluation.trace import OTHER
 from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
+from driftsurf.report.page import render
 from driftsurf.runtime.checkpoint import CheckpointFolder
 from driftsurf.runtime.feed import Feed, _chained
 from driftsurf.runtime.late import Arrived, DelayedSession, Pace
@@ -259,6 +260,7 @@ def test_no_rule_predicts_the_classes_that_are_counted_together() -> None:
     trace = prequential(Many(), Always(), batch_size=4)  # type: ignore[arg-type]
     assert baselines(trace, "model").others["majority"] == 7 / 8  # a, then b
     assert np.isnan(summarise(trace, "model").kappa)
+    assert "kappa" not in render(trace, [], model="model")
     unnamed = replace(trace, labels=(OTHER,))
     assert baselines(unnamed, "model").others == {"persistence": 1.0}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
@@ -146,7 +147,8 @@ def _cards(summary: Summary | ValueSummary, trace: Trace, oracle: str | None) ->
         yield "mean error", f"{summary.mean_error:.3f}"
         if oracle is not None:
             yield f"{oracle} (oracle)", f"{summarise(trace, oracle).mean_error:.3f}"
-        yield "kappa", f"{summary.kappa:.3f}"
+        if not math.isnan(summary.kappa):  # classes that are counted together have no share by chance
+            yield "kappa", f"{summary.kappa:.3f}"
     else:
         yield "root mean squared error", f"{summary.root_mean_squared_error:.4g}"
         if oracle is not None:
