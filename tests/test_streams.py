@@ -359,7 +359,7 @@ def test_friedman_equals_its_twin(drift: Any, noise: float, seed: int, n_rows: i
 def test_kinds_of_friedman_have_no_row_in_common() -> None:
     rows = [Friedman(kind, n_rows=1_000).arrays() for kind in KINDS]
     for (X, y), (other_X, other_y) in combinations(rows, 2):
-        assert not (X == other_X).any()
+        assert not (other_X == X).any()
         assert not (y == other_y).any()
 
 

@@ -18,12 +18,10 @@ from driftsurf.evaluation.records import Order
 from driftsurf.evaluation.summary import summarise, summarise_values
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html, page
-from driftsurf.report.terminal import console, speeds_of
+from driftsurf.report.terminal import console, speeds_of, without_first
 from driftsurf.runtime.delayed import LabelCounts
 
 __all__ = ["print_outcome", "render"]
-
-SUGGESTED_STEPS = 10
 
 
 def print_outcome(
@@ -50,21 +48,13 @@ def print_outcome(
             table.add_row(label, value, *[""] * len(rules.others))
         screen.print(table)
         if trace.untaught:
-            screen.print(_without_first(trace, model))
+            screen.print(without_first(trace, model))
     if late is not None:
         told = ", ".join(f"{getattr(late, field.name):,} {field.name}" for field in fields(late))
         screen.print(f"labels: {told}")
     if skipped:
         screen.print(f"skipped rows: {skipped:,}; they are in {folder / 'bad_rows.jsonl'}")
     screen.print(f"report: {folder / 'report.html'}")
-
-
-def _without_first(trace: Trace, model: str) -> str:
-    rows = trace.of(model)["rows"]
-    if len(rows) > trace.untaught:
-        return "errors without the first batch, which nobody had learnt before"
-    least = max(1, int(rows.sum()) // SUGGESTED_STEPS)
-    return f"one batch only: nothing was predicted by a model that had learnt; try --batch-size {least}"
 
 
 def _of_model(trace: Trace, model: str, first_step: int) -> dict[str, str]:

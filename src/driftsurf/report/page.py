@@ -170,10 +170,10 @@ def _error_words(trace: Trace, oracle: str | None) -> str:
     if not trace.labels and trace.untaught:
         text += " Not drawn: the first batch, which nobody had learnt before."
     if oracle and trace.drifts:
-        text += (
-            f" {escape(oracle)} is an oracle: it is told of each drift, and begins anew with an untrained model then, "
-            "which a weak drift may not be worth."
-        )
+        told = "told of each drift, and begins anew with an untrained model then"
+        if not trace.labels:
+            told = "told of each drift after its first batch, and goes on with a fresh model"
+        text += f" {escape(oracle)} is an oracle: it is {told}, which a weak drift may not be worth."
     return text
 
 

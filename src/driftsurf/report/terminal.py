@@ -18,10 +18,11 @@ from driftsurf.decisions import Decision
 from driftsurf.evaluation.summary import Summary, ValueSummary, summarise, summarise_values
 from driftsurf.evaluation.trace import Trace
 
-__all__ = ["MODEL", "ORACLE", "Progress", "console", "print_result", "speeds_of", "timings"]
+__all__ = ["MODEL", "ORACLE", "Progress", "console", "print_result", "speeds_of", "timings", "without_first"]
 
 MODEL = "driftsurf"
 ORACLE = "aware"
+SUGGESTED_STEPS = 10
 _STYLES = {"entered": "yellow", "switched": "green", "kept": "magenta", "greedy": "dim"}
 
 
@@ -152,6 +153,10 @@ def print_result(trace: Trace, folder: Path, first_step: int = 0) -> None:
     }.items():
         totals.add_row(label, *values)
     screen.print(totals)
+    if trace.untaught:
+        screen.print(without_first(trace, MODEL))
+    if not trace.labels and trace.drifts:
+        screen.print(f"{ORACLE} is told of a drift after its first batch, and goes on with a fresh model")
     if mine.drift_steps:
         drifts = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
         for column in ("drift at step", "new rows alone after", "error within 10 % of oracle after"):
@@ -162,6 +167,15 @@ def print_result(trace: Trace, folder: Path, first_step: int = 0) -> None:
             drifts.add_row(str(first) if first == last else f"{first} to {last}", _steps(trained), _steps(close))
         screen.print(drifts)
     screen.print(f"report: {folder / 'report.html'}")
+
+
+def without_first(trace: Trace, model: str) -> str:
+    """That the ``untaught`` batch does not count."""
+    rows = trace.of(model)["rows"]
+    if len(rows) > trace.untaught:
+        return "errors without the first batch, which nobody had learnt before"
+    least = max(1, int(rows.sum()) // SUGGESTED_STEPS)
+    return f"one batch only: nothing was predicted by a model that had learnt; try --batch-size {least}"
 
 
 def _errors_of(summary: Summary | ValueSummary) -> dict[str, str]:
