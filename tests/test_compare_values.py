@@ -115,6 +115,25 @@ def test_a_model_that_diverges_is_charged_a_number_that_can_be_averaged(
     assert score.error[1:].tolist() == [matches.WORST] * (len(score.error) - 1)
     assert score.in_units is not None
     assert score.in_units.relative_rmse == pytest.approx(matches.WORST)
+    assert score.diverged
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "charged", "words"),
+    [
+        ("friedman", "oblivious:linear(step_size=100.0)", matches.WORST, "a million times the error of the mean"),
+        ("sine1", "oblivious:logistic(step_size=1e308,l2=0.0)", 1.0, "every row"),
+    ],
+)
+def test_a_comparison_goes_on_without_a_model_whose_training_diverges(
+    source: str, model: str, charged: float, words: str, tmp_path: Path
+) -> None:
+    sources = [Input(source, batch_size=100, rows=2_000)]
+    result = compare(tmp_path / "out", sources, [model, "persistence", "majority" if charged == 1.0 else "mean"])
+    assert [one.diverged for one in result.overall.models] == [True, False, False]
+    assert result.overall.models[0].error.value == pytest.approx(charged)
+    for text in (comparison.markdown(result), comparison.page(result)):
+        assert f"training diverged, charged {words}: {result.overall.models[0].model}" in text
 
 
 def test_a_label_that_nobody_can_be_wrong_about_is_refused(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def print_result(result: Comparison, folder: Path) -> None:
         for row in ([cells[place] for place in shown] for cells in sheet.rows):
             table.add_row(*(Text(cell.strip("*"), "bold" if cell.startswith("**") else "") for cell in row))
         screen.print(table)
-    screen.print(result.overall.verdict())
+    screen.print(_verdict(result))
     screen.print(f"{_how(result)}; report: {folder / 'report.html'}")
 
 
@@ -106,14 +106,14 @@ def markdown(result: Comparison) -> str:
     for sheet in _sheets(result):
         lines = [sheet.heads, ["---", *["---:"] * (len(sheet.heads) - 1)], *sheet.rows]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-    return "\n\n".join([*parts, f"{result.overall.verdict()}.", f"{_how(result)}."]) + "\n"
+    return "\n\n".join([*parts, f"{_verdict(result)}.", f"{_how(result)}."]) + "\n"
 
 
 def page(result: Comparison) -> str:
     """A page that needs nothing from elsewhere."""
     body = [
         "<h1>Comparison</h1>",
-        f'<p class="lead">{escape(result.overall.verdict())}.</p>',
+        f'<p class="lead">{escape(_verdict(result))}.</p>',
         html.cards(
             [
                 (f"mean {_what(result)} of the winner", _number(result.overall.winner.error.value)),
@@ -157,6 +157,13 @@ def _errors(title: str, standings: Standings) -> list[str]:
     lowest = standings.winner.error.value
     texts = [(_number(one.error.value, 3), one.error.value == lowest) for one in standings.models]
     return [title, *(f"**{text}**" if best else text for text, best in texts)]
+
+
+def _verdict(result: Comparison) -> str:
+    """Who wins; and whose training diverged, if any did."""
+    lost = [one.model for one in result.overall.models if one.diverged]
+    charge = "a million times the error of the mean" if result.values else "every row"
+    return result.overall.verdict() + (f"; training diverged, charged {charge}: {', '.join(lost)}" if lost else "")
 
 
 def _what(result: Comparison) -> str:
