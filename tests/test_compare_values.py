@@ -290,6 +290,16 @@ def test_over_several_sources_only_what_has_no_unit_is_averaged() -> None:
     assert RELATIVE in text
 
 
+def test_a_narrow_terminal_shows_errors_in_their_unit_longer_than_ranks_and_intervals() -> None:
+    sheet = next(
+        comparison._sheets(
+            stand([("prices", {"driftsurf:linear": scored(0.5, 10.0), "mean": scored(1.0, 20.0)})], (0, 1), None)
+        )
+    )
+    heads = [sheet.heads[place] for place in comparison._fitting(sheet, 80)]
+    assert heads == ["model", "relative error", "95 %", "behind", "MAE", "RMSE"]
+
+
 def test_the_picture_of_a_model_that_diverged_ends_at_twice_the_mean() -> None:
     drawn = picture(two_sources())
     assert ">2.0</text>" in drawn

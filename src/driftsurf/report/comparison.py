@@ -11,6 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from driftsurf.decisions import significant
 from driftsurf.evaluation.resampling import Interval
 from driftsurf.experiments.compare import METHOD, RELATIVE, Comparison, Standing, Standings, to_json
 from driftsurf.report import html
@@ -43,17 +44,17 @@ class Sheet(NamedTuple):
 FIRST = (
     Column("model", lambda one: one.model),
     Column("error", lambda one: _number(one.error.value)),
-    Column("95 %", lambda one: _range(one.error), 7),
+    Column("95 %", lambda one: _range(one.error), 6),
     Column("behind", lambda one: _number(one.behind.value)),
     Column("95 %", lambda one: _range(one.behind), 4),
     Column("best in", lambda one: f"{one.wins:.0%}", 5),
-    Column("rank", lambda one: f"{one.rank:.2f}", 6),
+    Column("rank", lambda one: f"{one.rank:.2f}", 3),
 )
 IN_UNITS = (
-    Column("MAE", lambda one: "" if one.in_units is None else f"{one.in_units.mae:.4g}", 3),
-    Column("RMSE", lambda one: "" if one.in_units is None else f"{one.in_units.rmse:.4g}", 3),
+    Column("MAE", lambda one: "" if one.in_units is None else significant(one.in_units.mae), 7),
+    Column("RMSE", lambda one: "" if one.in_units is None else significant(one.in_units.rmse), 7),
 )
-RATIO = (Column("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 3),)
+RATIO = (Column("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 7),)
 LAST = (
     Column("CPU s", lambda one: f"{one.seconds:.2f}", 2),
     Column("gradients a row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),
