@@ -11,7 +11,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from driftsurf.decisions import Decision
+from driftsurf.decisions import Decision, significant
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.records import Order
@@ -43,7 +43,8 @@ def print_outcome(
         table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
         for column in ("", model, *rules.others):
             table.add_column(column, justify="left" if not column else "right")
-        table.add_row(rules.measure, *(f"{value:{rules.form}}" for value in (rules.own, *rules.others.values())))
+        numbers = (rules.own, *rules.others.values())
+        table.add_row(rules.measure, *(f"{one:.4f}" if trace.labels else significant(one) for one in numbers))
         for label, value in _of_model(trace, model, first_step).items():
             table.add_row(label, value, *[""] * len(rules.others))
         screen.print(table)
@@ -68,7 +69,7 @@ def _of_model(trace: Trace, model: str, first_step: int) -> dict[str, str]:
         reactions, switches, gradients = summary.reactions, summary.switches, summary.gradients
     else:
         values = summarise_values(trace, model)
-        said |= {"mean absolute error": f"{values.mean_absolute_error:.6g}"}
+        said |= {"mean absolute error": significant(values.mean_absolute_error)}
         reactions, switches, gradients = values.reactions, values.switches, values.gradients
     said |= {"reactions": str(reactions), "switches to a new model": str(switches)}
     return said | {

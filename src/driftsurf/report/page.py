@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from driftsurf.decisions import Decision
+from driftsurf.decisions import Decision, significant
 from driftsurf.errors import InputError
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.records import Order, RunRecord, pinned
@@ -119,7 +119,7 @@ def _lead(summary: Summary | ValueSummary) -> str:
     if isinstance(summary, Summary):
         text = f"Mean error {summary.mean_error:.3f}. "
     else:
-        text = f"Root mean squared error {summary.root_mean_squared_error:.4g}, in the unit of the label. "
+        text = f"Root mean squared error {significant(summary.root_mean_squared_error)}, in the unit of the label. "
     if not summary.reactions:
         return text + "It saw no sign of drift."
     text += f"It reacted {_times(summary.reactions)} and switched to a new model {_times(summary.switches)}. "
@@ -148,10 +148,10 @@ def _cards(summary: Summary | ValueSummary, trace: Trace, oracle: str | None) ->
             yield f"{oracle} (oracle)", f"{summarise(trace, oracle).mean_error:.3f}"
         yield "kappa", f"{summary.kappa:.3f}"
     else:
-        yield "root mean squared error", f"{summary.root_mean_squared_error:.4g}"
+        yield "root mean squared error", significant(summary.root_mean_squared_error)
         if oracle is not None:
-            yield f"{oracle} (oracle)", f"{summarise_values(trace, oracle).root_mean_squared_error:.4g}"
-        yield "mean absolute error", f"{summary.mean_absolute_error:.4g}"
+            yield f"{oracle} (oracle)", significant(summarise_values(trace, oracle).root_mean_squared_error)
+        yield "mean absolute error", significant(summary.mean_absolute_error)
         yield "skill over the mean so far", f"{summary.skill_over_mean:.3f}"
         yield "skill over the last value", f"{summary.skill:.3f}"
     yield "reactions", str(summary.reactions)

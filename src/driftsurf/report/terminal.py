@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
-from driftsurf.decisions import Decision
+from driftsurf.decisions import Decision, significant
 from driftsurf.evaluation.summary import Summary, ValueSummary, summarise, summarise_values
 from driftsurf.evaluation.trace import Trace
 
@@ -120,10 +120,12 @@ class Progress:
             self._console.print(f"[{done}{of}] {self._said(error)}{mean}, {state}", markup=False)
 
     def _said(self, error: float) -> str:
+        if error != error:  # no label came
+            return "nothing scored" if self._scored else "nothing scored yet"
         return f"{'RMSE' if self._values else 'error'} {self._shown(error)}"
 
     def _shown(self, error: float) -> str:
-        return f"{math.sqrt(error):.4g}" if self._values else f"{error:.3f}"
+        return significant(math.sqrt(error)) if self._values else f"{error:.3f}"
 
     def _is_told(self, done: int) -> bool:
         if self._steps is None:
@@ -186,8 +188,8 @@ def _errors_of(summary: Summary | ValueSummary) -> dict[str, str]:
             "kappa": f"{summary.kappa:.3f}",
         }
     return {
-        "root mean squared error": f"{summary.root_mean_squared_error:.4g}",
-        "mean absolute error": f"{summary.mean_absolute_error:.4g}",
+        "root mean squared error": significant(summary.root_mean_squared_error),
+        "mean absolute error": significant(summary.mean_absolute_error),
         "skill over the mean so far": f"{summary.skill_over_mean:.3f}",
     }
 
