@@ -82,7 +82,8 @@ def friedman(drift: str, noise: float, seed: int, n_rows: int) -> Iterator[tuple
         a, b, c, d, e = (x[place - 1] for place in places)
         return 10 * math.sin(math.pi * a * b) + 20 * (c - 0.5) ** 2 + 10 * d + 5 * e
 
-    rows, coins, errors = (np.random.default_rng(word(word(seed, k), 0)) for k in range(3))
+    generators = {"abrupt": (0, 1, 2), "gradual": (3, 4, 5), "local": (6, 7, 8)}[drift]
+    rows, coins, errors = (np.random.default_rng(word(word(seed, k), 0)) for k in generators)
     quarters = [quarter * n_rows // 4 for quarter in (1, 2, 3)]
     window = n_rows // 10
     for t in range(n_rows):

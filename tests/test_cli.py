@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from driftsurf import Trace, __version__
 from driftsurf.cli import main
 from driftsurf.errors import RunFolderError
+from driftsurf.evaluation.summary import summarise_values
 from driftsurf.report import terminal
 from driftsurf.report.svg import Chart
 from driftsurf.runtime import files
@@ -67,6 +68,17 @@ def test_a_built_in_stream_of_values_is_run_beside_the_oracle_too(tmp_path: Path
         assert words in page
     assert (tmp_path / "p.csv").read_text(encoding="utf-8").count("\n") == 5001
     assert "Root mean squared error" in invoke("explain", str(tmp_path / "r")).output
+
+
+@pytest.mark.parametrize("stream", ["friedman", "friedman-gradual", "friedman-local"])
+def test_the_oracle_of_values_does_not_lose_by_a_model_that_predicts_zero(stream: str, tmp_path: Path) -> None:
+    output = invoke("run", stream, "--out", str(tmp_path / "r")).output
+    assert "errors without the first batch" in output
+    assert "aware is told of a drift after its first batch" in output
+    trace = Trace.load(tmp_path / "r" / "trace.csv")
+    mine, oracle = (summarise_values(trace, name).mean_squared_error for name in ("driftsurf", "aware"))
+    assert oracle < mine
+    assert "is told of each drift after its first batch" in (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_options_of_the_learner_reach_that_of_values(tmp_path: Path) -> None:

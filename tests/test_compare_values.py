@@ -116,6 +116,25 @@ def test_a_model_that_diverges_is_charged_a_number_that_can_be_averaged(
     assert score.error[1:].tolist() == [matches.WORST] * (len(score.error) - 1)
     assert score.in_units is not None
     assert score.in_units.relative_rmse == pytest.approx(matches.WORST)
+    assert score.diverged
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "charged", "words"),
+    [
+        ("friedman", "oblivious:linear(step_size=100.0)", matches.WORST, "a million times the error of the mean"),
+        ("sine1", "oblivious:logistic(step_size=1e308,l2=0.0)", 1.0, "every row"),
+    ],
+)
+def test_a_comparison_goes_on_without_a_model_whose_training_diverges(
+    source: str, model: str, charged: float, words: str, tmp_path: Path
+) -> None:
+    sources = [Input(source, batch_size=100, rows=2_000)]
+    result = compare(tmp_path / "out", sources, [model, "persistence", "majority" if charged == 1.0 else "mean"])
+    assert [one.diverged for one in result.overall.models] == [True, False, False]
+    assert result.overall.models[0].error.value == pytest.approx(charged)
+    for text in (comparison.markdown(result), comparison.page(result)):
+        assert f"training diverged, charged {words}: {result.overall.models[0].model}" in text
 
 
 def test_a_label_that_nobody_can_be_wrong_about_is_refused(tmp_path: Path) -> None:
@@ -279,6 +298,16 @@ def test_over_several_sources_only_what_has_no_unit_is_averaged() -> None:
     assert "| 1e+06 |" in text
     assert "MAE" not in text
     assert RELATIVE in text
+
+
+def test_a_narrow_terminal_shows_errors_in_their_unit_longer_than_ranks_and_intervals() -> None:
+    sheet = next(
+        comparison._sheets(
+            stand([("prices", {"driftsurf:linear": scored(0.5, 10.0), "mean": scored(1.0, 20.0)})], (0, 1), None)
+        )
+    )
+    heads = [sheet.heads[place] for place in comparison._fitting(sheet, 80)]
+    assert heads == ["model", "relative error", "95 %", "behind", "MAE", "RMSE"]
 
 
 def test_the_picture_of_a_model_that_diverged_ends_at_twice_the_mean() -> None:

@@ -17,6 +17,7 @@ from driftsurf.decisions import Decision
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation import metrics, summarise
 from driftsurf.report import page
+from driftsurf.report.svg import LEFT, RIGHT, WIDTH
 from driftsurf.streams import SEA, ArrayStream, Drift, Mixed
 
 
@@ -133,7 +134,7 @@ def test_a_report_places_a_models_own_steps_among_those_of_the_trace(sizes: tupl
     ends = [d.first_row / 4000 for d in made if {"switched", "kept"} & {t.kind for t in d.transitions}]
     assert len(places) == len(ends) > 0
     for x, share in zip(places, ends, strict=True):
-        assert (x - 56) / (960 - 56 - 16) == pytest.approx(share, abs=0.06)
+        assert (x - LEFT) / (WIDTH - LEFT - RIGHT) == pytest.approx(share, abs=0.06)
 
 
 def test_one_model_under_two_names_is_refused() -> None:

@@ -154,11 +154,23 @@ def test_gradients_and_rows_are_added_up() -> None:
         ),
         (
             Transition("switched", 3, left=1e-12, right=2e-12, over=1),
-            "step 3: new model 9.9999999999999998e-13 < old 2e-12 over 1 step: switched",
+            "step 3: new model 1e-12 < old 2e-12 over 1 step: switched",
         ),
         (
             Transition("entered", 3, 1, left=1e300, right=0.5, margin=0.1),
-            "step 3: risk 1.0000000000000001e+300 > best 0.5 + 0.10000000000000001: reactive",
+            "step 3: risk 1e300 > best 0.5 + 0.1: reactive",
+        ),
+        (
+            Transition("entered", 3, 1, left=48363182405.41581, right=5641231694.6420107, margin=4e9),
+            "step 3: risk 4.836e10 > best 5.641e9 + 4e9: reactive",
+        ),
+        (
+            Transition("entered", 3, 1, left=3.0004e-4, right=2.0001e-5, margin=1.3e-5),
+            "step 3: risk 0.0003 > best 2e-5 + 1.3e-5: reactive",
+        ),
+        (
+            Transition("switched", 3, left=12345.678, right=12345.679, over=4),
+            "step 3: new model 12345.678 < old 12345.679 over 4 steps: switched",
         ),
         (Transition("reset", 30, why="told of a drift"), "step 30: told of a drift: fresh model"),
         (

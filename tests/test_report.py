@@ -135,6 +135,31 @@ def test_values_have_a_page_too() -> None:
     assert "(" not in listings.moves_table([move]).partition("<table>")[2]
 
 
+def values_in(unit: float) -> tuple[str, str]:
+    """The page of a run whose values are measured in such a unit, and why it changed its model first."""
+    stream: Any = Made(lambda X, step: unit * (X[:, step // 15] + 0.1 * X[:, 2]), name="numbers")
+    model = DriftSurfRegressor(random_state=0)
+    trace = replace(prequential(stream, model, batch_size=100), untaught=1)
+    return render(trace, list(model.journal_), model="model"), model.journal_.explain().splitlines()[0]
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-10, 2.0**20, 2.0**40])
+def test_curves_of_values_are_the_same_in_every_unit(unit: float) -> None:
+    curves = r'<path class="(?:curve|limit|rival)" d="[^"]*"'
+    (page, why), (other, _) = values_in(unit), values_in(1.0)
+    assert re.findall(curves, page) == re.findall(curves, other)
+    assert len(why) < 65
+    for chart in re.findall(r"<svg viewBox.*?</svg>", page, re.S):
+        names = re.findall(r'text-anchor="end">([^<]*)</text>', chart)
+        assert len(set(names)) == len(names)
+
+
+def test_a_run_without_any_error_is_drawn() -> None:
+    stream: Any = Made(lambda X, step: 0.0 * X[:, 0], name="zeros")
+    trace = prequential(stream, DriftSurfRegressor(random_state=0), batch_size=100)
+    assert re.search(r'class="curve" d="M[0-9. LM]+"', render(trace, [], model="model"))
+
+
 def test_models_that_vote_and_traces_of_before_have_pages() -> None:
     session = Session(AUE(LogisticRegression()), classes=(-1, 1))
     trace = prequential(
@@ -246,9 +271,27 @@ def test_the_page_is_drawn_and_asks_for_nothing(page: Browser, report: Path) -> 
 
 
 @needs_chromium
+@pytest.mark.parametrize("unit", [1e-9, 3e-3, 1.0, 3e5, 1e11])
+def test_numbers_of_any_size_have_room(browser: Browser, unit: float, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(values_in(unit)[0], encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    browser.settle()
+    assert browser.tell("[...document.querySelectorAll('.card')].every((one) => one.scrollWidth <= one.clientWidth)")
+    for figure in ("error", "risk"):
+        title, ticks = browser.tell(
+            f"(() => {{ const of = (css) => [...document.querySelectorAll('[data-figure={figure}] ' + css)];"
+            "const ticks = of('.tick[text-anchor=end]');"
+            "return [of('.name[transform]')[0].getBoundingClientRect().right,"
+            "ticks.map((one) => [one.textContent, one.getBoundingClientRect().left])]; })()"
+        )
+        assert all(left > title for _, left in ticks)
+        assert len({name for name, _ in ticks}) == len(ticks) > 2
+
+
+@needs_chromium
 def test_the_mouse_tells_zooms_and_shows_all(page: Browser) -> None:
     at = place(page)
-    page.mouse("Moved", *at(0.245))
+    page.mouse("Moved", *at(0.258))
     assert readout(page).startswith("step 20 · rows 4,000 to 4,199, reactive state; ")
     assert "risk 1.38 > best 0.45 + 0.10: reactive" in readout(page)
     assert page.tell("document.querySelector('[data-figure=error] .tip').hidden") is False
@@ -258,9 +301,9 @@ def test_the_mouse_tells_zooms_and_shows_all(page: Browser) -> None:
     assert page.tell("document.querySelectorAll('.chosen').length") == 1
     page.mouse("Moved", *at(0.45), button="left")
     page.mouse("Released", *at(0.45), button="left", clickCount=1)
-    assert view(page) == "steps 16 to 41 of 100"
+    assert view(page) == "steps 14 to 40 of 100"
     page.mouse("Wheel", *at(0.5), deltaX=0, deltaY=-100, modifiers=2)
-    assert view(page) != "steps 16 to 41 of 100"
+    assert view(page) != "steps 14 to 40 of 100"
     for count in (1, 2):
         page.mouse("Pressed", *at(0.5), button="left", clickCount=count)
         page.mouse("Released", *at(0.5), button="left", clickCount=count)

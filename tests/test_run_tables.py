@@ -157,17 +157,18 @@ def test_values_are_scored_without_the_batch_that_nobody_had_learnt_before(tmp_p
     assert Trace.from_csv(trace.to_csv()).untaught == trace.untaught == 1
     run = trace.of("driftsurf")
     assert run["squared_error"][0] > 90_000
-    assert own**2 == pytest.approx(run["squared_error"][1:].mean(), rel=1e-4)
+    assert own**2 == pytest.approx(run["squared_error"][1:].mean(), rel=1e-3)
     summary = summarise_values(trace, "driftsurf")
-    assert summary.root_mean_squared_error == pytest.approx(own, rel=1e-4)
+    assert summary.root_mean_squared_error == pytest.approx(own, rel=1e-3)
     assert 0.0 < summary.skill < 1.0
     assert summary.skill_over_mean == pytest.approx(1.0 - (own / mean) ** 2, rel=1e-3)
     explained = invoke("explain", tmp_path / "run").output
-    assert f"Root mean squared error {own:.2f}" in explained
+    assert f"Root mean squared error {own}." in explained
 
 
 def test_labels_that_come_late_are_all_scored_by_a_model_that_had_learnt(tmp_path: Path) -> None:
-    good(write_csv(tmp_path, ROWS), *LEARN, "--delay", 1, "--out", tmp_path / "run")
+    output = good(write_csv(tmp_path, ROWS), *LEARN[:-1], "--delay", 1, "--out", tmp_path / "run").output
+    assert "[1] nothing scored yet, stable" in output
     assert Trace.load(tmp_path / "run" / "trace.csv").untaught == 0
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +354,13 @@ def test_friedman_equals_its_twin(drift: Any, noise: float, seed: int, n_rows: i
     rows, values = zip(*reference.friedman(drift, noise, seed, n_rows), strict=True)
     assert np.array_equal(X, rows)
     assert y == pytest.approx(np.array(values), rel=1e-12, abs=1e-12)
+
+
+def test_kinds_of_friedman_have_no_row_in_common() -> None:
+    rows = [Friedman(kind, n_rows=1_000).arrays() for kind in KINDS]
+    for (X, y), (other_X, other_y) in combinations(rows, 2):
+        assert not (other_X == X).any()
+        assert not (y == other_y).any()
 
 
 def test_friedman_s_blocks_of_any_size_continue_each_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 StateName: TypeAlias = Literal["stable", "reactive"]
 Role: TypeAlias = Literal["predictive", "reactive", "stable", "expert"]
 TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset", "replaced"]
+EASY = 0.01, 1e3
+"""Risks of classes, and others of which two decimals say enough, lie between."""
 
 
 # Records are written once and read rarely; that they are frozen would take three times as long to make them.
@@ -70,6 +73,8 @@ class Transition:
         'step 25: risk 0.61 > best 0.38 + 0.10: reactive'
         >>> Transition("switched", 28, left=0.41, right=0.52, over=4).describe()
         'step 28: new model 0.41 < old 0.52 over 4 steps: switched'
+        >>> Transition("entered", 25, 1, left=48_363_182_405.4, right=5_641_231_694.6, margin=3e9).describe()
+        'step 25: risk 4.836e10 > best 5.641e9 + 3e9: reactive'
         """
         left, right, margin = self._shown()
         match self.kind:
@@ -90,15 +95,22 @@ class Transition:
         return f"step {self.step}: {text}"
 
     def _shown(self) -> list[str]:
-        """The three numbers with two decimals, or as many more as it takes for the sentence to read true."""
+        """The three numbers with two decimals, or four digits if they are large or small; more until it reads true."""
         values = [self.left, self.right, self.margin]
         known = [value for value in values if value is not None and value == value]
-        digits = 2
-        if len(known) == 3:
-            while digits < 9 and _order(*known) != _order(*(round(value, digits) for value in known)):
-                digits += 1
-        form = f".{digits}f" if digits < 9 and max(map(abs, known)) < 1e6 else ".17g"
-        return [f"{value:{form}}" if value in known else "without evidence" for value in values]
+        texts = list[str]()
+        for form in _forms(max(map(abs, known))):
+            texts = ["without evidence" if value is None or value != value else form(value) for value in values]
+            if len(known) < 3 or _order(*known) == _order(*map(float, texts)):
+                break
+        return texts
+
+
+def _forms(largest: float) -> Iterator[Callable[[float], str]]:
+    """Ways to write numbers of which this is the largest, from short to exact."""
+    if EASY[0] <= largest < EASY[1]:
+        yield from (f"{{:.{decimals}f}}".format for decimals in range(2, 9))
+    yield from (partial(significant, digits=digits) for digits in range(4, 18))
 
 
 def _order(left: float, right: float, margin: float) -> int:
@@ -166,3 +178,16 @@ def _plain(value: Any) -> Any:
 
 def _steps(count: int) -> str:
     return f"{count} step{'s' * (count != 1)}"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """So many significant digits, no digit of a whole part left out below a million, and a short power beyond.
+
+    >>> [significant(value) for value in (2.68149, 109_450.2, 48_363_182_405.4, 0.0039321, 2e-5, 0.0)]
+    ['2.681', '109450', '4.836e10', '0.003932', '2e-5', '0']
+    """
+    size = abs(value)
+    if size and math.isfinite(size) and not 1e-4 <= size < 1e6:
+        mantissa, power = f"{value:.{digits - 1}e}".split("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    return f"{value:.0f}" if size >= 10**digits - 0.5 else f"{value:.{digits}g}"

@@ -19,8 +19,6 @@ class Baselines:
     """What the numbers are."""
     own: float
     others: dict[str, float]
-    form: str
-    """How the numbers are printed."""
 
 
 def baselines(trace: Trace, model: str) -> Baselines:
@@ -45,7 +43,7 @@ def baselines(trace: Trace, model: str) -> Baselines:
             float(np.sqrt(np.average(counted[name], weights=rows)))
             for name in ("squared_error", "persistence_error", "constant_error")
         )
-        return Baselines("root mean squared error", own, {"mean": constant, "persistence": persistence}, ".6g")
+        return Baselines("root mean squared error", own, {"mean": constant, "persistence": persistence})
     total = int(rows.sum())
     others = dict[str, float]()
     named = [run[f"true:{label}"] for label in trace.labels if label != OTHER]
@@ -55,4 +53,4 @@ def baselines(trace: Trace, model: str) -> Baselines:
         right = counts[np.arange(len(counts)), before.argmax(axis=1)]
         others["majority"] = 1.0 - int(right[-len(rows) :].sum()) / total
     others["persistence"] = int(counted["persistence_errors"].sum()) / total
-    return Baselines("error", int(counted["errors"].sum()) / total, others, ".4f")
+    return Baselines("error", int(counted["errors"].sum()) / total, others)

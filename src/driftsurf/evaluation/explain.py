@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from driftsurf.decisions import Decision, ModelRecord, Transition
+from driftsurf.decisions import Decision, ModelRecord, Transition, significant
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation.columns import ColumnMove, clocks_last
 from driftsurf.evaluation.lineage import lineages, timeline
@@ -207,8 +207,8 @@ def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
         weights = rows[start:stop]
         if len(weights):
             mean = float(np.average(error[start:stop], weights=weights))
-            root = mean if record.trace.labels else math.sqrt(mean)
-            shown.append(f"{_number(root)} {words.format(_steps(len(weights)))}")
+            text = _number(mean) if record.trace.labels else significant(math.sqrt(mean))
+            shown.append(f"{text} {words.format(_steps(len(weights)))}")
     yield _entry("error" if record.trace.labels else "RMSE", ", ".join(shown))
 
 
@@ -236,7 +236,7 @@ def _overview(record: RunRecord) -> str:
     ]
     if record.trace is not None:
         name, mean = mean_error_of(record.trace, record.trace.models[0])
-        lines[0] += f" {name.capitalize()} {_number(mean)}."
+        lines[0] += f" {name.capitalize()} {(_number if record.trace.labels else significant)(mean)}."
     said = [_count(kinds.count(kind), words) for kind, words in _COUNTED.items() if kind in kinds]
     quiet = "No sign of drift." if record.orders else "No sign of drift: one model throughout."
     lines.append(", ".join(said) + "." if said else quiet)
@@ -314,7 +314,7 @@ def _number(value: float | None) -> str:
     """Two decimals, or three significant digits of what is smaller or larger."""
     if value is None or math.isnan(value):
         return "unknown"
-    return f"{value:.2f}" if 0.095 <= abs(value) < 1000 or value == 0.0 else f"{value:.3g}"
+    return f"{value:.2f}" if 0.095 <= abs(value) < 1000 or value == 0.0 else significant(value, 3)
 
 
 def _steps(count: int) -> str:

@@ -68,6 +68,8 @@ class Standing:
     """Of values on one source."""
     relative_rmse: float | None = None
     """Of values: the root mean squared error over that of the mean of all values before the batch."""
+    diverged: bool = False
+    """Whether its training did, on a source and with a seed."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,7 @@ class _Numbers:
     costs: FloatArray
     """Seconds and gradients, (models, 2)."""
     ranks: FloatArray
+    diverged: tuple[bool, ...]
     in_units: tuple[InUnits, ...] = ()
     """Of values on one source."""
     relative_rmse: FloatArray | None = None
@@ -246,6 +249,7 @@ def _of_source(title: str, scores: dict[str, list[Score]]) -> _Numbers:
         resampled_means(tables),
         np.array(costs),
         ranks(errors),
+        tuple(any(score.diverged for score in of_seeds) for of_seeds in scores.values()),
         in_units,
         np.array([one.relative_rmse for one in in_units]) if in_units else None,
     )
@@ -262,6 +266,7 @@ def _over_all(each: Sequence[_Numbers]) -> _Numbers:
         np.mean([one.means for one in each], axis=0),
         np.sum([one.costs for one in each], axis=0),
         np.mean([one.ranks for one in each], axis=0),
+        tuple(map(any, zip(*(one.diverged for one in each), strict=True))),
         relative_rmse=np.mean(ratios, axis=0) if ratios else None,
     )
 
@@ -280,6 +285,7 @@ def _standings(of: _Numbers) -> Standings:
             float(of.costs[k, 1]) / of.n_rows,
             of.in_units[k] if of.in_units else None,
             None if of.relative_rmse is None else float(of.relative_rmse[k]),
+            of.diverged[k],
         )
         for k, name in enumerate(of.models)
     )

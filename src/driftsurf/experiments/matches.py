@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from driftsurf.base import FloatArray
-from driftsurf.errors import LabelError
+from driftsurf.errors import DivergenceError, LabelError
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.trace import Trace
 from driftsurf.experiments.inputs import Input, Rows, load
 from driftsurf.experiments.models import Model, Situation, model
-from driftsurf.experiments.peers import Mean
+from driftsurf.experiments.peers import Diverged, Mean
 from driftsurf.runtime.target import Task
 from driftsurf.streams.base import Stream
 
@@ -27,7 +27,7 @@ FIRST_STEP = 1
 FLOOR = "(mean)"
 """The model that errors of values are relative to: the mean of all values before a batch."""
 WORST = 1e6
-"""What a model that diverges is charged, relative to the mean: a number that can be averaged and printed."""
+"""What a model that diverges is charged for values, relative to the mean: a number that can be averaged and printed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -55,14 +55,21 @@ class Match:
         at = Situation(len(rows.labels), rows.batch_size, self.seed, rows.drift_steps, self.gradients_per_row, asked)
         if rows.sparse and not contender.sparse(at):
             rows = rows.dense()
-        models = {self.model: contender.make(at)} | ({} if rows.labels else {FLOOR: Mean()})
         with np.errstate(over="ignore", invalid="ignore"):  # of models that diverge
-            _warm_up(contender, at, rows)
-            trace = prequential(cast("Stream", rows), models, batch_size=rows.batch_size, clock=time.process_time)
+            try:
+                _warm_up(contender, at, rows)
+                trace, diverged = self._played(rows, contender.make(at)), False
+            except DivergenceError:
+                trace, diverged = self._played(rows, Diverged()), True
         run = trace.of(self.model)
         error, in_units = (run["error"], None) if rows.labels else _relative(trace, self.model)
         seconds = round(trace.seconds[self.model], 4)
-        return Score(error, rows.n_rows, int(run["gradients"].sum()), seconds, in_units)
+        diverged = diverged or bool(error.max() == WORST)
+        return Score(error, rows.n_rows, int(run["gradients"].sum()), seconds, in_units, diverged)
+
+    def _played(self, rows: Rows, learning: Any) -> Trace:
+        models = {self.model: learning} | ({} if rows.labels else {FLOOR: Mean()})
+        return prequential(cast("Stream", rows), models, batch_size=rows.batch_size, clock=time.process_time)
 
     @staticmethod
     def decode(values: Mapping[str, Any]) -> Score:
@@ -113,6 +120,8 @@ class Score:
     """Of the CPU, for predicting and learning, all threads together."""
     in_units: InUnits | None = None
     """None for classes."""
+    diverged: bool = False
+    """Then each value was charged ``WORST``, each row of a class counted as wrong."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -122,6 +131,7 @@ class Score:
             "gradients": self.gradients,
             "seconds": self.seconds,
             "in_units": None if self.in_units is None else asdict(self.in_units),
+            "diverged": self.diverged,
         }
 
     @classmethod
@@ -129,4 +139,5 @@ class Score:
         """The score that gave ``values``."""
         error = np.array(values["error"], np.float64)
         in_units = None if values["in_units"] is None else InUnits(**values["in_units"])
-        return cls(error, int(values["n_rows"]), int(values["gradients"]), float(values["seconds"]), in_units)
+        counts = int(values["n_rows"]), int(values["gradients"])
+        return cls(error, *counts, float(values["seconds"]), in_units, bool(values["diverged"]))

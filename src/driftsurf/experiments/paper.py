@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from driftsurf import __version__
 from driftsurf.base import Strategy
@@ -59,8 +59,9 @@ def driftsurf_session(learner: PaperLearner, *, seed: int = 0, **options: Any) -
 
 
 def aware_session(learner: PaperLearner, drift_steps: tuple[int, ...], *, seed: int = 0) -> Session:
-    """The oracle, likewise."""
-    return _session(Aware(learner, drift_steps, max_rows=None, seed=seed))
+    """The oracle, likewise; of values told after the first batch of a drift, for which a fresh model predicts zero."""
+    told: Literal["before", "after"] = "after" if learner.capabilities.values else "before"
+    return _session(Aware(learner, drift_steps, told=told, max_rows=None, seed=seed))
 
 
 def _session(strategy: Strategy) -> Session:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError
 
-__all__ = ["CapyMOA", "Learnt", "Majority", "Mean", "Peer", "Persistence", "River"]
+__all__ = ["CapyMOA", "Diverged", "Learnt", "Majority", "Mean", "Peer", "Persistence", "River"]
 
 Learnt: TypeAlias = Literal["classes", "values"]
 
@@ -67,6 +67,19 @@ class Majority(Peer):
 
     def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.full(len(X), self._counts.argmax())
+
+
+class Diverged(Peer):
+    """Predicts no number and no class: what there is of a model whose training diverged."""
+
+    def _begin(self, n_features: int, n_classes: int) -> None:
+        """Nothing to make."""
+
+    def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+        """Nothing to learn."""
+
+    def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.full(len(X), np.nan)
 
 
 class Mean(Peer):

@@ -11,6 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from driftsurf.decisions import significant
 from driftsurf.evaluation.resampling import Interval
 from driftsurf.experiments.compare import METHOD, RELATIVE, Comparison, Standing, Standings, to_json
 from driftsurf.report import html
@@ -43,17 +44,17 @@ class Sheet(NamedTuple):
 FIRST = (
     Column("model", lambda one: one.model),
     Column("error", lambda one: _number(one.error.value)),
-    Column("95 %", lambda one: _range(one.error), 7),
+    Column("95 %", lambda one: _range(one.error), 6),
     Column("behind", lambda one: _number(one.behind.value)),
     Column("95 %", lambda one: _range(one.behind), 4),
     Column("best in", lambda one: f"{one.wins:.0%}", 5),
-    Column("rank", lambda one: f"{one.rank:.2f}", 6),
+    Column("rank", lambda one: f"{one.rank:.2f}", 3),
 )
 IN_UNITS = (
-    Column("MAE", lambda one: "" if one.in_units is None else f"{one.in_units.mae:.4g}", 3),
-    Column("RMSE", lambda one: "" if one.in_units is None else f"{one.in_units.rmse:.4g}", 3),
+    Column("MAE", lambda one: "" if one.in_units is None else significant(one.in_units.mae), 7),
+    Column("RMSE", lambda one: "" if one.in_units is None else significant(one.in_units.rmse), 7),
 )
-RATIO = (Column("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 3),)
+RATIO = (Column("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 7),)
 LAST = (
     Column("CPU s", lambda one: f"{one.seconds:.2f}", 2),
     Column("gradients a row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),
@@ -86,7 +87,7 @@ def print_result(result: Comparison, folder: Path) -> None:
         for row in ([cells[place] for place in shown] for cells in sheet.rows):
             table.add_row(*(Text(cell.strip("*"), "bold" if cell.startswith("**") else "") for cell in row))
         screen.print(table)
-    screen.print(result.overall.verdict())
+    screen.print(_verdict(result))
     screen.print(f"{_how(result)}; report: {folder / 'report.html'}")
 
 
@@ -106,14 +107,14 @@ def markdown(result: Comparison) -> str:
     for sheet in _sheets(result):
         lines = [sheet.heads, ["---", *["---:"] * (len(sheet.heads) - 1)], *sheet.rows]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-    return "\n\n".join([*parts, f"{result.overall.verdict()}.", f"{_how(result)}."]) + "\n"
+    return "\n\n".join([*parts, f"{_verdict(result)}.", f"{_how(result)}."]) + "\n"
 
 
 def page(result: Comparison) -> str:
     """A page that needs nothing from elsewhere."""
     body = [
         "<h1>Comparison</h1>",
-        f'<p class="lead">{escape(result.overall.verdict())}.</p>',
+        f'<p class="lead">{escape(_verdict(result))}.</p>',
         html.cards(
             [
                 (f"mean {_what(result)} of the winner", _number(result.overall.winner.error.value)),
@@ -157,6 +158,13 @@ def _errors(title: str, standings: Standings) -> list[str]:
     lowest = standings.winner.error.value
     texts = [(_number(one.error.value, 3), one.error.value == lowest) for one in standings.models]
     return [title, *(f"**{text}**" if best else text for text, best in texts)]
+
+
+def _verdict(result: Comparison) -> str:
+    """Who wins; and whose training diverged, if any did."""
+    lost = [one.model for one in result.overall.models if one.diverged]
+    charge = "a million times the error of the mean" if result.values else "every row"
+    return result.overall.verdict() + (f"; training diverged, charged {charge}: {', '.join(lost)}" if lost else "")
 
 
 def _what(result: Comparison) -> str:

@@ -210,4 +210,5 @@ def _number(value: float | None) -> float:
 
 def _top(values: npt.NDArray[np.float64]) -> float:
     """A scale on which the usual values fill the plot: one wild first step must not flatten the rest."""
-    return float(max(1e-3, 1.08 * min(values.max(), 5.0 * np.quantile(values, 0.9))))
+    highest = float(values.max())
+    return 1.08 * (min(highest, 5.0 * float(np.quantile(values, 0.9))) or highest or 1.0)

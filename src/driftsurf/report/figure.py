@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from driftsurf.report import html
-from driftsurf.report.svg import Chart
+from driftsurf.report.svg import LEFT, WIDTH, Chart
 
 __all__ = ["Bar", "Bars", "Change", "Figure", "Overlay", "Series", "as_data"]
 
@@ -145,17 +145,16 @@ class Bars:
     bars: Sequence[Bar] = field(default_factory=list)
 
     HEIGHT = 20
-    LEFT, WIDTH = 56, 960
 
     def render(self, overlay: Overlay) -> str:
         """Without a script."""
         chart = Chart(overlay.steps, 1.0, "")
         height = self.HEIGHT * len(self.bars) + 8
-        parts = [f'<svg viewBox="0 0 {self.WIDTH} {height}" role="img" aria-label="{escape(self.about)}">']
+        parts = [f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(self.about)}">']
         for place, bar in enumerate(self.bars):
             y = self.HEIGHT * place + 4
             middle = y + self.HEIGHT / 2
-            name = f'x="{self.LEFT - 8}" y="{middle + 4:g}" text-anchor="end">{escape(bar.name)}'
+            name = f'x="{LEFT - 8}" y="{middle + 4:g}" text-anchor="end">{escape(bar.name)}'
             parts.append(f'<text class="tick" {name}</text>')
             strong = [(*span, "strong", 12) for span in bar.strong]
             for start, stop, css, thick in [(bar.start, bar.stop, "life", 4), *strong]:

@@ -20,7 +20,7 @@ p { margin: 6px 0; } .soft { color: var(--soft); }
 .lead { font-size: 18px; margin: 12px 0 20px; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
-.card b { display: block; font-size: 22px; font-variant-numeric: tabular-nums; }
+.card b { display: block; white-space: nowrap; font-size: 22px; font-variant-numeric: tabular-nums; }
 .chart { overflow-x: auto; } .chart > svg { width: 100%; min-width: 640px; height: auto; display: block; }
 .grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
 .tick, .name, .rule-label { fill: var(--soft); font-size: 12px; }
@@ -34,7 +34,7 @@ p { margin: 6px 0; } .soft { color: var(--soft); }
 .pinned { fill: var(--oracle); opacity: .22; } .order { stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 2 2; }
 .switched { fill: var(--switch); } .kept { fill: var(--keep); }
 circle:focus { outline: 2px solid var(--ink); }
-.legend { display: flex; flex-wrap: wrap; gap: 6px 20px; font-size: 13px; color: var(--soft); margin: 4px 0 0 56px; }
+.legend { display: flex; flex-wrap: wrap; gap: 6px 20px; font-size: 13px; color: var(--soft); margin: 4px 0 0 72px; }
 .legend svg { display: inline-block; width: 28px; height: 12px; vertical-align: -1px; margin-right: 6px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 15px; }
 th, td { text-align: left; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }

@@ -11,19 +11,17 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from driftsurf.decisions import Decision
+from driftsurf.decisions import Decision, significant
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.records import Order
 from driftsurf.evaluation.summary import summarise, summarise_values
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html, page
-from driftsurf.report.terminal import console, speeds_of
+from driftsurf.report.terminal import console, speeds_of, without_first
 from driftsurf.runtime.delayed import LabelCounts
 
 __all__ = ["print_outcome", "render"]
-
-SUGGESTED_STEPS = 10
 
 
 def print_outcome(
@@ -45,26 +43,19 @@ def print_outcome(
         table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
         for column in ("", model, *rules.others):
             table.add_column(column, justify="left" if not column else "right")
-        table.add_row(rules.measure, *(f"{value:{rules.form}}" for value in (rules.own, *rules.others.values())))
+        numbers = (rules.own, *rules.others.values())
+        table.add_row(rules.measure, *(f"{one:.4f}" if trace.labels else significant(one) for one in numbers))
         for label, value in _of_model(trace, model, first_step).items():
             table.add_row(label, value, *[""] * len(rules.others))
         screen.print(table)
         if trace.untaught:
-            screen.print(_without_first(trace, model))
+            screen.print(without_first(trace, model))
     if late is not None:
         told = ", ".join(f"{count:,} {name}" for name, count in asdict(late).items() if count is not None)
         screen.print(f"labels: {told}")
     if skipped:
         screen.print(f"skipped rows: {skipped:,}; they are in {folder / 'bad_rows.jsonl'}")
     screen.print(f"report: {folder / 'report.html'}")
-
-
-def _without_first(trace: Trace, model: str) -> str:
-    rows = trace.of(model)["rows"]
-    if len(rows) > trace.untaught:
-        return "errors without the first batch, which nobody had learnt before"
-    least = max(1, int(rows.sum()) // SUGGESTED_STEPS)
-    return f"one batch only: nothing was predicted by a model that had learnt; try --batch-size {least}"
 
 
 def _of_model(trace: Trace, model: str, first_step: int) -> dict[str, str]:
@@ -78,7 +69,7 @@ def _of_model(trace: Trace, model: str, first_step: int) -> dict[str, str]:
         reactions, switches, gradients = summary.reactions, summary.switches, summary.gradients
     else:
         values = summarise_values(trace, model)
-        said |= {"mean absolute error": f"{values.mean_absolute_error:.6g}"}
+        said |= {"mean absolute error": significant(values.mean_absolute_error)}
         reactions, switches, gradients = values.reactions, values.switches, values.gradients
     said |= {"reactions": str(reactions), "switches to a new model": str(switches)}
     return said | {

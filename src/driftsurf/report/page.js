@@ -3,7 +3,7 @@
 // as text, never as markup. Without this script the page shows the same figures, still.
 (() => {
   const run = JSON.parse(document.getElementById("run").textContent);
-  const WIDTH = 960, LEFT = 56, RIGHT = 16, TOP = 22, BOTTOM = 40, HEIGHT = 300, ROW = 20;
+  const WIDTH = 960, LEFT = 72, RIGHT = 16, TOP = 22, BOTTOM = 40, HEIGHT = 300, ROW = 20;
   const MOST_MARKS = 400, NEAR = 26;
   const last = Math.max(run.steps - 1, 1);
   const least = Math.min(4, last);
@@ -33,11 +33,19 @@
     return element;
   };
   const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
-  const short = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(3))));
+  const significant = (value, digits = 4) => {
+    if (value === null || value === undefined) return "–";
+    const size = Math.abs(value);
+    if (size && (size < 1e-4 || size >= 1e6)) {
+      const [mantissa, power] = value.toExponential(digits - 1).split("e");
+      return `${Number(mantissa)}e${Number(power)}`;
+    }
+    return size >= 10 ** digits - 0.5 ? value.toFixed(0) : String(Number(value.toPrecision(digits)));
+  };
   const grouped = (value) => value.toLocaleString("en");
   const level = (value) => {
-    if (value !== 0 && (value < 1e-3 || value >= 1e9)) return value.toExponential(0).replace("+", "");
-    return value >= 1e6 ? `${short(value / 1e6)}M` : value >= 1e4 ? `${short(value / 1e3)}k` : short(value);
+    if (value >= 1e6 && value < 1e9) return `${significant(value / 1e6)}M`;
+    return value >= 1e4 && value < 1e6 ? `${significant(value / 1e3)}k` : significant(value);
   };
   const x = (step) => LEFT + ((WIDTH - LEFT - RIGHT) * (step - view[0])) / (view[1] - view[0]);
   const stepAt = (place) => view[0] + ((place - LEFT) / (WIDTH - LEFT - RIGHT)) * (view[1] - view[0]);
@@ -46,7 +54,7 @@
   // ------------------------------------------------------------------ numbers
 
   const ticks = (low, high, whole) => {
-    const raw = Math.max((high - low) / 6, 1e-12);
+    const raw = Math.max((high - low) / 6, 1e-300);
     const power = 10 ** Math.floor(Math.log10(raw));
     let step = [1, 2, 5, 10].map((m) => m * power).find((m) => m >= raw * 0.999);
     if (whole) step = Math.max(1, Math.round(step));
@@ -246,7 +254,7 @@
     } else {
       for (const series of figure.series) {
         if (!hidden.has(figure.id + series.name)) {
-          lines.push([series.css, series.name, short(series.values[nearest(series, step)])]);
+          lines.push([series.css, series.name, significant(series.values[nearest(series, step)])]);
         }
       }
     }

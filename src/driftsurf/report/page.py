@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from driftsurf.decisions import Decision
+from driftsurf.decisions import Decision, significant
 from driftsurf.errors import InputError
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.records import Order, RunRecord, pinned
@@ -120,7 +120,7 @@ def _lead(summary: Summary | ValueSummary) -> str:
     if isinstance(summary, Summary):
         text = f"Mean error {summary.mean_error:.3f}. "
     else:
-        text = f"Root mean squared error {summary.root_mean_squared_error:.4g}, in the unit of the label. "
+        text = f"Root mean squared error {significant(summary.root_mean_squared_error)}, in the unit of the label. "
     if not summary.reactions:
         return text + "It saw no sign of drift."
     text += f"It reacted {_times(summary.reactions)} and switched to a new model {_times(summary.switches)}. "
@@ -150,10 +150,10 @@ def _cards(summary: Summary | ValueSummary, trace: Trace, oracle: str | None) ->
         if not math.isnan(summary.kappa):  # classes that are counted together have no share by chance
             yield "kappa", f"{summary.kappa:.3f}"
     else:
-        yield "root mean squared error", f"{summary.root_mean_squared_error:.4g}"
+        yield "root mean squared error", significant(summary.root_mean_squared_error)
         if oracle is not None:
-            yield f"{oracle} (oracle)", f"{summarise_values(trace, oracle).root_mean_squared_error:.4g}"
-        yield "mean absolute error", f"{summary.mean_absolute_error:.4g}"
+            yield f"{oracle} (oracle)", significant(summarise_values(trace, oracle).root_mean_squared_error)
+        yield "mean absolute error", significant(summary.mean_absolute_error)
         yield "skill over the mean so far", f"{summary.skill_over_mean:.3f}"
         yield "skill over the last value", f"{summary.skill:.3f}"
     yield "reactions", str(summary.reactions)
@@ -172,10 +172,10 @@ def _error_words(trace: Trace, oracle: str | None) -> str:
     if not trace.labels and trace.untaught:
         text += " Not drawn: the first batch, which nobody had learnt before."
     if oracle and trace.drifts:
-        text += (
-            f" {escape(oracle)} is an oracle: it is told of each drift, and begins anew with an untrained model then, "
-            "which a weak drift may not be worth."
-        )
+        told = "told of each drift, and begins anew with an untrained model then"
+        if not trace.labels:
+            told = "told of each drift after its first batch, and goes on with a fresh model"
+        text += f" {escape(oracle)} is an oracle: it is {told}, which a weak drift may not be worth."
     return text
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from rich.table import Table
 
 from driftsurf.base import Pickled
+from driftsurf.decisions import significant
 from driftsurf.errors import DriftsurfError, StateError, StateWarning
 from driftsurf.evaluation.records import newest_head, pinned, read_run
 from driftsurf.evaluation.summary import mean_error_of
@@ -88,7 +89,7 @@ def _headline(path: Path) -> Iterator[str]:
     said = [f"{head.get('rows', 0):,} rows in {head.get('step', 0):,} steps"]
     if run is not None and record.trace is not None:
         name, mean = mean_error_of(record.trace, model)
-        said += [f"{run['state'][-1]} state", f"{name} {mean:.4g}"]
+        said += [f"{run['state'][-1]} state", f"{name} {significant(mean)}"]
     said += ["finished" if head.get("done") is True else "not finished"]
     spans = pinned(record.orders)
     since = f" from step {spans[-1][0]}" if spans else ""

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from driftsurf.decisions import significant
+
 __all__ = ["Chart"]
 
 WIDTH, HEIGHT = 960, 300
-LEFT, RIGHT, TOP, BOTTOM = 56, 16, 22, 40
+LEFT, RIGHT, TOP, BOTTOM = 72, 16, 22, 40
 
 
 @dataclass
@@ -109,15 +111,13 @@ class Chart:
 
 
 def _level(value: float) -> str:
-    """A round number in at most five letters: there is no room for more beside the axis.
+    """A round number, short enough to stand beside the axis.
 
-    >>> [_level(value) for value in (0.25, 2000, 30_000, 2.5e6, 4e9, 2e-5)]
-    ['0.25', '2000', '30k', '2.5M', '4e9', '2e-5']
+    >>> [_level(value) for value in (0.25, 2000, 30_000, 2.5e6, 4e9, 1.5e11, 1.5e-4, 2e-5)]
+    ['0.25', '2000', '30k', '2.5M', '4e9', '1.5e11', '0.00015', '2e-5']
     """
-    if value and not 1e-3 <= value < 1e9:
-        digits, power = f"{value:.0e}".split("e")
-        return f"{digits}e{int(power)}"
-    return f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k" if value >= 1e4 else f"{value:g}"
+    unit, letter = (1e6, "M") if 1e6 <= value < 1e9 else (1e3, "k") if 1e4 <= value < 1e6 else (1.0, "")
+    return significant(value / unit) + letter
 
 
 def _ticks(top: float, *, whole: bool = False) -> list[float]:
@@ -127,4 +127,4 @@ def _ticks(top: float, *, whole: bool = False) -> list[float]:
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
     if whole:
         step = max(1.0, round(step))
-    return [round(k * step, 10) for k in range(int(top / step + 1e-9) + 1)]
+    return [float(f"{k * step:.10g}") for k in range(int(top / step + 1e-9) + 1)]

@@ -14,14 +14,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
-from driftsurf.decisions import Decision
+from driftsurf.decisions import Decision, significant
 from driftsurf.evaluation.summary import Summary, ValueSummary, summarise, summarise_values
 from driftsurf.evaluation.trace import Trace
 
-__all__ = ["MODEL", "ORACLE", "Progress", "console", "print_result", "speeds_of", "timings"]
+__all__ = ["MODEL", "ORACLE", "Progress", "console", "print_result", "speeds_of", "timings", "without_first"]
 
 MODEL = "driftsurf"
 ORACLE = "aware"
+SUGGESTED_STEPS = 10
 _STYLES = {"entered": "yellow", "switched": "green", "kept": "magenta", "greedy": "dim"}
 
 
@@ -119,10 +120,12 @@ class Progress:
             self._console.print(f"[{done}{of}] {self._said(error)}{mean}, {state}", markup=False)
 
     def _said(self, error: float) -> str:
+        if error != error:  # no label came
+            return "nothing scored" if self._scored else "nothing scored yet"
         return f"{'RMSE' if self._values else 'error'} {self._shown(error)}"
 
     def _shown(self, error: float) -> str:
-        return f"{math.sqrt(error):.4g}" if self._values else f"{error:.3f}"
+        return significant(math.sqrt(error)) if self._values else f"{error:.3f}"
 
     def _is_told(self, done: int) -> bool:
         if self._steps is None:
@@ -152,6 +155,10 @@ def print_result(trace: Trace, folder: Path, first_step: int = 0) -> None:
     }.items():
         totals.add_row(label, *values)
     screen.print(totals)
+    if trace.untaught:
+        screen.print(without_first(trace, MODEL))
+    if not trace.labels and trace.drifts:
+        screen.print(f"{ORACLE} is told of a drift after its first batch, and goes on with a fresh model")
     if mine.drift_steps:
         drifts = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
         for column in ("drift at step", "new rows alone after", "error within 10 % of oracle after"):
@@ -164,6 +171,15 @@ def print_result(trace: Trace, folder: Path, first_step: int = 0) -> None:
     screen.print(f"report: {folder / 'report.html'}")
 
 
+def without_first(trace: Trace, model: str) -> str:
+    """That the ``untaught`` batch does not count."""
+    rows = trace.of(model)["rows"]
+    if len(rows) > trace.untaught:
+        return "errors without the first batch, which nobody had learnt before"
+    least = max(1, int(rows.sum()) // SUGGESTED_STEPS)
+    return f"one batch only: nothing was predicted by a model that had learnt; try --batch-size {least}"
+
+
 def _errors_of(summary: Summary | ValueSummary) -> dict[str, str]:
     if isinstance(summary, Summary):
         return {
@@ -172,8 +188,8 @@ def _errors_of(summary: Summary | ValueSummary) -> dict[str, str]:
             "kappa": f"{summary.kappa:.3f}",
         }
     return {
-        "root mean squared error": f"{summary.root_mean_squared_error:.4g}",
-        "mean absolute error": f"{summary.mean_absolute_error:.4g}",
+        "root mean squared error": significant(summary.root_mean_squared_error),
+        "mean absolute error": significant(summary.mean_absolute_error),
         "skill over the mean so far": f"{summary.skill_over_mean:.3f}",
     }
 

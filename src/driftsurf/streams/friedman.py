@@ -46,7 +46,7 @@ class Friedman(Stream):
     noise
         sigma, the standard deviation of the noise.
     seed
-        Fixes every random draw.
+        Fixes every random draw; each kind of drift has draws of its own.
     n_rows
         Length.
 
@@ -106,8 +106,9 @@ class Friedman(Stream):
         return tuple(Drift(place, min(place + length, self.n_rows)) for place in places)
 
     def blocks(self) -> Iterator[Block]:
-        """Rows, coins and noise by generators of their own, which go on from block to block."""
-        rows, coins, errors = (np.random.default_rng(derive(self.seed, k)) for k in range(3))
+        """Rows, coins and noise by generators of their own and of the kind, which go on from block to block."""
+        first = 3 * KINDS.index(self.drift)
+        rows, coins, errors = (np.random.default_rng(derive(self.seed, first + k)) for k in range(3))
         at = 0
         for size in block_sizes(self.n_rows):
             X = rows.random((size, N_FEATURES))
