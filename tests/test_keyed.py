@@ -22,7 +22,7 @@ from driftsurf.engines._packed import packed, unpacked
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError, StateVersionError
 from driftsurf.fleet import key_seed
 from driftsurf.journal import read_lines
-from driftsurf.learners import LinearRegression, LogisticRegression
+from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.runtime.session import Session
 from driftsurf.state import from_bytes, nest, pick, to_bytes
 from driftsurf.strategies import DriftSurf, Oblivious, ResetOnDrift
@@ -80,6 +80,29 @@ def test_the_result_does_not_depend_on_visits_nor_on_the_order_within_them(cuts:
     rng = np.random.default_rng(seed)
     parts = [all_rows.take(rng.permutation(np.arange(a, b))) for a, b in itertools.pairwise(bounds) if b > a]
     same_end(visits(given_learner, *parts), visits(given_learner, all_rows))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "labels"),
+    [
+        (DriftSurf(LogisticRegression(), max_rows=64), ["b", "a"]),
+        (DriftSurf(SoftmaxRegression(), max_rows=64), ["b", "a", "c"]),
+        (DriftSurf(SoftmaxRegression(), max_rows=64), [2, 1, 0]),
+        (DriftSurf(LinearRegression(), max_rows=64), [0.5, 1.5]),
+    ],
+)
+def test_nothing_is_predicted_before_the_first_time_step_unless_classes_are_given(
+    strategy: DriftSurf, labels: list[Any]
+) -> None:
+    own, chance = rows(64), np.random.default_rng(0)
+    y = [None if i in (3, 20) else labels[int(chance.integers(len(labels)))] for i in range(64)]
+    given_rows, given_learner = KeyRows(own.sequence, own.X, y), learner(strategy=strategy, classes=None)
+    whole = visits(given_learner, given_rows)
+    assert [value is None for value in whole[0].predicted] == [True] * 11 + [False] * 53
+    assert whole[0].summary.scored == 64 - 10 - 2
+    for bounds in ([0, 1, 2, 3, 5, 64], [0, 10, 20, 33, 64], list(range(65))):
+        parts = [part(given_rows, a, b) for a, b in itertools.pairwise(bounds)]
+        same_end(visits(given_learner, *parts), whole)
 
 
 def test_a_key_is_what_it_would_be_alone() -> None:
@@ -556,4 +579,4 @@ def test_other_strategies_and_values_can_be_learnt_too() -> None:
     (visit,) = visits(learner(strategy=strategy, classes=None), values)
     assert visit.summary.quarantine == ""
     assert visit.summary.steps == 6
-    assert all(isinstance(value, float) for value in visit.predicted)
+    assert all(isinstance(value, float) for value in visit.predicted[10:])

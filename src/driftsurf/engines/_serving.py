@@ -14,6 +14,7 @@ from driftsurf.base import FloatArray, IntArray, State
 from driftsurf.decisions import Decision
 from driftsurf.engines._packed import packed, unpacked
 from driftsurf.errors import InputError, StateError
+from driftsurf.labels import Classes
 from driftsurf.runtime.delayed import DelayedLabels
 from driftsurf.runtime.session import Session
 from driftsurf.state import to_bytes
@@ -89,11 +90,17 @@ class Serving(ABC):
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(X, self.session.strategy.dtype)
 
+    @property
+    def _can_predict(self) -> bool:
+        """Before the first time step nothing is known but classes that were given, and so there is nothing to say."""
+        targets = self.session.targets
+        return self.session.steps > 0 or (isinstance(targets, Classes) and targets.closed)
+
     def _predicted(self, X: FloatArray) -> list[Any]:
         X = self._narrow(X)
         labels: list[Any] = [None] * len(X)
         good = np.flatnonzero(np.isfinite(X).all(axis=1))
-        if self.session.schema is not None and len(good):
+        if self._can_predict and self.session.schema is not None and len(good):
             for place, label in zip(good.tolist(), self.session.predict(X[good]).tolist(), strict=True):
                 labels[place] = label
         return labels
@@ -162,8 +169,9 @@ class AtOnce(Serving):
         return stop, labelled
 
     def _observe(self, X: FloatArray, y: list[Any], last: int, served: Served) -> None:
+        can_predict = self._can_predict
         seen = self.session.observe(X, y)
-        served.add(seen.labels.tolist(), y)
+        served.add(seen.labels.tolist() if can_predict else [None] * len(y), y)
         served.decided(last, seen.decisions)
         if seen.decisions:
             self._check_size()
