@@ -558,7 +558,20 @@ def test_keys_are_readmitted_as_they_are_shown(tmp_path: Path, as_text: bool, kn
     folder = KeyedFolder(tmp_path / "run")
     assert folder.keys()[key]["quarantined_at"] == 19
     assert invoke(*run, "--readmit", f"{known}=19").exit_code == 0
-    assert (folder.keys()[key]["quarantine"], folder.keys()[key]["refused"]) == ("", 11)
+    assert (folder.keys()[key]["quarantine"], folder.keys()[key]["refused"]) == ("", 11 + 19)
+
+
+def test_keys_over_their_bound_are_told_what_to_do_and_then_learn_on(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_rows(tmp_path / "in" / "0.csv", shops(400, 1))
+    columns = ("--key", "shop", "--sequence", "at", "--label", "bought", "--classes", "0,1", "--quiet")
+    run = ("run", tmp_path / "in", *columns, "--out", tmp_path / "run")
+    told = invoke(*run, "--max-bytes", 100)
+    assert told.exit_code == 1
+    assert "Give a larger --max-bytes, and forgive keys with --readmit." in told.stderr
+    write_rows(tmp_path / "in" / "1.csv", shops(400, 1, 400))
+    assert invoke(*run, "--max-bytes", 10**6, "--readmit", "s0=31").exit_code == 0
+    assert KeyedFolder(tmp_path / "run").keys()["s0"]["steps"] == 12
 
 
 @pytest.mark.parametrize(

@@ -346,10 +346,26 @@ def test_a_key_is_readmitted_for_what_it_did_up_to_a_row() -> None:
     all_rows = rows()
     all_rows.X[64, 1] = np.inf
     (first,) = visits(learner(), part(all_rows, 0, 100))
-    for forgiven, refused in ((63, 136), (64, 36)):
+    for forgiven, refused in ((63, 136), (64, 36 + 4)):  # four rows before it had begun a time step
         again = learner(readmit={7: forgiven}).visit(7, first.state, part(all_rows, 100, 200))
         assert again.summary.refused == refused
         assert bool(again.summary.quarantine) == (forgiven == 63)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_key_whose_training_diverged_learns_on_once_it_is_readmitted(late: bool) -> None:
+    own = rows(200)
+    y = own.X[:, 0].tolist()
+    y[43] = 1e120
+    values = KeyRows(own.sequence, own.X, y, list(range(200)))
+    options = {"strategy": DriftSurf(LinearRegression(), max_rows=30), "classes": None, "delay": 5 if late else None}
+    (first,) = visits(learner(**options), part(values, 0, 100))
+    assert first.summary.quarantine.startswith("DivergenceError")
+    assert (first.summary.quarantined_at, first.summary.rows, first.summary.refused) == (49, 49, 51)
+    again = learner(readmit={7: 49}, **options).visit(7, first.state, part(values, 100, 200))
+    assert again.summary.quarantine == ""
+    assert (again.summary.rows, again.summary.refused, again.summary.steps) == (140, 60, 14)
+    assert learner(**options).visit(7, again.state, part(values, 0, 0)).summary.steps == 14
 
 
 def test_the_state_of_a_key_is_bounded() -> None:

@@ -37,6 +37,13 @@ INSTEAD = {
 SHOWN = 20
 CONTINUOUS = "Unknown label type: continuous"
 VALUES = "Predict values with --task regression, or make classes of them."
+REMEDIES = {
+    "LabelError": "Then begin anew, with another --out.",
+    "DivergenceError": "With other options begin anew, with another --out; if a few rows are to blame, forgive keys with "
+    "--readmit, which drops the time step that failed.",
+    "StateError": "Give a larger --max-bytes, and forgive keys with --readmit.",
+}
+"""What to do about keys in quarantine, by what put them there."""
 
 
 def is_keyed(options: Mapping[str, Any]) -> bool:
@@ -112,8 +119,7 @@ def _warn(keys: Mapping[Any, Mapping[str, Any]]) -> None:
         why = f"{why.partition('; ')[0]}. {VALUES}"
     learnt = sum(int(entry["rows"]) for entry in keys.values())
     if len(held) == len(keys):
-        anew = "Then begin anew, with another --out."
-        remedy = anew if why.startswith("LabelError") else "Once that is mended, forgive keys with --readmit."
+        remedy = REMEDIES.get(why.partition(":")[0], "Once that is mended, forgive keys with --readmit.")
         raise InputError(
             f"nothing more is learnt ({learnt:,} rows were): all {len(keys):,} keys are in quarantine. The first, "
             f"{key}: {why} {remedy}"
