@@ -144,6 +144,16 @@ def test_rows_without_key_or_place_or_sense_are_dropped_and_counted(tmp_path: Pa
     }
 
 
+def test_what_a_column_holds_that_is_not_used_does_not_matter(tmp_path: Path) -> None:
+    rows = shops(200)
+    rows[20][4] = math.inf
+    whole = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "all", COLUMNS, KeyedOptions())
+    assert whole.epochs()[0]["unreadable"] == 1
+    one = KeyedOptions(features=("price",))
+    folder = run_keyed(str(tmp_path / "a.csv"), tmp_path / "one", COLUMNS, one)
+    assert (folder.epochs()[0]["unreadable"], folder.epochs()[0]["rows"]) == (0, 200)
+
+
 def test_silent_keys_are_given_up_and_late_rows_dropped(tmp_path: Path) -> None:
     rows = [["a", at, at % 2, at % 2, 0.5, ""] for at in range(50)]
     rows += [["b", at, at % 2, at % 2, 0.5, ""] for at in range(50, 300)]
@@ -297,6 +307,8 @@ def test_a_source_without_rows_is_told(tmp_path: Path) -> None:
         (OPTIONS, {"epoch": 0}, "epoch"),
         (OPTIONS, {"ttl": -1}, "ttl"),
         (KeyedOptions(delay=3), {}, "by id"),
+        (OPTIONS, {"engine": "spark", "dialect": Dialect(decimal=",")}, "decimal is for the engine 'local'"),
+        (OPTIONS, {"engine": "spark", "dialect": Dialect(date_formats=("%d.%m.%Y",))}, "date_formats is for the"),
     ],
 )
 def test_bad_options_are_told(tmp_path: Path, options: KeyedOptions, more: dict[str, Any], message: str) -> None:

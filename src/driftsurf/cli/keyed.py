@@ -39,8 +39,8 @@ CONTINUOUS = "Unknown label type: continuous"
 VALUES = "Predict values with --task regression, or make classes of them."
 REMEDIES = {
     "LabelError": "Then begin anew, with another --out.",
-    "DivergenceError": "With other options begin anew, with another --out; if a few rows are to blame, forgive keys with "
-    "--readmit, which drops the time step that failed.",
+    "DivergenceError": "With other options begin anew, with another --out; if a few rows are to blame, forgive keys "
+    "with --readmit, which drops the time step that failed.",
     "StateError": "Give a larger --max-bytes, and forgive keys with --readmit.",
 }
 """What to do about keys in quarantine, by what put them there."""
