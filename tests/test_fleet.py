@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ from driftsurf.errors import (
 )
 from driftsurf.fleet import _native, _saved, _threads, key_seed
 from driftsurf.fleet._keys import Keys, by_slot
-from driftsurf.fleet._layout import TRANSITION, Store
+from driftsurf.fleet._layout import TRANSITION, Store, scratch
 from driftsurf.fleet._record import Record
 from driftsurf.fleet._saved import KEY_FIELDS, MODEL_FIELDS
 from driftsurf.learners import LogisticRegression
@@ -330,6 +331,59 @@ def test_memory_that_is_not_to_be_had_changes_nothing(monkeypatch: pytest.Monkey
         first.observe(["a"], np.zeros((1, 3)), [0])
     monkeypatch.undo()
     first.observe([1], np.zeros((1, 3)), [0])
+
+
+def test_memory_that_is_not_to_be_had_for_the_index_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = served(Fleet(3, **SMALL), calls(5))
+    before, double, calls_of_it = many.to_bytes(), Keys._double, itertools.count()
+
+    def fail(self: Keys) -> None:
+        if next(calls_of_it):
+            raise MemoryError
+        double(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keys, "_double", fail)
+        with pytest.raises(MemoryError):
+            many.observe(np.arange(400), np.zeros((400, 3)), np.zeros(400))
+    assert many.to_bytes() == before
+    assert len(many.table()["key"]) == len(many) == 5
+    many.observe(np.arange(400), np.zeros((400, 3)), np.zeros(400))
+    assert len(many) == 400
+
+
+def test_no_thread_fails_for_want_of_memory_when_others_have_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    keys, X, y = rng.integers(50, size=20_000), rng.normal(size=(20_000, 3)), rng.integers(2, size=20_000)
+    many = Fleet(3, **(SMALL | {"threads": 2}))
+    many.observe(keys, X, y)
+    before, made = many.to_bytes(), itertools.count()
+
+    def fail(*given: Any) -> Any:
+        if next(made):
+            raise MemoryError
+        return scratch(*given)
+
+    monkeypatch.setattr("driftsurf.fleet.fleet.scratch", fail)
+    with pytest.raises(MemoryError):
+        many.observe(keys, X, y)
+    assert next(made) == 2
+    assert many.to_bytes() == before
+
+
+@pytest.mark.parametrize("keys", [range(5), "abcde"])
+def test_more_rows_or_keys_than_there_are_numbers_for_are_refused(monkeypatch: pytest.MonkeyPatch, keys: Any) -> None:
+    many = served(Fleet(3, **SMALL), calls(5, keys=keys))
+    before = many.to_bytes()
+    more = list(range(5, 12)) if keys == range(5) else list("fghijkl")
+    monkeypatch.setattr("driftsurf.fleet._keys.MOST", 10)
+    with pytest.raises(ShapeError, match="there are 5 keys, 7 would be new, and 10 are the most"):
+        many.observe(more, np.zeros((7, 3)), np.zeros(7))
+    with pytest.raises(ShapeError, match="X has 11 rows, and a call takes 10"):
+        many.observe([*keys] * 2 + [keys[0]], np.zeros((11, 3)), np.zeros(11))
+    assert many.to_bytes() == before
+    many.observe([more[0]] * 6, np.zeros((6, 3)), np.zeros(6))
+    assert len(many) == 6
 
 
 @pytest.mark.parametrize(
