@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from driftsurf import Fleet
 from driftsurf.adapters import SklearnLearner
-from driftsurf.detectors import DDM
+from driftsurf.detectors import DDM, FHDDM
 from driftsurf.engines import KeyedLearner, KeyRows, Visit
 from driftsurf.engines._packed import packed, unpacked
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError, StateVersionError
@@ -25,7 +25,7 @@ from driftsurf.journal import read_lines
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.runtime.session import Session
 from driftsurf.state import from_bytes, nest, pick, to_bytes
-from driftsurf.strategies import DriftSurf, Oblivious, ResetOnDrift
+from driftsurf.strategies import DriftSurf, Oblivious, PairedLearners, ResetOnDrift
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
@@ -286,7 +286,7 @@ def test_a_value_that_is_not_finite_puts_the_key_in_quarantine(
     clean = visits(given_learner, part(rows(), 0, 64))
     assert first.predicted[:64] == clean[0].predicted
     assert (first.summary.rows, first.summary.refused) == (64, 86)
-    assert first.summary.quarantine == f"NonFiniteError: column 1 is {value} in the row 64"
+    assert first.summary.quarantine == f"NonFiniteError: in the row 64 'b' is {value}"
     assert first.predicted[64] is None
     assert None not in first.predicted[65:]
     assert second.summary.refused == 136
@@ -304,6 +304,33 @@ def test_a_value_that_has_no_room_in_the_type_of_the_rows_does_too(cut: int, lat
     assert done[-1].summary.quarantined_at == int(np.sort(all_rows.sequence)[64])
     assert done[-1].summary.rows == 64
     assert joined(done, "predicted")[64] is None
+    at = done[-1].summary.quarantined_at
+    reason = f"NonFiniteError: in the row {at} 'b' is 1e+300, which has no room in float32"
+    assert done[-1].summary.quarantine == reason
+
+
+def test_a_value_without_room_is_noticed_when_its_row_comes_however_late_its_label() -> None:
+    bare = KeyRows(np.arange(4), np.array([[1.0, 1.0], [1.0, 1e39], [1.0, 1.0], [1.0, 1.0]]), [None] * 4, [0, 1, 2, 3])
+    (visit,) = visits(learner(delay=5), bare)
+    assert (visit.summary.quarantined_at, visit.summary.rows, visit.summary.waiting) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("label", "strategy"),
+    [(float("nan"), LinearRegression()), (0.5, LogisticRegression()), ("x", LogisticRegression())],
+)
+def test_what_is_said_of_a_bad_label_does_not_depend_on_visits(label: Any, strategy: Any, late: bool) -> None:
+    own = rows(40)
+    own.y[27] = label
+    ids = list(range(40)) if late else None
+    given_rows = KeyRows(own.sequence, own.X, own.y, ids)
+    given_learner = learner(strategy=DriftSurf(strategy, max_rows=30), classes=None, delay=5 if late else None)
+    whole = visits(given_learner, given_rows)
+    assert whole[0].summary.quarantined_at == 27
+    assert label == "x" or f"the label of the row 27 is {label}" in whole[0].summary.quarantine
+    for cut in (22, 25, 27, 28):
+        same_end(visits(given_learner, part(given_rows, 0, cut), part(given_rows, cut, 40)), whole)
 
 
 def test_an_unknown_label_does_too_and_what_stands_before_it_is_learnt() -> None:
@@ -402,6 +429,24 @@ def test_what_a_key_over_its_bound_has_learnt_does_not_depend_on_visits(
         assert told.predicted[:at] == before.predicted
         assert told.decisions == before.decisions
         assert told.summary.refused == 200 - at
+
+
+@pytest.mark.parametrize(
+    ("strategy", "n", "label"),
+    [
+        (ResetOnDrift(LogisticRegression(), FHDDM(window=20_000), max_rows=30), 16_000, None),
+        (PairedLearners(LogisticRegression(), window=200_000, max_rows=30), 90_000, None),
+        (DriftSurf(LogisticRegression(), max_rows=30), 20, "x" * 50_000),
+    ],
+)
+def test_what_detectors_remember_and_the_names_of_classes_are_bounded_too(
+    strategy: Any, n: int, label: str | None
+) -> None:
+    own = rows(n)
+    y = own.y if label is None else [f"{label}{value}" for value in own.y]
+    given_learner = learner(strategy=strategy, classes=None, max_bytes=80_000, batch_size=n // 2)
+    (visit,) = visits(given_learner, KeyRows(own.sequence, np.ones((n, 2)), y))
+    assert "max_bytes is 80,000" in visit.summary.quarantine
 
 
 def test_rows_that_wait_are_bounded_too() -> None:

@@ -322,9 +322,9 @@ class KeyedLearner:
     def _opened(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving, Means | None]:
         session = self.session(key)
         serving = (
-            AtOnce(session, self.max_bytes)
+            AtOnce(session, self.features, self.max_bytes)
             if self.delay is None
-            else Late(session, self.max_bytes, max_pending=self.max_pending, timeout=float(self.delay))
+            else Late(session, self.features, self.max_bytes, max_pending=self.max_pending, timeout=float(self.delay))
         )
         fills, columns = self.on_gap == "fill", len(self.features)
         if not state:
