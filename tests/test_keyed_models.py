@@ -102,7 +102,9 @@ def test_a_run_predicts_values(tmp_path: Path) -> None:
     folder = KeyedFolder(tmp_path / "run")
     assert all(0 < entry["error"] < 2 for entry in folder.keys().values())
     assert {type(value) for value in predictions(folder).values()} == {float, type(None)}
-    assert "error 0.000" not in result.output
+    assert "error" not in result.output
+    assert "rows, MAE 0." in result.output or "rows, MAE 1." in result.output
+    assert "MAE of predictions" in (tmp_path / "run" / "fleet.html").read_text()
     assert "of 4 keys" not in result.stderr
     whole = invoke("run", source, *BY_SHOP, "--task", "regression", "--out", tmp_path / "whole")
     assert whole.exit_code == 0
