@@ -573,6 +573,37 @@ def test_keys_are_readmitted_as_they_are_shown(tmp_path: Path, as_text: bool, kn
     assert (folder.keys()[key]["quarantine"], folder.keys()[key]["refused"]) == ("", 11 + 19)
 
 
+def test_text_is_read_as_it_is_said_and_columns_are_told(tmp_path: Path) -> None:
+    rows = [
+        f"s{i % 2};{1 + i % 28:02d}.{1 + i // 28:02d}.2020;{i % 3 % 2};{str(i % 7 - 3.5).replace('.', ',')};t{i}"
+        for i in range(90)
+    ]
+    rows[7] = "s1;08.01.2020;-;0,5;t7"
+    source = tmp_path / "a.csv"
+    source.write_text("\n".join(["shop;at;bought;price;note", *rows]) + "\n")
+    columns = ("run", source, "--key", "shop", "--sequence", "at", "--label", "bought", "--classes", "0,1")
+    said = ("--decimal", ",", "--date-format", "%d.%m.%Y", "--missing", "-")
+    told = invoke(*columns, *said, "--out", tmp_path / "run")
+    assert told.exit_code == 0, told.output
+    assert [line.split() for line in told.output.splitlines()[:3]] == [
+        ["numbers", "price"],
+        ["left", "out", "note"],
+        ["label", "bought:", "0,", "1", "(binary)"],
+    ]
+    assert "warning" not in told.stderr  # a column that is left out need not be dropped
+    entries = KeyedFolder(tmp_path / "run").keys()
+    assert [entry["rows"] for entry in entries.values()] == [45, 45]
+    assert sum(entry["scored"] for entry in entries.values()) == 89
+    again = invoke(*columns, *said, "--out", tmp_path / "run")
+    assert "numbers" not in again.output
+    hinted = invoke(*columns, *said[2:], "--out", tmp_path / "other", "--features", "price")
+    assert hinted.exit_code == 1
+    assert "the feature 'price' is text" in hinted.stderr
+    source.write_text(source.read_text().replace("note", "mark").replace(";t", ";1"))
+    guessed = invoke(*columns, *said[2:], "--out", tmp_path / "guess")
+    assert "the column 'price' was taken for text, and looks like numbers ('-3,5'): try --decimal ," in guessed.stderr
+
+
 def test_keys_over_their_bound_are_told_what_to_do_and_then_learn_on(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write_rows(tmp_path / "in" / "0.csv", shops(400, 1))
@@ -663,6 +694,7 @@ def test_the_options_of_a_run_by_key_reach_the_engine(monkeypatch: pytest.Monkey
     result = invoke("run", "x.csv", *columns, *engine, *learnt, *rest)
     assert result.exit_code == 0, result.output
     (args, more), shown = told
+    assert callable(more.pop("on_columns"))
     assert args[:3] == ("x.csv", Path("o"), Columns("k", "s", "y", "i"))
     assert replace(args[3], strategy=None) == KeyedOptions(
         classes=("none", 1, True),

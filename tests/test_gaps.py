@@ -127,7 +127,7 @@ def test_a_run_counts_its_gaps_and_one_of_an_earlier_version_is_refused(tmp_path
     told = folder.about()
     told["learner"] = {name: value for name, value in told["learner"].items() if name != "on_gap"} | {"format": 1}
     (tmp_path / "run" / "run.json").write_text(json.dumps(told))
-    with pytest.raises(StateError, match="by an earlier version of driftsurf, .* begin a new run with another out"):
+    with pytest.raises(StateError, match=r"by an earlier version of driftsurf, .* begin a new run with another out"):
         run_keyed(str(tmp_path / "in"), tmp_path / "run", COLUMNS, OPTIONS, epoch=77)
 
 

@@ -111,6 +111,7 @@ def run_keyed(
     epoch: int | None = None,
     ttl: float | None = None,
     dialect: Dialect = DIALECT,
+    on_columns: Callable[[Source, Table, KeyedLearner], None] | None = None,
     on_epoch: Callable[[int, Mapping[str, int]], None] | None = None,
 ) -> KeyedFolder:
     """Run over all that ``source`` (a file, a folder, a pattern) has now; the same call later goes on with what is new.
@@ -118,7 +119,8 @@ def run_keyed(
     ``epoch`` is what makes an epoch: rows with the local engine, files with Spark. ``master`` and ``partitions`` are
     for Spark: where it runs, and in how many parts the state is kept for the life of the run. ``dialect`` says how
     text is read; Spark does not find the delimiter of CSV files by itself, and takes a comma, and of the rest it takes
-    ``encoding`` and ``missing``.
+    ``encoding`` and ``missing``. ``on_columns`` is told the source, its first rows and what learns from them, before
+    anything is learnt.
     """
     choice("engine", engine, ENGINES)
     if options.delay is not None and columns.id is None:
@@ -142,6 +144,8 @@ def run_keyed(
         raise SourceError(f"{source!r} has no rows: there are no columns to learn from")
     learner = options.learner(options.features or _numbers_of(first[0], columns, options.drop))
     check_columns(first[0], learner, columns)  # before anything is written
+    if on_columns is not None:
+        on_columns(files, first[0], learner)
     used = {name: column.kind for name, column in first[0].columns.items() if name in (*columns, *learner.features)}
     if engine == "local":
         needed = Source(source, **how, drop=[name for name in first[0].columns if name not in used])

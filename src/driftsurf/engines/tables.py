@@ -106,8 +106,8 @@ class KeyedFolder:
             )
         if was.get("learner", {}).get("format") != learner.about()["format"]:
             raise StateError(
-                f"{str(self.path)!r} was written by an earlier version of driftsurf, with states that this one cannot go "
-                "on with: begin a new run with another ",
+                f"{str(self.path)!r} was written by an earlier version of driftsurf, with states that this one cannot "
+                "go on with: begin a new run with another ",
                 Option("out"),
             )
         other = _differences(was, json.loads(json.dumps(now)))
