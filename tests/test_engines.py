@@ -144,6 +144,16 @@ def test_rows_without_key_or_place_or_sense_are_dropped_and_counted(tmp_path: Pa
     }
 
 
+def test_what_a_column_holds_that_is_not_used_does_not_matter(tmp_path: Path) -> None:
+    rows = shops(200)
+    rows[20][4] = math.inf
+    whole = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "all", COLUMNS, KeyedOptions())
+    assert whole.epochs()[0]["unreadable"] == 1
+    one = KeyedOptions(features=("price",))
+    folder = run_keyed(str(tmp_path / "a.csv"), tmp_path / "one", COLUMNS, one)
+    assert (folder.epochs()[0]["unreadable"], folder.epochs()[0]["rows"]) == (0, 200)
+
+
 def test_silent_keys_are_given_up_and_late_rows_dropped(tmp_path: Path) -> None:
     rows = [["a", at, at % 2, at % 2, 0.5, ""] for at in range(50)]
     rows += [["b", at, at % 2, at % 2, 0.5, ""] for at in range(50, 300)]
@@ -297,6 +307,8 @@ def test_a_source_without_rows_is_told(tmp_path: Path) -> None:
         (OPTIONS, {"epoch": 0}, "epoch"),
         (OPTIONS, {"ttl": -1}, "ttl"),
         (KeyedOptions(delay=3), {}, "by id"),
+        (OPTIONS, {"engine": "spark", "dialect": Dialect(decimal=",")}, "decimal is for the engine 'local'"),
+        (OPTIONS, {"engine": "spark", "dialect": Dialect(date_formats=("%d.%m.%Y",))}, "date_formats is for the"),
     ],
 )
 def test_bad_options_are_told(tmp_path: Path, options: KeyedOptions, more: dict[str, Any], message: str) -> None:
@@ -558,7 +570,51 @@ def test_keys_are_readmitted_as_they_are_shown(tmp_path: Path, as_text: bool, kn
     folder = KeyedFolder(tmp_path / "run")
     assert folder.keys()[key]["quarantined_at"] == 19
     assert invoke(*run, "--readmit", f"{known}=19").exit_code == 0
-    assert (folder.keys()[key]["quarantine"], folder.keys()[key]["refused"]) == ("", 11)
+    assert (folder.keys()[key]["quarantine"], folder.keys()[key]["refused"]) == ("", 11 + 19)
+
+
+def test_text_is_read_as_it_is_said_and_columns_are_told(tmp_path: Path) -> None:
+    rows = [
+        f"s{i % 2};{1 + i % 28:02d}.{1 + i // 28:02d}.2020;{i % 3 % 2};{str(i % 7 - 3.5).replace('.', ',')};t{i}"
+        for i in range(90)
+    ]
+    rows[7] = "s1;08.01.2020;-;0,5;t7"
+    source = tmp_path / "a.csv"
+    source.write_text("\n".join(["shop;at;bought;price;note", *rows]) + "\n")
+    columns = ("run", source, "--key", "shop", "--sequence", "at", "--label", "bought", "--classes", "0,1")
+    said = ("--decimal", ",", "--date-format", "%d.%m.%Y", "--missing", "-")
+    told = invoke(*columns, *said, "--out", tmp_path / "run")
+    assert told.exit_code == 0, told.output
+    assert [line.split() for line in told.output.splitlines()[:3]] == [
+        ["numbers", "price"],
+        ["left", "out", "note"],
+        ["label", "bought:", "0,", "1", "(binary)"],
+    ]
+    assert "warning" not in told.stderr  # a column that is left out need not be dropped
+    entries = KeyedFolder(tmp_path / "run").keys()
+    assert [entry["rows"] for entry in entries.values()] == [45, 45]
+    assert sum(entry["scored"] for entry in entries.values()) == 89
+    again = invoke(*columns, *said, "--out", tmp_path / "run")
+    assert "numbers" not in again.output
+    hinted = invoke(*columns, *said[2:], "--out", tmp_path / "other", "--features", "price")
+    assert hinted.exit_code == 1
+    assert "the feature 'price' is text" in hinted.stderr
+    source.write_text(source.read_text().replace("note", "mark").replace(";t", ";1"))
+    guessed = invoke(*columns, *said[2:], "--out", tmp_path / "guess")
+    assert "the column 'price' was taken for text, and looks like numbers ('-3,5'): try --decimal ," in guessed.stderr
+
+
+def test_keys_over_their_bound_are_told_what_to_do_and_then_learn_on(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_rows(tmp_path / "in" / "0.csv", shops(400, 1))
+    columns = ("--key", "shop", "--sequence", "at", "--label", "bought", "--classes", "0,1", "--quiet")
+    run = ("run", tmp_path / "in", *columns, "--out", tmp_path / "run")
+    told = invoke(*run, "--max-bytes", 100)
+    assert told.exit_code == 1
+    assert "Give a larger --max-bytes, and forgive keys with --readmit." in told.stderr
+    write_rows(tmp_path / "in" / "1.csv", shops(400, 1, 400))
+    assert invoke(*run, "--max-bytes", 10**6, "--readmit", "s0=31").exit_code == 0
+    assert KeyedFolder(tmp_path / "run").keys()["s0"]["steps"] == 12
 
 
 @pytest.mark.parametrize(
@@ -638,6 +694,7 @@ def test_the_options_of_a_run_by_key_reach_the_engine(monkeypatch: pytest.Monkey
     result = invoke("run", "x.csv", *columns, *engine, *learnt, *rest)
     assert result.exit_code == 0, result.output
     (args, more), shown = told
+    assert callable(more.pop("on_columns"))
     assert args[:3] == ("x.csv", Path("o"), Columns("k", "s", "y", "i"))
     assert replace(args[3], strategy=None) == KeyedOptions(
         classes=("none", 1, True),

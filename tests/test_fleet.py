@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ from driftsurf.errors import (
 )
 from driftsurf.fleet import _native, _saved, _threads, key_seed
 from driftsurf.fleet._keys import Keys, by_slot
-from driftsurf.fleet._layout import TRANSITION, Store
+from driftsurf.fleet._layout import TRANSITION, Store, scratch
 from driftsurf.fleet._record import Record
 from driftsurf.fleet._saved import KEY_FIELDS, MODEL_FIELDS
 from driftsurf.learners import LogisticRegression
@@ -332,6 +333,59 @@ def test_memory_that_is_not_to_be_had_changes_nothing(monkeypatch: pytest.Monkey
     first.observe([1], np.zeros((1, 3)), [0])
 
 
+def test_memory_that_is_not_to_be_had_for_the_index_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = served(Fleet(3, **SMALL), calls(5))
+    before, double, calls_of_it = many.to_bytes(), Keys._double, itertools.count()
+
+    def fail(self: Keys) -> None:
+        if next(calls_of_it):
+            raise MemoryError
+        double(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keys, "_double", fail)
+        with pytest.raises(MemoryError):
+            many.observe(np.arange(400), np.zeros((400, 3)), np.zeros(400))
+    assert many.to_bytes() == before
+    assert len(many.table()["key"]) == len(many) == 5
+    many.observe(np.arange(400), np.zeros((400, 3)), np.zeros(400))
+    assert len(many) == 400
+
+
+def test_no_thread_fails_for_want_of_memory_when_others_have_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    keys, X, y = rng.integers(50, size=20_000), rng.normal(size=(20_000, 3)), rng.integers(2, size=20_000)
+    many = Fleet(3, **(SMALL | {"threads": 2}))
+    many.observe(keys, X, y)
+    before, made = many.to_bytes(), itertools.count()
+
+    def fail(*given: Any) -> Any:
+        if next(made):
+            raise MemoryError
+        return scratch(*given)
+
+    monkeypatch.setattr("driftsurf.fleet.fleet.scratch", fail)
+    with pytest.raises(MemoryError):
+        many.observe(keys, X, y)
+    assert next(made) == 2
+    assert many.to_bytes() == before
+
+
+@pytest.mark.parametrize("keys", [range(5), "abcde"])
+def test_more_rows_or_keys_than_there_are_numbers_for_are_refused(monkeypatch: pytest.MonkeyPatch, keys: Any) -> None:
+    many = served(Fleet(3, **SMALL), calls(5, keys=keys))
+    before = many.to_bytes()
+    more = list(range(5, 12)) if keys == range(5) else list("fghijkl")
+    monkeypatch.setattr("driftsurf.fleet._keys.MOST", 10)
+    with pytest.raises(ShapeError, match="there are 5 keys, 7 would be new, and 10 are the most"):
+        many.observe(more, np.zeros((7, 3)), np.zeros(7))
+    with pytest.raises(ShapeError, match="X has 11 rows, and a call takes 10"):
+        many.observe([*keys] * 2 + [keys[0]], np.zeros((11, 3)), np.zeros(11))
+    assert many.to_bytes() == before
+    many.observe([more[0]] * 6, np.zeros((6, 3)), np.zeros(6))
+    assert len(many) == 6
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -407,8 +461,8 @@ def test_a_key_whose_training_diverges_keeps_its_last_good_model() -> None:
     good, X, y = [0] * 35 + [1] * 35, np.random.default_rng(0).normal(size=(70, 3)), np.tile([0, 1], 35)
     for on_bad in ("raise", "quarantine"):
         many, before = Fleet(3, on_bad=on_bad, **options), Fleet(3, **options)
-        for one in (many, before):
-            one.observe(good, X, y)
+        many.observe(good, X, y)
+        before.observe(good[:30] + good[35:], np.delete(X, range(30, 35), axis=0), np.delete(y, range(30, 35)))
         huge = [0] * 10 + [1] * 10, np.vstack([np.full((10, 3), 1e38), X[:10]]), np.tile([0, 1], 10)
         if on_bad == "raise":
             with pytest.raises(DivergenceError, match=r"diverged for 1 of 2 keys \(0\)"):
@@ -416,13 +470,35 @@ def test_a_key_whose_training_diverges_keeps_its_last_good_model() -> None:
         else:
             many.observe(*huge)
         before.observe([1] * 10, X[:10], huge[2][10:])
-        # The rows that filled the batch and those after them were refused; those that waited before still wait.
+        # All rows of the batch that failed were refused, and those after them.
         same(many.session(0).state(), before.session(0).state())
         same(many.session(1).state(), before.session(1).state())
-        assert many.table()["refused"].tolist() == [10, 0]
+        assert many.table()["refused"].tolist() == [15, 0]
         assert many.table()["quarantine"].tolist() == ["training diverged", ""]
         assert many.journal(0) == before.journal(0)
         np.testing.assert_array_equal(many.table()["error"], before.table()["error"])
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_where_training_diverges_calls_do_not_matter_and_a_key_learns_on_once_it_is_readmitted() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+    X[70:90] *= 1e37
+    y = (X[:, 0] > 0).astype(int)
+    states = set()
+    for size in (96, 65, 32, 1):
+        many = Fleet(2, step_size=1e70, l2=0.0, on_bad="quarantine")
+        for start in range(0, 96, size):
+            rows = slice(start, min(96, start + size))
+            many.observe(np.zeros(len(X[rows]), int), X[rows], y[rows])
+        table = many.table()
+        assert [table[name][0] for name in ("rows", "steps", "refused")] == [64, 2, 32]
+        assert table["error"][0] == 14 / 64
+        states.add(many.to_bytes())
+        many.readmit([0])
+        many.observe(np.zeros(104, int), X[96:], y[96:])
+        table = many.table()
+        assert [table[name][0] for name in ("rows", "steps", "refused", "quarantine")] == [168, 5, 32, ""]
+    assert len(states) == 1
 
 
 @pytest.mark.python_kernels
@@ -443,6 +519,8 @@ def test_training_diverges_exactly_where_it_would_alone() -> None:
             diverged = True
             with pytest.raises(DivergenceError):
                 many.observe([0] * 5, huge, y[:5])
+            model = alone(0, **options)
+            model.test_then_train(X[:40], y[:40])
         else:
             many.observe([0] * 5, huge, y[:5])
         same(many.session(0).state(), model._session.state())

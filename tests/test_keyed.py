@@ -16,16 +16,16 @@ from sklearn.tree import DecisionTreeClassifier
 
 from driftsurf import Fleet
 from driftsurf.adapters import SklearnLearner
-from driftsurf.detectors import DDM
+from driftsurf.detectors import DDM, FHDDM
 from driftsurf.engines import KeyedLearner, KeyRows, Visit
 from driftsurf.engines._packed import packed, unpacked
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError, StateVersionError
 from driftsurf.fleet import key_seed
 from driftsurf.journal import read_lines
-from driftsurf.learners import LinearRegression, LogisticRegression
+from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.runtime.session import Session
 from driftsurf.state import from_bytes, nest, pick, to_bytes
-from driftsurf.strategies import DriftSurf, Oblivious, ResetOnDrift
+from driftsurf.strategies import DriftSurf, Oblivious, PairedLearners, ResetOnDrift
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
@@ -80,6 +80,29 @@ def test_the_result_does_not_depend_on_visits_nor_on_the_order_within_them(cuts:
     rng = np.random.default_rng(seed)
     parts = [all_rows.take(rng.permutation(np.arange(a, b))) for a, b in itertools.pairwise(bounds) if b > a]
     same_end(visits(given_learner, *parts), visits(given_learner, all_rows))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "labels"),
+    [
+        (DriftSurf(LogisticRegression(), max_rows=64), ["b", "a"]),
+        (DriftSurf(SoftmaxRegression(), max_rows=64), ["b", "a", "c"]),
+        (DriftSurf(SoftmaxRegression(), max_rows=64), [2, 1, 0]),
+        (DriftSurf(LinearRegression(), max_rows=64), [0.5, 1.5]),
+    ],
+)
+def test_nothing_is_predicted_before_the_first_time_step_unless_classes_are_given(
+    strategy: DriftSurf, labels: list[Any]
+) -> None:
+    own, chance = rows(64), np.random.default_rng(0)
+    y = [None if i in (3, 20) else labels[int(chance.integers(len(labels)))] for i in range(64)]
+    given_rows, given_learner = KeyRows(own.sequence, own.X, y), learner(strategy=strategy, classes=None)
+    whole = visits(given_learner, given_rows)
+    assert [value is None for value in whole[0].predicted] == [True] * 11 + [False] * 53
+    assert whole[0].summary.scored == 64 - 10 - 2
+    for bounds in ([0, 1, 2, 3, 5, 64], [0, 10, 20, 33, 64], list(range(65))):
+        parts = [part(given_rows, a, b) for a, b in itertools.pairwise(bounds)]
+        same_end(visits(given_learner, *parts), whole)
 
 
 def test_a_key_is_what_it_would_be_alone() -> None:
@@ -263,7 +286,7 @@ def test_a_value_that_is_not_finite_puts_the_key_in_quarantine(
     clean = visits(given_learner, part(rows(), 0, 64))
     assert first.predicted[:64] == clean[0].predicted
     assert (first.summary.rows, first.summary.refused) == (64, 86)
-    assert first.summary.quarantine == f"NonFiniteError: column 1 is {value} in the row 64"
+    assert first.summary.quarantine == f"NonFiniteError: in the row 64 'b' is {value}"
     assert first.predicted[64] is None
     assert None not in first.predicted[65:]
     assert second.summary.refused == 136
@@ -281,6 +304,33 @@ def test_a_value_that_has_no_room_in_the_type_of_the_rows_does_too(cut: int, lat
     assert done[-1].summary.quarantined_at == int(np.sort(all_rows.sequence)[64])
     assert done[-1].summary.rows == 64
     assert joined(done, "predicted")[64] is None
+    at = done[-1].summary.quarantined_at
+    reason = f"NonFiniteError: in the row {at} 'b' is 1e+300, which has no room in float32"
+    assert done[-1].summary.quarantine == reason
+
+
+def test_a_value_without_room_is_noticed_when_its_row_comes_however_late_its_label() -> None:
+    bare = KeyRows(np.arange(4), np.array([[1.0, 1.0], [1.0, 1e39], [1.0, 1.0], [1.0, 1.0]]), [None] * 4, [0, 1, 2, 3])
+    (visit,) = visits(learner(delay=5), bare)
+    assert (visit.summary.quarantined_at, visit.summary.rows, visit.summary.waiting) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("label", "strategy"),
+    [(float("nan"), LinearRegression()), (0.5, LogisticRegression()), ("x", LogisticRegression())],
+)
+def test_what_is_said_of_a_bad_label_does_not_depend_on_visits(label: Any, strategy: Any, late: bool) -> None:
+    own = rows(40)
+    own.y[27] = label
+    ids = list(range(40)) if late else None
+    given_rows = KeyRows(own.sequence, own.X, own.y, ids)
+    given_learner = learner(strategy=DriftSurf(strategy, max_rows=30), classes=None, delay=5 if late else None)
+    whole = visits(given_learner, given_rows)
+    assert whole[0].summary.quarantined_at == 27
+    assert label == "x" or f"the label of the row 27 is {label}" in whole[0].summary.quarantine
+    for cut in (22, 25, 27, 28):
+        same_end(visits(given_learner, part(given_rows, 0, cut), part(given_rows, cut, 40)), whole)
 
 
 def test_an_unknown_label_does_too_and_what_stands_before_it_is_learnt() -> None:
@@ -323,10 +373,26 @@ def test_a_key_is_readmitted_for_what_it_did_up_to_a_row() -> None:
     all_rows = rows()
     all_rows.X[64, 1] = np.inf
     (first,) = visits(learner(), part(all_rows, 0, 100))
-    for forgiven, refused in ((63, 136), (64, 36)):
+    for forgiven, refused in ((63, 136), (64, 36 + 4)):  # four rows before it had begun a time step
         again = learner(readmit={7: forgiven}).visit(7, first.state, part(all_rows, 100, 200))
         assert again.summary.refused == refused
         assert bool(again.summary.quarantine) == (forgiven == 63)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_key_whose_training_diverged_learns_on_once_it_is_readmitted(late: bool) -> None:
+    own = rows(200)
+    y = own.X[:, 0].tolist()
+    y[43] = 1e120
+    values = KeyRows(own.sequence, own.X, y, list(range(200)))
+    options = {"strategy": DriftSurf(LinearRegression(), max_rows=30), "classes": None, "delay": 5 if late else None}
+    (first,) = visits(learner(**options), part(values, 0, 100))
+    assert first.summary.quarantine.startswith("DivergenceError")
+    assert (first.summary.quarantined_at, first.summary.rows, first.summary.refused) == (49, 49, 51)
+    again = learner(readmit={7: 49}, **options).visit(7, first.state, part(values, 100, 200))
+    assert again.summary.quarantine == ""
+    assert (again.summary.rows, again.summary.refused, again.summary.steps) == (140, 60, 14)
+    assert learner(**options).visit(7, again.state, part(values, 0, 0)).summary.steps == 14
 
 
 def test_the_state_of_a_key_is_bounded() -> None:
@@ -363,6 +429,24 @@ def test_what_a_key_over_its_bound_has_learnt_does_not_depend_on_visits(
         assert told.predicted[:at] == before.predicted
         assert told.decisions == before.decisions
         assert told.summary.refused == 200 - at
+
+
+@pytest.mark.parametrize(
+    ("strategy", "n", "label"),
+    [
+        (ResetOnDrift(LogisticRegression(), FHDDM(window=20_000), max_rows=30), 16_000, None),
+        (PairedLearners(LogisticRegression(), window=200_000, max_rows=30), 90_000, None),
+        (DriftSurf(LogisticRegression(), max_rows=30), 20, "x" * 50_000),
+    ],
+)
+def test_what_detectors_remember_and_the_names_of_classes_are_bounded_too(
+    strategy: Any, n: int, label: str | None
+) -> None:
+    own = rows(n)
+    y = own.y if label is None else [f"{label}{value}" for value in own.y]
+    given_learner = learner(strategy=strategy, classes=None, max_bytes=80_000, batch_size=n // 2)
+    (visit,) = visits(given_learner, KeyRows(own.sequence, np.ones((n, 2)), y))
+    assert "max_bytes is 80,000" in visit.summary.quarantine
 
 
 def test_rows_that_wait_are_bounded_too() -> None:
@@ -556,4 +640,4 @@ def test_other_strategies_and_values_can_be_learnt_too() -> None:
     (visit,) = visits(learner(strategy=strategy, classes=None), values)
     assert visit.summary.quarantine == ""
     assert visit.summary.steps == 6
-    assert all(isinstance(value, float) for value in visit.predicted)
+    assert all(isinstance(value, float) for value in visit.predicted[10:])

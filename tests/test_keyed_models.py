@@ -101,8 +101,10 @@ def test_a_run_predicts_values(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     folder = KeyedFolder(tmp_path / "run")
     assert all(0 < entry["error"] < 2 for entry in folder.keys().values())
-    assert all(isinstance(value, float) for value in predictions(folder).values())
-    assert "error 0.000" not in result.output
+    assert {type(value) for value in predictions(folder).values()} == {float, type(None)}
+    assert "error" not in result.output
+    assert "rows, MAE 0." in result.output or "rows, MAE 1." in result.output
+    assert "MAE of predictions" in (tmp_path / "run" / "fleet.html").read_text()
     assert "of 4 keys" not in result.stderr
     whole = invoke("run", source, *BY_SHOP, "--task", "regression", "--out", tmp_path / "whole")
     assert whole.exit_code == 0

@@ -51,6 +51,17 @@ def test_a_vote_is_the_sum_of_the_weights_for_each_class(voters: int, k: int, se
         assert margins == pytest.approx(log_odds(shares[:, 1] - shares[:, 0]), rel=1e-6)
 
 
+@given(voters=st.integers(1, 30), seed=st.integers(0, 1000))
+@settings(deadline=None, max_examples=30)
+def test_the_mean_of_values_of_a_row_does_not_depend_on_the_rows_beside_it(voters: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    ballots, weights = random.normal(size=(voters, 9)), random.exponential(size=voters)
+    together = weighted_vote(list(ballots), weights, values=True)
+    alone = [weighted_vote([scores[row : row + 1] for scores in ballots], weights, values=True)[0] for row in range(9)]
+    assert together.tolist() == alone
+    assert together == pytest.approx(np.average(ballots, axis=0, weights=weights))
+
+
 @given(voters=st.integers(1, 12), rows=st.integers(0, 9), seed=st.integers(0, 1000))
 @settings(deadline=None, max_examples=60)
 def test_the_balance_of_votes_is_a_sum_in_the_order_of_the_voters(voters: int, rows: int, seed: int) -> None:

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 from torture.spark import POISONED, begun, command, differences, environment, killed, passed, write_stream
 
@@ -22,6 +24,7 @@ from driftsurf.engines import Columns, KeyedFolder, KeyedOptions, KeyRows, run_k
 from driftsurf.engines.spark import learn_keys, read_files, run_spark, session, table
 from driftsurf.errors import OptionError, SchemaError, SourceError, StateError
 from driftsurf.sources import Dialect
+from driftsurf.tables import Kind
 
 PAGE = Path(__file__).parent.parent / "docs" / "engines.md"
 COLUMNS = Columns("key", "at", "label")
@@ -119,11 +122,57 @@ def test_another_model_over_files_with_gaps_is_identical_too(spark: SparkSession
             read_files(spark, str(tmp_path / "in"), names), tmp_path / "run", options.learner(("a", "b")), COLUMNS
         )
     dialect = Dialect(delimiter=";")
-    frame = read_files(spark, str(tmp_path / "in"), names, files_an_epoch=1, numbers=("a", "b"), dialect=dialect)
+    kinds: dict[str, Kind] = {"label": "number", "a": "number", "b": "number"}
+    frame = read_files(spark, str(tmp_path / "in"), names, files_an_epoch=1, kinds=kinds, dialect=dialect)
     folder = run_spark(frame, tmp_path / "run", options.learner(("a", "b")), COLUMNS)
     assert differences(folder, whole) == []
     assert [sum(entry[name] for entry in folder.keys().values()) for name in ("rows", "gaps")] == [598, 68]
     assert whole.epochs()[0]["unreadable"] == 2
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("classes", [(0, 1), None])
+def test_cells_are_gaps_and_rows_are_dropped_as_in_one_process(
+    spark: SparkSession, tmp_path: Path, form: str, classes: tuple[int, ...] | None
+) -> None:
+    rng = np.random.default_rng(0)
+    n = 900
+    x = rng.normal(size=n)
+    table = {
+        "key": rng.integers(1, 4, size=n).astype(object),
+        "at": np.arange(n).astype(object),
+        "label": (x > 0).astype(float).astype(object),
+        "x.y": x.astype(object),
+        "open": np.where(rng.random(n) < 0.5, "true", "False").astype(object),
+        "unused": np.full(n, 1.0).astype(object),
+    }
+    words = {"nan": "NAN", "gap": "NA", "what": "?"} if form == "csv" else dict.fromkeys(("nan", "gap", "what"))
+    infinite: Any = "inf" if form == "csv" else np.inf
+    table["x.y"][[5, 6, 7, 8]] = words["nan"], words["gap"], infinite, float("nan") if form == "parquet" else "oops"
+    table["open"][::10], table["open"][3] = words["gap"], words["what"]
+    table["label"][[50, 51, 52]] = words["gap"], float("nan"), infinite
+    table["key"][60], table["at"][61] = words["gap"], words["what"]
+    table["unused"][70] = infinite
+    source = tmp_path / "in" / f"a.{form}"
+    source.parent.mkdir()
+    if form == "csv":
+        lines = [",".join(map(str, row)) for row in zip(*table.values(), strict=True)]
+        source.write_text("\n".join([",".join(table), *lines]) + "\n")
+    else:
+        table["open"] = np.array([None if cell is None else cell == "true" for cell in table["open"]], object)
+        parquet.write_table(pa.table({name: cells.tolist() for name, cells in table.items()}), source)
+    options = KeyedOptions(features=("x.y", "open"), classes=classes, batch_size=16, step_size=0.1)
+    whole = run_keyed(str(source), tmp_path / "whole", COLUMNS, options)
+    kinds: dict[str, Kind] = {"key": "number", "at": "number", "label": "number", "x.y": "number", "open": "boolean"}
+    frame = read_files(spark, str(source.parent), [str(source)], kinds=kinds, whole=("key", "at"))
+    folder = run_spark(frame, tmp_path / "run", options.learner(("x.y", "open")), COLUMNS)
+    assert differences(folder, whole) == []
+    dropped = 3 if form == "csv" else 2
+    assert sum(entry["rows"] for entry in folder.keys().values()) == n - dropped - 2
+    assert sum(entry["scored"] for entry in folder.keys().values()) > 200
+    assert not any(entry["quarantine"] for entry in folder.keys().values())
+    assert whole.epochs()[0]["unreadable"] == dropped
+    assert {type(value) for value in folder.read("predictions")["true"]} == {int if classes else float, type(None)}
 
 
 def test_values_are_predicted_whatever_numbers_they_are(spark: SparkSession) -> None:

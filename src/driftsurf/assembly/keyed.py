@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
+
 from driftsurf._options import choice
+from driftsurf.assembly.columns import MOST_CLASSES, TakenFor
 from driftsurf.assembly.models import make_strategy, read_model, refuse_inexact, with_options
 from driftsurf.base import Strategy
-from driftsurf.engines import KeyedOptions
+from driftsurf.engines import Columns, KeyedLearner, KeyedOptions
 from driftsurf.engines.run import DTYPE
 from driftsurf.errors import Option, OptionError, Said
 from driftsurf.runtime.target import TASKS, Task
 from driftsurf.strategies import DriftSurf
+from driftsurf.tables import Table
 
-__all__ = ["keyed_strategy", "keyed_task"]
+__all__ = ["keyed_strategy", "keyed_task", "taken_by_keys"]
 
 
 def keyed_task(task: str, classes: Collection[Any] | None) -> Task:
@@ -65,3 +69,27 @@ def keyed_strategy(
         usual["threshold"] = KeyedOptions.threshold
     said = {*named.options, *(parameters or {})}
     return with_options(made, {name: value for name, value in usual.items() if name not in said}, named.name)
+
+
+def taken_by_keys(table: Table, learner: KeyedLearner, columns: Columns, task: Task) -> TakenFor:
+    """What the columns of the first rows are taken for, where each key has a learner."""
+    kinds = {name: table[name].kind for name in learner.features}
+    label = table[columns.label]
+    classes = list(learner.classes or ())
+    if not (classes or learner.values or label.kind == "date"):
+        there = Table({columns.label: label[~label.missing()]})
+        classes = np.unique(there.labels(columns.label)).tolist()
+    return TakenFor(
+        numbers=[name for name, kind in kinds.items() if kind == "number"],
+        booleans=[name for name, kind in kinds.items() if kind == "boolean"],
+        dates=[],
+        names={},
+        hashed={},
+        empty=[],
+        features=0,
+        left_out=[name for name in table.columns if name not in (*columns, *learner.features)],
+        label=columns.label,
+        task=task,
+        n_classes=len(classes),
+        classes=classes[:MOST_CLASSES],
+    )

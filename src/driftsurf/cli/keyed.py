@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from driftsurf.cli import options as groups
 from driftsurf.cli.fleet import show_keys
-from driftsurf.errors import InputError
+from driftsurf.cli.wording import as_typed
+from driftsurf.errors import InputError, Option
+
+if TYPE_CHECKING:
+    from driftsurf.engines import Columns, KeyedLearner
+    from driftsurf.runtime.target import Task
+    from driftsurf.sources import Source
+    from driftsurf.tables import Table
 
 __all__ = ["is_keyed", "learn_keys", "refuse_keyed"]
 
 SHARED = (
-    *("key", "label", "drop", "delimiter", "encoding", "batch_size", "delay", "max_pending", "seed"),
+    *("key", "label", "drop", "delimiter", "encoding", "decimal", "thousands", "missing", "date_format"),
+    *("batch_size", "delay", "max_pending", "seed"),
     *("out", "quiet", "config"),
     *("task", "model", "learner", "set_", *groups.OF_MODEL),
 )
@@ -37,6 +45,13 @@ INSTEAD = {
 SHOWN = 20
 CONTINUOUS = "Unknown label type: continuous"
 VALUES = "Predict values with --task regression, or make classes of them."
+REMEDIES = {
+    "LabelError": "Then begin anew, with another --out.",
+    "DivergenceError": "With other options begin anew, with another --out; if a few rows are to blame, forgive keys "
+    "with --readmit, which drops the time step that failed.",
+    "StateError": "Give a larger --max-bytes, and forgive keys with --readmit.",
+}
+"""What to do about keys in quarantine, by what put them there."""
 
 
 def is_keyed(options: Mapping[str, Any]) -> bool:
@@ -58,7 +73,7 @@ def learn_keys(source: str, given: set[str], options: Mapping[str, Any]) -> None
     """Learn each key of a source, print how the keys are doing, and draw them."""
     from driftsurf.assembly.keyed import keyed_strategy, keyed_task
     from driftsurf.engines import Columns, KeyedOptions, run_keyed
-    from driftsurf.sources import Dialect
+    from driftsurf.sources import Reading
 
     strange = sorted(given.difference(groups.KEYED_ONLY, SHARED))
     if strange:
@@ -83,10 +98,16 @@ def learn_keys(source: str, given: set[str], options: Mapping[str, Any]) -> None
         parameters["max_rows"] = options["max_rows"]
     task = keyed_task(options["task"], classes)
     out: Path = options["out"]
+    columns = Columns(options["key"], options["sequence"], options["label"], options["id_"])
+
+    def introduce(files: Source, table: Table, learner: KeyedLearner) -> None:
+        if not (out / "run.json").exists():
+            _introduce(files, table, learner, columns, task, quiet=options["quiet"])
+
     run_keyed(
         source,
         out,
-        Columns(options["key"], options["sequence"], options["label"], options["id_"]),
+        columns,
         KeyedOptions(
             features=_parts(options["features"]),
             classes=classes,
@@ -95,11 +116,28 @@ def learn_keys(source: str, given: set[str], options: Mapping[str, Any]) -> None
             **learnt_with,
         ),
         engine=engine,
-        dialect=Dialect(delimiter=options["delimiter"], encoding=options["encoding"] or "utf-8"),
+        dialect=Reading(**groups.said_of_files(options)).dialect,
+        on_columns=introduce,
         on_epoch=None if options["quiet"] else _tell,
         **{name: options[name] for name in ("master", "partitions", "epoch", "ttl")},
     )
     _warn(show_keys(out, SHOWN))
+
+
+def _introduce(
+    files: Source, table: Table, learner: KeyedLearner, columns: Columns, task: Task, *, quiet: bool
+) -> None:
+    """Say, before the first epoch, what columns were taken for, and which look like something else."""
+    from driftsurf.assembly.keyed import taken_by_keys
+    from driftsurf.report.taken import print_columns
+    from driftsurf.sources import hints
+
+    if not quiet:
+        print_columns(taken_by_keys(table, learner, columns, task))
+    for hint in hints(files, table, columns.label):
+        dropped = [part.value for part in hint.parts if isinstance(part, Option) and part.name == "drop"]
+        if all(name in learner.features for name in dropped):  # what is no feature is left out already
+            click.echo(f"warning: {as_typed(hint, click.get_current_context().command)}", err=True)
 
 
 def _warn(keys: Mapping[Any, Mapping[str, Any]]) -> None:
@@ -112,8 +150,7 @@ def _warn(keys: Mapping[Any, Mapping[str, Any]]) -> None:
         why = f"{why.partition('; ')[0]}. {VALUES}"
     learnt = sum(int(entry["rows"]) for entry in keys.values())
     if len(held) == len(keys):
-        anew = "Then begin anew, with another --out."
-        remedy = anew if why.startswith("LabelError") else "Once that is mended, forgive keys with --readmit."
+        remedy = REMEDIES.get(why.partition(":")[0], "Once that is mended, forgive keys with --readmit.")
         raise InputError(
             f"nothing more is learnt ({learnt:,} rows were): all {len(keys):,} keys are in quarantine. The first, "
             f"{key}: {why} {remedy}"

@@ -14,7 +14,7 @@ from driftsurf.engines.keyed import KeyedLearner, KeyRows
 from driftsurf.errors import LabelError, Option, OptionError, ValueTypeError
 from driftsurf.tables import Column, Table
 
-__all__ = ["Columns", "Grouped", "by_key", "check_columns"]
+__all__ = ["Columns", "Grouped", "by_key", "check_columns", "label_type"]
 
 
 NO_NUMBERS = {"text": "text", "date": "a date"}
@@ -60,7 +60,7 @@ def by_key(table: Table, learner: KeyedLearner, columns: Columns, limit: int | N
         own_ids = None if ids is None else [ids[i] for i in chosen]
         rows[names(int(own[0]))] = KeyRows(sequence[own], X[own], [y[i] for i in chosen], own_ids)
     counts = {"unplaced": int((~placed).sum()), "late": int(late.sum())}
-    return Grouped(dict(sorted(rows.items())), counts, (key_type, _label_type(table[columns.label].kind, learner)))
+    return Grouped(dict(sorted(rows.items())), counts, (key_type, label_type(table[columns.label].kind, learner)))
 
 
 def check_columns(table: Table, learner: KeyedLearner, columns: Columns) -> None:
@@ -135,8 +135,8 @@ def _plain(column: Column) -> list[Any]:
     ]
 
 
-def _label_type(kind: str, learner: KeyedLearner) -> str:
-    """Numbers are whole if the classes are."""
+def label_type(kind: str, learner: KeyedLearner) -> str:
+    """What labels of a kind are kept as, as pyarrow calls it. Numbers are whole if the classes are."""
     if learner.values:
         return "float64"
     if kind == "number":

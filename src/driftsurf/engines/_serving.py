@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftsurf import _kernels
-from driftsurf.base import FloatArray, IntArray, State
+from driftsurf.base import FloatArray, State
 from driftsurf.decisions import Decision
 from driftsurf.engines._packed import packed, unpacked
 from driftsurf.errors import InputError, StateError
+from driftsurf.labels import Classes
 from driftsurf.runtime.delayed import DelayedLabels
 from driftsurf.runtime.session import Session
 from driftsurf.state import to_bytes
@@ -26,7 +27,9 @@ __all__ = ["AtOnce", "Late", "Served", "Serving"]
 NOT_A_KEYS_FAULT = MemoryError, OSError
 """What a machine does, not a row: the engine must see it and try the visit again."""
 BESIDE_ARRAYS = 2**16
-"""Far more than the numbers and names in a state take: some 2 kB, and as much for each model."""
+"""Far more than the numbers in a state take: some 2 kB, and as much for each model."""
+ESCAPED = 16
+"""At most so many bytes are written for a letter of a label."""
 
 NOTHING = packed({})
 """Of a strategy that has not begun."""
@@ -61,8 +64,9 @@ class Served:
 class Serving(ABC):
     """A key's model while it is visited, which may take ``max_bytes`` after each time step."""
 
-    def __init__(self, session: Session, max_bytes: int) -> None:
+    def __init__(self, session: Session, features: Sequence[str], max_bytes: int) -> None:
         self.session = session
+        self.features = features
         self.max_bytes = max_bytes
 
     @abstractmethod
@@ -89,11 +93,30 @@ class Serving(ABC):
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(X, self.session.strategy.dtype)
 
+    @property
+    def _can_predict(self) -> bool:
+        """Before the first time step nothing is known but classes that were given, and so there is nothing to say."""
+        targets = self.session.targets
+        return self.session.steps > 0 or (isinstance(targets, Classes) and targets.closed)
+
+    def _sound(self, X: FloatArray, rows: KeyRows) -> tuple[int, str]:
+        """How many rows stand before the first with a value that has no room, and what is wrong with it.
+
+        ``X`` are the values of ``rows`` as the model keeps them.
+        """
+        if _kernels.all_finite(X):
+            return len(X), ""
+        bad = int(np.argmin(np.isfinite(X).all(axis=1)))
+        column = int(np.argmin(np.isfinite(X[bad])))
+        value, at = rows.X[bad, column], rows.sequence[bad]
+        beyond = f", which has no room in {X.dtype}" if np.isfinite(value) else ""
+        return bad, f"NonFiniteError: in the row {at} {self.features[column]!r} is {value}{beyond}"
+
     def _predicted(self, X: FloatArray) -> list[Any]:
         X = self._narrow(X)
         labels: list[Any] = [None] * len(X)
         good = np.flatnonzero(np.isfinite(X).all(axis=1))
-        if self.session.schema is not None and len(good):
+        if self._can_predict and self.session.schema is not None and len(good):
             for place, label in zip(good.tolist(), self.session.predict(X[good]).tolist(), strict=True):
                 labels[place] = label
         return labels
@@ -108,7 +131,8 @@ class Serving(ABC):
 
     def _small(self) -> bool:
         """Whether the state is plainly within its bound, which is quick to see."""
-        return BESIDE_ARRAYS + 2 * self.session.strategy.nbytes <= self.max_bytes
+        names = sum(len(label) for label in self.session.targets.labels if isinstance(label, str))
+        return BESIDE_ARRAYS + 2 * self.session.strategy.nbytes + ESCAPED * names <= self.max_bytes
 
     def _check_size(self) -> None:
         """StateError if the state is too large."""
@@ -123,8 +147,8 @@ class AtOnce(Serving):
     most, are then kept as they came.
     """
 
-    def __init__(self, session: Session, max_bytes: int) -> None:
-        super().__init__(session, max_bytes)
+    def __init__(self, session: Session, features: Sequence[str], max_bytes: int) -> None:
+        super().__init__(session, features, max_bytes)
         self._strategy = NOTHING
         self._steps = -1
         """The time steps after which the strategy was as ``_strategy`` says; -1: it had not begun."""
@@ -132,7 +156,7 @@ class AtOnce(Serving):
     def take(self, rows: KeyRows, served: Served) -> tuple[int, str]:
         """In pieces of no more than a time step has room for."""
         X = self._narrow(rows.X)
-        good, reason = _sound(X, rows.sequence)
+        good, reason = self._sound(X, rows)
         if self.session.batch_size is None:
             return self._take_at_once(X, rows, good, reason, served)
         start = 0
@@ -146,7 +170,7 @@ class AtOnce(Serving):
                 except NOT_A_KEYS_FAULT:
                     raise
                 except Exception as error:
-                    return self._bad_one(rows.y, start, stop, error)
+                    return self._bad_one(rows, start, stop, error)
             start = stop
         return start, reason
 
@@ -162,8 +186,9 @@ class AtOnce(Serving):
         return stop, labelled
 
     def _observe(self, X: FloatArray, y: list[Any], last: int, served: Served) -> None:
+        can_predict = self._can_predict
         seen = self.session.observe(X, y)
-        served.add(seen.labels.tolist(), y)
+        served.add(seen.labels.tolist() if can_predict else [None] * len(y), y)
         served.decided(last, seen.decisions)
         if seen.decisions:
             self._check_size()
@@ -181,14 +206,15 @@ class AtOnce(Serving):
         self.session.restore(unpacked(state.get("around")), unpacked(own))
         self._strategy, self._steps = own, -1 if self.session.schema is None else self.session.steps
 
-    def _bad_one(self, y: list[Any], start: int, stop: int, error: Exception) -> tuple[int, str]:
+    def _bad_one(self, rows: KeyRows, start: int, stop: int, error: Exception) -> tuple[int, str]:
         """The first row of a piece whose label cannot be read, if it is that; else the last, with which it failed."""
+        known = self.session.targets
         if isinstance(error, InputError):
             for place in range(start, stop):
                 try:
-                    self.session.targets.read(y[start : place + 1], place + 1 - start)
+                    known, _ = known.read([rows.y[place]], 1)
                 except InputError as found:
-                    return place, _said(found)
+                    return place, _said(found, int(rows.sequence[place]))
         return stop - 1, _said(error)
 
     def _take_at_once(self, X: FloatArray, rows: KeyRows, good: int, reason: str, served: Served) -> tuple[int, str]:
@@ -218,8 +244,10 @@ class Late(Serving):
     over visits.
     """
 
-    def __init__(self, session: Session, max_bytes: int, *, max_pending: int, timeout: float) -> None:
-        super().__init__(session, max_bytes)
+    def __init__(
+        self, session: Session, features: Sequence[str], max_bytes: int, *, max_pending: int, timeout: float
+    ) -> None:
+        super().__init__(session, features, max_bytes)
         self._delayed = DelayedLabels(session, max_pending=max_pending, timeout=timeout)
 
     @property
@@ -230,20 +258,23 @@ class Late(Serving):
     def take(self, rows: KeyRows, served: Served) -> tuple[int, str]:
         """A row with values is predicted and waits; a label, alone or with its row, teaches the row it finds."""
         assert rows.ids is not None
-        for place, (id_, label) in enumerate(zip(rows.ids, rows.y, strict=True)):
+        alone = np.isnan(rows.X).all(axis=1) & np.array([label is not None for label in rows.y], np.bool_)
+        good, reason = self._sound(np.where(alone[:, np.newaxis], 0.0, self._narrow(rows.X)), rows)
+        for place, (id_, label) in enumerate(zip(rows.ids[:good], rows.y[:good], strict=True)):
+            at = int(rows.sequence[place])
             try:
-                self._one(int(rows.sequence[place]), id_, rows.X[place], label, served)
+                self._one(at, id_, None if alone[place] else rows.X[place], label, served)
             except NOT_A_KEYS_FAULT:
                 raise
             except Exception as error:
-                return place, _said(error)
-        return len(rows), ""
+                return place, _said(error, at)
+        return good, reason
 
-    def _one(self, at: int, id_: Any, x: FloatArray, label: Any, served: Served) -> None:
-        alone = label is not None and bool(np.isnan(x).all())
+    def _one(self, at: int, id_: Any, x: FloatArray | None, label: Any, served: Served) -> None:
+        """A row, or a label alone (no ``x``)."""
         due = False
         predicted: Any = None
-        if not alone:
+        if x is not None:
             shown = self._delayed.predict([id_], x[np.newaxis], time=float(at))
             predicted = None if shown is None else shown.tolist()[0]
             assert self.session.batch_size is not None
@@ -269,14 +300,7 @@ class Late(Serving):
         self._delayed.restore(unpacked(state.get("late")))
 
 
-def _sound(X: FloatArray, sequence: IntArray) -> tuple[int, str]:
-    """How many rows stand before the first with a value that is not finite, and what is wrong with it."""
-    if _kernels.all_finite(X):
-        return len(X), ""
-    bad = int(np.argmin(np.isfinite(X).all(axis=1)))
-    column = int(np.argmin(np.isfinite(X[bad])))
-    return bad, f"NonFiniteError: column {column} is {X[bad, column]} in the row {sequence[bad]}"
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _said(error: Exception, at: int | None = None) -> str:
+    """What an error says; of that of a single label, with the number of its row."""
+    text = f"{type(error).__name__}: {error}"
+    return text if at is None else text.replace("y[0]", f"the label of the row {at}")

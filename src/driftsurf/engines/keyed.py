@@ -80,7 +80,7 @@ class KeySummary:
     duplicates: int = 0
     """Rows at or below the high-water mark: they were dropped."""
     refused: int = 0
-    """Rows that came in quarantine: they were not learnt."""
+    """Rows that were not learnt: they came in quarantine, or had begun a time step when the key was readmitted."""
     gaps: int = 0
     """Cells without a value in the rows taken: they were filled."""
     transitions: int = 0
@@ -163,7 +163,8 @@ class KeyedLearner:
         A key whose model would take more, saved after a time step, is put in quarantine by the row that ends the
         step, with the model before it. With ``delay`` rows that wait count, and it is saved every ``batch_size`` rows.
     readmit
-        For a key in quarantine (or its text), the largest ``quarantined_at`` that is forgiven.
+        For a key in quarantine (or its text), the largest ``quarantined_at`` that is forgiven. The key goes on from
+        its last time step: rows that had begun another are dropped, since one of them may be why it failed.
     on_gap
         What becomes of a cell without a value (NaN): "fill" takes the mean of the key's values in that column before
         that row (0 if there is none), "quarantine" takes it for poison, as it does what is infinite.
@@ -321,9 +322,9 @@ class KeyedLearner:
     def _opened(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving, Means | None]:
         session = self.session(key)
         serving = (
-            AtOnce(session, self.max_bytes)
+            AtOnce(session, self.features, self.max_bytes)
             if self.delay is None
-            else Late(session, self.max_bytes, max_pending=self.max_pending, timeout=float(self.delay))
+            else Late(session, self.features, self.max_bytes, max_pending=self.max_pending, timeout=float(self.delay))
         )
         fills, columns = self.on_gap == "fill", len(self.features)
         if not state:
@@ -333,7 +334,9 @@ class KeyedLearner:
         means = Means.from_array(saved.get("means"), columns) if fills else None
         forgiven = self._forgiven.get(str(key))
         if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
-            summary = replace(summary, quarantine="", quarantined_at=None)
+            dropped = serving.session.drop_pending()  # a row in the time step that failed may fail the next one too
+            rows, refused = summary.rows - dropped, summary.refused + dropped
+            summary = replace(summary, quarantine="", quarantined_at=None, rows=rows, refused=refused)
         return summary, serving, means
 
     def _closed(

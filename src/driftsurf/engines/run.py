@@ -13,7 +13,7 @@ from driftsurf.engines._rows import Columns, check_columns
 from driftsurf.engines.keyed import KeyedLearner, OnGap
 from driftsurf.engines.local import run_local
 from driftsurf.engines.tables import KeyedFolder
-from driftsurf.errors import OptionError, SchemaError, SourceError
+from driftsurf.errors import Option, OptionError, SchemaError, SourceError
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.sources import Dialect, Source
 from driftsurf.strategies import DriftSurf
@@ -27,6 +27,8 @@ EPOCH_ROWS = 100_000
 DTYPE: Final = "float32"
 """Of the rows that a key keeps."""
 DIALECT = Dialect()
+LOCAL_ONLY = "names", "decimal", "thousands", "date_formats"
+"""What the dialect of files that Spark reads cannot be told."""
 OF_USUAL = "step_size", "l2", "threshold", "max_rows"
 """Options of the usual strategy."""
 
@@ -109,13 +111,16 @@ def run_keyed(
     epoch: int | None = None,
     ttl: float | None = None,
     dialect: Dialect = DIALECT,
+    on_columns: Callable[[Source, Table, KeyedLearner], None] | None = None,
     on_epoch: Callable[[int, Mapping[str, int]], None] | None = None,
 ) -> KeyedFolder:
     """Run over all that ``source`` (a file, a folder, a pattern) has now; the same call later goes on with what is new.
 
     ``epoch`` is what makes an epoch: rows with the local engine, files with Spark. ``master`` and ``partitions`` are
     for Spark: where it runs, and in how many parts the state is kept for the life of the run. ``dialect`` says how
-    text is read; Spark does not find the delimiter of CSV files by itself, and takes a comma.
+    text is read; Spark does not find the delimiter of CSV files by itself, and takes a comma, and of the rest it takes
+    ``encoding`` and ``missing``. ``on_columns`` is told the source, its first rows and what learns from them, before
+    anything is learnt.
     """
     choice("engine", engine, ENGINES)
     if options.delay is not None and columns.id is None:
@@ -124,22 +129,40 @@ def run_keyed(
         whole("epoch", epoch, at_least=1)
     if engine == "local" and (master is not None or partitions is not None):
         raise OptionError("master and partitions are for the engine 'spark'; the engine is 'local'")
+    local = [name for name in LOCAL_ONLY if getattr(dialect, name) != getattr(DIALECT, name)]
+    if engine == "spark" and local:
+        raise OptionError(
+            Option(local[0]),
+            " is for the engine 'local': Spark reads files with a header line, numbers "
+            "with a point, and dates of ISO 8601; write such files first",
+        )
     rows = EPOCH_ROWS if engine == "spark" or epoch is None else epoch
-    files = Source(source, batch_size=rows, dialect=dialect, on_bad_row="skip")  # one bad row must not stop all keys
+    how: dict[str, Any] = {"batch_size": rows, "dialect": dialect, "on_bad_row": "skip"}  # one must not stop all keys
+    files = Source(source, **how)
     first = next(files.tables(), None)
     if first is None:
         raise SourceError(f"{source!r} has no rows: there are no columns to learn from")
     learner = options.learner(options.features or _numbers_of(first[0], columns, options.drop))
     check_columns(first[0], learner, columns)  # before anything is written
+    if on_columns is not None:
+        on_columns(files, first[0], learner)
+    used = {name: column.kind for name, column in first[0].columns.items() if name in (*columns, *learner.features)}
     if engine == "local":
-        return run_local(files, out, learner, columns, ttl=ttl, on_epoch=on_epoch)
+        needed = Source(source, **how, drop=[name for name in first[0].columns if name not in used])
+        return run_local(needed, out, learner, columns, ttl=ttl, on_epoch=on_epoch)
 
     from driftsurf.engines import spark
 
     session = spark.session(master, partitions=partitions)
     try:
         frame = spark.read_files(
-            session, source, files.files(), files_an_epoch=epoch, numbers=learner.features, dialect=dialect
+            session,
+            source,
+            files.files(),
+            files_an_epoch=epoch,
+            kinds=used,
+            whole=(columns.key, columns.sequence),
+            dialect=dialect,
         )
         return spark.run_spark(frame, out, learner, columns, ttl=ttl, on_epoch=on_epoch)
     finally:

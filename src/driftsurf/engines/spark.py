@@ -6,21 +6,23 @@ The adapter is small: Spark groups rows by key, keeps the bytes and repeats what
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from driftsurf._options import number
-from driftsurf.engines._rows import Columns
+from driftsurf.engines._rows import Columns, label_type
 from driftsurf.engines.keyed import KeyedLearner, KeyRows, Visit
 from driftsurf.engines.tables import TABLES, KeyedFolder, Name, fitted, key_columns, key_entry
 from driftsurf.errors import MissingExtraError, Option, OptionError, Said, SchemaError, SourceError
 from driftsurf.sources import Dialect
+from driftsurf.tables import Kind
 
 try:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -40,6 +42,11 @@ FORMATS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "json", ".ndjson": "j
 ENCODINGS = {"utf-8": "UTF-8", "latin-1": "ISO-8859-1"}
 """What Java calls them."""
 DIALECT = Dialect()
+NO_KINDS: Mapping[str, Kind] = {}
+LARGEST_WHOLE = 2.0**53
+"""Beyond it numbers are not told apart."""
+TRUE, FALSE = (("1", "true", "TRUE", "True"), ("0", "false", "FALSE", "False"))
+"""Words that are booleans to the local engine."""
 SHIFT = 1
 """A watermark begins at 0, and what is not above it is late: so sequence numbers from 0 on are above."""
 _SPARK_TYPES = {"int64": "bigint", "string": "string", "bool_": "boolean", "float64": "double"}
@@ -91,13 +98,15 @@ def read_files(
     files: Iterable[str],
     *,
     files_an_epoch: int | None = None,
-    numbers: Collection[str] = (),
+    kinds: Mapping[str, Kind] = NO_KINDS,
+    whole: Collection[str] = (),
     dialect: Dialect = DIALECT,
 ) -> DataFrame:
-    """A streaming frame of files (a folder, a pattern, one file), each read once; kinds come from what is there now.
+    """A streaming frame of files (a folder, a pattern, one file), each read once; types come from what is there now.
 
-    The columns ``numbers`` are read as the local engine reads them: in CSV files the same cells are gaps, and a row
-    with a cell that is neither a gap nor a finite number is left out.
+    Columns with ``kinds`` are read as the local engine reads columns of that kind: in CSV files the same cells are
+    gaps, and a row with a cell that is neither a gap nor of the kind is left out; an infinite number is of none. Those
+    that are also in ``whole`` become whole numbers, and have a gap where there is another.
     """
     form = next((FORMATS[Path(name).suffix] for name in files if Path(name).suffix in FORMATS), None)
     if form is None:
@@ -112,18 +121,42 @@ def read_files(
             "encoding": ENCODINGS[dialect.encoding],
         }
     schema = made.read.format(form).options(**options).load(path).schema
-    own = [entry for entry in schema.fields if entry.name in numbers and not isinstance(entry.dataType, T.BooleanType)]
     if form == "csv":
-        for entry in own:
-            entry.dataType = T.StringType()
+        for entry in schema.fields:
+            if kinds.get(entry.name, "date") != "date":
+                entry.dataType = T.StringType()
     if files_an_epoch is not None:
         options["maxFilesPerTrigger"] = str(files_an_epoch)
     frame = made.readStream.format(form).schema(schema).options(**options).load(path)
-    for name in (entry.name for entry in own):
-        cell, value = F.col(name), F.col(name).try_cast("double")
-        gap = cell.isNull() | (cell.isin(*dialect.missing) if form == "csv" else F.isnan(value))
-        frame = frame.where(gap | (F.abs(value) < float("inf"))).withColumn(name, F.when(~gap, value))
-    return frame
+    missing = dialect.missing if form == "csv" else ()
+    cells = [_cell(entry, kinds.get(entry.name), missing, entry.name in whole) for entry in schema.fields]
+    sound = [F.coalesce(readable, F.lit(False)) for _, readable in cells]
+    return frame.where(F.least(F.lit(True), F.lit(True), *sound)).select(*[value for value, _ in cells])
+
+
+def _cell(entry: T.StructField, kind: Kind | None, missing: Sequence[str], whole: bool) -> tuple[Any, Any]:
+    """The column as the local engine reads it, and where it can be read (false or null: where it cannot)."""
+    value = cell = _column(entry.name)
+    sound = F.lit(True)
+    if kind in (None, "date"):
+        return cell, sound
+    text, fraction = isinstance(entry.dataType, T.StringType), isinstance(entry.dataType, T.FloatType | T.DoubleType)
+    gap = cell.isNull() | (cell.isin(*missing) if text else F.lit(False))
+    if kind == "number" and (text or fraction):
+        value = cell.try_cast("double")
+        gap |= F.isnan(value)
+        sound = F.abs(value) < float("inf")
+        if whole:
+            value = F.when((F.abs(value) < LARGEST_WHOLE) & (value == F.floor(value)), value.cast("bigint"))
+    elif kind == "boolean" and text:
+        value = F.when(cell.isin(*TRUE), True).when(cell.isin(*FALSE), False)
+        sound = value.isNotNull()
+    return F.when(~gap, value).alias(entry.name), gap | sound
+
+
+def _column(name: str) -> Any:
+    """The column of this name, whatever stands in it: a dot would ask for a part of it."""
+    return F.col("`" + name.replace("`", "``") + "`")
 
 
 # ---------------------------------------------------------------------------- the stateful step
@@ -172,9 +205,16 @@ class _Learn(StatefulProcessor):  # type: ignore[misc]
         return KeyRows(
             np.array([row["sequence"] for row in given], np.int64),
             X,
-            [row["label"] for row in given],
-            [row["id"] for row in given] if self._late else None,
+            [_plain_value(row["label"]) for row in given],
+            [_plain_value(row["id"]) for row in given] if self._late else None,
         )
+
+
+def _plain_value(value: Any) -> Any:
+    """A label or an id as the local engine has it: NaN is a gap, and a number without a fraction is whole."""
+    if not isinstance(value, float):
+        return value
+    return None if math.isnan(value) else int(value) if value.is_integer() else value
 
 
 def _as_row(key: Any, visit: Visit, label: str) -> Row:
@@ -201,7 +241,9 @@ def learn_keys(df: DataFrame, learner: KeyedLearner, columns: Columns, *, ttl: f
     learner.check()
     given = _selected(df, learner, columns)
     kinds = {entry.name: entry.dataType for entry in given.schema.fields}
-    label = "float64" if learner.values else _kind_of(kinds["label"])
+    label = _kind_of(kinds["label"])
+    if learner.values or label == "float64":
+        label = label_type("number", learner)
     output = _output_type(kinds["key"].simpleString(), _SPARK_TYPES[label])
     span = None if ttl is None else int(number("ttl", ttl, above=0.0))
     processor = _Learn(learner, label, columns.id is not None, span)
@@ -235,22 +277,22 @@ def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns) -> DataFra
             )
     if learner.values and not isinstance(types[columns.label], (T.NumericType, T.BooleanType)):
         raise SchemaError(f"the label {columns.label!r} is {types[columns.label].simpleString()}; values are numbers")
-    sequence = F.col(columns.sequence)
+    sequence = _column(columns.sequence)
     if isinstance(types[columns.sequence], T.TimestampType):
         sequence = F.unix_micros(sequence)
     elif not isinstance(types[columns.sequence], _WHOLE):
         kind = types[columns.sequence].simpleString()
         raise SchemaError(f"the sequence {columns.sequence!r} is {kind}; cast it to bigint or timestamp")
-    key = F.col(columns.key)
+    key = _column(columns.key)
     chosen = [
         key if isinstance(types[columns.key], T.StringType) else key.cast("bigint"),
         sequence.cast("bigint").alias("sequence"),
-        F.array(*[F.col(name).try_cast("double") for name in learner.features]).alias("features"),
-        _plain(F.col(columns.label), types[columns.label]).alias("label"),
+        F.array(*[_column(name).try_cast("double") for name in learner.features]).alias("features"),
+        _plain(_column(columns.label), types[columns.label]).alias("label"),
     ]
     chosen[0] = chosen[0].alias("key")
     if columns.id is not None:
-        chosen.append(_plain(F.col(columns.id), types[columns.id]).alias("id"))
+        chosen.append(_plain(_column(columns.id), types[columns.id]).alias("id"))
     return df.select(*chosen).where("key is not null and sequence is not null")
 
 

@@ -25,8 +25,6 @@ FORMAT = 1
 Name: TypeAlias = Literal["predictions", "journal", "keys"]
 TABLES: tuple[Name, ...] = get_args(Name)
 COMPACT = "keys.parquet"
-BEFORE = {"on_gap": "quarantine"}
-"""What runs were made with that do not say so: there was no choice."""
 _PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
 _SUMMARY = tuple(entry.name for entry in fields(KeySummary))
 _TYPES = {kind.__name__: name for name, kind in _PYTHON.items()}
@@ -106,7 +104,12 @@ class KeyedFolder:
                 f"{str(self.path)!r} has format {was.get('format')!r}; this is driftsurf {__version__}, which goes on "
                 f"with format {FORMAT}"
             )
-        was["learner"] = BEFORE | was.get("learner", {})
+        if was.get("learner", {}).get("format") != learner.about()["format"]:
+            raise StateError(
+                f"{str(self.path)!r} was written by an earlier version of driftsurf, with states that this one cannot "
+                "go on with: begin a new run with another ",
+                Option("out"),
+            )
         other = _differences(was, json.loads(json.dumps(now)))
         if other:
             raise StateError(

@@ -349,13 +349,27 @@ def _predictor(store: Any, k: Any) -> Any:
     return weights_of(store, k, 1 - key["predictive"] if key["challenged"] else key["predictive"])
 
 
+@merged
+def _refuse_step(store: Any, k: Any, batch_size: Any, scratch: Any, parts: Any) -> None:
+    """Quarantine for the key in slot k; the rows of the time step that failed count as refused, not as predicted."""
+    key, rows, labels = key_of(store, k), rows_of(store, k), labels_of(store, k)
+    a = key["step"] * batch_size % rows.shape[0]
+    margins_at(parts[0])(rows[a : a + batch_size], _predictor(store, k), scratch[1][:batch_size])
+    for j in range(batch_size):
+        key["errors"] -= (scratch[1][j] > 0.0) != (labels[a + j] > 0)
+    key["pending"] = 0
+    key["refused"] += batch_size
+    key["quarantine"] = DIVERGED
+
+
 @kernel(lambda f: (STORE, BATCH, GROUPS, RULE, HOW, SCRATCH, LOG, PARTS), exact=True)
 def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any, log: Any, parts: Any) -> None:
     """Predict each row with the model of its key as it is when the row arrives, then learn.
 
     ``groups`` is the slots, where the rows of each begin in the third array, and the rows, in order of arrival
     within a slot. A key with a row that is bad (``batch[2]``, which may be empty), or whose training diverges,
-    is in quarantine from there on: its rows are predicted, counted, and not learnt.
+    is in quarantine from there on: its rows are predicted, counted, and not learnt. Where training diverges,
+    so are all rows of that time step, whichever calls they came in.
     """
     store, batch, groups, scratch, log = borrowed((store, batch, groups, scratch, log))
     X, codes, bad, predicted = batch
@@ -395,10 +409,7 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
             if key["pending"] == batch_size and not _step(
                 store, k, next_step(store, groups, g, batch_size), rule, how, scratch, log, parts
             ):
-                key["pending"] = pending
-                key["errors"] -= wrong
-                key["refused"] += n
-                key["quarantine"] = DIVERGED
+                _refuse_step(store, k, batch_size, scratch, parts)
 
 
 @kernel(lambda f: (STORE, _in(F4, 2), _in(types.int32), _out(F8), PARTS), exact=True)

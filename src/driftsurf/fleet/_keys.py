@@ -20,7 +20,8 @@ __all__ = ["Keys", "by_slot", "key_seed"]
 
 Kind = Literal["", "numbers", "text"]
 Slots = npt.NDArray[np.int32]
-"""Slots, and rows of a call: neither reaches 2**31."""
+"""Slots, and rows of a call: no more than MOST of either."""
+MOST = 2**31 - 1
 I4 = types.int32
 LEAST_ROOM = 64
 AHEAD = 8
@@ -57,18 +58,14 @@ def _place(key: Any, table: Any, known: Any) -> Any:
 
 
 @kernel(lambda f: (_in(I8), _in(I4), _in(I8), _out(I4)))
-def find(keys: Any, table: Any, known: Any, slots: Any) -> Any:
-    """slots[i] = the slot of keys[i], -1 for none; returns how many have none."""
-    missing = 0
+def find(keys: Any, table: Any, known: Any, slots: Any) -> None:
+    """slots[i] = the slot of keys[i], -1 for none."""
     n = keys.shape[0]
     for i in range(n):
         if i + 2 * AHEAD < n:
             prefetch(table, _first_place(keys[i + 2 * AHEAD], table))
             prefetch(known, table[_first_place(keys[i + AHEAD], table)])
-        slot = table[_place(keys[i], table, known)]
-        slots[i] = slot
-        missing += slot < 0
-    return missing
+        slots[i] = table[_place(keys[i], table, known)]
 
 
 @kernel(lambda f: (_in(I8), _out(I4), _out(I8), I8, _out(I4)))
@@ -196,24 +193,33 @@ class Keys:
         return slots
 
     def add(self, keys: IntArray | list[str], threads: Threads = ALONE) -> Slots:
-        """The slot of each key; one that is not there gets the next."""
+        """The slot of each key; one that is not there gets the next. After an error, ``truncate`` takes some back."""
+        slots = self.find(keys, threads)
+        self._check_room(keys, slots)
         if isinstance(keys, list):
-            slots = self.find(keys)
+            self.kind = "text"
             for i in np.flatnonzero(slots < 0).tolist():
                 slots[i] = self._slots.setdefault(keys[i], len(self._texts))
                 if slots[i] == len(self._texts):
                     self._texts.append(keys[i])
-            self.kind = "text"
             return slots
-        slots = self.find(keys, threads)
+        self.kind = "numbers"
         done = bool(slots.min() >= 0)
         while not done:
             count, done = add(keys, self._table, self._known, self._count, slots)
             self._count = int(count)
             if not done:
                 self._double()
-        self.kind = "numbers"
         return slots
+
+    def _check_room(self, keys: IntArray | list[str], slots: Slots) -> None:
+        """ShapeError if these are more rows, or would make more keys, than there are numbers for."""
+        if len(keys) > MOST:
+            raise ShapeError(f"X has {len(keys):,} rows, and a call takes {MOST:,}: give them in several calls.")
+        if len(self) + len(keys) > MOST:
+            new = len(np.unique(np.asarray(keys)[slots < 0]))
+            if len(self) + new > MOST:
+                raise ShapeError(f"there are {len(self):,} keys, {new:,} would be new, and {MOST:,} are the most.")
 
     def seeds(self, seed: int, start: int) -> npt.NDArray[np.uint64]:
         """The seeds of the keys from slot ``start`` on."""
@@ -226,8 +232,8 @@ class Keys:
     def truncate(self, count: int) -> None:
         """Take back every key from slot ``count`` on."""
         if self.kind == "text":
-            for key in self._texts[count:]:
-                del self._slots[key]
+            while len(self._slots) > count:
+                self._slots.popitem()
             del self._texts[count:]
         elif count < self._count:
             self._count = count
@@ -236,13 +242,13 @@ class Keys:
             self.kind = ""
 
     def _double(self) -> None:
-        known = np.empty(2 * len(self._known), np.int64)
+        known, table = np.empty(2 * len(self._known), np.int64), np.empty(2 * len(self._table), np.int32)
         known[: self._count] = self._known[: self._count]
-        self._known = known
+        self._known, self._table = known, table
         self._fill_table()
 
     def _fill_table(self) -> None:
-        self._table = np.full(2 * len(self._known), -1, np.int32)
+        self._table.fill(-1)
         add(self._known[: self._count].copy(), self._table, self._known, 0, np.full(self._count, -1, np.int32))
 
     # -------------------------------------------------------------------- state

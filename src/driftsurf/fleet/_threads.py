@@ -13,6 +13,7 @@ __all__ = ["ALONE", "Threads"]
 ROWS_A_THREAD = 4096
 """Fewer are not worth a thread."""
 
+Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
@@ -38,7 +39,7 @@ class Threads:
         ends = [n_rows * k // count for k in range(count + 1)]
         return [slice(a, b) for a, b in itertools.pairwise(ends)]
 
-    def each(self, work: Callable[[slice], Result], parts: Sequence[slice]) -> list[Result]:
+    def each(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
         """What the work gives for each part, all parts at the same time."""
         if len(parts) == 1:
             return [work(parts[0])]

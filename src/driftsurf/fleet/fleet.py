@@ -181,16 +181,16 @@ class Fleet:
     def _slots(self, given: IntArray | list[str]) -> Slots:
         """The slot of each key, with a first model for those that are new."""
         before = len(self)
-        slots = self._keys.add(given, self._threads)
-        now = len(self)
+        try:
+            slots = self._keys.add(given, self._threads)
+            now = len(self)
+            if now > len(self._store.keys):
+                self._store = self._store.grown(max(LEAST_ROOM, 2 * now), before)
+            seeds = self._keys.seeds(self._seed, before)
+        except BaseException:
+            self._keys.truncate(before)
+            raise
         if now > before:
-            try:
-                if now > len(self._store.keys):
-                    self._store = self._store.grown(max(LEAST_ROOM, 2 * now), before)
-                seeds = self._keys.seeds(self._seed, before)
-            except BaseException:
-                self._keys.truncate(before)
-                raise
             store = self._store
             store.begin(before, now)
             store.keys["seed"][before:now] = seeds
@@ -206,16 +206,21 @@ class Fleet:
         quarantine = self._store.keys["quarantine"]
         before = quarantine[touched]
         store, batch, rule, how = self._store.compiled(), (rows, codes, bad, predicted), self._rule, self._how
-
-        def serve(part: slice) -> npt.NDArray[Any]:
-            groups = touched[part], starts[part.start : part.stop + 1], order
-            n_steps = len(groups[0]) + int(groups[1][-1] - groups[1][0]) // self._shape.batch_size
+        shares = list(_shares(starts, self._threads.worthwhile(len(rows))))
+        room = []  # all of it before any thread begins: then none fails for want of it when others have learnt
+        for share in shares:
+            n_rows = int(starts[share.stop] - starts[share.start])
+            n_steps = share.stop - share.start + n_rows // self._shape.batch_size
             log = np.empty(2 * n_steps, TRANSITION), np.zeros(1, np.int64)
-            _kernels.serve(store, batch, groups, rule, how, scratch(self._shape, self._how[2]), log, self._parts)
+            room.append((scratch(self._shape, self._how[2]), log))
+
+        def serve(place: int) -> npt.NDArray[Any]:
+            share, (own, log) = shares[place], room[place]
+            groups = touched[share], starts[share.start : share.stop + 1], order
+            _kernels.serve(store, batch, groups, rule, how, own, log, self._parts)
             return log[0][: log[1][0]]
 
-        parts = list(_shares(starts, self._threads.worthwhile(len(rows))))
-        self._record.add(np.concatenate(self._threads.each(serve, parts)))
+        self._record.add(np.concatenate(self._threads.each(serve, range(len(shares)))))
         return predicted, touched[(quarantine[touched] == _kernels.DIVERGED) & (before != _kernels.DIVERGED)]
 
     # -------------------------------------------------------------------- reading

@@ -21,6 +21,8 @@ NAME, NAMED, FEW, TICKS = 16, 22, 15, 4
 """Height of a line with a name, letters of it, lines of that height at most; and parts of the axis of time."""
 DAY = 86_400_000_000
 SHOWN = 20
+NUMBERS = 2, 3, 5, 6
+"""Columns of the table of keys that hold numbers."""
 MARKS = {"switched", "replaced", "reset"}, {"entered"}
 """Kinds of transitions that mean a new model, and a sign of drift."""
 STYLE = """
@@ -45,15 +47,15 @@ def print_keys(keys: Keys, *, limit: int = SHOWN, dates: bool = False) -> None:
     out = console()
     total = _totals(keys)
     out.print(
-        f"{total['keys']:,} keys, {total['rows']:,} rows, error {_share(total['error'])}, "
+        f"{total['keys']:,} keys, {total['rows']:,} rows, {_measure(keys)} {_share(total['error'])}, "
         f"{total['transitions']:,} transitions, {total['reactive']:,} reactive, "
         f"{total['quarantined']:,} in quarantine, {total['duplicates']:,} duplicates dropped, "
         + f"{total['gaps']:,} gaps filled, " * (total["gaps"] > 0)
         + f"{total['bytes']:,} bytes of state"
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("key", "state", "rows", "error", "last transition", "at", "bytes", "quarantine"):
-        table.add_column(name, justify="right" if name in ("rows", "error", "at", "bytes") else "left")
+    for place, name in enumerate(_heads(keys)):
+        table.add_column(name, justify="right" if place in NUMBERS else "left")
     for cells in _lines(_worst(keys)[:limit], dates):
         table.add_row(*cells)
     out.print(table)
@@ -74,6 +76,15 @@ def _totals(keys: Keys) -> dict[str, Any]:
         "quarantined": sum(bool(entry["quarantine"]) for entry in keys.values()),
         "expired": sum(bool(entry["expired"]) for entry in keys.values()),
     }
+
+
+def _measure(keys: Keys) -> str:
+    """What the error is: the share of wrong predictions, or of values their mean distance from the true ones."""
+    return "MAE" if any(entry.get("deviation") for entry in keys.values()) else "error"
+
+
+def _heads(keys: Keys) -> tuple[str, ...]:
+    return "key", "state", "rows", _measure(keys), "last transition", "at", "bytes", "quarantine"
 
 
 def _worst(keys: Keys) -> list[tuple[Any, Mapping[str, Any]]]:
@@ -119,7 +130,7 @@ def render(title: str, keys: Keys, changes: Sequence[Change], *, start: int | No
     """The page; ``start`` is where time begins, ``dates`` whether sequence numbers are microseconds of dates."""
     total = _totals(keys)
     cards = [(word, f"{total[name]:,}") for word, name in (("keys", "keys"), ("rows", "rows"))]
-    cards += [("error of predictions", _share(total["error"]))]
+    cards += [(f"{_measure(keys)} of predictions", _share(total["error"]))]
     cards += [
         (word, f"{total[name]:,}")
         for word, name in (
@@ -130,7 +141,6 @@ def render(title: str, keys: Keys, changes: Sequence[Change], *, start: int | No
             ("gaps filled", "gaps"),
         )
     ]
-    heads = "key", "state", "rows", "error", "last transition", "at", "bytes", "quarantine"
     worst = [[escape(cell) for cell in line] for line in _lines(_worst(keys)[:SHOWN], dates)]
     body = [
         f"<h1>{escape(title)}</h1>",
@@ -144,7 +154,7 @@ def render(title: str, keys: Keys, changes: Sequence[Change], *, start: int | No
             [("changed", "box", "a new model took over"), ("entered", "box", "a sign of drift: reactive state")]
         ),
         f"<h2>Keys that need a look</h2><p class='soft'>In quarantine first, then by error; {SHOWN} at most.</p>",
-        html.table(heads, worst, numbers=(2, 3, 5, 6)),
+        html.table(_heads(keys), worst, numbers=NUMBERS),
     ]
     return html.document(title, body, style=STYLE)
 

@@ -244,6 +244,13 @@ class Session:
             self._report(decision)
         return (decision,)
 
+    def drop_pending(self) -> int:
+        """Empty the buffer without learning it; returns how many rows were in it."""
+        dropped = self.rows_pending
+        if self._pending is not None:
+            self._pending.release(self._pending.next_row)
+        return dropped
+
     @property
     def rows_pending(self) -> int:
         """Rows in the buffer."""

@@ -35,9 +35,10 @@ class Reading:
     on_schema_change: Literal["fail", "ignore-added", "fill-removed"] = "fail"
     on_bad_row: Literal["fail", "skip"] | int = "fail"
 
-    def source_of(self, path: str, **cut: Any) -> Source:
-        """The source that is read so; ``cut`` are its other options."""
-        dialect = Dialect(
+    @property
+    def dialect(self) -> Dialect:
+        """How text is read."""
+        return Dialect(
             delimiter=self.delimiter,
             encoding=self.encoding or "utf-8",
             decimal=self.decimal or ".",
@@ -45,10 +46,13 @@ class Reading:
             date_formats=self.date_format,
             missing=(*MISSING, *self.missing),
         )
+
+    def source_of(self, path: str, **cut: Any) -> Source:
+        """The source that is read so; ``cut`` are its other options."""
         options: dict[str, Any] = {
             "format": self.format,
             "kinds": dict(self.kind),
-            "dialect": dialect,
+            "dialect": self.dialect,
             "on_bad_row": self.on_bad_row,
             "on_schema_change": self.on_schema_change,
         }

@@ -57,7 +57,10 @@ def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray, values: bo
     """
     weights = weights / weights.sum()
     if values:
-        return np.asarray((np.asarray(ballots) * weights[:, None]).sum(axis=0))
+        mean = np.zeros_like(ballots[0])
+        for scores, weight in zip(ballots, weights, strict=True):  # numpy's sum of one row would add in another order
+            mean += scores * weight
+        return mean
     if ballots[0].ndim == 1:
         balance = np.empty(len(ballots[0]))
         _kernels.balance_of_votes(np.asarray(ballots), weights, balance)

@@ -161,6 +161,11 @@ class PairedLearners(PooledStrategy[_Live]):
 
     # -------------------------------------------------------------------- state
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for rows, models and outcomes."""
+        return super().nbytes + self._live.beaten.nbytes
+
     def _saved(self, live: _Live) -> State:
         own: State = {"step": live.step, "beaten": live.beaten}
         return own | nest("stable", live.stable.state()) | nest("reactive", live.reactive.state())

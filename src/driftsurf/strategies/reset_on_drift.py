@@ -89,6 +89,12 @@ class ResetOnDrift(SingleModel):
         why = f"{type(detector).__name__} signalled at row {segment.lo + consumed - 1}"
         return why, detector.fresh()
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for rows, the model and the detector."""
+        memory = self._live.memory.state().values()
+        return super().nbytes + sum(np.asarray(value).nbytes for value in memory)
+
     def _memory_state(self, memory: Detector) -> State:
         return memory.state()
 
