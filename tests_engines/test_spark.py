@@ -153,8 +153,9 @@ def test_cells_are_gaps_and_rows_are_dropped_as_in_one_process(
     table["label"][[50, 51, 52]] = words["gap"], float("nan"), infinite
     table["key"][60], table["at"][61] = words["gap"], words["what"]
     table["unused"][70] = infinite
-    source = tmp_path / "in" / f"a.{form}"
+    source = tmp_path / "in" / f"a[1].{form}"
     source.parent.mkdir()
+    (source.parent / f"b.{form}").write_text("another file")
     if form == "csv":
         lines = [",".join(map(str, row)) for row in zip(*table.values(), strict=True)]
         source.write_text("\n".join([",".join(table), *lines]) + "\n")
@@ -164,7 +165,7 @@ def test_cells_are_gaps_and_rows_are_dropped_as_in_one_process(
     options = KeyedOptions(features=("x.y", "open"), classes=classes, batch_size=16, step_size=0.1)
     whole = run_keyed(str(source), tmp_path / "whole", COLUMNS, options)
     kinds: dict[str, Kind] = {"key": "number", "at": "number", "label": "number", "x.y": "number", "open": "boolean"}
-    frame = read_files(spark, str(source.parent), [str(source)], kinds=kinds, whole=("key", "at"))
+    frame = read_files(spark, str(source), [str(source)], kinds=kinds, whole=("key", "at"))
     folder = run_spark(frame, tmp_path / "run", options.learner(("x.y", "open")), COLUMNS)
     assert differences(folder, whole) == []
     dropped = 3 if form == "csv" else 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -111,10 +112,13 @@ def read_files(
     form = next((FORMATS[Path(name).suffix] for name in files if Path(name).suffix in FORMATS), None)
     if form is None:
         raise SourceError(f"Spark reads files that end in {', '.join(FORMATS)}; {source!r} has none of them")
-    path = _uri(Path(source).absolute())
-    options = {}
+    place, options = Path(source).absolute(), {}
+    if place.is_file():  # a stream of files wants a folder or a pattern
+        options["pathGlobFilter"] = re.sub(r"([\\*?\[\]{}])", r"\\\1", place.name)
+        place = place.parent
+    path = _uri(place)
     if form == "csv":
-        options = {
+        options |= {
             "header": "true",
             "inferSchema": "true",
             "sep": dialect.delimiter or ",",
