@@ -96,7 +96,7 @@ def kept_of(store: Any, k: Any) -> Any:
 @merged
 def foresee(store: Any, groups: Any, g: Any, batch_size: Any) -> None:
     """Prefetch what serving the groups after g will touch, but for time steps: what a key has is in no cache."""
-    slots, starts, _ = groups
+    slots, starts, _, _ = groups
     size, n_rows, d = store[5][0], store[5][6], store[5][7]
     if g + KEYS_AHEAD < slots.shape[0]:
         _ask_for(store[1], slots[g + KEYS_AHEAD] * size, slots[g + KEYS_AHEAD] * size + KEY_BYTES)
@@ -114,7 +114,7 @@ def foresee(store: Any, groups: Any, g: Any, batch_size: Any) -> None:
 @merged
 def next_step(store: Any, groups: Any, g: Any, batch_size: Any) -> Any:
     """The slot of the next group after g, among the few whose keys are here, with a time step; -1 if there is none."""
-    slots, starts, _ = groups
+    slots, starts, _, _ = groups
     for h in range(g + 1, min(g + KEYS_AHEAD, slots.shape[0])):
         if key_of(store, slots[h])["pending"] + starts[h + 1] - starts[h] >= batch_size:
             return slots[h]

@@ -369,11 +369,11 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
     ``groups`` is the slots, where the rows of each begin in the third array, and the rows, in order of arrival
     within a slot. A key with a row that is bad (``batch[2]``, which may be empty), or whose training diverges,
     is in quarantine from there on: its rows are predicted, counted, and not learnt. Where training diverges,
-    so are all rows of that time step, whichever calls they came in.
+    so are all rows of that time step, whichever calls they came in, and ``groups[3]`` says so of the group.
     """
     store, batch, groups, scratch, log = borrowed((store, batch, groups, scratch, log))
     X, codes, bad, predicted = batch
-    slots, starts, order = groups
+    slots, starts, order, diverged = groups
     batch_size = how[0]
     for g in range(slots.shape[0]):
         foresee(store, groups, g, batch_size)
@@ -410,6 +410,7 @@ def serve(store: Any, batch: Any, groups: Any, rule: Any, how: Any, scratch: Any
                 store, k, next_step(store, groups, g, batch_size), rule, how, scratch, log, parts
             ):
                 _refuse_step(store, k, batch_size, scratch, parts)
+                diverged[g] = True
 
 
 @kernel(lambda f: (STORE, _in(F4, 2), _in(types.int32), _out(F8), PARTS), exact=True)

@@ -203,8 +203,7 @@ class Fleet:
         """Returns the predictions and the slots in which training diverged."""
         predicted = np.empty(len(rows), np.uint8)
         touched, starts, order = by_slot(slots, len(self))
-        quarantine = self._store.keys["quarantine"]
-        before = quarantine[touched]
+        diverged = np.zeros(len(touched), np.bool_)
         store, batch, rule, how = self._store.compiled(), (rows, codes, bad, predicted), self._rule, self._how
         shares = list(_shares(starts, self._threads.worthwhile(len(rows))))
         room = []  # all of it before any thread begins: then none fails for want of it when others have learnt
@@ -216,12 +215,12 @@ class Fleet:
 
         def serve(place: int) -> npt.NDArray[Any]:
             share, (own, log) = shares[place], room[place]
-            groups = touched[share], starts[share.start : share.stop + 1], order
+            groups = touched[share], starts[share.start : share.stop + 1], order, diverged[share]
             _kernels.serve(store, batch, groups, rule, how, own, log, self._parts)
             return log[0][: log[1][0]]
 
         self._record.add(np.concatenate(self._threads.each(serve, range(len(shares)))))
-        return predicted, touched[(quarantine[touched] == _kernels.DIVERGED) & (before != _kernels.DIVERGED)]
+        return predicted, touched[diverged]
 
     # -------------------------------------------------------------------- reading
 
