@@ -365,16 +365,10 @@ class Session:
         """Tell others, when all is done: what they do wrong changes nothing here."""
         self.journal.record(decision)
         if self.steps == WARN_AFTER_STEPS and decision.rows_seen < WARN_BELOW_ROWS * WARN_AFTER_STEPS:
-            warnings.warn(
-                Said(
-                    f"the first {self.steps} time steps had {decision.rows_seen / self.steps:.0f} rows each: the risk "
-                    "on so few is mostly noise, which looks like drift. Set ",
-                    Option("batch_size"),
-                    " (100 or more) to gather rows.",
-                ),
-                SmallBatchWarning,
-                stacklevel=5,
-            )
+            few = f"the first {self.steps} time steps had {decision.rows_seen / self.steps:.0f} rows each: the risk on "
+            few += "so few is mostly noise, which looks like drift. Set "
+            said = Said(few, Option("batch_size"), " (100 or more) to gather rows.")
+            warnings.warn(said, SmallBatchWarning, stacklevel=5)
 
     # -------------------------------------------------------------------- predicting
 
