@@ -79,7 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
     parser.add_argument("proofs", nargs="*", metavar="proof", help=f"of {', '.join(PROOFS)}; all if none is named")
     parser.add_argument(
-        "--scale", type=float, default=1.0, help="how much of it; 1, if not given, is at most 30 minutes"
+        "--scale", type=float, default=1.0, help="how much of it; 1, if not given, is half an hour, the cluster aside"
     )
     parser.add_argument("--full", action="store_true", help="the goal table, in parts; goes on where it was stopped")
     parser.add_argument("--seed", type=int, default=0)
