@@ -1,6 +1,6 @@
-"""Benchmarks: the compiled loops beside C, whole runs beside what a user would pick instead."""
+"""Benchmarks: the compiled loops compared with C, and whole runs compared with the usual alternatives."""
 
 import os
 
-# One thread for everybody, and before numpy is imported: the loops compared here have no more.
+# One thread for all contenders, set before numpy is imported: the loops that are compared use one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

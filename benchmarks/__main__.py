@@ -38,25 +38,25 @@ SUITES = {
     "trial": trial.contests,
     "wrapping": wrapping.contests,
 }
-"""A suite is a function ``(quick, note)`` that yields its contests; ``note`` adds a line to the report."""
+"""All suites: functions ``(quick, note)`` that yield contests; ``note`` adds a line to the report."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ratios of speeds.")
-    parser.add_argument("suites", nargs="*", metavar="suite", help=f"of {', '.join(SUITES)}; all if none is named")
-    parser.add_argument("--rounds", type=int, default=9, help=f"at least {MIN_ROUNDS}; 9 if not given")
-    parser.add_argument("--quick", action="store_true", help="small shapes: does it run, not how fast")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure ratios of speeds.")
+    parser.add_argument("suites", nargs="*", metavar="suite", help=f"suites to run (default: all): {', '.join(SUITES)}")
+    parser.add_argument("--rounds", type=int, default=9, help=f"number of rounds, at least {MIN_ROUNDS} (default: 9)")
+    parser.add_argument("--quick", action="store_true", help="use small shapes, to check that everything runs")
     options = parser.parse_args()
     if options.rounds < MIN_ROUNDS:
-        parser.error(f"--rounds is {options.rounds}; give at least {MIN_ROUNDS}")
+        parser.error(f"--rounds is {options.rounds}; it must be at least {MIN_ROUNDS}")
     for suite in options.suites:
         if suite not in SUITES:
-            parser.error(f"no suite {suite!r}; choices: {', '.join(SUITES)}")
+            parser.error(f"no suite is called {suite!r}; choices: {', '.join(SUITES)}")
     about = machine()
     for suite in options.suites or SUITES:
         notes, results = list[str](), []
         if options.quick:
-            notes.append("--quick: the shapes are too small to say how fast anything is.")
+            notes.append("--quick: the shapes are too small for meaningful figures.")
         for contest in SUITES[suite](options.quick, notes.append):
             results.append(hold(contest, options.rounds))
             print(results[-1].table(), flush=True)

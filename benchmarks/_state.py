@@ -1,4 +1,4 @@
-"""What a trivial function keeps for a key: about as much as a learner does, and no easier to compress."""
+"""State of a trivial function for a key: as large as that of a learner, and as hard to compress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Spark query costs before anything is learnt: a sum over rows, and a state as large as a learner's.
+"""Cost of a Spark query without learning: a sum over rows, and a state as large as a learner's.
 
 In a module of its own, since workers import it.
 """
@@ -17,15 +17,15 @@ from benchmarks._state import STATE
 
 class _Trivial(StatefulProcessor):  # type: ignore[misc]
     def init(self, handle: Any) -> None:
-        """Begin on a worker."""
+        """Start on a worker."""
         self._state = handle.getValueState("state", "bytes binary")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Close nothing."""
 
 
 class InRows(_Trivial):
-    """A key's rows come one by one."""
+    """Rows of a key arrive one by one."""
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Read the state, add up the rows, write the state."""
@@ -38,7 +38,7 @@ class InRows(_Trivial):
 
 
 class InFrames(_Trivial):
-    """A key's rows come as frames of pandas."""
+    """Rows of a key arrive as frames of pandas."""
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Read the state, add up the rows, write the state."""
@@ -49,7 +49,7 @@ class InFrames(_Trivial):
 
 
 def in_groups(key: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-    """The same, of the older interface: read the state, add up the rows, write the state."""
+    """Read the state, add up the rows, and write the state, with the older interface."""
     _ = state.getOption
     total = _total(frames)
     state.update((STATE,))

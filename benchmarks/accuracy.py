@@ -1,7 +1,7 @@
-"""What the automatic settings are worth: mean error of the default classifier with others in their place.
+"""Value of the automatic settings: mean error of the default classifier compared with other settings.
 
 ``python -m benchmarks.accuracy`` prints the figures that docs/decisions.md gives. The real streams are read
-from the folder that DRIFTSURF_DATA names; without it the built-in ones are run alone.
+from the folder in DRIFTSURF_DATA; if it is not set, only the built-in ones are run.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf import DriftSurfClassifier, sizes
+from driftsurf import DriftSurfClassifier
+from driftsurf.core import column_sizes as sizes
+from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.learners import LogisticRegression, _learner
-from driftsurf.streams.catalogue import CATALOGUE
 
 Stream = tuple[npt.NDArray[Any], npt.NDArray[Any], int]
-"""Rows, labels, number of time steps."""
+"""Rows, labels, and number of time steps."""
 SEEDS = 2
 
 
 def mean_error(stream: Stream, **options: Any) -> float:
-    """Test-then-train, without the first batch; mean over the seeds."""
+    """Return the test-then-train error without the first batch, averaged over the seeds."""
     X, y, steps = stream
     size = len(y) // steps
     errors = []
@@ -42,12 +43,12 @@ def mean_error(stream: Stream, **options: Any) -> float:
 
 def built_in() -> Iterator[tuple[str, Stream]]:
     for name, entry in CATALOGUE.items():
-        if entry.dataset is None and not entry.values:
+        if entry.dataset is None and not entry.regression:
             yield name, (*entry.make().arrays(), 100)
 
 
 def real(folder: Path) -> Iterator[tuple[str, Stream]]:
-    """Raw numbers as they stand in the files."""
+    """Yield the streams of the published files, without scaling."""
     files: dict[str, tuple[str, int, int, Callable[[str], bool]]] = {
         "Electricity": ("elec2", 1, 34, lambda label: label == "UP"),
         "NOAA weather": ("noaa_weather", 0, 100, lambda label: label == "1"),
@@ -71,7 +72,7 @@ def table(title: str, streams: list[tuple[str, Stream]], columns: dict[str, Call
 
 
 def with_constant(module: ModuleType, name: str, value: float) -> Callable[[Stream], float]:
-    """The mean error with another value for a constant of the package."""
+    """Return the mean error with another value of a constant of the package."""
 
     def run(stream: Stream) -> float:
         usual = getattr(module, name)

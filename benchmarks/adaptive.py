@@ -1,4 +1,4 @@
-"""Learners that adapt to drift, predicting each row first: beside river, Vowpal Wabbit and CapyMOA."""
+"""Adaptive learners that predict each row first, compared with river, Vowpal Wabbit and CapyMOA."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import numpy as np
 from benchmarks.harness import Contender, Contest
 from driftsurf import DriftSurfClassifier
 from driftsurf.learners import LogisticRegression
-from driftsurf.runtime.session import Session
+from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, Candor, DriftSurf
 from driftsurf.streams import SEA
 
 BATCH_ROWS = 1_000
 OWN_ROWS = 100_000
 ROWS = {"ADWINBagging": 2_000, "ARF": 1_000, "SRP": 500, "LogisticRegression": 5_000}
-"""The peers that learn row by row get the first rows only: more would take minutes."""
+"""Number of rows for libraries that learn row by row: more would take minutes."""
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """One contest, on SEA with 10 % noise."""
+    """Yield one contest, on SEA with 10 % noise."""
     X, y = SEA(noise=0.1, n_rows=OWN_ROWS // (10 if quick else 1)).arrays()
     contenders = [_ours(X, y), *_strategies(X, y), _row_by_row(X, y)]
     try:
@@ -101,7 +101,7 @@ def _river(X: Any, y: Any, less: int) -> Iterator[Contender]:
 
 
 def _vowpal_wabbit(X: Any, y: Any) -> Contender:
-    """From a file, as its users do; it predicts each row before it learns it."""
+    """Return Vowpal Wabbit reading from a file, its usual mode; it predicts each row before learning it."""
     workspace = importlib.import_module("vowpalwabbit").Workspace
     folder = tempfile.TemporaryDirectory()
     data = Path(folder.name) / "rows.vw"

@@ -1,4 +1,4 @@
-"""Two models, one far older than the other, stepped in turn: age must not show."""
+"""Time of a step of two models, one much older than the other; age must not matter."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 from benchmarks.harness import Contender, Contest
 from driftsurf.learners import LogisticRegression
-from driftsurf.runtime.session import Session
+from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 
 COLUMNS, BATCH_ROWS, STEPS = 10, 1_000, 50
 YOUNG, OLD = 200_000, 10_000_000
-"""Rows seen before the first round: the young model is 100,000 rows past the one at which its set is full."""
+"""Rows learned before the first round; the sample set of the young model has been full for 100,000 rows."""
 TURNED = 4
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """One contest."""
+    """Yield the contest."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((BATCH_ROWS, COLUMNS))
     y = (X[:, 0] + rng.standard_normal(BATCH_ROWS) > 0).astype(np.int64)
@@ -37,7 +37,7 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
 
 
 def _about(session: Session, X: Any, y: Any) -> str:
-    """What one more step takes: its gradients, the bytes held, and the most that was allocated meanwhile."""
+    """Describe one more step: its gradients, the memory held, and the peak memory allocated during it."""
     session.journal.sink = None
     tracemalloc.start()
     session.learn(X, y)  # what tracing itself keeps

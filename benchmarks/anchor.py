@@ -1,4 +1,4 @@
-"""The C loops of ``anchor.c``, compiled on the spot and callable like the kernels they stand beside."""
+"""The C loops of ``anchor.c``, compiled when needed and callable like the kernels that they are compared with."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import numpy as np
 SOURCE = Path(__file__).with_name("anchor.c")
 FLAGS = ("-O3", "-march=native", "-std=c11", "-fPIC", "-shared")
 RELAXED = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-freciprocal-math")
-"""The liberties that driftsurf._kernels.FASTMATH takes, no more: NaN and infinity stay what they are."""
+"""Compiler flags that allow what ``driftsurf.kernels.compile.FASTMATH`` allows; NaN and infinity are kept."""
 
 Loop = Callable[..., int]
 
 
 class Anchor:
-    """One build of ``anchor.c``; its loops take the same arguments as those of ``driftsurf._kernels``."""
+    """A build of ``anchor.c``, whose loops take the same arguments as those of ``driftsurf.kernels``."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 
     def saga_dense(self, *, prefetch: bool) -> Loop:
-        """``_kernels.saga_dense``."""
+        """Return the C version of ``linear.saga_dense``."""
         function = self._function("saga_dense", prefetch, "pi" + "pppi" + "ppp" + "iffp")
 
         def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:
@@ -38,7 +38,7 @@ class Anchor:
         return call
 
     def saga_softmax(self, *, prefetch: bool) -> Loop:
-        """``_kernels.multi.saga_dense`` of the softmax loss."""
+        """Return the C version of ``multi.saga_dense`` with the softmax loss."""
         function = self._function("saga_softmax", prefetch, "pi" + "pppi" + "pppi" + "iff" + "pppp")
 
         def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:
@@ -51,7 +51,7 @@ class Anchor:
         return call
 
     def sgd_dense(self) -> Loop:
-        """``_kernels.sgd_dense``."""
+        """Return the C version of ``linear.sgd_dense``."""
         function = self._function("sgd_dense", True, "pi" + "pppi" + "p" + "ffp")
 
         def call(rows: Any, order: Any, w: Any, eta: float, mu: float, frame: Any, _: None) -> int:
@@ -61,7 +61,7 @@ class Anchor:
         return call
 
     def saga_csr(self, *, prefetch: bool) -> Loop:
-        """``_kernels.saga_csr``."""
+        """Return the C version of ``linear.saga_csr``."""
         function = self._function("saga_csr", prefetch, "ppp" + "pppi" + "ppip" + "iffp")
 
         def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:
@@ -71,7 +71,7 @@ class Anchor:
         return call
 
     def _function(self, name: str, prefetch: bool, arguments: str) -> Loop:
-        """A C function by name; ``arguments``: p for an array, i for an integer, f for a double."""
+        """Return a C function by name; in ``arguments`` p is an array, i an integer and f a double."""
         types = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "f": ctypes.c_double}
         function = getattr(self._library, f"{name}_prefetch" if prefetch else name)
         function.argtypes = [types[letter] for letter in arguments]
@@ -85,7 +85,7 @@ class Anchor:
 
 
 def build(row: Literal["double", "float"] = "double", *, relaxed: bool = False) -> Anchor | None:
-    """Compile into a temporary directory and load; None where there is no compiler."""
+    """Compile into a temporary folder and load the result; None if there is no compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         return None

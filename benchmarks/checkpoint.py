@@ -1,4 +1,4 @@
-"""What a checkpoint costs when the store is a hundred times as large, for the same new batch."""
+"""Cost of a checkpoint after the same batch, with a small sample store and with one a hundred times as large."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Contender, Contest
+from driftsurf.core.state import to_bytes
 from driftsurf.learners import LogisticRegression
-from driftsurf.runtime.checkpoint import CheckpointFolder
-from driftsurf.runtime.session import Session
-from driftsurf.state import to_bytes
+from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 
 BATCH_ROWS = 1_000
@@ -25,7 +25,7 @@ SMALL = 10_000
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """A batch and a checkpoint again and again, at two sizes of the store; and the bytes of the whole state."""
+    """Yield the contest: a batch and a checkpoint, repeatedly, for two sizes of the store."""
     sizes = (SMALL, 50_000 if quick else 1_000_000)
     anchor = _name(SMALL)
     title = f"learn a batch of {BATCH_ROWS:,} rows, then a checkpoint"
@@ -40,7 +40,7 @@ def _name(size: int) -> str:
 
 @dataclass
 class _Live:
-    """A session with a full store, a folder that has it, the batches to come, and what was measured."""
+    """A session with a full store, its folder of checkpoints, the batches to come, and the measurements."""
 
     session: Session
     folder: CheckpointFolder
@@ -51,7 +51,7 @@ class _Live:
 
 
 def _checkpoints(size: int) -> Contender:
-    """Checkpoints of a store of ``size`` rows that stays at this size: old rows leave as new ones come."""
+    """Return checkpoints of a store that stays at ``size`` rows: old rows are released as new ones arrive."""
 
     def prepare() -> _Live:
         generator = np.random.default_rng(0)
@@ -62,14 +62,14 @@ def _checkpoints(size: int) -> Contender:
             for X, y in batches:
                 session.observe(X, y)
         folder = CheckpointFolder(Path(tempfile.mkdtemp()))
-        folder.save(session.parts())
+        folder.save(session.incremental_state())
         return _Live(session, folder, batches)
 
     def run(live: _Live) -> _Live:
         for X, y in live.batches:
             live.session.observe(X, y)
             cpu, wall, written = time.process_time(), time.perf_counter(), _written()
-            live.folder.save(live.session.parts())
+            live.folder.save(live.session.incremental_state())
             live.cpu += time.process_time() - cpu
             live.wall += time.perf_counter() - wall
             live.written += _written() - written
@@ -80,13 +80,13 @@ def _checkpoints(size: int) -> Contender:
 
 def _remark(live: _Live) -> str:
     each = (live.cpu, 1e3, "ms of CPU"), (live.wall, 1e3, "ms"), (live.written, 1 / 1024, "KiB written")
-    said = ", ".join(f"{value * unit / CHECKPOINTS:.1f} {name}" for value, unit, name in each)
+    costs = ", ".join(f"{value * unit / CHECKPOINTS:.1f} {name}" for value, unit, name in each)
     whole = len(to_bytes(live.session.state()))
     shutil.rmtree(live.folder.path)
-    return f"{said} a checkpoint; whole state {whole / 2**20:.1f} MiB"
+    return f"{costs} a checkpoint; whole state {whole / 2**20:.1f} MiB"
 
 
 def _written() -> int:
-    """Bytes that this process has given to files so far."""
+    """Return the number of bytes that this process has written to files."""
     lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("wchar"))

@@ -1,10 +1,9 @@
-"""What the batch size, the threshold and the learner do to the error: the tables of docs/choosing.md.
+"""Effect of batch size, threshold and learner on the error: the tables of docs/choosing.md.
 
-``python -m benchmarks.choosing`` prints them, some five minutes on one core; ``--rows 2000`` tries it out. Errors are
-shares of rows, each predicted before it was learnt, without the first 2,000 rows, so that every batch size is
-judged on the same ones. Real streams are read from the folder that DRIFTSURF_DATA names, if it does. Seconds
-mean little on a busy machine: each learner is timed right after the default one on the same stream, and the
-table has the ratio.
+``python -m benchmarks.choosing`` prints them in about five minutes on one core; ``--rows 2000`` is a quick test. Errors
+are error rates of rows that are predicted before they are learned. The first 2,000 rows do not count, so that all batch
+sizes are compared on the same rows. Real streams are read from the folder in DRIFTSURF_DATA, if it is set. Each learner
+is timed right after the default learner on the same stream, and the table shows the ratio of both times.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import DriftSurfClassifier
-from driftsurf.adapters import SklearnLearner
-from driftsurf.base import FloatArray
+from driftsurf.core.contracts import FloatArray
+from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.learners import LinearSVM, SoftmaxRegression
+from driftsurf.learners.foreign import SklearnLearner
 from driftsurf.streams import Circles, Mixed
-from driftsurf.streams.catalogue import CATALOGUE
 
 BATCH_SIZES = 25, 50, 100, 250, 500, 1_000, 2_000
 THRESHOLDS = 0.02, 0.05, 0.1, 0.2, 0.4
@@ -35,7 +34,7 @@ WARM_UP_ROWS = 2_000
 
 
 class Data(NamedTuple):
-    """Rows in their order."""
+    """Rows of a stream in order."""
 
     name: str
     X: FloatArray
@@ -43,7 +42,7 @@ class Data(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """One model over one stream."""
+    """Result of one model on one stream."""
 
     error: float
     reactions: int
@@ -52,14 +51,14 @@ class Outcome(NamedTuple):
 
 
 def steady(rows: int) -> Data:
-    """Nothing ever changes: whatever is seen there is a false alarm."""
+    """Return a stream without drift, where every reaction is a false alarm."""
     random = np.random.default_rng(0)
     X = random.normal(size=(rows, 5))
     return Data("nothing drifts", X, (X[:, 0] + X[:, 1] + random.normal(size=rows) > 0).astype(int))
 
 
 def built_in(rows: int) -> Iterator[Data]:
-    """Generators, one of each kind of drift."""
+    """Yield a generated stream for each kind of drift."""
     streams = {
         "Mixed, labels turn": Mixed(n_rows=rows),
         "Circles, grows": Circles(n_rows=rows),
@@ -72,7 +71,7 @@ def built_in(rows: int) -> Iterator[Data]:
 
 
 def real(folder: Path, rows: int, *, classes: int) -> Iterator[Data]:
-    """Published files, all columns that are numbers."""
+    """Yield the streams of the published files, with all numeric columns."""
     two = {
         "Electricity": ("elec2", "class", ("date",)),
         "NOAA weather": ("noaa_weather", "target", ()),
@@ -89,7 +88,7 @@ def real(folder: Path, rows: int, *, classes: int) -> Iterator[Data]:
 
 
 def run(data: Data, batch_size: int = BATCH_SIZE, **options: Any) -> Outcome:
-    """One pass: predict each batch, then learn it."""
+    """Predict each batch, then learn it."""
     model = DriftSurfClassifier(classes=sorted(set(data.y.tolist())), random_state=0, **options)
     wrong = 0
     begin = time.process_time()
@@ -104,7 +103,7 @@ def run(data: Data, batch_size: int = BATCH_SIZE, **options: Any) -> Outcome:
 
 
 def learners(*, classes: int) -> dict[str, Callable[[], Any]]:
-    """The default first; those of others as a user would write them."""
+    """Return the learners, the default first; those of other libraries as a user would write them."""
     from river.tree import HoeffdingTreeClassifier
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import SGDClassifier
@@ -130,7 +129,7 @@ def learners(*, classes: int) -> dict[str, Callable[[], Any]]:
 
 
 def table(head: Sequence[str], lines: Iterator[Sequence[str]]) -> None:
-    """As Markdown, line by line."""
+    """Print a Markdown table line by line."""
     print(f"| {' | '.join(head)} |\n|---|{'---:|' * (len(head) - 1)}", flush=True)
     for line in lines:
         print(f"| {' | '.join(line)} |", flush=True)
@@ -138,13 +137,13 @@ def table(head: Sequence[str], lines: Iterator[Sequence[str]]) -> None:
 
 
 def best_marked(errors: Sequence[float], shown: Sequence[str]) -> list[str]:
-    """The smallest error in bold."""
+    """Return the errors as cells, the smallest in bold."""
     best = round(min(errors), 3)
     return [f"**{text}**" if round(error, 3) == best else text for error, text in zip(errors, shown, strict=True)]
 
 
 def sweep(streams: Sequence[Data], option: str, values: Sequence[Any]) -> Iterator[list[str]]:
-    """Error and reactions for each value of an option."""
+    """Print error and reactions for each value of an option."""
     for data in streams:
         outcomes = [run(data, **{option: value}) for value in values]
         shown = [f"{one.error:.3f} ({one.reactions})" for one in outcomes]
@@ -152,7 +151,7 @@ def sweep(streams: Sequence[Data], option: str, values: Sequence[Any]) -> Iterat
 
 
 def contest(streams: Sequence[Data], *, classes: int) -> Iterator[list[str]]:
-    """Error of each learner on each stream, and its time over the default's."""
+    """Print the error of each learner on each stream, and its time relative to the default."""
     ours, *others = learners(classes=classes).items()
     errors: dict[str, list[float]] = {ours[0]: []}
     ratios: dict[str, list[float]] = {ours[0]: [1.0]}

@@ -1,4 +1,4 @@
-"""Nanoseconds an update of a drift detector, beside river's and frouros'."""
+"""Nanoseconds per update of the drift detectors, compared with those of river and frouros."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.harness import Contender, Contest
 
 UPDATES, FEW = 1_000_000, 20_000
-"""Ours take an array; the peers take one value at a time, and fewer of them."""
+"""Number of values for our detectors, which take arrays, and for the others, which take one value at a time."""
 RIVER = {
     "DDM": ("river.drift.binary", "DDM"),
     "EDDM": ("river.drift.binary", "EDDM"),
@@ -21,7 +21,7 @@ RIVER = {
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """One contest a detector; river's is the anchor where there is one."""
+    """Yield a contest for each detector; river's is the anchor if it has one."""
     try:
         ours = importlib.import_module("driftsurf.detectors")
     except ImportError:

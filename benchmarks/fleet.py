@@ -1,4 +1,4 @@
-"""Rows a second of many learners in one process: ``Fleet`` beside a dictionary of river's models."""
+"""Rows per second of many learners in one process: ``Fleet`` compared with a dictionary of river's models."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ import numpy.typing as npt
 
 from benchmarks.harness import Contender, Contest
 from driftsurf import DriftSurfClassifier, Fleet
-from driftsurf.fleet import key_seed
+from driftsurf.keyed import key_seed
 from driftsurf.learners import LogisticRegression
 
 N_FEATURES = 10
 N_KEYS = 1, 1_000, 100_000, 1_000_000
 STEP_SIZE = 0.4 / (N_FEATURES + 1)
 RIVER_ROWS = 100_000
-"""river takes this many rows a round: per row it costs the same."""
+"""Number of rows per round for river, whose cost per row is constant."""
 WARM_ROWS = 192
-"""A key has its full number of rows, and of models, after so many."""
+"""Number of rows after which a key has its full sample set and all of its models."""
 WARM_SEED = 10_000
 
 Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.bool_]]
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """One contest for each number of keys; rows of all keys come in random order."""
+    """Yield a contest for each number of keys; rows of all keys arrive in random order."""
     river = _river(note)
     for n_keys in N_KEYS[: 2 if quick else 4]:
         if not _fits(n_keys):
@@ -53,7 +53,10 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
 
 
 def stream(n_keys: int, n_rows: int, seed: int) -> Rows:
-    """Each key has its own sign of the first column; a tenth of the labels is wrong; one time in five all turn."""
+    """Return rows whose label follows the sign of the first column, which differs between keys.
+
+    A tenth of the labels is wrong, and in every fifth call all of them are inverted.
+    """
     rng = np.random.default_rng(seed)
     keys = rng.integers(n_keys, size=n_rows)
     X = rng.standard_normal((n_rows, N_FEATURES), np.float32)
@@ -150,7 +153,7 @@ def _river(note: Callable[[str], None]) -> Any:
 
 
 def _fits(n_keys: int) -> bool:
-    """Whether two fleets of this size, or the largest, leave some memory; unknown is yes."""
+    """Return whether there is memory for two fleets of this size; True if that is not known."""
     needed = (2 if n_keys < N_KEYS[-1] else 1.3) * n_keys * Fleet(N_FEATURES, step_size=STEP_SIZE).bytes_per_key
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()

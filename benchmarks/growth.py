@@ -1,4 +1,4 @@
-"""Growth curves: nanoseconds a row against rows seen, columns, non-zeros and number of models."""
+"""Growth curves: nanoseconds per row against rows seen, columns, non-zeros and number of models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import sparse
 
 from benchmarks.harness import Contender, Contest
 from driftsurf.learners import LogisticRegression
-from driftsurf.runtime.session import Session
+from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, DriftSurf
 
 BATCH_ROWS = 1_000
@@ -22,7 +22,7 @@ STEPS = 10
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """One contest a curve; its first point is the anchor."""
+    """Yield a contest for each curve; its first point is the anchor."""
     seen = SEEN[:3] if quick else SEEN
     yield _curve("rows seen, 10 columns", [(f"{n:,} rows", _dense(10), _driftsurf, n) for n in seen])
     yield _curve("columns", [(f"{d} columns", _dense(d), _driftsurf, 20_000) for d in COLUMNS])

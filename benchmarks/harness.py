@@ -1,4 +1,4 @@
-"""Contenders measured in interleaved rounds, and the tables that come of it."""
+"""Measurement of contenders in interleaved rounds, and tables of the results."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ MIN_ROUNDS = 5
 
 @dataclass(frozen=True)
 class Contender:
-    """Something that does ``units`` units of work each time it is run."""
+    """A piece of work of ``units`` units that is run once per round."""
 
     name: str
     units: int
     prepare: Callable[[], Any]
-    """Makes what one run needs; not timed."""
+    """Prepares a run; not timed."""
     run: Callable[[Any], Any]
-    """Timed; takes what ``prepare`` gave."""
+    """Does the work, given the result of ``prepare``; timed."""
     remark: Callable[[Any], str] | None = None
-    """Says something about the result of the last run, for the table."""
+    """Describes the result of the last run for the table."""
     elsewhere: Callable[[], float] = lambda: 0.0
-    """CPU seconds so far of processes that go on after a run, to be counted too."""
+    """CPU seconds of processes that outlive a run, to be counted as well."""
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Contenders for the same work; every ratio is to ``anchor``, the name of one of them."""
+    """Contenders for the same work; all ratios are relative to the one named ``anchor``."""
 
     title: str
     unit: str
@@ -55,25 +55,25 @@ class Contest:
 
 @dataclass(frozen=True)
 class Score:
-    """What was measured of one contender: one number for each round."""
+    """Measurements of one contender, one number per round."""
 
     name: str
     units: int
     cpu_seconds: list[float] = field(default_factory=list)
     wall_seconds: list[float] = field(default_factory=list)
     ratios: list[float] = field(default_factory=list)
-    """CPU seconds a unit over those of the anchor in the same round."""
+    """CPU seconds per unit, relative to those of the anchor in the same round."""
     remark: str = ""
 
     @property
     def nanoseconds(self) -> float:
-        """Per unit: the median."""
+        """Median CPU time per unit."""
         return 1e9 * statistics.median(self.cpu_seconds) / self.units
 
 
 @dataclass(frozen=True)
 class Result:
-    """A contest that was held."""
+    """Result of a contest."""
 
     title: str
     unit: str
@@ -81,7 +81,7 @@ class Result:
     scores: list[Score]
 
     def table(self) -> str:
-        """As Markdown."""
+        """Return the result as a Markdown table."""
         lines = [
             f"### {self.title}",
             "",
@@ -101,7 +101,7 @@ class Result:
 
 
 def hold(contest: Contest, rounds: int) -> Result:
-    """Run every contender once a round, in rotating order, after a round that does not count."""
+    """Run every contender once per round, in rotating order, after one round that does not count."""
     contenders = list(contest.contenders)
     scores = {one.name: Score(one.name, one.units) for one in contenders}
     remarks = {}
@@ -127,13 +127,13 @@ def hold(contest: Contest, rounds: int) -> Result:
 
 
 def _cpu_seconds() -> float:
-    """Of this process and of those that it started and that have ended."""
+    """Return the CPU seconds of this process and of its children that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on, without names of hosts, users or folders."""
+    """Describe the machine and the versions, without names of hosts, users or folders."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -152,7 +152,7 @@ def machine() -> dict[str, Any]:
 
 
 def source() -> str:
-    """Which driftsurf was measured: a digest of its source, which a version number does not tell."""
+    """Return a digest of the source of driftsurf, which identifies it better than a version number."""
     folder = Path(driftsurf.__file__).parent
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*.py")):
@@ -177,7 +177,7 @@ def _compiler() -> str:
 
 
 def busy(results: Sequence[Result]) -> str:
-    """How often others held the processor: the doubt to read the table with."""
+    """Describe how often other processes held the processor, which makes the figures less certain."""
     scores = [score for result in results for score in result.scores]
     runs = [pair for one in scores for pair in zip(one.wall_seconds, one.cpu_seconds, strict=True)]
     late = sum(cpu < 0.95 * wall for wall, cpu in runs)
@@ -185,11 +185,11 @@ def busy(results: Sequence[Result]) -> str:
 
 
 def write(suite: str, rounds: int, about: dict[str, Any], notes: Sequence[str], results: Sequence[Result]) -> str:
-    """Rounds as JSON, tables as Markdown, bars as SVG, all in ``benchmarks/results``; returns the tables' head."""
+    """Write JSON, Markdown tables and SVG bars to ``benchmarks/results``; return the head of the tables."""
     RESULTS.mkdir(exist_ok=True)
     notes = [*notes, busy(results)]
     if source() != about["source"]:
-        notes.append("The source of driftsurf was edited meanwhile: measure again.")
+        notes.append("The source of driftsurf was changed during the measurement: measure again.")
     record = {
         "suite": suite,
         "rounds": rounds,

@@ -1,4 +1,4 @@
-"""Nanoseconds per gradient step: the compiled loops of driftsurf beside the same loops in C."""
+"""Nanoseconds per gradient step: the compiled loops of driftsurf compared with the same loops in C."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.anchor import Anchor, Loop, build
 from benchmarks.harness import Contender, Contest
-from driftsurf import _kernels
-from driftsurf._kernels import multi
+from driftsurf.kernels import multi
+from driftsurf.kernels.linear import saga_csr, saga_dense, sgd_dense
 
 COLUMNS = 3, 10, 54
 ROWS = 1_000, 100_000, 500_000
@@ -26,54 +26,54 @@ EPOCHS = 3
 SPARSE_ROWS, SPARSE_COLUMNS, SPARSE_NONZEROS = 100_000, 47_000, 75
 MU = 1e-4
 CHECKED_STEPS = 100, 2_000, 20_000
-"""Few steps too: in the end SAGA comes to the optimum even by a somewhat different way."""
+"""Numbers of steps after which loops are compared; also few, since SAGA reaches the same optimum by different ways."""
 CHECKED_MU = 1e-2
-"""A value that shows in the result; with it the sparse loop also puts its weights together on the way."""
+"""Large enough to show in the result, and for the sparse loop to put its weights together on the way."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows as a kernel takes them, a drawn order, and what a model of them looks like."""
+    """Rows as a kernel takes them, a random order, and the shape of a model."""
 
     rows: tuple[npt.NDArray[Any], ...]
     order: npt.NDArray[np.int64]
     width: int
-    """Weights, the intercept among them."""
+    """Number of weights, including the intercept."""
     eta: float
 
     @property
     def n_rows(self) -> int:
-        """In the sample set."""
+        """Number of rows in the sample set."""
         return len(self.rows[-1])
 
     def float32(self) -> Problem:
-        """The same numbers in half the bytes."""
+        """Return the problem with float32 rows of the same values."""
         return Problem((self.rows[0].astype(np.float32), *self.rows[1:]), self.order, self.width, self.eta)
 
     @property
     def frame(self) -> tuple[npt.NDArray[Any], ...]:
-        """A gain for each column, none alike, and no centre: the C loops know of none."""
+        """Frame with a different gain for each column and without centres, which the C loops do not support."""
         return np.linspace(0.5, 1.5, self.width), np.zeros(self.width), np.zeros(0, np.int64)
 
     def model(self, *, drawn: bool) -> tuple[npt.NDArray[np.float64], ...]:
-        """Weights 0, and a table of rows that were all drawn before (with gradient 0), or never."""
+        """Return a model with weights 0, whose rows were all drawn before (with gradient 0), or never."""
         return np.zeros(self.width), np.zeros(self.width), np.full(self.n_rows, 0.0 if drawn else np.nan)
 
 
 @dataclass(frozen=True)
-class Classes(Problem):
-    """The same with several classes, and so several outputs."""
+class MulticlassProblem(Problem):
+    """Problem with several classes, and as many outputs."""
 
     outputs: int
 
     def model(self, *, drawn: bool) -> tuple[npt.NDArray[np.float64], ...]:
-        """As for one output, for each of them."""
+        """Return a model with weights 0 for each output."""
         shape = self.outputs, self.width
         return np.zeros(shape), np.zeros(shape), np.full((self.n_rows, self.outputs), 0.0 if drawn else np.nan)
 
 
 def dense(n_rows: int, n_columns: int, steps: int) -> Problem:
-    """Normal rows, rounded so that float32 holds them exactly."""
+    """Return normal rows, rounded so that float32 represents them exactly."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_columns), np.float32).astype(np.float64)
     y = (X[:, 0] + rng.standard_normal(n_rows) > 0).astype(np.float64)
@@ -81,17 +81,17 @@ def dense(n_rows: int, n_columns: int, steps: int) -> Problem:
     return Problem((X, y, weight), rng.integers(n_rows, size=steps), n_columns + 1, 0.4 / (n_columns + 1))
 
 
-def classes(n_rows: int, n_columns: int, outputs: int, steps: int) -> Classes:
-    """The rows of ``dense``; the class is that of the largest of as many noisy columns."""
+def classes(n_rows: int, n_columns: int, outputs: int, steps: int) -> MulticlassProblem:
+    """Return the rows of ``dense``; the class is the index of the largest of as many noisy columns."""
     one = dense(n_rows, n_columns, steps)
     X, _, weight = one.rows
     noise = np.random.default_rng(1).standard_normal((n_rows, outputs))
     y = (X[:, :outputs] + noise).argmax(axis=1).astype(np.float64)
-    return Classes((X, y, weight), one.order, one.width, one.eta, outputs)
+    return MulticlassProblem((X, y, weight), one.order, one.width, one.eta, outputs)
 
 
 def sparse(n_rows: int, steps: int) -> Problem:
-    """Rows of unit length whose non-zeros lie anywhere, one in each of equal stretches of columns."""
+    """Return rows of unit length with random non-zeros, one in each of equal ranges of columns."""
     rng = np.random.default_rng(0)
     stretch = SPARSE_COLUMNS // SPARSE_NONZEROS
     shape = n_rows, SPARSE_NONZEROS
@@ -104,7 +104,7 @@ def sparse(n_rows: int, steps: int) -> Problem:
 
 
 def saga(name: str, problem: Problem, loop: Loop) -> Contender:
-    """A SAGA loop over rows that all have been drawn before, as most steps of a long run."""
+    """Return a SAGA loop over rows that have all been drawn before, like most steps of a long run."""
 
     frame = problem.frame
 
@@ -115,14 +115,14 @@ def saga(name: str, problem: Problem, loop: Loop) -> Contender:
 
 
 def softmax(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:
-    """The loop of several outputs with the softmax loss, called like that of one."""
+    """Call the loop for several outputs with the softmax loss and the arguments of the loop for one output."""
     loss = multi.SOFTMAX, 0.0, 0.0, np.inf
     count: int = multi.saga_dense(rows, order, model, drawn, eta, mu, frame, loss, np.empty((2, len(model[0]))))
     return count
 
 
 def sgd(name: str, problem: Problem, loop: Callable[..., Any]) -> Contender:
-    """An SGD loop."""
+    """Return an SGD loop."""
 
     frame = problem.frame
 
@@ -133,14 +133,14 @@ def sgd(name: str, problem: Problem, loop: Callable[..., Any]) -> Contender:
 
 
 def twin(problem: Problem) -> Contender:
-    """The same loop with its decorator off: readable Python over the same arrays."""
-    plain = _kernels.saga_dense.__wrapped__  # type: ignore[attr-defined]
+    """Return the same loop without compilation, as plain Python."""
+    plain = saga_dense.__wrapped__  # type: ignore[attr-defined]
     few = replace(problem, order=problem.order[:TWIN_STEPS])
     return saga(f"the same in Python, {TWIN_STEPS:,} steps", few, plain)
 
 
 def scikit_learn(problem: Problem) -> Contender:
-    """Its SAGA, a step for each row and epoch, what it does before the first one included."""
+    """Return scikit-learn's SAGA, with a step for each row and epoch, including its preparation."""
     X, y, weight = problem.rows
 
     def run(model: Any) -> None:
@@ -177,13 +177,13 @@ def agree_sgd(problem: Problem, loop: Callable[..., Any], reference: Callable[..
 
 
 def _close(mine: tuple[npt.NDArray[Any], ...], theirs: tuple[npt.NDArray[Any], ...]) -> None:
-    """To 1e-6 of the largest value of each array; NaN, a row never drawn, only beside NaN."""
+    """Raise unless arrays agree to 1e-6 of their largest value; NaN, a row never drawn, must match NaN."""
     for one, other in zip(mine, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6 * np.nanmax(np.abs(other)))
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """One contest for each shape of the rows, one at a time in memory."""
+    """Yield a contest for each shape of rows, one at a time in memory."""
     strict, relaxed, single = build(), build(relaxed=True), build("float", relaxed=True)
     if strict is None or relaxed is None or single is None:
         note("C anchors: skipped, no compiler; the anchor is driftsurf's own loop.")
@@ -202,10 +202,10 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
         for n_rows in ROWS[:2]:
             task = classes(n_rows, n_columns, outputs, 200_000 // (10 if quick else 1))
             where = f"{outputs} classes, {n_columns} columns, {n_rows:,} rows"
-            yield _beside_c(f"softmax, {where}", task, softmax, Anchor.saga_softmax, strict, relaxed)
+            yield _against_c(f"softmax, {where}", task, softmax, Anchor.saga_softmax, strict, relaxed)
     problem = sparse(SPARSE_ROWS // (10 if quick else 1), 100_000 // (10 if quick else 1))
     where = f"{SPARSE_COLUMNS:,} columns, {SPARSE_NONZEROS} non-zeros a row, {problem.n_rows:,} rows"
-    yield _beside_c(f"saga_csr, {where}", problem, _kernels.saga_csr, Anchor.saga_csr, strict, relaxed)
+    yield _against_c(f"saga_csr, {where}", problem, saga_csr, Anchor.saga_csr, strict, relaxed)
 
 
 def _saga_dense(
@@ -213,10 +213,10 @@ def _saga_dense(
 ) -> Contest:
     half = problem.float32()
     ours = [
-        saga("driftsurf", problem, _kernels.saga_dense),
-        saga("driftsurf, float32 rows", half, _kernels.saga_dense),
+        saga("driftsurf", problem, saga_dense),
+        saga("driftsurf, float32 rows", half, saga_dense),
     ]
-    agree(half, _kernels.saga_dense, problem, _kernels.saga_dense)
+    agree(half, saga_dense, problem, saga_dense)
     if problem.n_rows == ROWS[0]:
         ours.append(twin(problem))
     if problem.n_rows == ROWS[1]:
@@ -230,21 +230,21 @@ def _saga_dense(
         "C, prefetch, relaxed, float32 rows": (half, single.saga_dense(prefetch=True)),
     }
     for task, loop in loops.values():
-        agree(task, loop, problem, _kernels.saga_dense)
+        agree(task, loop, problem, saga_dense)
     return Contest(title, "step", "C, prefetch", [*(saga(name, *what) for name, what in loops.items()), *ours])
 
 
 def _sgd_dense(title: str, problem: Problem, strict: Anchor | None, relaxed: Anchor | None) -> Contest:
-    ours = [sgd("driftsurf", problem, _kernels.sgd_dense)]
+    ours = [sgd("driftsurf", problem, sgd_dense)]
     if strict is None or relaxed is None:
         return Contest(title, "step", ours[0].name, ours)
     loops = {"C, prefetch": strict.sgd_dense(), "C, prefetch, relaxed": relaxed.sgd_dense()}
     for loop in loops.values():
-        agree_sgd(problem, loop, _kernels.sgd_dense)
+        agree_sgd(problem, loop, sgd_dense)
     return Contest(title, "step", "C, prefetch", [*(sgd(n, problem, x) for n, x in loops.items()), *ours])
 
 
-def _beside_c(
+def _against_c(
     title: str,
     problem: Problem,
     own: Loop,
@@ -252,7 +252,7 @@ def _beside_c(
     strict: Anchor | None,
     relaxed: Anchor | None,
 ) -> Contest:
-    """Our loop, and the method of an anchor that gives the same one in C."""
+    """Return a contest of our loop and the same loop in C, which the method ``theirs`` of an anchor returns."""
     ours = [saga("driftsurf", problem, own)]
     if strict is None or relaxed is None:
         return Contest(title, "step", ours[0].name, ours)

@@ -1,8 +1,8 @@
-"""What was tried to explain the cells that are further than 0.020 from the paper's.
+"""Attempts to explain the cells that differ from the paper by more than 0.020.
 
-``python -m benchmarks.misses`` prints the numbers that src/driftsurf/experiments/misses.toml gives, each as the
-median over many seeds and the range of 95 % of the medians of five of them: what other five trials might have
-given. Electricity and PowerSupply are read from the folder that DRIFTSURF_DATA names. It takes some ten minutes.
+``python -m benchmarks.misses`` prints the numbers that src/driftsurf/reproduction/discrepancies.toml gives, each as the
+median over many seeds, with the range of 95 % of the medians of five seeds: the results that five other trials might
+have had. Electricity and PowerSupply are read from the folder that DRIFTSURF_DATA names. It takes some ten minutes.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.base import SampleStore, Segment, Strategy, Undo
+from driftsurf.comparison.algorithms import ALGORITHMS, Setting
+from driftsurf.core.contracts import SampleStore, Segment, Strategy, Undo
 from driftsurf.evaluation.prequential import prequential
-from driftsurf.experiments.algorithms import ALGORITHMS, Setting
-from driftsurf.experiments.analysis import smallest_risk
-from driftsurf.experiments.paper import settings_of
-from driftsurf.experiments.trials import prepared
 from driftsurf.learners import LogisticRegression, paper_learner
-from driftsurf.runtime.session import Session
+from driftsurf.reproduction.bounds import smallest_risk
+from driftsurf.reproduction.paper_settings import settings_of
+from driftsurf.reproduction.trials import prepared
+from driftsurf.session.session import Session
 from driftsurf.strategies import AUE
 
 
 class NewestBatch(LogisticRegression):
-    """SGD that draws from the batch that has just come, not from all rows of its set."""
+    """SGD that draws from the newest batch instead of its whole sample set."""
 
     def update(self, samples: SampleStore, new: Segment, steps: int) -> Undo:
-        """Forget where the set begins, then draw."""
+        """Restrict the sample set to the newest batch, then draw."""
         if self._fitted.lo >= 0:
             self._fitted = replace(self._fitted, lo=new.lo, admitted=new.lo)
         return super().update(samples, new, steps)
@@ -38,7 +38,7 @@ class NewestBatch(LogisticRegression):
 
 @dataclass(frozen=True)
 class Try:
-    """One process: the paper's, but for what is said here."""
+    """A variation of the paper's experiment."""
 
     dataset: str
     algorithm: str
@@ -54,7 +54,7 @@ class Try:
     setting: tuple[tuple[str, Any], ...] = ()
 
     def errors(self) -> list[float]:
-        """The mean error of each trial."""
+        """Return the mean error of each trial."""
         stream, usual, aware_steps = prepared(self.dataset)
         size = usual if self.batch_size is None else self.batch_size
         paper = settings_of(self.dataset)
@@ -73,7 +73,7 @@ class Try:
 
     def _strategy(self, learner: LogisticRegression, at: Setting) -> Strategy:
         if self.experts is not None:
-            return AUE(learner, experts=self.experts, budget=at.budget, **at.common)
+            return AUE(learner, experts=self.experts, budget=at.budget, max_rows=None, seed=at.seed)
         return ALGORITHMS[self.algorithm].make(learner, at)
 
 
@@ -145,7 +145,7 @@ def tries() -> Iterator[Try]:
 
 
 def _variants(one: Try) -> Iterator[Try]:
-    """DriftSurf with one thing changed, as Algorithm 1 and as the authors' variant."""
+    """Yield DriftSurf with one change, as Algorithm 1 and as the authors' variant."""
     changes: dict[str, dict[str, Any]] = {
         "no-greedy": {"greedy": False},
         "r = 2": {"reactive_length": 2},
@@ -161,7 +161,7 @@ def _variants(one: Try) -> Iterator[Try]:
 
 
 def offline_errors_on_circles() -> tuple[float, float]:
-    """Of the smallest risk over all rows of each concept, and of the best of many lines, on these rows themselves."""
+    """Return the training error of a logistic fit to each concept, and of the best of many random lines."""
     stream, size, aware_steps = prepared("circles")
     rng = np.random.default_rng(0)
     slopes = rng.standard_normal((20_000, 2))

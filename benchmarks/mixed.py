@@ -1,4 +1,4 @@
-"""A table as people have them, made on the spot: dates, many names, gaps, numbers of any scale; it drifts half way."""
+"""A generated table like those of users: dates, names, missing values, numbers of any scale, and one drift."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 
 def mixed_rows(count: int, seed: int = 0) -> list[Row]:
-    """Rows with a key, and a label ``sold``: below a price at first, above it from the middle on, 8 % noise."""
+    """Return rows with a key and a label ``sold``: below a price at first, above it from the middle on, 8 % noise."""
     draw = np.random.default_rng(seed)
     start = datetime.datetime(2007, 1, 1)
     rows = []
@@ -35,7 +35,7 @@ def mixed_rows(count: int, seed: int = 0) -> list[Row]:
 
 
 def csv_text(rows: list[Row], columns: list[str] | None = None) -> str:
-    """The rows as CSV, with a header."""
+    """Return the rows as CSV with a header."""
     names = list(rows[0]) if columns is None else columns
     return "\n".join([",".join(names), *(",".join(_cell(row[name]) for name in names) for row in rows)]) + "\n"
 

@@ -1,4 +1,4 @@
-"""The ratios of a suite as bars on a logarithmic scale: an SVG file, no library."""
+"""Ratios of a suite as bars on a logarithmic scale, written as SVG without a library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STYLE = (
 
 
 def picture(suite: str, results: Sequence[Result]) -> str:
-    """A bar for each contender, its length the logarithm of its time over the anchor's."""
+    """Return an SVG with a bar for each contender, whose length is the logarithm of its time relative to the anchor."""
     ratios = [statistics.median(score.ratios) for result in results for score in result.scores]
     low, high = math.log10(min(ratios, default=1.0)), math.log10(max(ratios, default=1.0))
     scale = (WIDTH - LEFT - RIGHT) / max(high - low, 0.5)

@@ -1,9 +1,8 @@
-"""Errors of ``driftsurf run`` on tables as they were published, beside simple rules and a pipeline that is retrained.
+"""Errors of ``driftsurf run`` on published tables, compared with simple rules and a pipeline that is refitted.
 
 ``DRIFTSURF_DATA=folder python -m benchmarks.real_tables`` runs each command in a folder of its own and prints a
 table. The pipeline is scikit-learn's usual one (medians and scaling for numbers, one-hot names, logistic regression),
-fitted anew before every batch on the last ten. Errors are over all rows but those of the first batch, which nobody
-could know anything about.
+refitted before every batch on the last ten. The first batch does not count, since no model can know anything about it.
 """
 
 from __future__ import annotations
@@ -24,19 +23,20 @@ from click.testing import CliRunner
 from benchmarks.mixed import csv_text, mixed_rows
 from driftsurf import Trace
 from driftsurf.cli import main as driftsurf
-from driftsurf.runtime.target import find_target
-from driftsurf.sources import Source
-from driftsurf.tables import Table
+from driftsurf.data import FileSource, ReadingOptions
+from driftsurf.data.tables import Table
+from driftsurf.data.target import find_target
+from driftsurf.evaluation.baselines import baselines
 
 __all__ = ["COMMANDS", "Command", "errors"]
 
 WINDOW = 10
-"""Batches that the pipeline is fitted on."""
+"""Number of batches that the pipeline is fitted on."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """One run, as it is typed."""
+    """One run, as typed on the command line."""
 
     name: str
     file: str
@@ -45,17 +45,17 @@ class Command:
 
     @property
     def text(self) -> str:
-        """The command."""
+        """Return the command as text."""
         return f"driftsurf run {self.file} --label {shlex.quote(self.label)} {self.options}"
 
     @property
     def batch_size(self) -> int:
-        """Rows of a batch."""
+        """Return the number of rows of a batch."""
         return int(self.options.split("--batch-size ")[1].split()[0])
 
     @property
     def dropped(self) -> list[str]:
-        """Columns that are left out."""
+        """Return the columns that are dropped."""
         words = self.options.split()
         return [name for option, name in pairwise(words) if option == "--drop"]
 
@@ -67,31 +67,26 @@ COMMANDS = (
     Command("phishing", "phishing.csv.gz", "target", "--batch-size 110"),
     Command("mixed types", "sales.csv", "sold", "--batch-size 200 --drop id"),
 )
-"""The paper's hundredth of the rows is a batch; ``sales.csv`` is made on the spot."""
+"""Runs of the table. A batch is a hundredth of the rows, as in the paper; ``sales.csv`` is generated."""
 
 
 def errors(command: Command, folder: Path, *, retrained: bool = True) -> dict[str, float]:
-    """The share of wrong rows behind the first batch: of the command, the rules, and the retrained pipeline."""
+    """Return the error rates after the first batch: of the command, the simple rules, and the retrained pipeline."""
     out = folder / command.name
     source = folder / command.file
     arguments = ["run", str(source), "--label", command.label, *command.options.split(), "--quiet", "--out", str(out)]
     CliRunner().invoke(driftsurf, arguments, catch_exceptions=False)
-    run = Trace.load(out / "trace.csv").of("driftsurf")
-    rows = int(run["rows"][1:].sum())
-    found = {"driftsurf": int(run["errors"][1:].sum()) / rows}
-    counts = np.column_stack([column for name, column in run.items() if name.startswith("true:")])
-    before = counts.cumsum(axis=0)[:-1].argmax(axis=1)
-    found["majority"] = 1.0 - counts[1:][np.arange(len(before)), before].sum() / rows
-    found["persistence"] = int(run["persistence_errors"][1:].sum()) / rows
+    measured = baselines(Trace.load(out / "trace.csv"), "driftsurf")
+    found = {"driftsurf": measured.own, **measured.others}
     if retrained:
         found["retrained pipeline"] = _retrained(list(_batches(command, source)))
     return found
 
 
 def _batches(command: Command, source: Path) -> Iterator[tuple[Any, npt.NDArray[Any]]]:
-    """Frames without the label, and the labels."""
+    """Yield batches of frames without the label, and their labels."""
     target = None
-    for table, _ in Source(source, batch_size=command.batch_size, drop=command.dropped).tables():
+    for table, _ in FileSource(source, ReadingOptions(drop=command.dropped), batch_size=command.batch_size).tables():
         target = find_target(command.label, "auto", table) if target is None else target
         yield _frame(table.without(target.column)), target.read(table)
 
@@ -136,7 +131,7 @@ def _retrained(batches: list[tuple[Any, npt.NDArray[Any]]]) -> float:
 
 
 def linked(data: Path, folder: Path) -> Path:
-    """The published files and the one that is made here, under one roof."""
+    """Create a folder with the published files and the generated one."""
     for command in COMMANDS:
         if (data / command.file).exists():
             (folder / command.file).symlink_to(data / command.file)

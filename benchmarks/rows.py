@@ -1,4 +1,4 @@
-"""What a row costs in river: ours beside river's own, one after the other in each round.
+"""Cost of a row in river's interface: our models compared with river's, one after the other in each round.
 
 python -m benchmarks.rows
 """
@@ -14,8 +14,8 @@ from river import linear_model, preprocessing, tree
 from river.datasets import synth
 
 from driftsurf import DriftSurfClassifier
+from driftsurf.estimators.river import OnlineClassifier
 from driftsurf.learners import LogisticRegression
-from driftsurf.river import OnlineClassifier
 
 WARM, ROWS, ROUNDS = 1_000, 4_000, 5
 
@@ -30,15 +30,15 @@ def seconds_a_row(model: Any, rows: list[tuple[dict[str, float], Any]]) -> tuple
     between = time.perf_counter()
     for x, y in rest:
         model.learn_one(x, y)
-    learnt = time.perf_counter()
-    many = learnt
+    learned = time.perf_counter()
+    many = learned
     if hasattr(model, "learn_many"):
         X, y = pd.DataFrame([x for x, _ in rest]), pd.Series([label for _, label in rest])
-        learnt_many = time.perf_counter()
+        many_start = time.perf_counter()
         for first in range(0, len(rest), 100):
             model.learn_many(X[first : first + 100], y[first : first + 100])
-        many = learnt + time.perf_counter() - learnt_many
-    return tuple(part / len(rest) for part in (between - start, learnt - between, many - learnt))  # type: ignore[return-value]
+        many = learned + time.perf_counter() - many_start
+    return tuple(part / len(rest) for part in (between - start, learned - between, many - learned))  # type: ignore[return-value]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Rows a second and memory of reading and encoding a large CSV that is made on the spot.
+"""Speed and memory of reading and encoding a large generated CSV file.
 
 ``python -m benchmarks.sources`` makes 300 MB in a temporary folder, ``--megabytes 3000`` more. Each contender
 runs in a process of its own, so that the peak of its memory is its own; the anchor is pyarrow's streaming
@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import machine
-from driftsurf.encoding import TableEncoder
-from driftsurf.sources import Source
+from driftsurf.data import FileSource, ReadingOptions
+from driftsurf.data.encoding import TableEncoder
 
 BATCH_ROWS = 10_000
 MAKE_ROWS = 50_000
@@ -28,7 +28,7 @@ HEADER = "when,price,size,weight,clicks,member,city,product,label\n"
 
 
 def make(path: Path, megabytes: int, *, spoil: float = 0.0) -> int:
-    """Dates, numbers of several scales, booleans, few and many names, gaps; returns the number of rows."""
+    """Write dates, numbers of several scales, booleans, names and missing values; return the number of rows."""
     rng = np.random.default_rng(0)
     rows = 0
     with path.open("w", encoding="utf-8") as file:
@@ -52,7 +52,7 @@ def make(path: Path, megabytes: int, *, spoil: float = 0.0) -> int:
 
 
 def bare(path: str) -> int:
-    """pyarrow alone."""
+    """Read the file with pyarrow alone."""
     from pyarrow import csv
 
     options = csv.ReadOptions(use_threads=False, block_size=2**20)
@@ -60,15 +60,17 @@ def bare(path: str) -> int:
 
 
 def reader(path: str) -> int:
-    """Tables with kinds, gaps, positions."""
-    return sum(len(table) for table, _ in Source(path, batch_size=BATCH_ROWS, on_bad_row="skip").tables())
+    """Read the file as tables with kinds, missing values and positions."""
+    return sum(
+        len(table) for table, _ in FileSource(path, ReadingOptions(on_bad_row="skip"), batch_size=BATCH_ROWS).tables()
+    )
 
 
 def encoder(path: str) -> int:
-    """Rows of numbers, ready to be learnt."""
+    """Read the file and encode it as rows for a learner."""
     encode = TableEncoder()
     rows = 0
-    for table, _ in Source(path, batch_size=BATCH_ROWS, on_bad_row="skip").tables():
+    for table, _ in FileSource(path, ReadingOptions(on_bad_row="skip"), batch_size=BATCH_ROWS).tables():
         features = table.without("label")
         rows += encode.partial_fit(features).transform(features).shape[0]
         table.labels("label")
@@ -76,7 +78,7 @@ def encoder(path: str) -> int:
 
 
 def measured(run: Callable[[str], int], path: str) -> tuple[float, float, int]:
-    """CPU seconds, peak memory in MB, rows: in a new process."""
+    """Return CPU seconds, peak memory in MB and rows of a contender in a new process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure, (run, path))
 

@@ -1,4 +1,4 @@
-"""Rows a second of keyed learners on Spark, beside a trivial function with as much state, and ``Fleet``."""
+"""Rows per second of keyed learners on Spark, compared with a trivial function with as much state, and ``Fleet``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from benchmarks._state import STATE
 from benchmarks.fleet import N_FEATURES, STEP_SIZE, stream
 from benchmarks.harness import Contender, Contest
 from driftsurf import Fleet
-from driftsurf.engines import Columns, KeyedOptions, KeyRows
+from driftsurf.keyed import Columns, KeyedOptions, KeyRows
 
 N_KEYS = 200, 10_000
 ROWS_A_VISIT = 1, 10, 100, 500
@@ -31,7 +31,7 @@ LEARNER = KeyedOptions(classes=(False, True), step_size=STEP_SIZE).learner(FEATU
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """One contest for each number of keys; a round is one epoch."""
+    """Yield a contest for each number of keys; a round is one epoch."""
     functions = {"keyed learners": _learners, "trivial": _rows}
     for n_keys, n_rows, on_spark in epochs_on_spark(functions, quick, note):
         contenders = [*on_spark, _visits(n_keys, n_rows), _fleet(n_keys, n_rows)]
@@ -39,7 +39,7 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
 
 
 def state_api(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """The same for a trivial function, through each way in which Spark keeps a state by key."""
+    """Yield a contest of a trivial function with each of Spark's interfaces for state per key."""
     functions = {
         "applyInPandasWithState": _groups,
         "transformWithStateInPandas": _frames,
@@ -50,7 +50,7 @@ def state_api(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
 
 
 def visit(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """What a visit to a key costs without Spark, by the rows that it brings; the sample sets of the keys are full."""
+    """Yield a contest of visits to keys without Spark, by the number of rows; the sample sets of the keys are full."""
     contenders = [_visits_of(rows, 20 if quick else 200) for rows in ROWS_A_VISIT]
     yield Contest(f"a visit to a key, {N_FEATURES} columns", "visit", contenders[0].name, contenders)
 
@@ -83,13 +83,13 @@ def _visits_of(rows: int, n_keys: int) -> Contender:
 def epochs_on_spark(
     functions: Mapping[str, Callable[[Any], Any]], quick: bool, note: Callable[[str], None]
 ) -> Iterator[tuple[int, int, list[Contender]]]:
-    """For each number of keys: it, the rows of an epoch, and a contender for each function of a streaming frame."""
+    """Yield, for each number of keys, the number, the rows of an epoch, and a contender for each function."""
     missing = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing or shutil.which("java") is None:
         note(f"spark: skipped, {', '.join(missing) or 'Java'} is not installed (make test-engines sets it up).")
         return
     os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry or ".") for entry in sys.path)
-    from driftsurf.engines.spark import session
+    from driftsurf.keyed.spark import session
 
     spark = session("local[2]", partitions=2, **{"spark.ui.enabled": "false"})
     spark.sparkContext.setLogLevel("OFF")
@@ -117,7 +117,7 @@ def _epochs(n_keys: int, n_rows: int) -> Callable[[], Any]:
 
 
 def _spark(name: str, stateful: Callable[[Any], Any], spark: Any, folder: Path, n_keys: int, n_rows: int) -> Contender:
-    """Two cores; CPU seconds of the driver, Java and the Python workers."""
+    """Return a contender on two cores, with the CPU seconds of the driver, Java and the Python workers."""
     (folder / "in").mkdir(parents=True)
     cpu: dict[str, float] = {}
     clock: list[float] = []
@@ -126,7 +126,7 @@ def _spark(name: str, stateful: Callable[[Any], Any], spark: Any, folder: Path, 
         import pyarrow as pa
         from pyarrow import parquet
 
-        from driftsurf.engines.spark import read_files
+        from driftsurf.keyed.spark import read_files
 
         number, keys, X, y, at = epoch
         columns = {"key": keys, "at": at, "label": y, **{name: X[:, i] for i, name in enumerate(FEATURES)}}
@@ -149,10 +149,10 @@ def _spark(name: str, stateful: Callable[[Any], Any], spark: Any, folder: Path, 
 
 
 class Spent(NamedTuple):
-    """What a process has spent."""
+    """CPU time of a process."""
 
     begun: str
-    """Tells it from others that get its number later."""
+    """Start time, which distinguishes it from later processes with the same number."""
     kind: str
     seconds: float
 
@@ -161,9 +161,9 @@ _SPENT: dict[tuple[int, str], Spent] = {}
 
 
 def _cpu_by_kind() -> dict[str, float]:
-    """CPU seconds so far of what this process has started and what that has: Java, and the Python workers.
+    """Return the CPU seconds of all descendants of this process: Java and the Python workers.
 
-    Spark ends workers that are idle for a minute: what they spent still counts, as it was when it was last looked at.
+    Spark ends workers that are idle for a minute. Their time still counts, as last measured.
     """
     parents, spent = dict[int, int](), dict[int, Spent]()
     for folder in Path("/proc").glob("[0-9]*"):
@@ -186,7 +186,7 @@ def _cpu_by_kind() -> dict[str, float]:
 
 
 def _learners(frame: Any) -> Any:
-    from driftsurf.engines.spark import learn_keys
+    from driftsurf.keyed.spark import learn_keys
 
     return learn_keys(frame, LEARNER, COLUMNS)
 
@@ -210,7 +210,7 @@ def _groups(frame: Any) -> Any:
 
 
 def _by_key(frame: Any) -> Any:
-    """The columns that a learner gets, too."""
+    """Return the columns that a learner receives."""
     from pyspark.sql import functions as F
 
     given = frame.select("key", F.col("at").alias("sequence"), F.array(*FEATURES).alias("features"), "label")
@@ -218,7 +218,7 @@ def _by_key(frame: Any) -> Any:
 
 
 def _visits(n_keys: int, n_rows: int) -> Contender:
-    """The same step without Spark, one core, and where its time goes."""
+    """Return the same step without Spark on one core, with the parts of its time."""
     states: dict[int, bytes] = {}
     parts = {"opening": 0.0, "learning": 0.0, "closing": 0.0}
 
@@ -236,7 +236,7 @@ def _visits(n_keys: int, n_rows: int) -> Contender:
             if state is not None and key % 50 == 0:
                 whole = time.perf_counter() - begin
                 begin = time.perf_counter()
-                serving = LEARNER._opened(key, state)[1]
+                serving = LEARNER._open(key, state)[1]
                 opening = time.perf_counter() - begin
                 serving.take(rows, _served())
                 parts["opening"] += opening
@@ -253,7 +253,7 @@ def _visits(n_keys: int, n_rows: int) -> Contender:
 
 
 def _served() -> Any:
-    from driftsurf.engines._serving import Served
+    from driftsurf.keyed.serving import Served
 
     return Served()
 

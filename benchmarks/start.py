@@ -1,4 +1,4 @@
-"""Starting up: imports and commands in processes of their own, beside ``import numpy`` and ``import numba``."""
+"""Start-up time of imports and commands in new processes, compared with ``import numpy`` and ``import numba``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.harness import Contender, Contest
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """Light starts beside numpy; a whole run, from compiled code on disk, beside numba; many at once."""
+    """Yield the contests: light imports against numpy, a run with cached code against numba, concurrent starts."""
     yield Contest(
         "light starts",
         "start",

@@ -1,9 +1,10 @@
-"""A whole run beside its own compiled loops: what validation, store, guard, decisions and journal add."""
+"""A whole run compared with its own compiled loops: the cost of validation, store, guard, decisions and journal."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,16 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.harness import Contender, Contest
-from driftsurf import _kernels
 from driftsurf.learners import LogisticRegression
-from driftsurf.runtime.session import Session
+from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 
 ROWS, COLUMNS, BATCHES = 581_012, 54, 100
 """The shape of CoverType."""
 TURNED = 4
-"""The labels of the first batches are turned around: the drift after them leaves two models in training to the end."""
-LOOPS = [name for name in _kernels.__all__ if name.islower() and name not in ("kernel", "inline", "java_state")]
+"""Number of first batches with inverted labels; the drift after them leaves two models in training to the end."""
 GRADIENTS = "saga_dense", "saga_both_dense", "schedule"
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -28,7 +27,7 @@ Batches = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """With the default cap on stored rows, and without one."""
+    """Yield a contest with the default limit of stored rows, and one without a limit."""
     batches = _batches(ROWS // (20 if quick else 1))
     for cap, words in ((100_000, "at most 100,000 rows kept"), (None, "all rows kept")):
         calls, gradients = _recorded(batches, cap)
@@ -63,7 +62,7 @@ def _learn(batches: Batches, session: Session) -> Session:
 
 
 def _recorded(batches: Batches, cap: int | None) -> tuple[list[Call], float]:
-    """Every call of a compiled loop in a run, and its gradients a row. The arguments are the run's own arrays."""
+    """Return every call of a kernel in a run, with the run's own arrays as arguments, and the gradients per row."""
     calls: list[Call] = []
 
     def recording(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,14 +72,22 @@ def _recorded(batches: Batches, cap: int | None) -> tuple[list[Call], float]:
 
         return call
 
-    loops = {name: getattr(_kernels, name) for name in LOOPS}
+    # Callers import kernels by name, so every module that holds one gets the recording version.
+    holders = [
+        (module, name, loop)
+        for module in list(sys.modules.values())
+        if module.__name__.startswith("driftsurf.")
+        for name, loop in vars(module).items()
+        if hasattr(loop, "compiled_for")
+    ]
+    recorded = {loop: recording(loop) for _, _, loop in holders}
     try:
-        for name, loop in loops.items():
-            setattr(_kernels, name, recording(loop))
+        for module, name, loop in holders:
+            setattr(module, name, recorded[loop])
         session = _learn(batches, _session(cap))
     finally:
-        for name, loop in loops.items():
-            setattr(_kernels, name, loop)
+        for module, name, loop in holders:
+            setattr(module, name, loop)
     spent = sum(decision.gradients for decision in session.journal)
     return calls, spent / sum(len(y) for _, y in batches)
 

@@ -1,8 +1,8 @@
-"""What a threshold of 0.1 means for values: the same streams once as a regression and once as two classes.
+"""Meaning of a threshold of 0.1 for regression: the same streams as a regression and as two classes.
 
-``python -m benchmarks.thresholds`` prints the table of docs/learners.md. The classes are whether the value lies
-above its median. A stream that never drifts shows false reactions, the others what a threshold costs. Real
-streams are read from the folder that DRIFTSURF_DATA names, if it does.
+``python -m benchmarks.thresholds`` prints the table of docs/learners.md. The two classes are targets
+above and below the median. A stream without drift shows false reactions, the others the cost of a threshold. Real
+streams are read from the folder in DRIFTSURF_DATA, if it is set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor
-from driftsurf.base import FloatArray
+from driftsurf.core.contracts import FloatArray
 
 STEPS = 100
 DELTAS = 0.02, 0.05, 0.1, 0.2, 0.4
@@ -25,7 +25,7 @@ Stream = tuple[FloatArray, FloatArray]
 
 
 def made(noise: float, drifts: tuple[int, ...], angle: float, size: int = 200) -> Stream:
-    """Values that are linear in two of five columns; at each drift the direction turns."""
+    """Return targets that are linear in two of five columns; at each drift the direction changes."""
     random, turn, X, y = np.random.default_rng(0), 0.0, [], []
     for step in range(STEPS):
         turn += angle if step in drifts else 0.0
@@ -36,7 +36,7 @@ def made(noise: float, drifts: tuple[int, ...], angle: float, size: int = 200) -
 
 
 def real(folder: Path) -> Iterator[tuple[str, Stream]]:
-    """A column of the file from all others that are numbers."""
+    """Return a column of a file as the target, and all other numeric columns as rows."""
     files = {
         "Electricity, price": ("elec2", "nswprice", ("date", "class")),
         "NOAA, temperature": ("noaa_weather", "feat_1", ("target",)),
@@ -62,7 +62,7 @@ def streams() -> Iterator[tuple[str, Stream]]:
 
 
 def run(model: Any, X: FloatArray, y: Any) -> tuple[float, int]:
-    """The mean error over steps (share of wrong rows, or absolute error over that of the median), and the reactions."""
+    """Return the mean error over steps (error rate, or absolute error relative to the median) and the reactions."""
     size, errors = len(y) // STEPS, []
     scale = 1.0 if y.dtype == bool else float(np.mean(np.abs(y - np.median(y))))
     for step in range(STEPS):

@@ -1,4 +1,4 @@
-"""One trial of a stream of the paper with five of its algorithms, beside their plain twins in Python."""
+"""One trial of a stream of the paper with five of its algorithms, compared with their plain Python twins."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Contender, Contest
-from driftsurf.experiments.algorithms import ALGORITHMS, Setting
-from driftsurf.experiments.paper import settings_of
-from driftsurf.experiments.trials import prepared
+from driftsurf.comparison.algorithms import ALGORITHMS, Setting
 from driftsurf.learners import paper_learner
-from driftsurf.runtime.session import Session
+from driftsurf.reproduction.paper_settings import settings_of
+from driftsurf.reproduction.trials import prepared
+from driftsurf.session.session import Session
 
 DATASET = "sine1"
 NAMES = "aware", "mddm-g", "aue", "candor", "driftsurf"
@@ -25,7 +25,7 @@ Errors = dict[str, float]
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """One contest: all five algorithms are a unit of work."""
+    """Yield one contest, whose unit of work is all five algorithms."""
     stream, size, drifts = prepared(DATASET)
     X, y = stream.arrays()
     rows = len(y) // (10 if quick else 1)
@@ -56,8 +56,8 @@ def _ours(X: Any, y: Any, size: int, drifts: tuple[int, ...]) -> Errors:
 
 
 def _twins(X: Any, y: Any, size: int, drifts: tuple[int, ...]) -> Errors:
-    """Those that the tests compare every algorithm with."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    """Run the plain Python versions that the tests compare every algorithm with."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     try:
         baselines, strategies = (importlib.import_module(f"reference_{name}") for name in ("baselines", "strategies"))
     finally:

@@ -1,4 +1,4 @@
-"""Rows a second of a whole run: DriftSurfClassifier beside what a user would pick instead."""
+"""Rows per second of a whole run: DriftSurfClassifier compared with the usual alternatives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from driftsurf.streams import SEA, Hyperplane, Stream
 
 BATCH_ROWS = 1_000
 ROW_BY_ROW = 5_000
-"""river's learn_one takes this many rows: per row it costs the same, and more would take minutes."""
+"""Number of rows for river's learn_one: its cost per row is constant, and more rows would take minutes."""
 ANCHOR = "scikit-learn SGDClassifier"
 
 Batches = Sequence[tuple[Any, Any]]
@@ -24,7 +24,7 @@ Labels = npt.NDArray[Any]
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """For each stream: learning only, then predicting each batch before it is learnt."""
+    """Yield two contests per stream: learning only, and predicting each batch before learning it."""
     river: Any = None
     pandas: Any = None
     try:
@@ -59,7 +59,7 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
 
 
 def _error(truth: Labels) -> Callable[[Sequence[Labels]], str]:
-    """The share of wrong predictions; a model that cannot predict before it learns starts a batch later."""
+    """Return the error rate; a model that cannot predict before it has learned starts a batch later."""
 
     def remark(predicted: Sequence[Labels]) -> str:
         labels = np.concatenate(predicted)

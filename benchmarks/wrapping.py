@@ -1,4 +1,4 @@
-"""What DriftSurf around a scikit-learn model takes beside the model alone: predict a batch, then learn it."""
+"""Cost of DriftSurf around a scikit-learn model, compared with the model alone: predict a batch, then learn it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from driftsurf import DriftSurfClassifier
 
 COLUMNS, BATCH_ROWS, BATCHES = (3, 10, 54), (100, 1_000), 200
 TURNED = 6
-"""The labels of the first batches are turned around: the drift after them leaves two models in training to the end."""
+"""Number of first batches with inverted labels; the drift after them leaves two models in training to the end."""
 BARE = "SGDClassifier alone"
 
 Batches = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """One for each shape: before the first reaction, and with one at the start."""
+    """Yield a contest for each shape: without a reaction, and with one at the start."""
     note("Goals: 1.15 times the model alone before the first reaction (one model learns), 2.3 after it (two do).")
     for n_columns, size in itertools.product(COLUMNS, BATCH_ROWS):
         still = batches(n_columns, size, BATCHES // (10 if quick else 1))
@@ -41,7 +41,7 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
 
 
 def batches(n_columns: int, size: int, count: int) -> Batches:
-    """Normal rows whose class the first column tells, with some noise."""
+    """Return normal rows whose class depends on the first column, with noise."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((count, size, n_columns))
     y = (X[:, :, 0] + 0.5 * rng.standard_normal((count, size)) > 0).astype(np.int64)
@@ -49,17 +49,17 @@ def batches(n_columns: int, size: int, count: int) -> Batches:
 
 
 def bare() -> Any:
-    """The model inside, as scikit-learn makes it."""
+    """Return the scikit-learn model alone."""
     return SGDClassifier(loss="log_loss", random_state=0)
 
 
 def wrapped(threshold: float) -> DriftSurfClassifier:
-    """DriftSurf around it; with an infinite threshold it never reacts."""
+    """Return DriftSurf around the model; with an infinite threshold it never reacts."""
     return DriftSurfClassifier(bare(), classes=(0, 1), random_state=0, threshold=threshold)
 
 
 def learn_alone(batches: Batches, model: Any) -> None:
-    """As a user would without driftsurf; there is nothing to predict with before the first batch."""
+    """Predict and learn without driftsurf; before the first batch there is no model to predict with."""
     for k, (X, y) in enumerate(batches):
         if k > 0:
             model.predict_proba(X)
@@ -67,13 +67,13 @@ def learn_alone(batches: Batches, model: Any) -> None:
 
 
 def learn(batches: Batches, model: DriftSurfClassifier) -> DriftSurfClassifier:
-    """The same, watched."""
+    """Predict and learn with driftsurf."""
     for X, y in batches:
         model.test_then_train(X, y)
     return model
 
 
 def models(model: DriftSurfClassifier) -> str:
-    """How many models a decision names, on average: those that learn, and at a switch the one that leaves."""
+    """Return the mean number of models per decision: those in training, and at a switch the one that is dropped."""
     counts = [len(decision.models) for decision in model.journal_]
     return f"{np.mean(counts):.2f} models"

@@ -1,4 +1,4 @@
-"""The README is true: its Python runs, and that of docs/; its commands exist and run."""
+"""The documentation is executed: every Python block and every command of README.md and docs/ runs."""
 
 from __future__ import annotations
 
@@ -7,73 +7,75 @@ import shlex
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from click.testing import CliRunner
 
 from driftsurf.cli import main
+from driftsurf.errors import MissingExtraError
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README, TUTORIAL, INSTALL = ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/install.md"
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+ROOT_PAGES = sorted(ROOT.glob("*.md"))
+OPTIONAL = "capymoa", "lightgbm", "mlflow", "onnxruntime", "river", "torch"
+"""Packages that a block may import; it is skipped where one of them is missing."""
+
+
+def name(page: Path) -> str:
+    return page.name
 
 
 def blocks(language: str, page: Path = README) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
 
 
-def test_the_first_example_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_readme_example_prints_the_documented_output(capsys: pytest.CaptureFixture[str]) -> None:
     exec(blocks("python")[0], {})
-    said, printed = blocks("text")[0].splitlines(), capsys.readouterr().out.splitlines()
-    assert said[-1] == "..."
-    assert printed[: len(said) - 1] == said[:-1]
+    documented, printed = blocks("text")[0].splitlines(), capsys.readouterr().out.splitlines()
+    assert documented[-1] == "..."
+    assert printed[: len(documented) - 1] == documented[:-1]
 
 
-def test_the_error_without_adaptation_is_as_said() -> None:
-    said = re.search(r"without adaptation gets ([0-9.]+) ", README.read_text(encoding="utf-8"))
-    assert said is not None
+def test_error_without_adaptation_is_as_documented() -> None:
+    documented = re.search(r"without adaptation gets ([0-9.]+[0-9])", README.read_text(encoding="utf-8"))
+    assert documented is not None
     namespace: dict[str, object] = {}
     exec(blocks("python")[0].replace("DriftSurfClassifier", "AwareClassifier"), namespace)
-    assert f"{namespace['wrong'] / 100_000:.3f}" == said[1]  # type: ignore[operator]
+    assert f"{namespace['wrong'] / 100_000:.3f}" == documented[1]  # type: ignore[operator]
 
 
-PAGES = sorted((README.parent / "docs").glob("*.md"))
-FOREIGN = "capymoa", "lightgbm", "mlflow", "onnxruntime", "river", "torch"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")  # of LightGBM
-@pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")  # of MLflow, when it is imported
-def test_the_examples_of_a_page_run_one_after_the_other(
+@pytest.mark.parametrize("page", [*ROOT_PAGES, *PAGES], ids=name)
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")  # from LightGBM
+@pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")  # from MLflow when it is imported
+def test_examples_and_commands_of_a_page_run_in_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Blocks run from top to bottom in one folder, which contains the sales.csv of the tutorial from the start."""
     monkeypatch.chdir(tmp_path)
-    for code in blocks("python", page):
-        needed = [name for name in FOREIGN if re.search(rf"^(from|import) {name}\b", code, re.M)]
-        if all(map(find_spec, needed)):
-            exec(code, {})
-
-
-def test_the_page_runs_from_top_to_bottom_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    explained = ""
-    for language, text in re.findall(r"```(python|sh)\n(.*?)```", README.read_text(encoding="utf-8"), re.S):
+    exec(blocks("python", TUTORIAL)[0], {})
+    printed = ""
+    for language, text in re.findall(r"```(python|sh|text)\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
         if language == "python":
-            exec(text, {})
-            continue
-        for line in text.splitlines():
-            printed = command(line)
-            if line.startswith("driftsurf explain") and not explained:
-                explained = printed
-    said = blocks("text")[1].splitlines()
-    assert said[-1] == "..."
-    assert "\n".join(said[:-1]) in explained
+            run_python(text)
+        elif language == "sh":
+            printed = "".join(map(run_command, text.splitlines()))
+        elif printed and text.endswith("\n...\n"):  # the beginning of what the commands above print
+            assert text.removesuffix("...\n") in printed
 
 
-def command(line: str) -> str:
-    """What it prints; of make only that there is such a target."""
+def run_python(code: str) -> None:
+    needed = [package for package in OPTIONAL if re.search(rf"^(from|import) {package}\b", code, re.M)]
+    if all(map(find_spec, needed)):
+        exec(code, {})
+
+
+def run_command(line: str) -> str:
+    """Run a driftsurf command and return its output; for make, check only that the target exists."""
     program, *arguments = shlex.split(line, comments=True)
     if program == "make":
-        makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
-        assert f"\n{arguments[0]}:" in makefile
+        assert f"\n{arguments[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
         return ""
     assert program == "driftsurf"
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
@@ -81,28 +83,61 @@ def command(line: str) -> str:
     return result.output
 
 
-def test_the_page_names_every_page_and_every_extra() -> None:
+def test_readme_links_every_page() -> None:
     text = README.read_text(encoding="utf-8")
-    project = tomllib.loads((README.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = text[text.index("| extra |") : text.index("## What you get")]
     assert [page.name for page in PAGES if f"](docs/{page.name})" not in text] == []
-    named = [name for row in re.findall(r"^\| (`.*?) \|", extras, re.M) for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(named) == sorted(project["optional-dependencies"])
+    assert len(text.splitlines()) <= 130
 
 
-def test_the_architecture_lists_the_layers_that_are_checked() -> None:
-    text = (README.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    lines = [line for line in re.findall(r"```text\n(.*?)```", text, re.S)[0].splitlines() if not line.startswith(" ")]
-    listed = [re.findall(r"(\w+)(?:/|\.py)(?= |$)", re.split(r"\s{2,}", line)[0]) for line in lines]
-    project = tomllib.loads((README.parent / "pyproject.toml").read_text(encoding="utf-8"))
+def test_install_page_lists_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    rows = re.findall(r"^\| (`.*?) \|", INSTALL.read_text(encoding="utf-8"), re.M)
+    listed = [extra for row in rows for extra in re.findall(r"`(\w+)`", row)]
+    assert sorted(listed) == sorted(project["optional-dependencies"])
+
+
+def test_architecture_shows_the_layers_that_are_checked() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    listed = [names.split(" | ") for names in re.findall(r'L\d+\["(.*?)"\]', text)]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
     assert listed == [[name.strip().removeprefix("driftsurf.") for name in layer.split("|")] for layer in layers]
 
 
-@pytest.mark.parametrize("page", [*sorted(README.parent.glob("*.md")), *PAGES], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*ROOT_PAGES, *PAGES, ROOT / "benchmarks/README.md"], ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")):
-        there = page.parent / target if target else page
-        assert there.exists(), target
-        titles = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.M) if anchor else []
+        linked = page.parent / target if target else page
+        assert linked.exists(), target
+        titles = re.findall(r"^#+ (.*)$", linked.read_text(encoding="utf-8"), re.M) if anchor else []
         assert not anchor or anchor in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
+def test_files_and_functions_named_in_the_architecture_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    package = ROOT / "src/driftsurf"
+    paths = re.findall(r"`([\w/]+(?:/|\.py|\.toml))`", text)
+    assert paths
+    assert [path for path in paths if not (package / path).exists()] == []
+    source = "\n".join(file.read_text(encoding="utf-8") for file in package.rglob("*.py"))
+    defined = set(re.findall(r"^\s*(?:def|class) (\w+)", source, re.M)) | {"strategy", "ExitStack"}
+    named = re.findall(r"`([A-Za-z_]\w*(?:\.\w+)?)(?:\(.*?\))?`", text)
+    names = [part for name in named if not (package / name).exists() for part in name.split(".")]
+    assert [name for name in names if name not in {*defined, "run", "json", "report", "html"}] == []
+    assert len(text.splitlines()) <= 120
+
+
+def test_pictures_are_small() -> None:
+    assert [picture.name for picture in (ROOT / "docs/images").iterdir() if picture.stat().st_size > 200_000] == []
+
+
+def test_new_names_in_the_migration_table_exist() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    targets = [cells[1] for cells in re.findall(r"^\| (.*?) \| (.*?) \|$", text, re.M)]
+    paths = [path for cell in targets for path in re.findall(r"`(driftsurf[\w.]*)", cell)]
+    assert paths
+    for path in paths:
+        try:
+            resolve_name(path)
+        except (MissingExtraError, AttributeError):  # a module whose package is not installed
+            assert find_spec(path) is not None

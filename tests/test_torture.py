@@ -1,4 +1,4 @@
-"""Small deterministic parts of every proof in ``torture``: ``make torture`` does them in full."""
+"""Small deterministic parts of every proof in ``torture``, which ``make torture`` runs in full."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TINY = Workload(steps=4, rows=10, every=2, max_rows=20)
 
 
 @pytest.fixture(autouse=True)
-def _failures_go_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _save_failures_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "FAILURES", tmp_path / "failures")
 
 
@@ -46,7 +46,7 @@ def test_a_run_survives_power_losses() -> None:
     assert passed(power.states(0, seed=1, count=400, resumed=8))
 
 
-def test_the_disk_in_memory_loses_what_was_not_flushed() -> None:
+def test_the_disk_in_memory_loses_unflushed_writes() -> None:
     import random
 
     memory, path = power.MemoryDisk(), Path("/x/file")
@@ -59,12 +59,12 @@ def test_the_disk_in_memory_loses_what_was_not_flushed() -> None:
     assert memory.after_power_loss(random.Random(0), 0.0, 0.0).read(path) == b"data"
 
 
-def test_flipped_bits_are_found_in_files_and_checkpoints() -> None:
+def test_flipped_bits_are_detected_in_files_and_checkpoints() -> None:
     assert passed(damage.bit_flips(0, seed=1, count=300))
     assert passed(damage.checkpoint_flips(0, seed=1, count=60))
 
 
-def test_strange_files_are_found() -> None:
+def test_damaged_and_foreign_files_are_refused() -> None:
     assert passed(damage.files(0, seed=1, count=50))
 
 
@@ -81,12 +81,12 @@ def test_bursts_of_flipped_labels_cost_little() -> None:
     assert passed(attack.forced_resets(0, seed=1, count=1))
 
 
-def test_a_short_soak_is_flat() -> None:
+def test_bad_batches_are_refused_in_a_long_run() -> None:
     refused = endurance.soak(0, seed=1, rows=60_000).figures["bad batches refused"]
     assert refused == "6 of 6"
 
 
-def test_splits_and_restarts_do_not_matter() -> None:
+def test_results_do_not_depend_on_splits_and_restarts() -> None:
     assert passed(endurance.determinism(0, seed=1, processes=False))
 
 
@@ -97,7 +97,7 @@ def test_a_failed_case_is_saved(tmp_path: Path) -> None:
     assert "FAILED" in outcome.line()
 
 
-def test_the_goal_table_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_goal_table_resumes_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "RESULTS", tmp_path)
     monkeypatch.setattr(ledger, "LEDGER", tmp_path / "ledger.jsonl")
     monkeypatch.setattr(ledger, "commit", lambda: "abc")
@@ -113,7 +113,7 @@ def test_the_goal_table_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch
     assert ledger.finished() == {parts[1]: first, parts[2]: second}
     (total,) = ledger.summed([first, Outcome("power loss", 2, 4, figures={"drawn": 3, "x": "z"})])
     assert (total.tried, total.figures) == (9, {"drawn": 10, "x": "z", "parts": 2})
-    monkeypatch.setattr(ledger, "commit", lambda: "def")  # other code has proved nothing yet
+    monkeypatch.setattr(ledger, "commit", lambda: "def")  # outcomes of other code do not count
     assert ledger.finished() == {}
 
 
@@ -128,7 +128,7 @@ def test_a_part_that_is_in_the_ledger_is_not_run_again(tmp_path: Path, monkeypat
     assert ledger.finished().keys() == {*parts}
 
 
-def test_every_proof_has_its_place_in_the_goal_table() -> None:
+def test_every_proof_is_in_the_goal_table() -> None:
     assert ledger.GOAL.keys() == PROOFS.keys()
 
 
@@ -140,7 +140,7 @@ def test_absurd_rows_do_no_lasting_damage_where_the_loss_is_quadratic(learner: s
         assert bad_values.verdict(make, "every other row: 1e6", stream, usual) == "taken"
 
 
-def test_fuzzed_rows_are_taken_whole_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fuzzed_rows_are_accepted_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "A_FILE", 2_000)
     outcome = rows.fuzzed(scale=12 * 2_000 / rows.ROWS, seed=1)
     assert outcome.failed == 0

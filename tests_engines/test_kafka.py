@@ -1,4 +1,4 @@
-"""A Kafka topic as a source of Spark: ranges of offsets that can be read again, and nothing beside them."""
+"""A Kafka topic as a source of Spark: ranges of offsets that can be read again, exactly."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from driftsurf.engines import Columns, KeyedOptions, KeyRows
-from driftsurf.engines.kafka import KafkaReader, Range, read_kafka
-from driftsurf.engines.spark import run_spark, session
 from driftsurf.errors import OptionError, SourceError
+from driftsurf.keyed import Columns, KeyedOptions, KeyRows
+from driftsurf.keyed.spark import run_spark, session
+from driftsurf.keyed.spark.kafka import KafkaReader, Range, read_kafka
 
 SCHEMA = "shop string, price double, age double, bought int"
 PARTITIONS = 4
-"""The mock cluster gives so many to every topic."""
+"""Partitions of every topic of the mock cluster."""
 
 
 class Broker:
-    """A real protocol on loopback, as long as this object lives."""
+    """A broker with the real protocol on loopback, for as long as this object lives."""
 
     def __init__(self) -> None:
         self.producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "session.timeout.ms": 6000})
@@ -78,7 +78,7 @@ def test_a_range_is_the_same_rows_whenever_it_is_read(broker: Broker) -> None:
     assert source.partitions(end, end) == []
 
 
-def test_an_epoch_has_no_more_rows_than_it_may(broker: Broker) -> None:
+def test_the_rows_of_an_epoch_are_limited(broker: Broker) -> None:
     broker.send("small", sales(200))
     source = reader(broker, "small", rows="40")
     limit = source.getDefaultReadLimit()
@@ -93,27 +93,27 @@ def test_an_epoch_has_no_more_rows_than_it_may(broker: Broker) -> None:
     assert total == 200
     assert epochs >= 5
     broker.send("small", sales(10, seed=1))
-    assert source.latestOffset(start, limit) == start  # what comes later is not part of this run
+    assert source.latestOffset(start, limit) == start  # later messages belong to the next run
 
 
-def test_what_is_wrong_is_told(broker: Broker) -> None:
+def test_missing_options_and_offsets_beyond_the_end_are_errors(broker: Broker) -> None:
     with pytest.raises(OptionError, match="'topic'"):
         KafkaReader({"servers": "x"})
     broker.send("short", sales(20))
     source = reader(broker, "short")
     beyond = [Range(0, 0, 10**6), Range(0, 10**6 - 1, 10**6)]
     for one in beyond:
-        with pytest.raises(SourceError, match="cannot be read up to 1000000"):
+        with pytest.raises(SourceError, match="1000000"):
             list(source.read(one))
 
 
-def test_a_keyed_run_from_a_topic_goes_on_where_it_was(broker: Broker, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_keyed_run_from_a_topic_resumes_where_it_stopped(broker: Broker, spark: SparkSession, tmp_path: Path) -> None:
     learner = KeyedOptions(classes=(0, 1), batch_size=16, step_size=0.1).learner(("price", "age"))
     columns = Columns("shop", "offset", "bought")
     rows = sales(600)
     for part in (rows[:400], rows[400:]):
         broker.send("sales", part)
-        frame = read_kafka(spark, broker.servers, "sales", SCHEMA, rows_an_epoch=300)
+        frame = read_kafka(spark, broker.servers, "sales", SCHEMA, rows_per_epoch=300)
         folder = run_spark(frame, tmp_path / "run", learner, columns)
     keys = folder.keys()
     assert sum(entry["rows"] for entry in keys.values()) == 600
@@ -122,8 +122,8 @@ def test_a_keyed_run_from_a_topic_goes_on_where_it_was(broker: Broker, spark: Sp
     for key, entry in keys.items():
         own = [row for row in rows if row["shop"] == key]
         X = np.array([[row["price"], row["age"]] for row in own])
-        alone = learner.visit(key, None, KeyRows(np.arange(len(own)), X, [row["bought"] for row in own]))
-        assert (entry["errors"], entry["transitions"]) == (alone.summary.errors, alone.summary.transitions)
+        visit = learner.visit(key, None, KeyRows(np.arange(len(own)), X, [row["bought"] for row in own]))
+        assert (entry["errors"], entry["transitions"]) == (visit.summary.errors, visit.summary.transitions)
     assert read_kafka(spark, broker.servers, "sales").columns == [
         "kafka_key",
         "value",
@@ -133,6 +133,6 @@ def test_a_keyed_run_from_a_topic_goes_on_where_it_was(broker: Broker, spark: Sp
     ]
 
 
-def test_a_topic_that_is_not_there_is_told(broker: Broker) -> None:
+def test_a_missing_topic_is_named(broker: Broker) -> None:
     with pytest.raises(SourceError, match="'none here'"):
         reader(broker, "none here").initialOffset()

@@ -1,4 +1,4 @@
-"""Run the proofs, two at a time, print a line for each, write the report."""
+"""Run the proofs, two at a time, print a line for each, and write the report."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ PROOFS: dict[str, Proof] = {
     "soak": endurance.soak,
     "determinism": endurance.determinism,
 }
-"""The longest first, so that two at a time end together."""
+"""All proofs by name; the longest come first, so that two processes end at about the same time."""
 
 
-def _begun(part: Part) -> subprocess.Popen[str]:
-    """One proof in a process of its own: none inherits what another has done to it."""
+def _start(part: Part) -> subprocess.Popen[str]:
+    """Start a proof in a process of its own, so that no proof inherits the damage of another."""
     command = [sys.executable, "-m", "torture", "--one", part.proof]
     command += ["--scale", str(part.scale), "--seed", str(part.seed)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def _ended(part: Part, process: subprocess.Popen[str]) -> Outcome:
-    """What it said with its last line; a proof that breaks is a proof that failed, and the others go on."""
-    said = process.communicate()[0].splitlines()
-    if process.returncode or not said:
+def _outcome_of(part: Part, process: subprocess.Popen[str]) -> Outcome:
+    """Return the outcome that the process printed last; a process that broke counts as one failed case."""
+    lines = process.communicate()[0].splitlines()
+    if process.returncode or not lines:
         return Outcome(part.proof, part.seed, tried=1, failed=1, figures={"broke": f"exit code {process.returncode}"})
-    return Outcome(**json.loads(said[-1]))
+    return Outcome(**json.loads(lines[-1]))
 
 
 def _run(parts: list[Part], processes: int, *, kept: bool) -> list[Outcome]:
-    """Each part that is not in the ledger yet, if there is to be one."""
+    """Run the parts and return their outcomes; with ``kept``, skip those in the ledger and add the others to it."""
     done = ledger.finished() if kept else {}
     waiting, outcomes = [part for part in parts if part not in done], [done[part] for part in parts if part in done]
     running: dict[Part, subprocess.Popen[str]] = {}
@@ -64,10 +64,10 @@ def _run(parts: list[Part], processes: int, *, kept: bool) -> list[Outcome]:
     while waiting or running:
         while waiting and len(running) < processes:
             part = waiting.pop(0)
-            running[part] = _begun(part)
+            running[part] = _start(part)
         time.sleep(0.1)
         for part in [part for part, process in running.items() if process.poll() is not None]:
-            outcomes.append(_ended(part, running.pop(part)))
+            outcomes.append(_outcome_of(part, running.pop(part)))
             print(outcomes[-1].line(), flush=True)
             if kept:
                 ledger.keep(part, outcomes[-1])
@@ -75,20 +75,22 @@ def _run(parts: list[Part], processes: int, *, kept: bool) -> list[Outcome]:
 
 
 def main() -> None:
-    """As its options say."""
+    """Run the proofs that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
-    parser.add_argument("proofs", nargs="*", metavar="proof", help=f"of {', '.join(PROOFS)}; all if none is named")
+    parser.add_argument("proofs", nargs="*", metavar="proof", help=f"proofs to run (default: all): {', '.join(PROOFS)}")
     parser.add_argument(
-        "--scale", type=float, default=1.0, help="how much of it; 1, if not given, is half an hour, the cluster aside"
+        "--scale", type=float, default=1.0, help="amount of work (default: 1, about half an hour without spark)"
     )
-    parser.add_argument("--full", action="store_true", help="the goal table, in parts; goes on where it was stopped")
+    parser.add_argument(
+        "--full", action="store_true", help="run the whole goal table, in parts; resumes where it was stopped"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--one", choices=PROOFS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     for name in options.proofs:
         if name not in PROOFS:
-            parser.error(f"no proof {name!r}; choices: {', '.join(PROOFS)}")
+            parser.error(f"no proof is called {name!r}; choices: {', '.join(PROOFS)}")
     if options.one:
         print(json.dumps(asdict(timed(PROOFS[options.one], options.scale, options.seed)), default=str))
         return
@@ -98,7 +100,7 @@ def main() -> None:
         print("\n".join([TABLE, *(outcome.line() for outcome in outcomes)]))
     else:
         outcomes = _run([Part(name, options.scale, options.seed) for name in chosen], options.processes, kept=False)
-    name = "-".join(["torture-report", *options.proofs])  # some of the proofs leave the report on all as it is
+    name = "-".join(["torture-report", *options.proofs])  # a report on some proofs does not replace the one on all
     write_report(outcomes, "the goal table" if options.full else options.scale, name)
     sys.exit(any(outcome.failed for outcome in outcomes))
 

@@ -1,4 +1,4 @@
-"""Bad values: what one bad batch does to a model, to ours and to those of others."""
+"""Bad values: the damage that one bad batch does to our models and to those of other libraries."""
 
 from __future__ import annotations
 
@@ -20,68 +20,68 @@ from torture.values import CLASSES, DETECTOR_VALUES
 ROWS, BEFORE, AFTER = 200, 10, 5
 STREAMS = 10
 GOOD_VALUES = "labels: a third class", "labels: a half", "labels: all of a third class"
-"""To a regression these are numbers like any other: a batch of them is a drift, not a mistake."""
+"""Classes that are valid targets of a regression: a batch of them is a drift, not a mistake."""
 LASTING = 0.02
-"""A loss of accuracy of more than this, after 1,000 clean rows, is lasting damage."""
+"""A larger loss of accuracy, after 1,000 clean rows, counts as lasting damage."""
 
 
 class Candidate(Protocol):
-    """A model of any library."""
+    """Model of any library."""
 
     def learn(self, X: Any, y: Any, weight: Any) -> None:
         """Learn a batch."""
         ...
 
     def accuracy(self, X: Any, y: Any) -> float:
-        """On rows with labels."""
+        """Return the accuracy on labelled rows."""
         ...
 
-    def print_of_state(self) -> Any:
-        """Something that differs if the state does."""
+    def fingerprint(self) -> Any:
+        """Return a value that differs if the state does."""
         ...
 
-    def print_before_last_call(self) -> Any:
-        """The same, as it was before the last call that is one for its users: a batch, or a row."""
+    def fingerprint_before(self) -> Any:
+        """Return the fingerprint before the last call, of a batch or of a row, as the library is used."""
         ...
 
 
 class Ours:
-    """DriftSurf around one of our learners."""
+    """DriftSurf with one of our learners for classification."""
 
     def __init__(self, learner: Any) -> None:
         self.model: Any = DriftSurfClassifier(learner, classes=(-1, 1), random_state=0)
 
     def learn(self, X: Any, y: Any, weight: Any) -> None:
         """Learn a batch."""
-        self.before = self.print_of_state() if hasattr(self.model, "n_features_in_") else b""
+        self.before = self.fingerprint() if hasattr(self.model, "n_features_in_") else b""
         self.model.partial_fit(X, y, sample_weight=weight)
 
     def accuracy(self, X: Any, y: Any) -> float:
-        """On rows with labels."""
+        """Return the accuracy on labelled rows."""
         return float(np.mean(self.model.predict(X) == y))
 
-    def print_of_state(self) -> Any:
-        """All of it."""
+    def fingerprint(self) -> Any:
+        """Return the saved bytes."""
         return self.model.to_bytes()
 
-    def print_before_last_call(self) -> Any:
-        """Before the batch."""
+    def fingerprint_before(self) -> Any:
+        """Return the fingerprint before the last batch."""
         return self.before
 
 
-class OursForValues(Ours):
-    """The same for values: the labels are numbers, too."""
+class OurRegression(Ours):
+    """DriftSurf with one of our learners for regression; the labels -1 and 1 are its targets."""
 
     def __init__(self, learner: Any) -> None:
         self.model = DriftSurfRegressor(learner, random_state=0)
 
     def accuracy(self, X: Any, y: Any) -> float:
-        """The sign counts."""
+        """Return the share of predictions with the right sign."""
         return float(np.mean(np.sign(self.model.predict(X)) == y))
 
 
 class Sklearn:
-    """A model of scikit-learn."""
+    """Model of scikit-learn."""
 
     def __init__(self, name: str, **options: Any) -> None:
         module, _, kind = name.rpartition(".")
@@ -89,29 +89,29 @@ class Sklearn:
 
     def learn(self, X: Any, y: Any, weight: Any) -> None:
         """Learn a batch."""
-        self.before = self.print_of_state()
+        self.before = self.fingerprint()
         options = {} if weight is None else {"sample_weight": weight}
         self.model.partial_fit(X, y, classes=[-1, 1], **options)
 
     def accuracy(self, X: Any, y: Any) -> float:
-        """On rows with labels; a model that cannot predict any more has none."""
+        """Return the accuracy on labelled rows; 0 for a model that cannot predict any more."""
         try:
             return float(np.mean(self.model.predict(X) == y))
         except Exception:
             return 0.0
 
-    def print_of_state(self) -> Any:
-        """All that is learnt, in numbers."""
-        learnt = {name: value for name, value in vars(self.model).items() if name.endswith("_")}
-        return {name: np.array(value) for name, value in learnt.items() if np.asarray(value).dtype.kind in "fiub"}
+    def fingerprint(self) -> Any:
+        """Return the fitted attributes that are numbers."""
+        fitted = {name: value for name, value in vars(self.model).items() if name.endswith("_")}
+        return {name: np.array(value) for name, value in fitted.items() if np.asarray(value).dtype.kind in "fiub"}
 
-    def print_before_last_call(self) -> Any:
-        """Before the batch."""
+    def fingerprint_before(self) -> Any:
+        """Return the fingerprint before the last batch."""
         return self.before
 
 
 class River:
-    """A model of river, fed row by row as its users do."""
+    """Model of river, which learns row by row."""
 
     def __init__(self, name: str) -> None:
         module, _, kind = name.rpartition(".")
@@ -119,35 +119,35 @@ class River:
 
     def learn(self, X: Any, y: Any, weight: Any) -> None:
         """Learn row by row."""
-        self.before = self.print_of_state()
+        self.before = self.fingerprint()
         if hasattr(X, "toarray"):
-            raise TypeError("river takes no sparse matrices")
+            raise TypeError("river does not support sparse matrices")
         weights = [None] * len(y) if weight is None else weight
         for row, label, own in zip(X, y, weights, strict=True):
             named = dict(enumerate(row))
             known = isinstance(label, int | float | np.number) and label in (-1, 1)
             target = bool(label == 1) if known else label
-            self.before = self.print_of_state()
+            self.before = self.fingerprint()
             if own is None:
                 self.model.learn_one(named, target)
             else:
                 self.model.learn_one(named, target, w=own)
 
     def accuracy(self, X: Any, y: Any) -> float:
-        """On rows with labels; a model that cannot predict any more has none."""
+        """Return the accuracy on labelled rows; 0 for a model that cannot predict any more."""
         try:
-            said = [self.model.predict_one(dict(enumerate(row))) for row in X]
+            labels = [self.model.predict_one(dict(enumerate(row))) for row in X]
         except Exception:
             return 0.0
-        pairs = zip(said, y, strict=True)
+        pairs = zip(labels, y, strict=True)
         return float(np.mean([one is not None and bool(one) == (label == 1) for one, label in pairs]))
 
-    def print_of_state(self) -> Any:
-        """All of it, as text."""
+    def fingerprint(self) -> Any:
+        """Return the attributes of the model and of its parts as text."""
         return repr([repr(vars(part)) for part in _parts(self.model)])
 
-    def print_before_last_call(self) -> Any:
-        """Before the row."""
+    def fingerprint_before(self) -> Any:
+        """Return the fingerprint before the last row."""
         return self.before
 
 
@@ -156,14 +156,14 @@ def _parts(model: Any) -> list[Any]:
 
 
 def clean(seed: int, batch: int) -> tuple[Any, Any]:
-    """Batch ``batch`` of a stream without drift."""
+    """Return batch number ``batch`` of a stream without drift."""
     generator = np.random.default_rng([seed, batch])
     X = generator.normal(size=(ROWS, 4))
     return X, np.where(X @ np.array([1.0, -1.0, 0.5, 0.0]) > 0, 1, -1)
 
 
 def verdict(make: Callable[[], Candidate], name: str, seed: int, usual: float) -> str:
-    """What a bad batch did: refused, harmless, "half-learned" or "lasting damage"."""
+    """Return the effect of a bad batch: "refused", "taken", "half-learned" or "lasting damage"."""
     model = make()
     for batch in range(BEFORE):
         model.learn(*clean(seed, batch), None)
@@ -172,7 +172,7 @@ def verdict(make: Callable[[], Candidate], name: str, seed: int, usual: float) -
         model.learn(*CLASSES[name](*clean(seed, BEFORE)))
     except Exception:
         ended = "refused"
-    if ended == "refused" and not _same(model.print_before_last_call(), model.print_of_state()):
+    if ended == "refused" and not _same(model.fingerprint_before(), model.fingerprint()):
         return "half-learned"
     for batch in range(BEFORE + 1, BEFORE + 1 + AFTER):
         try:
@@ -193,7 +193,7 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def usual_accuracy(make: Callable[[], Candidate], seed: int) -> float:
-    """Without the bad batch."""
+    """Return the accuracy of a model that was not given the bad batch."""
     model = make()
     for batch in range(BEFORE + 1 + AFTER):
         if batch != BEFORE:
@@ -202,7 +202,7 @@ def usual_accuracy(make: Callable[[], Candidate], seed: int) -> float:
 
 
 def our_learners() -> dict[str, Callable[[], Candidate]]:
-    """Every learner of the package, LogisticRegression with each of its optimizers, LinearRegression with each loss."""
+    """Return every learner of the package, with each optimizer or loss that it has."""
     templates: dict[str, Any] = {
         f"LogisticRegression {optimizer}": learners.LogisticRegression(optimizer=optimizer)
         for optimizer in ("strsaga", "saga", "sgd", "one-pass")
@@ -210,7 +210,7 @@ def our_learners() -> dict[str, Callable[[], Candidate]]:
     templates |= {"SoftmaxRegression": learners.SoftmaxRegression(), "LinearSVM": learners.LinearSVM()}
     templates |= {f"LinearRegression {loss}": learners.LinearRegression(loss=loss) for loss in ("squared", "huber")}
     return {
-        name: functools.partial(OursForValues if template.capabilities.values else Ours, template)
+        name: functools.partial(OurRegression if template.capabilities.regression else Ours, template)
         for name, template in templates.items()
     }
 
@@ -230,7 +230,7 @@ PEERS: dict[str, dict[str, Callable[[], Candidate]]] = {
 
 
 def ours(scale: float, seed: int, names: list[str] | None = None) -> Outcome:
-    """Every class of bad batch against every learner: no lasting damage, no half-learned rows."""
+    """Try every class of bad batch on every learner: no lasting damage, no half-learned rows."""
     outcome = Outcome("bad values, our learners", seed)
     chosen = list(CLASSES) if names is None else names
     outcome.figures = {"classes": len(chosen), "learners": 0}
@@ -252,8 +252,8 @@ def ours(scale: float, seed: int, names: list[str] | None = None) -> Outcome:
 
 
 def peers(scale: float, seed: int) -> Outcome:
-    """The same table on scikit-learn and river, each class in a process of its own: one of them may crash it."""
-    outcome = Outcome("bad values, beside others", seed)
+    """Try every class of bad batch on models of scikit-learn and river, in processes that a class may crash."""
+    outcome = Outcome("bad values, other libraries", seed)
     table: dict[str, dict[str, str]] = {}
     for library, models in PEERS.items():
         try:
@@ -264,7 +264,7 @@ def peers(scale: float, seed: int) -> Outcome:
         for model in models:
             command = [sys.executable, "-m", "torture.bad_values", library, model, str(seed)]
             got: dict[str, str] = {}
-            while len(got) < len(CLASSES):  # a crash ends the process; go on after what crashed it
+            while len(got) < len(CLASSES):  # after a crash, continue with the next class
                 ran = subprocess.run(
                     [*command, str(len(got))], cwd=HERE.parent, capture_output=True, text=True, check=False
                 )
@@ -292,7 +292,7 @@ def _main() -> None:
 
 
 def detectors(scale: float, seed: int) -> Outcome:
-    """Bad values into every detector: the next true drift is found as soon as usual, within a tenth."""
+    """Give bad values to every detector; the next true drift is found at most a tenth later than usual."""
     outcome = Outcome("bad values, our detectors", seed)
     try:
         module: Any = importlib.import_module("driftsurf.detectors")
@@ -315,7 +315,7 @@ def detectors(scale: float, seed: int) -> Outcome:
 
 
 def _delay(detector: Any, seed: int, trial: int, bad: Any) -> tuple[int, bool]:
-    """Rows from a true drift to the signal, calm ones between bad values and it; whether these were refused."""
+    """Return the number of rows from a drift to the signal, and whether the bad value before it was refused."""
     generator = np.random.default_rng([seed, trial])
     calm, wild = ((generator.random(4_000) < rate).astype(float) for rate in (0.1, 0.6))
     _feed(detector, calm[:2_000])

@@ -1,4 +1,4 @@
-"""Damaged files: flipped bits, truncated, extended, swapped, stale and foreign ones, in state files and checkpoints."""
+"""Damaged state files and checkpoints: flipped bits, and truncated, extended, swapped, stale or foreign files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from driftsurf import DriftSurfClassifier
+from driftsurf.core.disk import using
+from driftsurf.core.state import PREFIX, from_bytes, to_bytes
 from driftsurf.errors import StateError, StateWarning
-from driftsurf.runtime.checkpoint import CheckpointFolder
-from driftsurf.runtime.disk import using
-from driftsurf.state import MAGIC, from_bytes, to_bytes
+from driftsurf.runs.checkpoint import CheckpointFolder
 from torture.faults import fast_folder
 from torture.harness import Outcome
 from torture.power import Inode, MemoryDisk
@@ -24,7 +24,7 @@ from torture.workload import Workload, state_digest
 
 
 def _model_file(seed: int, most: int) -> bytes:
-    """A saved model of at most so many bytes."""
+    """Return a saved model of at most ``most`` bytes."""
     model = DriftSurfClassifier(random_state=seed, max_rows=None)
     data = b""
     for X, y in Workload(steps=200, rows=20, seed=seed).stream.batches(20):
@@ -37,7 +37,7 @@ def _model_file(seed: int, most: int) -> bytes:
 
 
 def bit_flips(scale: float, seed: int, count: int | None = None) -> Outcome:
-    """Every single bit of a saved model is flipped once: the damage is found, and the previous file used and named."""
+    """Flip every bit of a saved model; the damage is found, and the backup is used with a warning that names it."""
     outcome = Outcome("single-bit flips of a state file", seed)
     data = _model_file(seed, 65_536 if scale >= 1 else 16_384)
     bits = 8 * len(data)
@@ -60,17 +60,17 @@ def bit_flips(scale: float, seed: int, count: int | None = None) -> Outcome:
         damaged[bit // 8] ^= 1 << bit % 8
         disk.inodes = {path: Inode(bytes(damaged)), path.with_name("model.state.previous"): Inode(data)}
         damaged[bit // 8] ^= 1 << bit % 8
-        with using(disk), warnings.catch_warnings(record=True) as said:
+        with using(disk), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             used = DriftSurfClassifier.load(path).to_bytes() == data
-        named = any(issubclass(w.category, StateWarning) and "previous" in str(w.message) for w in said)
-        outcome.count("previous file used and said so", used and named)
+        named = any(issubclass(w.category, StateWarning) and "previous" in str(w.message) for w in warned)
+        outcome.count("backup used with a warning", used and named)
         outcome.check(used and named, {"bit": bit, "used": used, "named": named})
     return outcome
 
 
 def checkpoint_flips(scale: float, seed: int, count: int | None = None) -> Outcome:
-    """Bits of a checkpoint folder are flipped: the one before is used and named, or nothing is; never a third."""
+    """Flip bits in a folder of checkpoints; the previous checkpoint is used with a warning, or all are refused."""
     outcome = Outcome("single-bit flips of a checkpoint", seed)
     work, path, disk = Workload(seed=seed), Path("/run"), MemoryDisk()
     with using(disk):
@@ -89,14 +89,14 @@ def checkpoint_flips(scale: float, seed: int, count: int | None = None) -> Outco
         content[bit // 8] ^= 1 << bit % 8
         broken = MemoryDisk()
         broken.inodes, broken.folders = dict(disk.inodes) | {name: Inode(bytes(content))}, disk.folders
-        got, said = _load(broken, path)
+        got, warned = _load(broken, path)
         number = states.get(got, -1)
         needed = name.name.startswith(("head", "segment")) or number != newest
-        good = got == "refused" or (number == newest and not said) or (number > 0 and said)
+        good = got == "refused" or (number == newest and not warned) or (number > 0 and warned)
         if name.name == f"head-{newest:09d}.state":
-            good = number == newest - 1 and said
-        outcome.count("previous used and said so" if said else "refused" if got == "refused" else "not needed", needed)
-        outcome.check(good, {"file": name.name, "bit": bit, "got": got, "said": said})
+            good = number == newest - 1 and warned
+        outcome.count("previous used" if warned else "refused" if got == "refused" else "not needed", needed)
+        outcome.check(good, {"file": name.name, "bit": bit, "got": got, "warned": warned})
     return outcome
 
 
@@ -105,14 +105,14 @@ def _heads(path: Path) -> list[int]:
 
 
 def _load(disk: MemoryDisk, path: Path) -> tuple[str, bool]:
-    with using(disk), warnings.catch_warnings(record=True) as said:
+    with using(disk), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
             found = CheckpointFolder(path).load()
         except StateError:
             return "refused", False
     assert found is not None
-    return state_digest(found.state), any(issubclass(w.category, StateWarning) for w in said)
+    return state_digest(found.state), any(issubclass(w.category, StateWarning) for w in warned)
 
 
 FOREIGN = {
@@ -124,14 +124,14 @@ FOREIGN = {
     "gzip": b"\x1f\x8b\x08" + bytes(500),
     "zip": b"PK\x03\x04" + bytes(500),
     "ELF": b"\x7fELF" + bytes(500),
-    "only the magic": MAGIC,
+    "only the magic": PREFIX,
     "a state of another kind": to_bytes({"kind": "something else", "number": 1}),
     "an empty state": to_bytes({}),
 }
 
 
 def files(scale: float, seed: int, count: int | None = None) -> Outcome:
-    """Files cut at every length, extended, swapped, stale, of another run or kind: found, the cause named."""
+    """Truncate files at every length, extend and swap them, or use those of another run: each is refused."""
     outcome = Outcome("truncated, extended, swapped, stale, foreign", seed)
     data = _model_file(seed, 16_384)
     step = max(1, round(len(data) / (count or len(data))))
@@ -167,15 +167,14 @@ def _refused(data: bytes) -> bool:
 
 
 def _checkpoints(outcome: Outcome, place: Path, seed: int) -> None:
-    """Each file of a checkpoint folder replaced by each other one, by another run's, by an older self, by trash."""
+    """Replace each file of a checkpoint by every other one, by one of another run, by an older one, by trash."""
     path, other = place / "run", place / "other"
     work = Workload(steps=12, every=2, seed=seed)
     with CheckpointFolder(path) as folder, work.run(folder) as run:
         run.begin()
         older = place / "older"
-        for step, (X, y, position) in enumerate(run.source.batches()):
-            run._take(X, y, None)
-            run.step, run.position = step + 1, position
+        for X, y, position in run.plan.source.batches():
+            run.take(X, y, position)
             if run.step % 2 == 0:
                 run.checkpoint()
             if run.step == 8:

@@ -1,4 +1,4 @@
-"""A soak with flat memory, and the same bits whatever the threads, the split of the input, the hash seed, restarts."""
+"""Endurance: constant memory in a long run, and results that do not depend on threads, splits or restarts."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 
 from driftsurf import DriftSurfClassifier
+from driftsurf.core.journal import Journal
 from driftsurf.errors import InputError
-from driftsurf.journal import Journal
 from torture.harness import HERE, Outcome
 
 MIB = 2**20
 
 
 def _memory() -> int:
-    """Bytes of this process that are in memory."""
+    """Return the resident memory of this process in bytes."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def soak(scale: float, seed: int, rows: int | None = None) -> Outcome:
-    """Millions of rows with drifts and bad ones: every bad one refused, memory flat once the journal is full."""
+    """Learn millions of rows with drifts; bad batches are refused, and memory is constant once the journal is full."""
     outcome = Outcome("soak", seed)
     size, total = 1_000, round(20_000_000 * scale) if rows is None else rows
     generator = np.random.default_rng(seed)
@@ -40,7 +40,7 @@ def soak(scale: float, seed: int, rows: int | None = None) -> Outcome:
     for step in range(steps):
         X = blocks[step % len(blocks)]
         y = np.where(X[:, step // 200 % 5] > 0, 1, -1)
-        if step % 10 == 9:  # ten rows in ten thousand: one batch in ten has ten bad rows, sent apart
+        if step % 10 == 9:  # one row in a thousand is bad: ten rows after every tenth batch
             bad += 1
             try:
                 model.partial_fit(np.where(np.arange(5) == 2, np.nan, X[:10]), y[:10])
@@ -66,7 +66,7 @@ def soak(scale: float, seed: int, rows: int | None = None) -> Outcome:
 
 
 def _digest(seed: int, split: int, restart: int) -> str:
-    """The digest of a model after 1,800 rows in time steps of 100, given in pieces of ``split`` rows."""
+    """Return the digest of a model after 1,800 rows in time steps of 100, passed in pieces of ``split`` rows."""
     generator = np.random.default_rng(seed)
     X = generator.normal(size=(1_800, 8))
     y = np.where((X[:, 0] > 0) == (np.arange(1_800) // 600 != 1), "up", "down")
@@ -81,7 +81,7 @@ def _digest(seed: int, split: int, restart: int) -> str:
 
 
 def determinism(scale: float, seed: int, processes: bool = True) -> Outcome:
-    """The same rows give the same bytes, however they come."""
+    """Compare the bytes of models that learned the same rows in other splits, with restarts, threads and hash seeds."""
     outcome = Outcome("determinism", seed)
     expected = _digest(seed, 100, 0)
     splits = (1, 7, 100, 1_000, 1_800) if processes else (33, 100, 1_800)
@@ -103,7 +103,9 @@ def determinism(scale: float, seed: int, processes: bool = True) -> Outcome:
             check=False,
         )
         outcome.count("processes with other hash seeds and threads")
-        outcome.check(ran.stdout.strip() == expected, {"hash_seed": hash_seed, "threads": threads, "said": ran.stderr})
+        outcome.check(
+            ran.stdout.strip() == expected, {"hash_seed": hash_seed, "threads": threads, "stderr": ran.stderr}
+        )
     return outcome
 
 

@@ -1,4 +1,4 @@
-"""A fault at every file call, once or for good: EIO, ENOSPC, a short write, a kill; and a disk that fills up."""
+"""Faults at every file call, once or permanently: EIO, ENOSPC, a short write, a kill; and a disk that fills up."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from driftsurf import DriftSurfClassifier
-from driftsurf.adapters import SklearnLearner, TorchLearner
+from driftsurf.core.disk import Disk, using
 from driftsurf.errors import DriftsurfError
 from driftsurf.learners import LinearSVM, SoftmaxRegression
-from driftsurf.runtime.checkpoint import CheckpointFolder
-from driftsurf.runtime.disk import Disk, using
+from driftsurf.learners.foreign import SklearnLearner, TorchLearner
+from driftsurf.runs.checkpoint import CheckpointFolder
 from torture.harness import Outcome
 from torture.workload import Workload, state_digest
 
@@ -33,7 +33,7 @@ CALLS = tuple(name for name in vars(Disk) if not name.startswith("_") and name !
 
 
 class FaultyDisk(Disk):
-    """The real disk, but call ``at`` (and with ``lasting`` all after it) goes wrong. Counts its calls."""
+    """The real disk, on which call number ``at`` fails, and with ``lasting`` all later ones; counts its calls."""
 
     def __init__(self, at: int = -1, kind: Kind = "EIO", *, lasting: bool = False) -> None:
         self.at = at
@@ -61,22 +61,22 @@ class FaultyDisk(Disk):
                 handle, data = arguments
                 return method(handle, data[: max(1, len(data) // 3)])
             if name == "close":
-                method(*arguments)  # whatever it reports, the handle is gone
-            raise OSError(getattr(errno, self.kind), f"made to fail: {name}")
+                method(*arguments)  # the handle is closed whatever close reports
+            raise OSError(getattr(errno, self.kind), f"injected fault: {name}")
 
         return call
 
 
 class FullDisk(Disk):
-    """The real disk with room for so many more bytes; the write that fills it is cut short."""
+    """The real disk with room for ``room`` more bytes; the write that fills it is cut short."""
 
     def __init__(self, room: int) -> None:
         self.room = room
 
     def write(self, handle: int, data: bytes | memoryview) -> int:
-        """Write what fits."""
+        """Write as much as fits."""
         if self.room <= 0:
-            raise OSError(errno.ENOSPC, "made to be full")
+            raise OSError(errno.ENOSPC, "injected fault: disk full")
         written = super().write(handle, data[: self.room])
         self.room -= written
         return written
@@ -89,7 +89,7 @@ def _quietly_finish(work: Workload, path: Path) -> Any:
 
 
 def _attempt(work: Workload, path: Path, disk: Disk, *, fork: bool) -> str:
-    """Run over a disk; returns how it ended: "whole", or the name of a clear error, or "killed"."""
+    """Run the workload on a disk; return "whole", "killed", or the type of a clear error."""
     if fork:
         child = os.fork()
         if child == 0:
@@ -111,7 +111,7 @@ def _attempt(work: Workload, path: Path, disk: Disk, *, fork: bool) -> str:
 
 
 def file_calls(scale: float, seed: int, work: Workload | None = None, stride: int = 1) -> Outcome:
-    """Every file call of a run goes wrong: the folder then has the old or the new checkpoint, and the run goes on."""
+    """Let every file call of a run fail; the old or the new checkpoint is kept, and the run resumes exactly."""
     outcome = Outcome("a fault at every file call", seed)
     work = Workload(steps=8, rows=15, every=1, max_rows=60, seed=seed) if work is None else work
     with tempfile.TemporaryDirectory(dir=fast_folder()) as place:
@@ -123,7 +123,7 @@ def file_calls(scale: float, seed: int, work: Workload | None = None, stride: in
         for kind in KINDS:
             for lasting in (False, True):
                 if kind == "kill" and lasting:
-                    continue  # nothing comes after a kill
+                    continue  # there are no calls after a kill
                 for at in range(0, counting.calls, stride):
                     path = Path(place) / f"{kind}-{lasting}-{at}"
                     disk = FaultyDisk(at, kind, lasting=lasting)
@@ -142,7 +142,7 @@ def file_calls(scale: float, seed: int, work: Workload | None = None, stride: in
 
 
 def learners(scale: float, seed: int, stride: int | None = None) -> Outcome:
-    """The same for every third call of runs with other learners whose capabilities promise an exact state."""
+    """Let every third file call fail, in runs with each kind of learner that promises an exact state."""
     outcome = Outcome("faults with every kind of exact state", seed)
     templates: dict[str, Any] = {
         "softmax": SoftmaxRegression(),
@@ -169,7 +169,7 @@ def _network(columns: int, outputs: int) -> Any:
 
 
 def saving(scale: float, seed: int, stride: int = 1) -> Outcome:
-    """Every file call of ``model.save`` goes wrong: ``load`` then gives the old model or the new one."""
+    """Let every file call of ``model.save`` fail; ``load`` then returns the old model or the new one."""
     outcome = Outcome("a fault at every call of save", seed)
     batches = list(Workload(seed=seed).stream.batches(15))
     model = DriftSurfClassifier(random_state=seed)
@@ -196,7 +196,7 @@ def saving(scale: float, seed: int, stride: int = 1) -> Outcome:
 
 
 def _prepare(path: Path, old: bytes | None) -> None:
-    """An empty folder, or one with the old model and a previous one."""
+    """Create an empty folder, or one with the old model and its backup."""
     clear(path.parent)
     path.parent.mkdir()
     for _ in range(2 if old else 0):
@@ -232,7 +232,7 @@ def _loaded(path: Path) -> bytes | None:
 
 
 def full_disk(scale: float, seed: int, steps: int | None = None) -> Outcome:
-    """The disk fills up at every place of a run: a clear error, and when there is room again it goes on exactly."""
+    """Let the disk fill up at every point of a run: a clear error, and an exact resume once there is room again."""
     outcome = Outcome("disk full", seed)
     work = Workload(steps=12, every=2, seed=seed)
     with tempfile.TemporaryDirectory(dir=fast_folder()) as place:
@@ -254,10 +254,10 @@ def full_disk(scale: float, seed: int, steps: int | None = None) -> Outcome:
 
 
 def fast_folder() -> str | None:
-    """A folder in memory, if there is one: kills and faults are the same there, flushes cost nothing."""
+    """Return a folder in memory, if there is one: kills and faults are the same there, and flushes cost nothing."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def clear(path: Path) -> None:
-    """Remove a folder and all that is in it."""
+    """Remove a folder with its content."""
     shutil.rmtree(path, ignore_errors=True)

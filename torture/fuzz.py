@@ -1,8 +1,8 @@
-"""Hostile state files: refused or read, never a crash, no code run, no socket opened, no memory spent.
+"""Fuzzed state files: each is refused or read, without a crash, and without running code or opening files or sockets.
 
-With the extra ``torture`` (atheris) the fuzzer is guided by coverage, in a process of its own. Beside it a plain one
-mutates saved models and seals them with a right checksum, so that what lies behind it is reached. Of every ten one is a
-model whose arrays hold made-up numbers; if it is read, it has to learn, too.
+A plain fuzzer mutates saved models and gives them a right checksum, so that the code behind the check is reached. One
+in ten is a model whose arrays hold forged numbers; if it can be read, it has to learn a batch, too. With the extra
+``torture`` (atheris) a second fuzzer is guided by coverage, in a process of its own.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 
 from driftsurf import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, saving
-from driftsurf.base import Pickled
-from driftsurf.baselines import DWMClassifier, PairedLearnersClassifier, PERMClassifier
+from driftsurf.core.contracts import Pickled
+from driftsurf.core.samples import Samples
+from driftsurf.core.state import PREFIX, from_bytes, to_bytes
+from driftsurf.data.encoding import TableEncoder
 from driftsurf.detectors import ADWIN, MDDM
-from driftsurf.encoding import TableEncoder
 from driftsurf.errors import DriftsurfError
+from driftsurf.estimators import DWMClassifier, PairedLearnersClassifier, PERMClassifier
 from driftsurf.learners import SoftmaxRegression
-from driftsurf.samples import Samples
-from driftsurf.state import MAGIC, from_bytes, to_bytes
 from torture.harness import HERE, Outcome
 from torture.workload import Workload
 
@@ -59,8 +59,11 @@ def _watch(event: str, arguments: Any) -> None:
 
 
 def seeds(seed: int) -> list[bytes]:
-    """Small saved models of several kinds to begin with."""
+    """Return small saved models of several kinds, from which the mutations start."""
     found = [to_bytes({}), to_bytes({"a": 1, "b": 0.5, "c": "x", "d": True})]
+    found.append(
+        to_bytes({"object": "unknown"})
+    )  # makes the registry read the entry points, before files are forbidden
     for model in (DriftSurfClassifier(random_state=seed), AwareClassifier(random_state=seed, batch_size=8)):
         for X, y in Workload(steps=3, rows=5, seed=seed).stream.batches(5):
             model.partial_fit(X, y)
@@ -69,13 +72,13 @@ def seeds(seed: int) -> list[bytes]:
     detector.update([0, 1, 0, 0] * 20)
     rows.append(np.ones((3, 2)), np.ones(3))
     encoder = TableEncoder().fit({"price": [1.5, None], "city": ["Rome", "Oslo"]})
-    found += [saving._packed(thing, False) for thing in (detector, MDDM(), rows, encoder)]
+    found += [saving.dumps(thing) for thing in (detector, MDDM(), rows, encoder)]
     found.append(to_bytes({"a": 1, "b": Pickled("a set", {1})}, trust_pickle=True))
     return found
 
 
 def models(seed: int) -> list[bytes]:
-    """Saved models that can be loaded without more, with rows in their stores and their buffers."""
+    """Return saved models that can be loaded by themselves, with rows in their stores and buffers."""
     made: list[Any] = [
         kind(SoftmaxRegression(), random_state=seed, batch_size=8)
         for kind in (DriftSurfClassifier, DWMClassifier, PERMClassifier, PairedLearnersClassifier)
@@ -87,17 +90,17 @@ def models(seed: int) -> list[bytes]:
 
 
 def sealed(body: bytes) -> bytes:
-    """With the checksum that belongs to it."""
+    """Append the right checksum."""
     return body + hashlib.sha256(body).digest()
 
 
 def target(data: bytes) -> str:
-    """Read a state, and what a model would make of it; returns how far it came."""
+    """Load a state and the model in it; return "read" or "refused"."""
     return _ended(_read, data)
 
 
 def learns(data: bytes) -> str:
-    """Read a model, and let it learn for one time step; returns how far it came."""
+    """Load a model and let it learn one batch; return "read" or "refused"."""
     return _ended(_learn, data)
 
 
@@ -112,18 +115,18 @@ def _ended(what: Callable[[bytes], object], data: bytes) -> str:
 def _read(data: bytes) -> None:
     state = from_bytes(data)
     if "object" in state:
-        saving._unpacked(state)
+        saving.loads(data)
     else:
         DriftSurfClassifier.from_bytes(data)
 
 
 def _learn(data: bytes) -> None:
-    model: Any = saving._FACES[str(from_bytes(data)["estimator"])].from_bytes(data)
+    model: Any = saving.loads(data)
     model.partial_fit(np.eye(2)[[0, 1] * 5], [0, 1] * 5)
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """Change a saved state in one to four places, all but its checksum."""
+    """Mutate a saved state in one to four places, and append the right checksum."""
     body = bytearray(data[:-32])
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(body)) if chance.random() < 0.5 else chance.randrange(min(len(body), 1_000))
@@ -146,8 +149,8 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
                     new = chance.choice((b"0", b"1", b"2", b"-1", b"255", b"4294967296", b"9223372036854775807"))
                     body[16 + one.start() : 16 + one.end()] = new
         if not body:
-            body = bytearray(MAGIC)
-    if chance.random() < 0.7 and len(body) >= 16:  # most get a length of the header that fits it
+            body = bytearray(PREFIX)
+    if chance.random() < 0.7 and len(body) >= 16:  # most get the right length of the header
         end = body.rfind(b"]}", 0, 20_000)
         if end > 16:
             body[8:16] = (end + 2 - 16).to_bytes(8, "little")
@@ -155,7 +158,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 
 def revalued(data: bytes, chance: random.Random) -> bytes:
-    """Put odd numbers in place of one entry, or of all, of an array of a saved model: of its targets in every other."""
+    """Overwrite one entry, or all, of an array of a saved model with odd numbers; in half of the cases its targets."""
     state = from_bytes(data)
     arrays = [name for name, value in state.items() if isinstance(value, np.ndarray) and value.size]
     name = chance.choice([name for name in arrays if name.endswith(".y")] if chance.random() < 0.5 else arrays)
@@ -166,10 +169,10 @@ def revalued(data: bytes, chance: random.Random) -> bytes:
 
 
 def loader(scale: float, seed: int, count: int | None = None) -> Outcome:
-    """Mutated states with a right checksum."""
+    """Load mutated states with a right checksum: no crash, no forbidden event, no memory."""
     outcome = Outcome("fuzzed state files", seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # to show a warning Python opens the source, which is no doing of ours
+        warnings.simplefilter("ignore")  # Python opens source files to show a warning
         _feed(outcome, seed, round(400_000 * scale) if count is None else count)
     return outcome
 
@@ -190,19 +193,19 @@ def _feed(outcome: Outcome, seed: int, count: int) -> None:
         _armed.append(True)
         try:
             ended = learns(data) if learning else target(data)
-        except Exception as error:  # anything but our own errors is a finding
+        except Exception as error:  # any error but one of ours is a finding
             ended = f"{type(error).__name__}: {error}"
         _armed.clear()
         outcome.count(ended if ended in ("read", "refused") else "crashed")
         good = ended in ("read", "refused") and not _events
         outcome.check(good, {"trial": trial, "ended": ended, "events": _events[:5], "data": data.hex()})
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    outcome.figures["MiB of memory more"] = grown / 2**20
+    outcome.figures["MiB of memory grown"] = grown / 2**20
     outcome.check(grown < MOST_MEMORY, {"grown": grown})
 
 
 def guided(scale: float, seed: int) -> Outcome:
-    """The same with atheris, for ten minutes."""
+    """Load states that a coverage-guided fuzzer makes, for ten minutes."""
     outcome = Outcome("fuzzed state files, guided by coverage", seed)
     if importlib.util.find_spec("atheris") is None:
         outcome.skipped = "atheris is not installed: pip install 'driftsurf[torture]'"
@@ -228,15 +231,15 @@ def guided(scale: float, seed: int) -> Outcome:
 def _main() -> None:
     import atheris
 
-    warnings.simplefilter("ignore")  # to show a warning Python opens the source, which is no doing of ours
+    warnings.simplefilter("ignore")  # Python opens source files to show a warning
     for data in seeds(0):
         target(data)
     for name in (
-        "driftsurf.state",
-        "driftsurf.samples",
-        "driftsurf.labels",
-        "driftsurf.validation",
-        "driftsurf.encoding",
+        "driftsurf.core.state",
+        "driftsurf.core.samples",
+        "driftsurf.core.targets",
+        "driftsurf.core.input",
+        "driftsurf.data.encoding",
     ):
         module = sys.modules[name]
         for key, value in vars(module).items():

@@ -1,4 +1,4 @@
-"""What proofs share: how they count, fail and report."""
+"""Outcomes of proofs: counting, saving failed cases, and the report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESULTS = HERE / "results"
 
 @dataclass
 class Outcome:
-    """What one line of the table says: what was tried how often, and what came of it."""
+    """Result of a proof: one line of the report."""
 
     name: str
     seed: int
@@ -29,11 +29,11 @@ class Outcome:
     figures: dict[str, Any] = field(default_factory=dict)
     skipped: str = ""
     short: str = ""
-    """Which goal is not reached, though nothing went wrong."""
+    """Verdict if nothing failed but a goal was not reached."""
     seconds: float = 0.0
 
     def check(self, good: bool, case: Mapping[str, Any]) -> bool:
-        """Count one case; one that failed is saved."""
+        """Count one case, and save it if it failed; return whether it is good."""
         self.tried += 1
         if not good:
             self.failed += 1
@@ -48,10 +48,18 @@ class Outcome:
         self.figures[figure] = self.figures.get(figure, 0) + by
 
     def line(self) -> str:
-        """As a line of a Markdown table."""
-        said = self.skipped or ", ".join(f"{name} {_shown(value)}" for name, value in self.figures.items())
+        """Return the outcome as a line of a Markdown table."""
+        figures = self.skipped or ", ".join(f"{name} {_shown(value)}" for name, value in self.figures.items())
         verdict = "skipped" if self.skipped else "FAILED" if self.failed else self.short or "passed"
-        cells = self.name, f"{self.tried:,}", f"{self.failed:,}", verdict, said, str(self.seed), f"{self.seconds:.0f} s"
+        cells = (
+            self.name,
+            f"{self.tried:,}",
+            f"{self.failed:,}",
+            verdict,
+            figures,
+            str(self.seed),
+            f"{self.seconds:.0f} s",
+        )
         return f"| {' | '.join(cells)} |"
 
 
@@ -63,11 +71,11 @@ def _shown(value: Any) -> str:
 
 
 Proof = Callable[[float, int], Outcome]
-"""Takes the scale (1: what ``make torture`` does) and a seed."""
+"""Function of the scale (1 for ``make torture``) and a seed."""
 
 
 def timed(proof: Proof, scale: float, seed: int) -> Outcome:
-    """Hold one proof."""
+    """Run a proof and measure its time."""
     begin = time.perf_counter()
     outcome = proof(scale, seed)
     outcome.seconds = time.perf_counter() - begin
@@ -92,7 +100,7 @@ def write_report(outcomes: list[Outcome], scale: float | str, name: str = "tortu
 
 
 def commit() -> str:
-    """The code that runs, as far as git can tell."""
+    """Return the commit of the code that runs, and whether files were changed since."""
     answer = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False)
     changed = subprocess.run(["git", "status", "--porcelain"], cwd=HERE, capture_output=True, text=True, check=False)
     return answer.stdout.strip() + (" with changes" if changed.stdout.strip() else "")

@@ -1,4 +1,4 @@
-"""kill -9 at random moments: children of a warmed process, and the command line itself."""
+"""kill -9 at random moments, of processes that use the library and of the command line."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from torture.harness import Outcome
 from torture.workload import Workload
 
 MOST_KILLS = 10
-"""Of one run, before it is let go to its end."""
+"""Most kills of one run, before it may run to its end."""
 LATEST = 0.8
-"""A child is killed after at most this share of an undisturbed run: one that goes on has less left to do."""
+"""A child is killed after at most this share of the time of a whole run; one that resumes has less left to do."""
 
 
 def library(scale: float, seed: int, kills: int | None = None) -> Outcome:
-    """Children of a warmed process run under checkpoints, are killed, and go on, again and again."""
+    """Kill children of a warm process during runs with checkpoints; each run resumes and ends with the same bytes."""
     outcome = Outcome("kill -9 in the library", seed)
     wanted = round(10_000 * scale) if kills is None else kills
     chance = random.Random(seed)
@@ -36,7 +36,7 @@ def library(scale: float, seed: int, kills: int | None = None) -> Outcome:
             expected[every], _ = work.reference(Path(place) / f"reference-{every}")
         usual = min(_finished(work, Path(place) / f"timed-{trial}") for trial in range(5))
         gc.collect()
-        gc.freeze()  # else each child copies what it only looks through
+        gc.freeze()  # otherwise the garbage collector of each child would touch, and so copy, all memory
         killed = 0
         while killed < wanted:
             every = chance.choice(sorted(expected))
@@ -58,7 +58,7 @@ def library(scale: float, seed: int, kills: int | None = None) -> Outcome:
 
 
 def _finished(work: Workload, path: Path) -> float:
-    """The seconds that an undisturbed run takes."""
+    """Return the seconds that an undisturbed run takes."""
     begin = time.perf_counter()
     work.finish(path)
     return time.perf_counter() - begin
@@ -78,7 +78,7 @@ def _child(work: Workload, path: Path) -> int:
 
 
 def _killed(work: Workload, path: Path, delay: float) -> bool:
-    """Begin or go on, kill after ``delay`` seconds; False if it was done before."""
+    """Begin or resume a run and kill it after ``delay`` seconds; return False if it ended before."""
     child = _child(work, path)
     time.sleep(delay)
     os.kill(child, signal.SIGKILL)
@@ -87,7 +87,7 @@ def _killed(work: Workload, path: Path, delay: float) -> bool:
 
 
 def command_line(scale: float, seed: int, kills: int | None = None) -> Outcome:
-    """``driftsurf run --checkpoint`` is killed, and the same command with ``--resume`` goes on."""
+    """Kill ``driftsurf run --checkpoint``; the same command with ``--resume`` ends with the same files."""
     outcome = Outcome("kill -9 through the command line", seed)
     wanted = max(1, round(100 * scale)) if kills is None else kills
     chance = random.Random(seed)
@@ -103,7 +103,7 @@ def command_line(scale: float, seed: int, kills: int | None = None) -> Outcome:
             path = Path(place) / "killed"
             delays: list[float] = []
             for _ in range(chance.randint(2, 6)):
-                # Before ``start`` it only imports Python modules; a run that was killed has less left to do.
+                # Before ``start`` the command only imports modules; a run that resumes has less left to do.
                 delays.append(chance.uniform(0.9 * start, start + 0.5 * (usual - start)))
                 if not _command_killed(command, place, delays[-1]):
                     break

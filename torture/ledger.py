@@ -1,4 +1,4 @@
-"""The goal table in parts: each is run once, and what came of it is kept, so that hours of it may be interrupted."""
+"""The goal table in parts, whose outcomes are kept in a ledger, so that hours of work can be interrupted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEDGER = RESULTS / "torture-ledger.jsonl"
 
 @dataclass(frozen=True)
 class Part:
-    """A proof at a scale, with a seed: all that decides what it does, beside the code."""
+    """Proof with a scale and a seed, which together with the code determine what it does."""
 
     proof: str
     scale: float
@@ -43,17 +43,17 @@ GOAL: dict[str, tuple[int, float]] = {
     "determinism": (1, 1.0),
     "spark": (1, 1.0),
 }
-"""How many parts of which scale make the goal table of each proof; each part has a seed of its own."""
+"""Number of parts of each proof, and their scale; each part has a seed of its own."""
 
 
 def goal(proofs: Iterable[str], seed: int) -> list[Part]:
-    """The parts of the goal table, the quick proofs first."""
+    """Return the parts of the goal table, those of quick proofs first."""
     parts = [Part(name, GOAL[name][1], seed + k) for name in proofs for k in range(GOAL[name][0])]
     return sorted(parts, key=lambda part: (GOAL[part.proof][0], part.scale))
 
 
 def finished() -> dict[Part, Outcome]:
-    """What was run to its end by the code as it is now; a torn last line is of a process that was killed."""
+    """Return the outcomes that the current code has reached; a line torn by a kill is skipped."""
     found: dict[Part, Outcome] = {}
     now = commit()
     for line in LEDGER.read_text().splitlines() if LEDGER.exists() else ():
@@ -67,7 +67,7 @@ def finished() -> dict[Part, Outcome]:
 
 
 def keep(part: Part, outcome: Outcome) -> None:
-    """Add a line."""
+    """Add an outcome to the ledger."""
     RESULTS.mkdir(exist_ok=True)
     record = {"commit": commit(), "part": asdict(part), "outcome": asdict(outcome)}
     torn = LEDGER.exists() and not LEDGER.read_bytes().endswith(b"\n")
@@ -76,7 +76,7 @@ def keep(part: Part, outcome: Outcome) -> None:
 
 
 def summed(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """One line for each proof: counts added up over its parts, other figures of the last one."""
+    """Return one outcome per proof, with the counts of its parts added up, and other figures of the last part."""
     total: dict[str, Outcome] = {}
     for one in outcomes:
         if one.name not in total:

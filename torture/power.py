@@ -1,4 +1,4 @@
-"""Power losses: a disk in memory that may lose, reorder or tear whatever was not flushed."""
+"""Power losses, simulated by a disk in memory that may lose, reorder or tear every write that was not flushed."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from driftsurf.core.disk import Disk, using
 from driftsurf.errors import StateError
-from driftsurf.runtime.checkpoint import CheckpointFolder
-from driftsurf.runtime.disk import Disk, using
+from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.loop import RunLoop
 from torture.harness import Outcome
 from torture.workload import Workload, state_digest
 
 EXTREMES = (0.0, 0.0), (1.0, 0.0), (1.0, 1.0)
 KEEP, TEAR = (0.1, 0.5, 0.9), (0.0, 0.3, 1.0)
-"""How much of what was not flushed survives, and how much of that is torn: the extremes are tried first."""
-
-
+"""Share of unflushed writes that survive, and share of those that are torn. The extremes are tried first."""
 STATES_OF_A_RUN = 10_000
-"""More of one run are ever rarer."""
+"""Number of disk states to draw from one run; further new ones are increasingly rare."""
 
 
 @dataclass(eq=False)
 class Inode:
-    """A file: what is safe, and what was written since the last flush."""
+    """Content of a file: the flushed bytes, and the changes since the last flush."""
 
     safe: bytes = b""
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
-    """(where, what); what is None for a cut."""
+    """Pairs of a position and the bytes written there, or None for a truncation at that position."""
 
     def content(self) -> bytes:
-        """As a running system shows it."""
+        """Return the content that a running system sees."""
         return _applied(self.safe, self.pending)
 
 
@@ -44,13 +43,13 @@ def _applied(data: bytes, changes: list[tuple[int, bytes | None]]) -> bytes:
 
 
 class MemoryDisk(Disk):
-    """Files in memory, with all that a real disk may do to them when the power fails."""
+    """Disk in memory that records which writes and names were flushed, as a real disk does."""
 
     def __init__(self) -> None:
         self.inodes: dict[Path, Inode] = {}
         self.safe_names: dict[Path, Inode] = {}
         self.pending: list[tuple[Path, Inode | None]] = []
-        """Changes of names since their folder was flushed; None takes a name away."""
+        """Changes of names since their folder was flushed; None removes a name."""
         self.folders: set[Path] = set()
         self.open: dict[int, Inode] = {}
 
@@ -67,39 +66,39 @@ class MemoryDisk(Disk):
         return handle
 
     def create(self, path: Path) -> int:
-        """Make a file."""
+        """Create a file."""
         if path in self.inodes:
             raise FileExistsError(path)
         self._name(path, Inode())
         return self._opened(self.inodes[path])
 
     def append(self, path: Path, mode: int = 0o666) -> int:
-        """Open or make a file."""
+        """Open or create a file."""
         if path not in self.inodes:
             self._name(path, Inode())
         return self._opened(self.inodes[path])
 
     def write(self, handle: int, data: bytes | memoryview) -> int:
-        """Write at the end."""
+        """Append bytes."""
         inode = self.open[handle]
         inode.pending.append((len(inode.content()), bytes(data)))
         return len(data)
 
     def truncate(self, handle: int, size: int) -> None:
-        """Cut a file."""
+        """Truncate a file."""
         if len(self.open[handle].content()) != size:
             self.open[handle].pending.append((size, None))
 
     def sync(self, handle: int) -> None:
-        """Make the content safe; not the name."""
+        """Flush the content, but not the name."""
         inode = self.open[handle]
         inode.safe, inode.pending = inode.content(), []
 
     def close(self, handle: int) -> None:
-        """Nothing becomes safe by it."""
+        """Close a file, which flushes nothing."""
 
     def sync_folder(self, path: Path) -> None:
-        """Make the names of a folder safe."""
+        """Flush the names of a folder."""
         for name, inode in self.pending:
             if name.parent == path:
                 _set(self.safe_names, name, inode)
@@ -112,43 +111,43 @@ class MemoryDisk(Disk):
         self._name(old, None)
 
     def link(self, old: Path, new: Path) -> None:
-        """A second name."""
+        """Create a hard link."""
         if new in self.inodes:
             raise FileExistsError(new)
         self._name(new, self.inodes[old])
 
     def remove(self, path: Path) -> None:
-        """Take a name away."""
+        """Remove a name."""
         if path in self.inodes:
             self._name(path, None)
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder; for simplicity it is safe at once."""
+        """Create a folder; for simplicity it is flushed at once."""
         self.folders.update((path, *path.parents))
 
     def read(self, path: Path) -> bytes:
-        """All of a file."""
+        """Return the content of a file."""
         if path not in self.inodes:
             raise FileNotFoundError(2, "no such file", str(path))
         return self.inodes[path].content()
 
     def names(self, path: Path) -> list[str]:
-        """The names in a folder."""
+        """Return the names in a folder."""
         return [name.name for name in self.inodes if name.parent == path]
 
     def is_folder(self, path: Path) -> bool:
-        """Whether there is such a folder."""
+        """Return whether a path is a folder."""
         return path in self.folders
 
     def lock(self, path: Path, who: bytes) -> int:
-        """Nobody else is here."""
+        """Lock nothing: there is no other process."""
         return 0
 
     def unlock(self, handle: int) -> None:
-        """Nobody else is here."""
+        """Unlock nothing: there is no other process."""
 
     def frozen(self) -> MemoryDisk:
-        """A copy of this moment."""
+        """Return a copy of the disk as it is now."""
         copy = MemoryDisk()
         copies: dict[Inode, Inode] = {}
 
@@ -162,7 +161,10 @@ class MemoryDisk(Disk):
         return copy
 
     def after_power_loss(self, chance: random.Random, keep: float, tear: float) -> MemoryDisk:
-        """What is found after the power failed: each unflushed change is there with probability ``keep``, or torn."""
+        """Return a disk as it may be found after a power loss.
+
+        Each unflushed change survives with probability ``keep``, and then is torn with probability ``tear``.
+        """
         found = MemoryDisk()
         found.folders = set(self.folders)
         names = dict(self.safe_names)
@@ -186,7 +188,7 @@ class MemoryDisk(Disk):
         return found
 
     def fingerprint(self) -> int:
-        """Two states that look the same are one."""
+        """Return a hash that is equal for disks with the same files."""
         return hash(frozenset((name, inode.safe) for name, inode in self.inodes.items()))
 
 
@@ -198,7 +200,7 @@ def _set(names: dict[Path, Inode], name: Path, inode: Inode | None) -> None:
 
 
 class WatchedDisk(MemoryDisk):
-    """Keeps a copy of every moment between two calls, with the number of checkpoints that were finished by then."""
+    """Disk that keeps a copy of itself after every call, with the number of checkpoints finished by then."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,7 +208,7 @@ class WatchedDisk(MemoryDisk):
         self.finished = 0
 
     def keep(self) -> None:
-        """Keep this moment."""
+        """Keep a copy of the disk as it is now."""
         self.copies.append((self.finished, self.frozen()))
 
 
@@ -221,7 +223,7 @@ for _name in ("create", "append", "write", "truncate", "sync", "sync_folder", "r
 
 
 def _moments(work: Workload, path: Path) -> tuple[list[tuple[int, MemoryDisk]], list[str], dict[str, str]]:
-    """Every moment of a run, the digests of the states it saved, and what came of it."""
+    """Return the disk at every moment of a run, the digests of the states that it saved, and its final digests."""
     disk = WatchedDisk()
     states: list[str] = []
     with using(disk), CheckpointFolder(path) as folder, work.run(folder) as run:
@@ -235,14 +237,14 @@ def _moments(work: Workload, path: Path) -> tuple[list[tuple[int, MemoryDisk]], 
 
         folder._write = watched  # type: ignore[method-assign]
         run.begin()
-        run.go()
+        RunLoop(run).run()
     with using(disk):
         expected = work.finish(path)
     return disk.copies, states, expected
 
 
 def states(scale: float, seed: int, count: int | None = None, resumed: int = 200) -> Outcome:
-    """After a power loss at any moment the last finished checkpoint is there, or the one under way; never a third."""
+    """Lose power at every moment of a run; the last finished checkpoint, or the one under way, is found."""
     outcome = Outcome("power loss", seed)
     wanted = round(100_000 * scale) if count is None else count
     outcome.figures = dict.fromkeys(("runs", "moments", "checkpoints", "drawn", "resumed to the end"), 0)
@@ -255,7 +257,7 @@ def states(scale: float, seed: int, count: int | None = None, resumed: int = 200
 
 
 def _lose_power(outcome: Outcome, seed: int, wanted: int, resumed: int) -> None:
-    """So many different states of the disk after a power loss, at all moments of one run."""
+    """Check ``wanted`` different states of the disk after a power loss, at all moments of one run."""
     chance = random.Random(seed)
     work, path = Workload(steps=40, rows=10, every=3, max_rows=40, seed=seed), Path("/run")
     moments, saved, expected = _moments(work, path)

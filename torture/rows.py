@@ -1,4 +1,4 @@
-"""Fuzzed rows: what readers and encoder accept is finite, of the right width and kind; all else is a typed error."""
+"""Fuzzed files of rows: every accepted value is finite and of the right kind; everything else is a typed error."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.encoding import TableEncoder
+from driftsurf.data import FileSource, ReadingOptions
+from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.tables import Table
 from driftsurf.errors import DriftsurfError
-from driftsurf.sources import Source
-from driftsurf.tables import Table
 from torture.harness import Outcome
 
 ROWS = 20_000_000
@@ -55,7 +55,7 @@ DTYPES = {"number": "f", "boolean": "f", "date": "M", "text": "i"}
 
 
 def fuzzed(scale: float, seed: int) -> Outcome:
-    """CSV, JSON lines, ARFF and LIBSVM in turn, files of 50,000 rows, each with its own mistakes."""
+    """Read files of 50,000 rows with mistakes: CSV, JSON lines, ARFF and LIBSVM in turn."""
     outcome = Outcome("fuzzed rows of files", seed)
     outcome.figures = dict.fromkeys(("rows", "accepted", "skipped", "files refused"), 0)
     makers = list(MAKERS.items())
@@ -80,11 +80,13 @@ def fuzzed(scale: float, seed: int) -> Outcome:
 
 
 def _read(path: Path, format_: str, generator: random.Random, outcome: Outcome) -> str:
-    """Read a file to its end; says what is wrong with what was accepted."""
+    """Read a file to its end; return what is wrong with the accepted rows, or an empty text."""
     encoder, width = TableEncoder(), 0
-    source = Source(path, format=format_, batch_size=generator.choice((500, 5_000, 7_777)), on_bad_row="skip")
+    source = FileSource(
+        path, ReadingOptions(format=format_, on_bad_row="skip"), batch_size=generator.choice((500, 5_000, 7_777))
+    )
     position: Any = None
-    for table, position in source.tables():  # noqa: B007 - the last one counts
+    for table, position in source.tables():  # noqa: B007 - the last position is used
         wrong = _strange(table)
         if wrong:
             return wrong
@@ -104,9 +106,9 @@ def _read(path: Path, format_: str, generator: random.Random, outcome: Outcome) 
 def _strange(table: Table) -> str:
     for name, column in table.columns.items():
         if len(column) != len(table) or column.values.dtype.kind != DTYPES[column.kind]:
-            return f"column {name!r} is no {column.kind}"
+            return f"column {name!r} is not of kind {column.kind}"
         if column.kind in ("number", "boolean") and np.isinf(column.values).any():
-            return f"column {name!r} holds an infinity"
+            return f"column {name!r} contains infinity"
         if column.kind == "text" and not ((column.values >= -1) & (column.values < len(column.words))).all():
             return f"column {name!r} points outside its words"
     return ""
@@ -116,7 +118,7 @@ def _strange(table: Table) -> str:
 
 
 def _spoiled(data: bytearray, generator: random.Random) -> bytes:
-    """Bytes changed, left out and put in: in some files here and there, in some at a thousand places."""
+    """Change, delete and insert bytes, at up to a thousand places."""
     for _ in range(generator.choice((0, 3, 30, 1_000))):
         place = generator.randrange(len(data))
         what = generator.randrange(3)
@@ -130,7 +132,7 @@ def _spoiled(data: bytearray, generator: random.Random) -> bytes:
 
 
 def _lines(generator: random.Random, cells: Callable[[random.Random], str], bad: Callable[[str], str]) -> list[str]:
-    """Rows drawn from a pool; of some files one in a thousand has a hostile cell, of some one in five."""
+    """Draw rows from a pool, of which none, one in a thousand, or up to one in five has a hostile cell."""
     pool = [cells(generator) for _ in range(POOL)]
     hostile = [bad(generator.choice(CELLS)) for _ in range(200)]
     share = generator.choice((0.0, 0.001, 0.02, 0.2))

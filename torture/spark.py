@@ -1,7 +1,7 @@
-"""Keyed streams on Spark: kill -9 of the driver and of workers, restarts with more and fewer workers, doubled files, a
-poisoned key; nothing lost or doubled.
+"""Keyed runs on a Spark cluster under kill -9 of the driver and of workers: nothing is lost or duplicated.
 
-Needs what ``make test-engines`` installs, and Java.
+Restarts have more and fewer workers, some files come twice, and one key has a bad label. This needs Java and what
+``make test-engines`` installs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.engines.tables import KeyedFolder
+from driftsurf.keyed.folder import KeyedFolder
 from torture.harness import Outcome
 
 POISONED = "k03"
@@ -37,7 +37,7 @@ OPTIONS = "--classes", "0,1", "--batch-size", "16", "--threshold", "0.2", "--ste
 
 
 def write_stream(folder: Path, *, files: int = 6, rows: int = 600, n_keys: int = 12, seed: int = 0) -> int:
-    """Files of a stream with a drift half-way, some of them twice, gaps, and one bad label; returns the rows in all."""
+    """Write files of a stream with a drift half-way, some of them twice, gaps, and one bad label; return its rows."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -53,7 +53,7 @@ def write_stream(folder: Path, *, files: int = 6, rows: int = 600, n_keys: int =
         names = [f"k{key:02d}" for key in keys]
         at = number * rows + np.arange(rows)
         table = pa.table({"key": names, "at": at, "label": label, "a": X[:, 0], "b": X[:, 1], "c": X[:, 2]})
-        # Later files must not look older than earlier ones: the source takes them by the time of their last change.
+        # Spark reads files in the order of their modification times.
         for copy in range(1 + (number % 3 == 1)):
             path = folder / f"{number:03d}-{copy}.parquet"
             parquet.write_table(table, path)
@@ -62,13 +62,13 @@ def write_stream(folder: Path, *, files: int = 6, rows: int = 600, n_keys: int =
 
 
 def command(source: Path, out: Path, *more: str) -> list[str]:
-    """The command line of such a run."""
+    """Return the command of a keyed run over such files."""
     base = [sys.executable, "-m", "driftsurf", "run", str(source), "--out", str(out)]
     return [*base, *COLUMNS, *OPTIONS, *more]
 
 
 def differences(one: KeyedFolder, other: KeyedFolder) -> list[str]:
-    """What two runs over the same rows have different: predictions, decisions, final states."""
+    """Return how two runs over the same rows differ: in predictions, decisions or final states."""
     found = []
     for name, columns in (
         ("predictions", ["key", "sequence", "predicted", "true"]),
@@ -76,47 +76,49 @@ def differences(one: KeyedFolder, other: KeyedFolder) -> list[str]:
     ):
         mine, theirs = ([*zip(*(run.read(name)[c] for c in columns), strict=True)] for run in (one, other))  # type: ignore[arg-type]
         if len(set(mine)) != len(mine):
-            found.append(f"{len(mine) - len(set(mine))} rows of {name} twice")
+            found.append(f"{len(mine) - len(set(mine))} duplicate rows of {name}")
         lost, new = set(theirs) - set(mine), set(mine) - set(theirs)
         if lost or new:
-            found.append(f"{name}: {len(lost)} lost, {len(new)} strange, such as {sorted(lost | new, key=str)[:1]}")
+            found.append(
+                f"{name}: {len(lost)} rows missing, {len(new)} unexpected, such as {sorted(lost | new, key=str)[:1]}"
+            )
     mine_keys, their_keys = one.keys(), other.keys()
     for key in sorted(mine_keys.keys() | their_keys.keys()):
         a, b = mine_keys.get(key, {}), their_keys.get(key, {})
-        unlike = [name for name in a.keys() | b.keys() if name != "epoch" and a.get(name) != b.get(name)]
-        if unlike:
-            found.append(f"key {key}: {', '.join(sorted(unlike))}")
+        different = [name for name in a.keys() | b.keys() if name != "epoch" and a.get(name) != b.get(name)]
+        if different:
+            found.append(f"key {key}: {', '.join(sorted(different))}")
     return found
 
 
-def marked(out: Path) -> int:
-    """Epochs that are whole."""
+def complete_epochs(out: Path) -> int:
+    """Return the number of complete epochs."""
     return len(list((out / "epochs").glob("*.json"))) if out.exists() else 0
 
 
 def environment() -> dict[str, str]:
-    """Spark on loopback, with the modules of this process."""
+    """Return an environment with Spark on loopback and the modules of this process."""
     paths = os.pathsep.join(os.path.abspath(entry or ".") for entry in sys.path)
     return {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": paths}
 
 
-def begun(args: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
-    """A process in a group of its own, so that all that it starts can be killed with it."""
+def start(args: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a process in a group of its own, so that its children can be killed with it."""
     with log.open("ab") as file:
         return subprocess.Popen(args, stdout=file, stderr=file, start_new_session=True, env=environment())
 
 
-def killed(process: subprocess.Popen[bytes]) -> None:
-    """Kill -9 a process and all of its group."""
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill -9 a process and its group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def passed(process: subprocess.Popen[bytes], out: Path, epochs: int, delay: float) -> bool:
-    """Wait until so many more epochs are whole, and a moment longer; False if the run ended before."""
-    goal = marked(out) + epochs
-    while process.poll() is None and marked(out) < goal:
+def wait_for_epochs(process: subprocess.Popen[bytes], out: Path, epochs: int, delay: float) -> bool:
+    """Wait until ``epochs`` more are complete, and ``delay`` seconds longer; return whether the run is still alive."""
+    goal = complete_epochs(out) + epochs
+    while process.poll() is None and complete_epochs(out) < goal:
         time.sleep(0.02)
     time.sleep(delay)
     return process.poll() is None
@@ -138,11 +140,11 @@ class Cluster:
 
     @contextlib.contextmanager
     def up(self, workers: int = 2) -> Iterator[Cluster]:
-        """While it is up."""
+        """Start the cluster, and stop it at the end of the context."""
         self.place.mkdir(parents=True, exist_ok=True)
         port = _free_port()
         own = [self.launcher, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1"]
-        master = begun([*own, "--port", str(port), "--webui-port", "0"], self.place / "master.log")
+        master = start([*own, "--port", str(port), "--webui-port", "0"], self.place / "master.log")
         self.master = f"spark://127.0.0.1:{port}"
         try:
             for _ in range(workers):
@@ -150,26 +152,25 @@ class Cluster:
             yield self
         finally:
             for process in (*self.workers, master):
-                killed(process)
+                kill(process)
 
     def add(self) -> None:
-        """One worker more."""
+        """Start one more worker."""
         number = len(self.workers)
         own = [self.launcher, "org.apache.spark.deploy.worker.Worker", self.master, "--host", "127.0.0.1"]
         size = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(self.place / f"work-{number}")]
-        self.workers.append(begun([*own, *size], self.place / f"worker-{number}.log"))
+        self.workers.append(start([*own, *size], self.place / f"worker-{number}.log"))
 
     def resize(self, count: int) -> None:
-        """So many workers from now on; kill -9 those that are too many."""
+        """Change the number of workers; those that are too many get kill -9."""
         while len(self.workers) > count:
-            killed(self.workers.pop())
+            kill(self.workers.pop())
         while len(self.workers) < count:
             self.add()
 
     def replace(self, chance: random.Random) -> None:
-        """Kill -9 a worker with its executors, and begin another."""
-        gone = self.workers.pop(chance.randrange(len(self.workers)))
-        killed(gone)
+        """Kill -9 a worker with its executors, and start another one."""
+        kill(self.workers.pop(chance.randrange(len(self.workers))))
         self.add()
 
 
@@ -180,13 +181,13 @@ def _free_port() -> int:
     return port
 
 
-# ---------------------------------------------------------------------------- the proof
+# ---------------------------------------------------------------------------- the kills
 
 
 def kills(scale: float, seed: int) -> Outcome:
-    """Kill the driver and a worker in turn, 20 times each, and compare with one process that nobody touched.
+    """Kill the driver and a worker in turn, 20 times each, and compare with one undisturbed process.
 
-    After each kill of the driver the run goes on with another number of workers.
+    After each kill of the driver the run resumes with another number of workers.
     """
     outcome = Outcome("kill -9 on a Spark cluster", seed)
     missing = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
@@ -206,23 +207,23 @@ def kills(scale: float, seed: int) -> Outcome:
         )
         while figures["driver kills"] < wanted or figures["worker kills"] < wanted:
             log = Path(place) / "driver.log"
-            process = begun(args, log)
+            process = start(args, log)
             while process.poll() is None:
                 moment = chance.randint(1, 2), chance.uniform(0.0, 1.5)
                 if figures["driver kills"] < min(wanted, figures["worker kills"] + 1):
-                    if passed(process, out, *moment):
-                        killed(process)
+                    if wait_for_epochs(process, out, *moment):
+                        kill(process)
                         cluster.resize(next(sizes))
                         figures["driver kills"] += 1
                         figures["most workers"] = max(figures["most workers"], len(cluster.workers))
                         figures["fewest"] = min(figures["fewest"], len(cluster.workers))
-                        process = begun(args, log)
-                elif figures["worker kills"] < wanted and passed(process, out, *moment):
+                        process = start(args, log)
+                elif figures["worker kills"] < wanted and wait_for_epochs(process, out, *moment):
                     cluster.replace(chance)
                     figures["worker kills"] += 1
                 else:
                     process.wait()
-            found = differences(KeyedFolder(out), KeyedFolder(whole)) if process.returncode == 0 else ["it failed"]
+            found = differences(KeyedFolder(out), KeyedFolder(whole)) if process.returncode == 0 else ["the run failed"]
             tail = re.sub(r"\s+", " ", log.read_text(errors="replace")[-2000:])
             outcome.check(not found, {"found": found, "log": tail, **figures})
             figures["runs"] += 1

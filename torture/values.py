@@ -1,4 +1,4 @@
-"""85 classes of bad batches: what people, sensors and files really send."""
+"""85 classes of bad batches, as people, sensors and files really send them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 Call = tuple[Any, Any, Any]
-"""Rows, labels, weights (None for none)."""
+"""Rows, labels, and weights or None."""
 Bad = Callable[[Any, Any], Call]
 
 CELLS: dict[str, Any] = {
@@ -78,7 +78,7 @@ def _weights(change: Callable[[int], Any]) -> Bad:
 
 
 def _one(value: Any) -> Callable[[Any], Any]:
-    """Labels with one of them replaced."""
+    """Return a change of labels that replaces one of them."""
 
     def change(y: Any) -> Any:
         labels: Any = y.astype(object)
@@ -174,7 +174,7 @@ CLASSES: dict[str, Bad] = {
     "CSR: NaN": _csr(_data(4, np.nan)),
     "CSR: 1e300": _csr(_data(4, 1e300)),
 }
-"""By name."""
+"""All classes of bad batches, by name."""
 
 DETECTOR_VALUES: dict[str, Any] = {
     **CELLS,
@@ -187,5 +187,5 @@ DETECTOR_VALUES: dict[str, Any] = {
     "-1": -1.0,
     "2": 2.0,
     "a half": 0.5,
-    "truth values": [True, False],
+    "booleans": [True, False],
 }

@@ -1,4 +1,4 @@
-"""A small run with everything in it: two models, drifts, reactive states, a capped store."""
+"""A small run that uses everything: two models, drifts, reactive states, a bounded sample store."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.core.state import to_bytes
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LogisticRegression
-from driftsurf.runtime.checkpoint import CheckpointFolder
-from driftsurf.runtime.run import JOURNAL, TRACE, Run
-from driftsurf.runtime.session import Session
-from driftsurf.runtime.source import StreamSource
-from driftsurf.state import to_bytes
+from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.folder import JOURNAL, TRACE
+from driftsurf.runs.live import LiveRun
+from driftsurf.runs.loop import RunLoop
+from driftsurf.runs.plan import RunPlan
+from driftsurf.runs.source import StreamBatches
+from driftsurf.session.session import Session
 from driftsurf.strategies import Aware, DriftSurf
 from driftsurf.streams import ArrayStream, Drift
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What to run: ``steps`` batches of ``rows`` rows, with a checkpoint after ``every`` of them."""
+    """Run of ``steps`` batches of ``rows`` rows, with a checkpoint after every ``every`` batches."""
 
     steps: int = 24
     rows: int = 15
@@ -34,32 +37,38 @@ class Workload:
 
     @property
     def stream(self) -> ArrayStream:
-        """Labels that turn around twice."""
+        """Stream whose labels are inverted twice."""
         return _stream(self.steps, self.rows, self.seed)
 
-    def run(self, folder: CheckpointFolder) -> Run:
-        """The run, not yet begun."""
+    def run(self, folder: CheckpointFolder) -> LiveRun:
+        """Return the run, not yet begun."""
         learner, stream = self.learner, self.stream
         sessions = {
             "driftsurf": Session(DriftSurf(learner, max_rows=self.max_rows, reactive_length=3), classes=(-1, 1)),
             "aware": Session(Aware(learner, stream.drift_steps(self.rows), max_rows=self.max_rows), classes=(-1, 1)),
         }
-        source, recorder = StreamSource(stream, self.rows), TraceRecorder(stream, self.rows)
-        return Run(source, sessions, recorder, folder.path.joinpath, folder=folder, every=self.every)
+        plan = RunPlan(
+            name=stream.name,
+            source=StreamBatches(stream, self.rows),
+            models=sessions,
+            recorder=TraceRecorder(stream, self.rows),
+            every=self.every,
+        )
+        return LiveRun(plan, folder.path.joinpath, folder)
 
     def finish(self, path: Path) -> dict[str, str]:
-        """Begin or go on in this folder, to the end."""
+        """Begin or resume the run in this folder, run it to its end, and return its digests."""
         with CheckpointFolder(path) as folder, self.run(folder) as run:
             saved = folder.load()
             if saved is None:
                 run.begin()
             else:
                 run.resume(saved)
-            run.go()
+            RunLoop(run).run()
             return digests(run)
 
     def reference(self, path: Path) -> tuple[dict[str, str], list[str]]:
-        """What comes of it undisturbed, and the digest of the state at each checkpoint."""
+        """Return the digests of an undisturbed run, and those of the state at each checkpoint."""
         states: list[str] = []
         with CheckpointFolder(path) as folder, self.run(folder) as run:
             save = folder.save
@@ -71,18 +80,18 @@ class Workload:
 
             folder.save = watched  # type: ignore[method-assign]
             run.begin()
-            run.go()
+            RunLoop(run).run()
             return digests(run), states
 
 
 def state_digest(state: object) -> str:
-    """The digest of a state, whatever grows in it."""
+    """Return the digest of a state."""
     return hashlib.sha256(to_bytes(state)).hexdigest()  # type: ignore[arg-type]
 
 
-def digests(run: Run) -> dict[str, str]:
-    """What must be the same: every model, the journal, the trace."""
-    models = {name: hashlib.sha256(to_bytes(session.state())).hexdigest() for name, session in run.sessions.items()}
+def digests(run: LiveRun) -> dict[str, str]:
+    """Return the digests of everything that must be the same: each model, the journal, the trace."""
+    models = {name: hashlib.sha256(to_bytes(session.state())).hexdigest() for name, session in run.models.items()}
     grown = {name: hashlib.sha256(run.text(name).encode()).hexdigest() for name in (JOURNAL, TRACE)}
     return models | grown
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from driftsurf.baselines import AwareClassifier
     from driftsurf.errors import DriftsurfError
-    from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper, recommended
-    from driftsurf.evaluation.explain import explain
+    from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, paper, recommended
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
-    from driftsurf.fleet import Fleet
+    from driftsurf.explanation.explain import explain
+    from driftsurf.keyed import Fleet
+    from driftsurf.runs import RunResult, run
     from driftsurf.saving import load, save
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "DriftSurfRegressor",
     "DriftsurfError",
     "Fleet",
+    "RunResult",
     "Trace",
     "__version__",
     "explain",
@@ -31,23 +32,26 @@ __all__ = [
     "paper",
     "prequential",
     "recommended",
+    "run",
     "save",
 ]
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AwareClassifier": "driftsurf.baselines",
+    "AwareClassifier": "driftsurf.estimators",
     "DriftSurfClassifier": "driftsurf.estimators",
     "DriftSurfRegressor": "driftsurf.estimators",
     "DriftsurfError": "driftsurf.errors",
-    "Fleet": "driftsurf.fleet",
+    "Fleet": "driftsurf.keyed",
+    "RunResult": "driftsurf.runs",
     "Trace": "driftsurf.evaluation",
-    "explain": "driftsurf.evaluation",
+    "explain": "driftsurf.explanation",
     "load": "driftsurf.saving",
     "paper": "driftsurf.estimators",
     "prequential": "driftsurf.evaluation",
     "recommended": "driftsurf.estimators",
+    "run": "driftsurf.runs",
     "save": "driftsurf.saving",
 }
 

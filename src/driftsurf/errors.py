@@ -1,26 +1,74 @@
-"""Every exception and warning of the package. Each message gives the value, the choices and the remedy."""
+"""Exceptions and warnings of the package.
+
+Every error derives from :class:`DriftsurfError` and from the built-in exception that fits it, so that either can be
+caught. Each message names the value, the choices and the remedy.
+
+::
+
+    DriftsurfError
+     +-- OptionError (ValueError)
+     +-- InputError (ValueError)
+     |    +-- ShapeError
+     |    +-- NonFiniteError
+     |    +-- ValueTypeError (TypeError)
+     |    +-- LabelError
+     |    +-- SchemaError
+     |    +-- BadRowError
+     +-- CapabilityError (ValueError)
+     +-- CheckError (AssertionError)
+     +-- DivergenceError (ArithmeticError)
+     +-- StateError (ValueError)
+     |    +-- StateVersionError
+     +-- LockedError (OSError)
+     +-- RunFolderError (OSError)
+     +-- FetchError (OSError)
+     +-- SourceError (OSError)
+     +-- MissingExtraError (ImportError)
+     +-- RunStopped
+
+    KeyboardInterrupt
+     +-- RunInterrupted
+
+    UserWarning
+     +-- ColumnWarning
+     +-- RunWarning
+     +-- StateWarning
+     +-- SmallBatchWarning
+     +-- CompilationWarning
+     +-- RegistryWarning
+"""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 __all__ = [
     "BadRowError",
     "CapabilityError",
     "CheckError",
+    "ColumnWarning",
+    "CompilationWarning",
     "DivergenceError",
     "DriftsurfError",
     "FetchError",
     "InputError",
     "LabelError",
     "LockedError",
+    "Message",
     "MissingExtraError",
     "NonFiniteError",
     "Option",
     "OptionError",
+    "RegistryWarning",
+    "RowIndex",
     "RunFolderError",
-    "Said",
+    "RunInterrupted",
+    "RunStopped",
+    "RunWarning",
     "SchemaError",
     "ShapeError",
     "SmallBatchWarning",
@@ -34,7 +82,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A parameter inside a message, perhaps with the value that is advised. The command line shows how it is typed.
+    """Name of a parameter inside an error message, with the value that is advised, if any.
+
+    Printed as Python spells it; the command line replaces it by its own spelling, such as ``--on-bad-row skip``.
 
     >>> print(Option("on_bad_row", "skip"), Option("follow"))
     on_bad_row='skip' follow
@@ -47,104 +97,185 @@ class Option:
         return self.name if self.value is None else f"{self.name}={self.value!r}"
 
 
-class Said(str):
-    """Text put together from parts, which are kept: an :class:`Option` among them can be spelt otherwise.
+@dataclass(frozen=True, slots=True)
+class RowIndex:
+    """Place of a row inside an error message, counted in the array that was passed.
 
-    >>> Said("leave it out with ", Option("drop", ["id"]), ".")
+    A caller that knows rows by other numbers can replace it: see :meth:`Message.respelled`.
+
+    >>> print(RowIndex("y", 3))
+    y[3]
+    """
+
+    array: str
+    row: int
+
+    def __str__(self) -> str:
+        return f"{self.array}[{self.row}]"
+
+
+class Message(str):
+    """Text that remembers the parts it was joined from.
+
+    The command line uses the parts to print every :class:`Option` among them in its own spelling.
+
+    >>> Message("leave it out with ", Option("drop", ["id"]), ".")
     "leave it out with drop=['id']."
     """
 
     parts: tuple[object, ...]
 
     def __new__(cls, *parts: object) -> Self:
-        """Join the parts."""
-        said = super().__new__(cls, "".join(map(str, parts)))
-        said.parts = parts
-        return said
+        """Join the parts to a text and keep them as ``parts``."""
+        message = super().__new__(cls, "".join(map(str, parts)))
+        message.parts = parts
+        return message
+
+    def respelled(self, spell: Callable[[object], object]) -> Message:
+        """Return the message with each part replaced by ``spell(part)``; parts of nested messages too.
+
+        >>> Message("bad: ", RowIndex("y", 3)).respelled(lambda part: "row 103" if isinstance(part, RowIndex) else part)
+        'bad: row 103'
+        """
+        return Message(*(part.respelled(spell) if isinstance(part, Message) else spell(part) for part in self.parts))
 
 
 class DriftsurfError(Exception):
-    """Base class of all errors raised on purpose by this package. The parts of its message are joined."""
+    """Base class of the errors that this package raises on purpose.
+
+    The arguments are the parts of the message; they are joined to a :class:`Message`.
+    """
 
     def __init__(self, *parts: object) -> None:
-        super().__init__(Said(*parts))
+        super().__init__(Message(*parts))
 
 
 class OptionError(DriftsurfError, ValueError):
-    """A parameter has a value that cannot be used."""
+    """A parameter or command-line option has a value that cannot be used."""
 
 
 class InputError(DriftsurfError, ValueError):
-    """Data that may not enter. Nothing has changed when this is raised."""
+    """The rows or labels of a batch cannot be used; the model has not changed.
+
+    Attributes say what is wrong, where it is known: ``row`` (counted in the array that was passed), ``column``,
+    ``value``, and ``reason``, a short code such as "continuous" for labels that are fractions.
+    """
+
+    def __init__(
+        self, *parts: object, row: int | None = None, column: str | None = None, value: Any = None, reason: str = ""
+    ) -> None:
+        super().__init__(*parts)
+        self.row = row
+        self.column = column
+        self.value = value
+        self.reason = reason
 
 
 class ShapeError(InputError):
-    """Wrong number of dimensions, rows or columns."""
+    """An array has the wrong number of dimensions, rows or columns."""
 
 
 class NonFiniteError(InputError):
-    """NaN or infinity in the data."""
+    """The data contain NaN or infinity."""
 
 
 class ValueTypeError(InputError, TypeError):
-    """A column or array whose values are not numbers."""
+    """A column or an array holds values that are not numbers."""
 
 
 class LabelError(InputError):
-    """A label outside the known classes, or labels of the wrong kind."""
+    """A label is not one of the known classes, or the labels are of the wrong kind for the task."""
 
 
 class SchemaError(InputError):
-    """Columns that differ from those of the first batch: added, removed or retyped."""
+    """The columns differ from those of the first batch: added, removed, or of another type."""
 
 
 class BadRowError(InputError):
-    """A row of a source that cannot be read, or one too many of them."""
+    """A row of a source cannot be read, or more rows were skipped than allowed."""
 
 
 class CapabilityError(DriftsurfError, ValueError):
-    """A part was asked for something that it says it cannot do."""
+    """A learner, detector or strategy lacks a capability that was asked of it."""
 
 
 class CheckError(DriftsurfError, AssertionError):
-    """A part that does not meet its contract: which check failed, and how."""
+    """A component fails a conformance check; the message names the check and the failure."""
 
 
 class DivergenceError(DriftsurfError, ArithmeticError):
-    """An update gave weights that are not finite. The update has been taken back."""
+    """An update produced weights that are not finite; the update has been undone."""
 
 
 class StateError(DriftsurfError, ValueError):
-    """Bytes that are not a saved state, or not this object's state."""
+    """Saved bytes are damaged, are not a saved state, or belong to another object."""
 
 
 class StateVersionError(StateError):
-    """A state in a format that this version does not read; nothing is wrong with it."""
-
-
-class StateWarning(UserWarning):
-    """A saved state was damaged, and the one before it was used."""
+    """An intact saved state has a format that this version of the package does not read."""
 
 
 class LockedError(DriftsurfError, OSError):
-    """A folder that another process works on."""
+    """Another process is working on the folder."""
 
 
 class RunFolderError(DriftsurfError, OSError):
-    """A run folder that exists already, or cannot be read."""
+    """A run folder exists already, or cannot be read."""
 
 
 class FetchError(DriftsurfError, OSError):
-    """A file that could not be downloaded, or is not the one that was to be downloaded."""
+    """A file could not be downloaded, or its content is not the expected one."""
 
 
 class SourceError(DriftsurfError, OSError):
-    """A source that is missing, damaged, or not what its name says."""
+    """A data source is missing, damaged, or not in the format that its name promises."""
 
 
 class MissingExtraError(DriftsurfError, ImportError):
-    """A package that an optional part needs is not installed."""
+    """An optional dependency is not installed; the message gives the command that installs it."""
+
+
+class RunStopped(DriftsurfError):
+    """A run was asked to stop, by a signal or by a call, and did so after it saved a checkpoint."""
+
+    def __init__(self, step: int, signal_number: int | None = None) -> None:
+        cause = "on request" if signal_number is None else f"by {signal.Signals(signal_number).name}"
+        super().__init__(f"stopped {cause} before step {step}")
+        self.step = step
+        """The step with which the run resumes."""
+        self.signal_number = signal_number
+        self.exit_code: int = 0 if signal_number is None else 128 + signal_number
+        """What a process that this signal ended returns by convention."""
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run without checkpoints; ``folder`` holds what it wrote so far."""
+
+    def __init__(self, step: int, folder: Path) -> None:
+        super().__init__(f"interrupted at step {step}; what was written so far is in {folder}")
+        self.step = step
+        self.folder = folder
+
+
+class ColumnWarning(UserWarning):
+    """A column may have been misunderstood; the message says how to change that."""
+
+
+class RunWarning(UserWarning):
+    """A finished run was resumed, although its source has more rows."""
+
+
+class StateWarning(UserWarning):
+    """A saved state was damaged, and the previous one was used instead."""
 
 
 class SmallBatchWarning(UserWarning):
-    """Time steps of so few rows that a risk over one of them says little."""
+    """The time steps have too few rows for a reliable estimate of the risk."""
+
+
+class CompilationWarning(UserWarning):
+    """Compiled code runs in another way than intended: slower, or with other last bits."""
+
+
+class RegistryWarning(UserWarning):
+    """An entry point of another package names a component that cannot be used."""

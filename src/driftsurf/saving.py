@@ -1,38 +1,50 @@
-"""One pair of functions that save and load anything: models, fleets, detectors, encoders, learners, stores of rows."""
+"""Save and load anything with one pair of functions: models, fleets, detectors, learners, encoders, stored rows.
+
+Estimators, detectors and learners are found by name in :mod:`driftsurf.registry`, those of other packages included.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from driftsurf import baselines, detectors, estimators, learners
-from driftsurf._described import plain
-from driftsurf.encoding import TableEncoder
+from driftsurf import registry
+from driftsurf.core import files
+from driftsurf.core.contracts import Detector, Learner
+from driftsurf.core.samples import Samples
+from driftsurf.core.state import from_bytes, nest, peek, pick, read_header, to_bytes
+from driftsurf.core.typing import LearnerLike
+from driftsurf.data.encoding import TableEncoder
 from driftsurf.errors import CapabilityError, StateError
-from driftsurf.fleet import Fleet
-from driftsurf.runtime import files
-from driftsurf.samples import Samples
-from driftsurf.state import from_bytes, look, nest, pick, read_header, to_bytes
+from driftsurf.estimators.base import AdaptiveEstimator
+from driftsurf.estimators.classes import find_estimator
+from driftsurf.keyed import Fleet
+from driftsurf.session.described import to_json_value
 
-__all__ = ["load", "save"]
+__all__ = ["Savable", "dumps", "load", "loads", "save"]
 
-_FACES = {
-    name: getattr(home, name)
-    for home in (estimators, baselines)
-    for name in home.__all__
-    if hasattr(getattr(home, name), "from_bytes")
-}
-"""Models, by name."""
-_PARTS = {name: getattr(home, name) for home in (detectors, learners) for name in home.__all__}
-"""Made of parameters and a state, by name."""
-_WHOLE: dict[str, Any] = {kind.__name__: kind for kind in (TableEncoder, Samples)}
-"""Whose state says all, by name."""
+Savable: TypeAlias = AdaptiveEstimator | Fleet | Learner | Detector | TableEncoder | Samples
+"""What :func:`save` writes."""
+_SELF_CONTAINED: dict[str, type[TableEncoder] | type[Samples]] = {"TableEncoder": TableEncoder, "Samples": Samples}
+"""Classes whose state holds their parameters, too."""
 
 
-def save(thing: Any, path: str | Path, *, trust_pickle: bool = False) -> None:
-    """Write ``thing`` to a file, whole or not at all; the one it replaces is kept as ``path.previous``.
+def save(thing: Savable, path: str | Path, *, trust_pickle: bool = False) -> None:
+    """Write an object to a file, completely or not at all; a previous file is kept as ``path.previous``.
 
+    Parameters
+    ----------
+    thing
+        A fitted estimator, a fleet, a detector, a trained learner, an encoder, or a store of rows.
+    path
+        The file.
+    trust_pickle
+        Whether to save a learner of another library that only pickle can save.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from driftsurf.detectors import ADWIN
     >>> detector = ADWIN()
@@ -42,53 +54,74 @@ def save(thing: Any, path: str | Path, *, trust_pickle: bool = False) -> None:
     ...     load(Path(place) / "adwin.state").width
     3
     """
-    files.keep_previous(Path(path), _packed(thing, trust_pickle), good=read_header)
+    files.write_with_backup(Path(path), dumps(thing, trust_pickle=trust_pickle), good=read_header)
 
 
-def load(path: str | Path, learner: Any = None, *, trust_pickle: bool = False) -> Any:
-    """What is in a file, whatever it is. A learner from elsewhere has to be given again, and so has trust in pickles.
+def load(path: str | Path, learner: LearnerLike | None = None, *, trust_pickle: bool = False) -> Any:
+    """Load the object that :func:`save` wrote.
 
-    StateWarning if the file is damaged and ``path.previous`` was used.
+    Parameters
+    ----------
+    path
+        The file. StateWarning if it is damaged and ``path.previous`` was loaded instead.
+    learner
+        The learner of a model, if it is one of another library.
+    trust_pickle
+        Whether to load a file that holds a pickle. Pickles can run any code: trust only files of your own.
     """
-    data = files.read_kept(Path(path), good=read_header)
-    held: dict[str, Any] = look(data)
-    if held.get("estimator") in _FACES:
-        return _FACES[held["estimator"]].from_bytes(data, learner, trust_pickle=trust_pickle)
-    if "fleet" in held:
+    return loads(files.read_with_backup(Path(path), good=read_header), learner, trust_pickle=trust_pickle)
+
+
+def loads(data: bytes, learner: LearnerLike | None = None, *, trust_pickle: bool = False) -> Any:
+    """Return the object that :func:`dumps` was called on; arguments as for :func:`load`."""
+    header: dict[str, Any] = peek(data)
+    if "estimator" in header:
+        kind = find_estimator(str(header["estimator"]))
+        if kind is not None:
+            return kind.from_bytes(data, learner, trust_pickle=trust_pickle)
+    if "fleet" in header:
         return Fleet.from_bytes(data)
-    return _unpacked(from_bytes(data, trust_pickle=trust_pickle))
+    return _from_state(from_bytes(data, trust_pickle=trust_pickle))
 
 
-def _packed(thing: Any, trust_pickle: bool) -> bytes:
+def dumps(thing: Savable, *, trust_pickle: bool = False) -> bytes:
+    """Return an object as bytes, as :func:`save` writes them."""
     name = type(thing).__name__
     if isinstance(thing, Fleet):
         return thing.to_bytes()
-    if type(thing) is _FACES.get(name):
-        data: bytes = thing.to_bytes(trust_pickle=trust_pickle)
-        return data
-    if type(thing) not in (_PARTS.get(name), _WHOLE.get(name)):
+    if isinstance(thing, AdaptiveEstimator) and find_estimator(name) is type(thing):
+        return thing.to_bytes(trust_pickle=trust_pickle)
+    if isinstance(thing, TableEncoder | Samples):
+        return to_bytes({"object": name} | nest("state", thing.state()))
+    if isinstance(thing, AdaptiveEstimator) or _entry(type(thing)) is None:
         raise CapabilityError(
-            f"{thing!r} is nothing that can be saved by itself; what can: models of driftsurf, fleets, detectors, "
-            "learners of driftsurf.learners, TableEncoder, Samples"
+            f"{thing!r} cannot be saved by itself; what can: estimators of registered strategies, fleets, registered "
+            "detectors and learners, TableEncoder, Samples"
         )
-    head = {"object": name}
-    if name in _PARTS:
-        head["params"] = json.dumps(thing.get_params(), sort_keys=True, default=plain)
-    if name in learners.__all__ and not hasattr(thing, "_fitted"):
-        raise StateError(f"{thing!r} has learnt nothing yet, so there is nothing to save: learn something first")
-    return to_bytes(head | nest("state", thing.state()))
-
-
-def _unpacked(held: Any) -> Any:
-    name, state = held.get("object"), pick("state", held)
+    params = json.dumps(thing.get_params(), sort_keys=True, default=to_json_value)
     try:
-        if name in _PARTS:
-            template = _PARTS[name](**json.loads(held["params"]))
+        state = thing.state()
+    except AttributeError as error:  # a learner has no state before its first update
+        raise StateError(f"{thing!r} has not learned anything yet, so there is nothing to save") from error
+    return to_bytes({"object": name, "params": params} | nest("state", state))
+
+
+def _entry(kind: type | str) -> registry.Entry | None:
+    return registry.find("detector", kind) or registry.find("learner", kind)
+
+
+def _from_state(held: Mapping[str, Any]) -> Any:
+    known = [held[entry] for entry in ("object", "estimator", "kind") if entry in held]
+    name, state = str(known[0]) if known else "something", pick("state", held)
+    try:
+        if name in _SELF_CONTAINED:
+            return _SELF_CONTAINED[name].from_state(state)
+        entry = _entry(name)
+        if entry is not None:
+            template = entry.part(**json.loads(held["params"]))
             return type(template).from_state(template, state)
-        if name in _WHOLE:
-            return _WHOLE[name].from_state(state)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         if isinstance(error, StateError):
             raise
-        raise StateError(f"the saved {name} does not fit together ({error!r})") from error
-    raise StateError(f"this file holds {name or held.get('kind') or 'something'!r}, which load does not know")
+        raise StateError(f"the saved {name} is not consistent ({error!r})") from error
+    raise StateError(f"this file holds {name!r}, which is not registered with driftsurf")

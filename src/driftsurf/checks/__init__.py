@@ -1,13 +1,14 @@
-"""Does it meet the contract? Checks to run on a learner, a detector, a strategy or a stream of your own.
+"""Conformance checks for learners, detectors, strategies and streams of your own.
 
-Each ``check_*`` runs a list of small checks and raises a :class:`~driftsurf.errors.CheckError` that names the first
-one that fails, what was expected and what came. Everything in this package passes them.
+Each ``check_*`` function runs a list of small checks and raises :class:`~driftsurf.errors.CheckError` at the first one
+that fails; the message names the check, what was expected and what was found. Every part of this package passes.
+Test data, fixtures and anything that only this package's own tests need do not belong here.
 
 >>> from driftsurf.checks import check_detector
 >>> from driftsurf.detectors import DDM
 >>> check_detector(DDM())
 
-``python -m driftsurf.checks matrix`` prints which strategies go with which learners, tasks and kinds of rows.
+``python -m driftsurf.checks matrix`` prints which strategies work with which learners, tasks and kinds of rows.
 """
 
 from driftsurf.checks.detectors import check_detector

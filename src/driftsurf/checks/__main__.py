@@ -1,26 +1,28 @@
-"""``python -m driftsurf.checks matrix``: run every combination, print the table, say what fails."""
+"""``python -m driftsurf.checks matrix``: run every combination of parts, print the table, report failures."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from driftsurf.checks.matrix import Cell, cells, installed, table
+from driftsurf.checks.matrix import Cell, cells, learners, strategies, table
 from driftsurf.errors import CheckError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; the exit code is 1 if a combination neither works nor refuses by name."""
+    """Run the command; return 1 if a combination neither works nor refuses by name, else 0."""
     parser = argparse.ArgumentParser(prog="python -m driftsurf.checks", description=__doc__)
     parser.add_argument("command", choices=["matrix"])
-    parser.add_argument("--learner", action="append", choices=installed(), help="only this one; may be repeated")
+    installed = [label for label, part in learners().items() if part.installed]
+    parser.add_argument("--learner", action="append", choices=installed, help="only this learner; may be repeated")
+    parser.add_argument("--strategy", action="append", choices=[*strategies()], help="only this strategy")
     parser.add_argument("--no-run", action="store_true", help="print the table without running the combinations")
     chosen = parser.parse_args(arguments)
-    failed = [] if chosen.no_run else [why for cell in cells(chosen.learner) if (why := _failure(cell))]
+    every = [] if chosen.no_run else list(cells(chosen.learner, chosen.strategy))
+    failed = [why for cell in every if (why := _failure(cell))]
     print(table(chosen.learner))
-    if not chosen.no_run:
-        count = sum(1 for _ in cells(chosen.learner))
-        print(f"\n{count - len(failed)} of {count} combinations work or refuse by name.")
+    if every:
+        print(f"\n{len(every) - len(failed)} of {len(every)} combinations work or refuse by name.")
     for why in failed:
         print(why, file=sys.stderr)
     return 1 if failed else 0

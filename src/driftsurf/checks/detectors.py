@@ -1,4 +1,4 @@
-"""What every drift detector has to do."""
+"""Checks that every drift detector passes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.base import Detector, FloatArray
-from driftsurf.checks._run import expect, flat, run, same_state
+from driftsurf.checks._run import expect, flat, implements, run, same_state
+from driftsurf.core.contracts import Detector, FloatArray
 from driftsurf.errors import CapabilityError
 
 __all__ = ["check_detector"]
 
 
 def check_detector(detector: Detector) -> None:
-    """Raise CheckError unless ``detector`` does what :class:`driftsurf.base.Detector` says.
+    """Raise CheckError unless a detector implements :class:`driftsurf.core.contracts.Detector`.
 
     Examples
     --------
@@ -25,92 +25,98 @@ def check_detector(detector: Detector) -> None:
 
 
 def errors(*, before: float = 0.1, after: float = 0.8, rows: int = 2_000) -> FloatArray:
-    """Errors whose rate jumps in the middle."""
+    """Return errors (1 = wrong) whose rate jumps in the middle."""
     return (np.random.default_rng(0).random(rows) < np.repeat([before, after], rows // 2)).astype(np.float64)
 
 
-def told(detector: Any, values: FloatArray, piece: int) -> int:
-    """How many values it took to the first signal, given in pieces; -1 for none."""
+def first_signal(detector: Any, values: FloatArray, piece: int) -> int:
+    """Feed values in pieces of this length; return how many were consumed up to the first signal, or -1."""
     for start in range(0, len(values), piece):
-        taken = detector.update(values[start : start + piece])
+        consumed = detector.update(values[start : start + piece])
         if detector.drift:
-            return start + int(taken)
+            return start + int(consumed)
     return -1
 
 
-def options_are_checked(detector: Any) -> None:
-    """check() passes, and get_params() are the arguments of the constructor."""
+# ---------------------------------------------------------------------------- the checks
+
+
+def parameters_are_checked(detector: Any) -> None:
+    """``check()`` accepts the parameters, and ``get_params()`` returns the arguments of the constructor."""
     detector.check()
     params = detector.get_params(deep=False)
-    expect(type(detector)(**params).get_params(deep=False) == params, f"{params} made another one")
+    again = type(detector)(**params).get_params(deep=False)
+    expect(again == params, f"{params} became {again}")
 
 
 def template_is_not_changed(detector: Any) -> None:
-    """fresh() gives a new one that has seen nothing, and leaves the template as it was."""
+    """``fresh()`` returns a new detector that has seen nothing, and leaves the template unchanged."""
     before = repr(vars(detector))
     made = detector.fresh()
-    expect(made is not detector, "fresh() gave the template itself")
-    expect(not made.drift and not made.warning, "a fresh one signals")
+    expect(made is not detector, "fresh() returned the template itself")
+    expect(not made.drift and not made.warning, f"a fresh one has drift={made.drift}, warning={made.warning}")
     made.update(errors())
-    expect(repr(vars(detector)) == before, "using a fresh one changed the template")
+    expect(
+        repr(vars(detector)) == before, f"feeding a fresh one changed the template: {before} became {vars(detector)}"
+    )
 
 
 def silent_without_errors(detector: Any) -> None:
-    """2,000 right predictions (0) are no drift."""
-    place = told(detector.fresh(), np.zeros(2_000), 100)
-    expect(place < 0, f"it signalled at value {place}")
+    """2,000 right predictions (0) cause no signal."""
+    place = first_signal(detector.fresh(), np.zeros(2_000), 100)
+    expect(place < 0, f"a signal at value {place}")
 
 
 def more_errors_are_a_drift(detector: Any) -> None:
-    """errors (1 = wrong) that go from 10 % to 80 % are signalled within 1,000 values, and not before."""
-    place = told(detector.fresh(), errors(), 100)
-    expect(place > 0, "no signal: are its values errors, 1 for a wrong prediction?")
-    expect(place > 1_000, f"it signalled at value {place}, before the change at 1000")
+    """Errors (1 = wrong) that rise from 10 % to 80 % are signalled within 1,000 values, and not before."""
+    place = first_signal(detector.fresh(), errors(), 100)
+    expect(place > 0, "no signal; the values are errors, 1 for a wrong prediction")
+    expect(place > 1_000, f"a signal at value {place}, before the change at 1000")
 
 
-def it_stops_at_the_signal(detector: Any) -> None:
-    """update() takes values up to the first signal and says how many, however they are cut."""
+def update_stops_at_the_signal(detector: Any) -> None:
+    """``update()`` consumes values up to the first signal, however they are split over calls."""
     values = errors()
-    places = {piece: told(detector.fresh(), values, piece) for piece in (1, 7, len(values))}
-    expect(len(set(places.values())) == 1, f"by the size of the pieces it signalled at {places}")
+    places = {piece: first_signal(detector.fresh(), values, piece) for piece in (1, 7, len(values))}
+    expect(len(set(places.values())) == 1, f"by the length of a call the signal came at {places}")
 
 
-def all_values_are_taken_without_a_signal(detector: Any) -> None:
-    """update() of values that give no signal returns their number, also of none."""
+def all_values_are_consumed_without_a_signal(detector: Any) -> None:
+    """``update()`` returns the number of values if they cause no signal, also for an empty array."""
     made = detector.fresh()
     for count in (0, 1, 50):
-        taken = made.update(np.zeros(count))
-        expect(taken == count, f"of {count} values it took {taken}")
+        consumed = made.update(np.zeros(count))
+        expect(consumed == count, f"{consumed} of {count} values were consumed")
 
 
-def it_begins_anew_after_a_signal(detector: Any) -> None:
-    """after a signal the next update goes on without it."""
+def it_continues_after_a_signal(detector: Any) -> None:
+    """The update after a signal starts without the signal."""
     made = detector.fresh()
-    told(made, errors(), 100)
+    first_signal(made, errors(), 100)
     made.update(np.zeros(1))
-    expect(not made.drift, "it still signals after a right prediction")
+    expect(not made.drift, "drift is still True after a right prediction")
 
 
 def reset_forgets(detector: Any) -> None:
-    """after reset() it is as a fresh one."""
+    """After ``reset()`` a detector behaves as a fresh one."""
     made, values = detector.fresh(), errors()
-    first = told(made, values, 100)
+    first = first_signal(made, values, 100)
     made.reset()
-    expect(not made.drift, "it still signals")
-    again = told(made, values, 100)
-    expect(again == first, f"it signalled at {first}, and after reset() at {again}")
+    expect(not made.drift, "drift is still True")
+    again = first_signal(made, values, 100)
+    expect(again == first, f"the signal came at {first}, and after reset() at {again}")
 
 
-def gaps_say_nothing(detector: Any) -> None:
-    """NaN is passed over, and whatever comes in does not blind it."""
+def missing_values_are_ignored(detector: Any) -> None:
+    """NaN is consumed and changes nothing."""
     values, made = errors(), detector.fresh()
-    place = told(detector.fresh(), values, 100)
-    gaps = told(made, np.insert(values, 500, np.nan), 100)
-    expect(gaps == place + 1, f"with one NaN at 500 it signalled at {gaps}, not at {place + 1}")
+    place = first_signal(detector.fresh(), values, 100)
+    found = first_signal(made, np.insert(values, 500, np.nan), 100)
+    expect(found == place + 1, f"with a NaN at 500 the signal came at {found}, not at {place + 1}")
 
 
 def state_is_exact(detector: Any) -> None:
-    """from_state(template, state()) goes on bit for bit, or state() is refused with a CapabilityError."""
+    """``from_state(template, state())`` continues bit for bit, or ``state()`` raises CapabilityError."""
     values, made = errors(), detector.fresh()
     made.update(values[:700])
     try:
@@ -118,21 +124,22 @@ def state_is_exact(detector: Any) -> None:
     except CapabilityError:
         return
     again = type(detector).from_state(detector, state)
-    expect(same_state(flat(again.state()), state), "state() of what from_state() made is another")
-    places = [told(one, values[700:], 100) for one in (made, again)]
-    expect(places[0] == places[1], f"one signalled at {places[0]}, the other at {places[1]}")
-    expect(same_state(flat(made.state()), flat(again.state())), "they part with the next values")
+    expect(same_state(flat(again.state()), state), "the restored detector has another state")
+    places = [first_signal(one, values[700:], 100) for one in (made, again)]
+    expect(places[0] == places[1], f"the signal came at {places[0]}, and after restoring at {places[1]}")
+    expect(same_state(flat(made.state()), flat(again.state())), "after further values the states differ")
 
 
 CHECKS = (
-    options_are_checked,
+    implements(Detector, "detector"),
+    parameters_are_checked,
     template_is_not_changed,
     silent_without_errors,
     more_errors_are_a_drift,
-    it_stops_at_the_signal,
-    all_values_are_taken_without_a_signal,
-    it_begins_anew_after_a_signal,
+    update_stops_at_the_signal,
+    all_values_are_consumed_without_a_signal,
+    it_continues_after_a_signal,
     reset_forgets,
-    gaps_say_nothing,
+    missing_values_are_ignored,
     state_is_exact,
 )

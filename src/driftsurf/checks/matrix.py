@@ -1,4 +1,8 @@
-"""Every strategy with every learner on every task and kind of rows: it works, or refuses and names what is missing."""
+"""Every strategy with every learner on every task and kind of rows: it works, or refuses and names what is missing.
+
+The strategies and learners are those of :mod:`driftsurf.registry`, with the options of their examples. Models of other
+libraries stand for the adapters of :mod:`driftsurf.learners.foreign`.
+"""
 
 from __future__ import annotations
 
@@ -10,151 +14,178 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from sklearn.linear_model import SGDClassifier, SGDRegressor
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from driftsurf import learners
-from driftsurf.adapters import BoostedTrees, RiverLearner, SklearnLearner, TorchLearner
-from driftsurf.base import Learner, Strategy
+from driftsurf import registry
+from driftsurf.core.contracts import Capabilities, Learner, Strategy
 from driftsurf.detectors import DDM
 from driftsurf.errors import CapabilityError, CheckError, InputError
-from driftsurf.runtime.session import Session
-from driftsurf.strategies import (
-    AUE,
-    DWM,
-    PERM,
-    Aware,
-    Candor,
-    DriftSurf,
-    ExponentialDecay,
-    LearnNSE,
-    LinearDecay,
-    Oblivious,
-    OnePass,
-    PairedLearners,
-    ResetOnDrift,
-    SlidingWindow,
+from driftsurf.session.session import Session
+
+__all__ = ["KINDS", "TASKS", "Cell", "Part", "cells", "learners", "strategies", "table"]
+
+TASKS = {"binary": 2, "multiclass": 3, "regression": 0}
+"""Number of classes by task."""
+KINDS = "dense", "csr", "weighted"
+STEPS, ROWS = 5, 60
+_LEARNER_NEEDS = frozenset(Capabilities.__slots__)
+"""Needs of a strategy that are capabilities of its learner; other needs are arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A strategy or a learner with the options of one example."""
+
+    label: str
+    make: Callable[..., Any]
+    tasks: frozenset[str] = registry.ALL_TASKS
+    needs: frozenset[str] = frozenset()
+    """Capabilities of the learner that a strategy needs."""
+    requires: tuple[str, ...] = ()
+    """Import names of optional packages."""
+
+    @property
+    def installed(self) -> bool:
+        """Whether the packages that it requires can be imported."""
+        return all(find_spec(package) is not None for package in self.requires)
+
+
+# ---------------------------------------------------------------------------- parts
+
+
+def strategies() -> dict[str, Part]:
+    """Return every registered strategy with each of its examples, by label."""
+    return {part.label: part for entry in registry.entries("strategy") for part in _examples(entry)}
+
+
+def learners() -> dict[str, Part]:
+    """Return every registered learner with each of its examples, and models of other libraries, by label."""
+    found = [part for entry in registry.entries("learner") for part in _examples(entry)]
+    return {part.label: part for part in (*found, *_FOREIGN)}
+
+
+def _examples(entry: registry.Entry) -> Iterator[Part]:
+    for example in entry.examples:
+        label = ", ".join(filter(None, [entry.part.__name__, example.label]))
+        options = dict(example.options) | ({"detector": DDM()} if "detector" in entry.needs else {})
+        tasks = entry.tasks if example.tasks is None else example.tasks
+        yield Part(label, _maker(entry, options), tasks, entry.needs & _LEARNER_NEEDS, entry.requires)
+
+
+def _maker(entry: registry.Entry, options: dict[str, Any]) -> Callable[..., Any]:
+    return lambda *learner: entry.make(*learner, **options)
+
+
+def _sklearn(module: str, name: str, **options: Any) -> Callable[[], Learner]:
+    def make() -> Learner:
+        from importlib import import_module
+
+        from driftsurf.learners.foreign import SklearnLearner
+
+        return SklearnLearner(getattr(import_module(f"sklearn.{module}"), name)(**options))
+
+    return make
+
+
+def _pipeline() -> Learner:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import LinearSVC
+
+    from driftsurf.learners.foreign import SklearnLearner
+
+    return SklearnLearner(make_pipeline(StandardScaler(with_mean=False), LinearSVC()))
+
+
+def _river(name: str) -> Callable[[], Learner]:
+    def make() -> Learner:
+        from river import linear_model, preprocessing, tree
+
+        from driftsurf.learners.foreign import RiverLearner
+
+        if name == "tree":
+            return RiverLearner(tree.HoeffdingTreeClassifier(grace_period=50))
+        linear = linear_model.LogisticRegression if name == "logistic" else linear_model.LinearRegression
+        return RiverLearner(preprocessing.StandardScaler() | linear())
+
+    return make
+
+
+def _torch(task: Any) -> Callable[[], Learner]:
+    def network(columns: int, outputs: int) -> Any:
+        import torch
+
+        torch.set_num_threads(1)
+        return torch.nn.Linear(columns, outputs)
+
+    def optimizer(parameters: Any) -> Any:
+        import torch
+
+        return torch.optim.Adam(parameters, lr=0.05)
+
+    def make() -> Learner:
+        from driftsurf.learners.foreign import TorchLearner
+
+        return TorchLearner(network, optimizer=optimizer, task=task, passes=5.0)
+
+    return make
+
+
+_FOREIGN = (
+    Part("SGDClassifier", _sklearn("linear_model", "SGDClassifier", loss="log_loss")),
+    Part("DecisionTreeClassifier", _sklearn("tree", "DecisionTreeClassifier", max_depth=4)),
+    Part("pipeline of LinearSVC", _pipeline),
+    Part("GaussianNB", _sklearn("naive_bayes", "GaussianNB")),
+    Part("SGDRegressor", _sklearn("linear_model", "SGDRegressor")),
+    Part("DecisionTreeRegressor", _sklearn("tree", "DecisionTreeRegressor", max_depth=4)),
+    Part("river tree", _river("tree"), requires=("river",)),
+    Part("river logistic", _river("logistic"), requires=("river",)),
+    Part("river linear", _river("linear"), requires=("river",)),
+    Part("torch classifier", _torch("classification"), requires=("torch",)),
+    Part("torch regressor", _torch("regression"), requires=("torch",)),
 )
 
-__all__ = ["KINDS", "LEARNERS", "STRATEGIES", "TASKS", "Cell", "cells", "table"]
 
-STRATEGIES: dict[str, Callable[[Any], Strategy]] = {
-    "DriftSurf": DriftSurf,
-    "DriftSurf, prequential": lambda learner: DriftSurf(learner, judge="prequential"),
-    "DriftSurf, training": lambda learner: DriftSurf(learner, judge="training"),
-    "DriftSurf, authors": lambda learner: DriftSurf(learner, variant="authors", budget="divided"),
-    "DriftSurf, zero-one": lambda learner: DriftSurf(learner, risk="zero-one"),
-    "Aware": lambda learner: Aware(learner, [3]),
-    "AUE": lambda learner: AUE(learner, experts=3),
-    "Candor": lambda learner: Candor(learner, experts=3),
-    "Oblivious": Oblivious,
-    "OnePass": OnePass,
-    "ResetOnDrift": lambda learner: ResetOnDrift(learner, DDM()),
-    "PERM": lambda learner: PERM(learner, window=100, permutations=4, significance=0.25),
-    "SlidingWindow": lambda learner: SlidingWindow(learner, window=100),
-    "LinearDecay": lambda learner: LinearDecay(learner, window=200),
-    "ExponentialDecay": lambda learner: ExponentialDecay(learner, half_life=50),
-    "PairedLearners": lambda learner: PairedLearners(learner, window=100),
-    "DWM": lambda learner: DWM(learner, period=10, experts=3),
-    "LearnNSE": lambda learner: LearnNSE(learner, experts=3),
-}
-COUNTS_ERRORS = {"DriftSurf, zero-one", "ResetOnDrift", "PairedLearners", "DWM", "LearnNSE"}
-WEIGHS_ROWS = {"LinearDecay", "ExponentialDecay", "LearnNSE"}
-
-
-def _river(name: str) -> Learner:
-    from river import linear_model, preprocessing, tree
-
-    models: dict[str, Callable[[], Any]] = {
-        "tree": lambda: tree.HoeffdingTreeClassifier(grace_period=50),
-        "logistic": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
-        "linear": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(),
-    }
-    return RiverLearner(models[name]())
-
-
-def _torch(task: Any) -> Learner:
-    import torch
-
-    torch.set_num_threads(1)
-    return TorchLearner(
-        lambda columns, outputs: torch.nn.Linear(columns, outputs),
-        optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.05),
-        task=task,
-        passes=5.0,
-    )
-
-
-LEARNERS: dict[str, Callable[[], Learner]] = {
-    "LogisticRegression": learners.LogisticRegression,
-    "SoftmaxRegression": learners.SoftmaxRegression,
-    "LinearSVM": learners.LinearSVM,
-    "LinearRegression": learners.LinearRegression,
-    "LinearRegression, huber": lambda: learners.LinearRegression(loss="huber"),
-    "SGDClassifier": lambda: SklearnLearner(SGDClassifier(loss="log_loss")),
-    "DecisionTreeClassifier": lambda: SklearnLearner(DecisionTreeClassifier(max_depth=4)),
-    "pipeline of LinearSVC": lambda: SklearnLearner(make_pipeline(StandardScaler(with_mean=False), LinearSVC())),
-    "GaussianNB": lambda: SklearnLearner(GaussianNB()),
-    "SGDRegressor": lambda: SklearnLearner(SGDRegressor()),
-    "DecisionTreeRegressor": lambda: SklearnLearner(DecisionTreeRegressor(max_depth=4)),
-    "river tree": lambda: _river("tree"),
-    "river logistic": lambda: _river("logistic"),
-    "river linear": lambda: _river("linear"),
-    "torch classes": lambda: _torch("classification"),
-    "torch values": lambda: _torch("regression"),
-    "lightgbm classes": BoostedTrees,
-    "lightgbm values": lambda: BoostedTrees(task="regression"),
-}
-OPTIONAL = "river", "torch", "lightgbm"
-TASKS = {"binary": 2, "multiclass": 3, "regression": 0}
-KINDS = "dense", "csr", "weighted"
-STEPS, SIZE = 5, 60
-
-
-def installed() -> list[str]:
-    """The learners whose packages are here; those that need one begin with its name."""
-    packages = {name: name.split()[0] for name in LEARNERS}
-    return [name for name, package in packages.items() if package not in OPTIONAL or find_spec(package)]
+# ---------------------------------------------------------------------------- combinations
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One combination."""
+    """One combination of a strategy, a learner, a task and a kind of rows."""
 
-    strategy: str
-    learner: str
+    strategy: Part
+    learner: Part
     task: str
     kind: str
 
+    def __str__(self) -> str:
+        return f"{self.strategy.label} with {self.learner.label}, {self.task}, {self.kind} rows"
+
     @property
     def missing(self) -> list[str]:
-        """What the contract says is missing, as a message names it."""
-        learner = LEARNERS[self.learner]()
-        can = learner.capabilities
-        wanted = {
-            "'anchor'": self.strategy == "Candor" and not can.anchor,
-            "one pass": self.strategy == "OnePass" and not hasattr(learner, "one_pass"),
-            f"'{self.task}'": self.task not in can.tasks,
-            "'sparse'": self.kind == "csr" and not can.sparse,
-            "'weights'": (self.kind == "weighted" or self.strategy in WEIGHS_ROWS) and not can.weights,
-            "'exact_state'": self.strategy == "PairedLearners" and not can.exact_state,
-            "predicts values": self.strategy in COUNTS_ERRORS and can.values,
-        }
-        return [name for name, lacking in wanted.items() if lacking]
+        """Capabilities and tasks that are missing according to the registry and the learner's capabilities."""
+        can: Capabilities = self.learner.make().capabilities
+        needs = self.strategy.needs | ({"weights"} if self.kind == "weighted" else set())
+        needs |= {"sparse"} if self.kind == "csr" else set()
+        found = sorted(need for need in needs if not getattr(can, need))
+        if self.task not in can.tasks:
+            found.append(self.task)
+        if can.regression and "regression" not in self.strategy.tasks:
+            found.append("classes")
+        return found
 
     def run(self) -> None:
-        """Five batches with a drift; CheckError unless it works, or refuses by the name of what is missing."""
+        """Learn five batches with a drift; CheckError unless that works, or is refused by the name of what is missing.
+
+        A learner that cannot be used for the task refuses the targets, which is an InputError.
+        """
         missing = self.missing
+        named = [f"'{'regression' if name == 'classes' else name}'" for name in missing]
         try:
             self._learn()
         except (CapabilityError, InputError) as error:
-            # What a learner cannot predict shows in the targets, which are input.
-            named = any(name in str(error) for name in missing)
-            if not named or (isinstance(error, InputError) and f"'{self.task}'" not in missing):
+            if not any(name in str(error) for name in named) or (
+                isinstance(error, InputError) and self.task not in missing
+            ):
                 raise CheckError(f"{self}: {error} (missing: {', '.join(missing) or 'nothing'})") from error
             return
         if missing:
@@ -162,47 +193,61 @@ class Cell:
 
     def _learn(self) -> None:
         random = np.random.default_rng(0)
-        session = Session(STRATEGIES[self.strategy](LEARNERS[self.learner]()))
+        strategy: Strategy = self.strategy.make(self.learner.make())
+        session = Session(strategy)
         beta, n_classes = random.normal(size=(4, 3)), TASKS[self.task]
         names = np.array(["b", "a", "c"])
         for step in range(STEPS):
-            X = random.normal(size=(SIZE, 4)) * (random.random((SIZE, 4)) < 0.8)
+            X = random.normal(size=(ROWS, 4)) * (random.random((ROWS, 4)) < 0.8)
             Z = X @ (beta if step < 3 else -beta)
             y: Any = 100.0 + Z[:, 0] if n_classes == 0 else names[Z[:, :n_classes].argmax(axis=1)]
-            options = {"weight": random.random(SIZE)} if self.kind == "weighted" else {}
+            options = {"weight": random.random(ROWS)} if self.kind == "weighted" else {}
             seen = session.observe(csr_matrix(X) if self.kind == "csr" else X, y, **options)
-            if len(seen.labels) != SIZE or len(seen.decisions) != 1:
+            if len(seen.labels) != ROWS or len(seen.decisions) != 1:
                 raise CheckError(f"{self}: {len(seen.labels)} predictions and {len(seen.decisions)} decisions")
         scores = session.scores(X)
-        if not np.isfinite(scores).all() or (scores.ndim == 2 and scores.shape != (SIZE, n_classes)):
+        if not np.isfinite(scores).all() or (scores.ndim == 2 and scores.shape != (ROWS, n_classes)):
             raise CheckError(f"{self}: scores of shape {scores.shape}, or not finite")
 
 
-def cells(names: Iterable[str] | None = None) -> Iterator[Cell]:
-    """All combinations with these learners, or with all that are installed."""
-    chosen = installed() if names is None else list(names)
-    return (Cell(*place) for place in product(STRATEGIES, chosen, TASKS, KINDS))
+def cells(chosen: Iterable[str] | None = None, around: Iterable[str] | None = None) -> Iterator[Cell]:
+    """Yield all combinations of learners and strategies, or those of the named ones; uninstalled ones are left out."""
+    parts = learners()
+    inner = [part for part in parts.values() if part.installed] if chosen is None else [parts[name] for name in chosen]
+    outer = strategies()
+    named = outer.values() if around is None else [outer[name] for name in around]
+    return (Cell(*place) for place in product(named, inner, TASKS, KINDS))
 
 
-def table(names: Iterable[str] | None = None) -> str:
-    """In Markdown: a row for each learner, a column for each strategy.
+def table(chosen: Iterable[str] | None = None) -> str:
+    """Return a Markdown table with a row for each learner and a column for each strategy.
 
-    A cell lists the tasks that work (2: two classes, K: more, v: values), or what is missing.
+    A cell lists the tasks that work (2: two classes, K: more classes, R: regression), or what is missing. A variant of
+    a strategy that works with the same learners has no column of its own.
     """
-    chosen = installed() if names is None else list(names)
-    lines = [f"| learner | rows | {' | '.join(STRATEGIES)} |", "|---|---|" + "---|" * len(STRATEGIES)]
-    for learner in chosen:
-        can = LEARNERS[learner]().capabilities
+    inner = [part for part in learners().values() if _can_be_made(part) and (chosen is None or part.label in chosen)]
+    columns = {label: [_entry(strategy, part) for part in inner] for label, strategy in strategies().items()}
+    shown = [label for label in columns if columns[label] != columns.get(label.partition(",")[0]) or "," not in label]
+    lines = [f"| learner | rows | {' | '.join(shown)} |", "|---|---|" + "---|" * len(shown)]
+    for place, part in enumerate(inner):
+        can: Capabilities = part.make().capabilities
         rows = ", ".join(["dense", *["CSR"] * can.sparse, *["weighted"] * can.weights])
-        entries = " | ".join(_entry(strategy, learner) for strategy in STRATEGIES)
-        lines.append(f"| {learner} | {rows} | {entries} |")
+        lines.append(f"| {part.label} | {rows} | {' | '.join(columns[label][place] for label in shown)} |")
     return "\n".join(lines)
 
 
-def _entry(strategy: str, learner: str) -> str:
-    dense = {task: Cell(strategy, learner, task, "dense").missing for task in TASKS}
-    works = [letter for letter, task in zip("2Kv", TASKS, strict=True) if not dense[task]]
+def _can_be_made(part: Part) -> bool:
+    """Whether the capabilities of a learner are known here; those of a network are, without PyTorch."""
+    try:
+        part.make()
+    except ImportError:
+        return False
+    return True
+
+
+def _entry(strategy: Part, learner: Part) -> str:
+    missing = {task: Cell(strategy, learner, task, "dense").missing for task in TASKS}
+    works = [letter for letter, task in zip("2KR", TASKS, strict=True) if not missing[task]]
     if works:
         return " ".join(works)
-    lacking = {name.strip("'") for names in dense.values() for name in names} - TASKS.keys()
-    return "no " + ", ".join(sorted(lacking)).replace("predicts values", "classes")
+    return "no " + ", ".join(sorted({name for names in missing.values() for name in names} - TASKS.keys()))

@@ -1,4 +1,10 @@
-"""The command line: one command a function; what is heavy is imported when a command needs it."""
+"""The command line: one module for each larger command; the short ones are in this file.
+
+A command parses its options, makes one library call and prints the result. Nothing is learned or decided here, and
+pages are made in :mod:`driftsurf.report`. Heavy modules are imported inside a command, so that ``--help`` is fast. The
+options of ``run``, ``compare`` and ``reproduce`` are defined in ``options.py`` of the package that each command calls;
+:mod:`driftsurf.cli.options` turns them into click options.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +19,38 @@ from driftsurf import __version__
 from driftsurf.cli.compare import compare
 from driftsurf.cli.doctor import doctor
 from driftsurf.cli.explain import explain
-from driftsurf.cli.fleet import fleet
+from driftsurf.cli.keys import keys
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.cli.run import run
-from driftsurf.cli.wording import as_typed
-from driftsurf.errors import DriftsurfError, InputError, RunFolderError
+from driftsurf.cli.wording import with_cli_spelling
+from driftsurf.errors import ColumnWarning, DriftsurfError, InputError, OptionError, RunFolderError, RunWarning
 
 __all__ = ["main"]
 
 
+class _WrongOption(click.ClickException):
+    """An option that cannot be used: one line, and the exit code of a wrong command line."""
+
+    exit_code = 2
+
+
 class _Group(click.Group):
-    """Shows our own errors as one line, not as a traceback."""
+    """Prints errors of this package as one line instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        def said(message: Exception | str) -> str:
-            return as_typed(message, self.commands.get(ctx.invoked_subcommand or "", self))
+        def spelled(message: Exception | str) -> str:
+            return with_cli_spelling(message, self.commands.get(ctx.invoked_subcommand or "", self))
 
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {said(message)}", err=True)
+            for category in (ColumnWarning, RunWarning):  # always print them, whatever warning filters the process has
+                warnings.simplefilter("always", category)
+            warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {spelled(message)}", err=True)
             try:
                 return super().invoke(ctx)
+            except OptionError as error:
+                raise _WrongOption(spelled(error)) from error
             except (DriftsurfError, OSError) as error:
-                raise click.ClickException(said(error)) from error
+                raise click.ClickException(spelled(error)) from error
             except KeyboardInterrupt:
                 click.echo("interrupted", err=True)
                 ctx.exit(130)
@@ -43,29 +59,29 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="driftsurf")
 def main() -> None:
-    """Learning that stays right while the world changes."""
+    """Models that stay accurate when your data changes."""
 
 
 @main.command()
 def streams() -> None:
-    """List the streams that can be run; of those that are not at hand `driftsurf datasets` says more."""
+    """List the built-in streams; `driftsurf datasets` tells how to get those that need a file."""
     from rich.table import Table
 
+    from driftsurf.data.catalogue import CATALOGUE
+    from driftsurf.data.datasets.known import find
     from driftsurf.report.terminal import console
-    from driftsurf.streams.catalogue import CATALOGUE
-    from driftsurf.streams.datasets import find
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, justify in (
         ("name", "left"),
         ("rows", "right"),
         ("columns", "right"),
-        ("what it is", "left"),
+        ("description", "left"),
     ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     for entry in CATALOGUE.values():
         missing = entry.dataset is not None and find(entry.name) is None
-        description = entry.description + " (not at hand)" * missing
+        description = entry.description + " (file not found)" * missing
         columns = "one-hot" if entry.n_features is None else f"{entry.n_features:,}"
         table.add_row(entry.name, f"{entry.n_rows:,}", columns, description)
     console().print(table)
@@ -74,7 +90,7 @@ def streams() -> None:
 @main.group(invoke_without_command=True)
 @click.pass_context
 def datasets(context: click.Context) -> None:
-    """List the real data: which are at hand, where they come from, how to get them."""
+    """List the real data sets: which are available here, where they come from, how to get them."""
     if context.invoked_subcommand is None:
         from driftsurf.report.datasets import print_datasets
 
@@ -84,15 +100,16 @@ def datasets(context: click.Context) -> None:
 @datasets.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def fetch(names: tuple[str, ...]) -> None:
-    """Download datasets into the user's cache folder; an interrupted download is continued."""
+    """Download data sets to the cache folder of the user; an interrupted download resumes."""
+    from driftsurf.data.datasets import files, real
+    from driftsurf.data.datasets import known as datasets
+    from driftsurf.data.fetch import fetch as download
     from driftsurf.report.datasets import FetchProgress
-    from driftsurf.runtime.fetch import fetch as download
-    from driftsurf.streams import datasets, files, real
 
     for entry in [datasets.get(name) for name in names]:
         found = datasets.find(entry.name)
         if found is not None:
-            click.echo(f"{entry.name} is at hand: {found}")
+            click.echo(f"{entry.name} is already here: {found}")
             continue
         if not entry.urls:
             raise InputError(f"{entry.name} cannot be fetched; {datasets.how_to_get(entry)}")
@@ -106,58 +123,58 @@ def fetch(names: tuple[str, ...]) -> None:
                 check=partial(real.read, entry),
                 report=progress,
             )
-        click.echo(f"{entry.name} is at hand: {path}")
+        click.echo(f"{entry.name} was downloaded: {path}")
 
 
 @main.command()
 @click.argument("path", type=click.Path(path_type=Path, exists=True))
 def inspect(path: Path) -> None:
-    """Say what a saved model or a folder of checkpoints is, and whether it is whole."""
-    from driftsurf.report import saved
+    """Describe a saved model or a folder of checkpoints, and check that it is intact."""
+    from driftsurf.report import saved_state
 
-    saved.print_what(path)
+    saved_state.print_saved_state(path)
 
 
 _RUN = click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
 
 
 def _order(run: Path, kind: str, to: int | None = None) -> None:
-    from driftsurf.evaluation.records import newest_head
-    from driftsurf.runtime import orders
-    from driftsurf.runtime.checkpoint import CheckpointFolder
+    from driftsurf.explanation.records import newest_head
+    from driftsurf.runs import orders
+    from driftsurf.runs.checkpoint import CheckpointFolder
 
     if not CheckpointFolder(run).generations():
-        raise RunFolderError(f"{str(run)!r} has no checkpoints; give the folder of a run with --checkpoint")
+        raise RunFolderError(f"{str(run)!r} has no checkpoints; pass the folder that a run has as --checkpoint")
     if newest_head(run).get("done") is True:
         raise RunFolderError(
-            f"the run in {str(run)!r} is finished: it takes no more rows, so it takes no orders. Run it anew, with "
-            "--follow if more rows are to come"
+            f"the run in {str(run)!r} is finished and takes no more rows or orders. Start a new run, with "
+            "--follow if more rows will come"
         )
     order = orders.give(run, kind, to)
-    click.echo(f"order {order.number}: {kind}; carried out at the next checkpoint, or when the run goes on")
+    click.echo(f"order {order.number}: {kind}; carried out at the next checkpoint, or when the run resumes")
 
 
 @main.command()
 @_RUN
-@click.option("--off", is_flag=True, help="Let it learn again.")
+@click.option("--off", is_flag=True, help="End the pin: the model learns again.")
 def pin(run: Path, off: bool) -> None:
-    """Freeze the model of a RUN: it predicts and is scored, but learns no more."""
+    """Pin the model of a RUN: it predicts and is scored, but learns nothing."""
     _order(run, "unpin" if off else "pin")
 
 
 @main.command()
 @_RUN
 def reset(run: Path) -> None:
-    """Force a fresh model on a RUN."""
+    """Reset the model of a RUN to a fresh one."""
     _order(run, "reset")
 
 
 @main.command()
 @_RUN
-@click.option("--to", type=int, help="The number of a checkpoint that is there.  [default: the last but one]")
+@click.option("--to", type=int, help="Number of an existing checkpoint.  [default: the last but one]")
 def rollback(run: Path, to: int | None) -> None:
-    """Return the model of a RUN to an earlier one; rows since then are not learnt again."""
-    from driftsurf.runtime.checkpoint import CheckpointFolder
+    """Roll the model of a RUN back to an earlier checkpoint; rows since then are not learned again."""
+    from driftsurf.runs.checkpoint import CheckpointFolder
 
     folder = CheckpointFolder(run)
     if to is None:
@@ -167,7 +184,7 @@ def rollback(run: Path, to: int | None) -> None:
 
 
 main.add_command(compare)
-main.add_command(fleet)
+main.add_command(keys)
 main.add_command(reproduce)
 main.add_command(run)
 main.add_command(explain)

@@ -1,4 +1,4 @@
-"""Options of a command from a TOML file, and back."""
+"""Read the options of a command from a TOML file, and write them to one."""
 
 from __future__ import annotations
 
@@ -11,36 +11,24 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from driftsurf.cli.options import GroupedCommand, GroupedOption, flag_name
 from driftsurf.errors import InputError
 
 __all__ = ["ConfiguredCommand", "to_toml"]
 
 NOT_WRITTEN = "config", "write_config", "resume", "overwrite", "help"
-"""They say how to run now, not what."""
-TABLES = "kind", "set"
-"""Options that repeat NAME=VALUE: tables of the file."""
+"""Options that say how to run now, not what to run."""
 
 
-class ConfiguredCommand(click.Command):
-    """A command whose options may stand in a TOML file: the one named by --config, or the first argument itself.
+class ConfiguredCommand(GroupedCommand):
+    """A command whose options may come from a TOML file, given by --config or as the first argument.
 
-    What the command line says counts more than the file; repeated options replace those of the file. The argument
-    of the command stands in the file under its own name.
+    The command line takes precedence over the file, also for options that can be repeated. The file may hold the
+    argument of the command under its name.
     """
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options by their sections; those without one come last."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if isinstance(param, click.Option) and record is not None:
-                sections.setdefault(getattr(param, "section", "Options"), []).append(record)
-        for title, records in sorted(sections.items(), key=lambda section: section[0] == "Options"):
-            with formatter.section(title):
-                formatter.write_dl(records)
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the file, if there is one, as the defaults of the options."""
+        """Read the file, if there is one, as defaults of the options."""
         if not ctx.resilient_parsing and not {"-h", "--help"} & set(args):
             argument = next(param for param in self.params if isinstance(param, click.Argument))
             assert argument.name is not None
@@ -53,50 +41,51 @@ class ConfiguredCommand(click.Command):
                 if is_file or not isinstance(first, str):
                     source = options.get(argument.name)
                     if source is None:
-                        raise click.UsageError(f"{named} does not say {argument.name!r}, and neither do you", ctx)
+                        raise click.UsageError(f"{named} has no {argument.name!r}; add it, or type it", ctx)
                     args = [source if arg == first else arg for arg in args] if is_file else [source, *args]
                 ctx.default_map = {name: value for name, value in options.items() if name != argument.name}
         return super().parse_args(ctx, args)
 
     def _read(self, path: Path) -> dict[str, Any]:
-        from driftsurf.runtime import files
+        from driftsurf.core import files
 
         try:
-            said = tomllib.loads(files.read_text(path))
+            content = tomllib.loads(files.read_text(path))
         except (OSError, ValueError) as error:
             raise InputError(f"{path} cannot be read as TOML: {error}") from error
-        known = {_shown(param): param for param in self.params if param.name not in NOT_WRITTEN}
+        known = {_toml_name(param): param for param in self.params if param.name not in NOT_WRITTEN}
         options: dict[str, Any] = {}
-        for name, value in said.items():
+        for name, value in content.items():
             param = known.get(name)
             if param is None or param.name is None:
-                raise InputError(f"{path} has an option {name!r}; choices: {', '.join(known)}")
-            if name in TABLES:
+                raise InputError(f"{path} has an unknown option {name!r}; choices: {', '.join(known)}")
+            if isinstance(param, GroupedOption) and param.pairs:
                 if not isinstance(value, Mapping):
-                    raise InputError(f"{path}: {name} is {value!r}; give a table, [{name}]")
+                    raise InputError(f"{path}: {name} must be a table, [{name}]; got {value!r}")
                 value = [f"{key}={_text(entry)}" for key, entry in value.items()]
             elif isinstance(value, Mapping) or param.multiple != isinstance(value, list):
-                wanted = "a list" if param.multiple else "one value"
-                raise InputError(f"{path}: {name} is {value!r}; give {wanted}")
+                wanted = "a list" if param.multiple else "a single value"
+                raise InputError(f"{path}: {name} must be {wanted}; got {value!r}")
             options[param.name] = value if isinstance(value, bool | list) else str(value)
         return options
 
 
-def _shown(param: click.Parameter) -> str:
-    return (param.name or "").rstrip("_").replace("_", "-")
+def _toml_name(param: click.Parameter) -> str:
+    return flag_name(param).lstrip("-")
 
 
 def to_toml(ctx: click.Context) -> str:
-    """The options that a command was given, as TOML."""
+    """Return the options that a command was given, as TOML."""
     lines, tables = list[str](), list[str]()
     for param in ctx.command.params:
         assert param.name is not None
         if param.name in NOT_WRITTEN or ctx.get_parameter_source(param.name) is ParameterSource.DEFAULT:
             continue
-        name, value = _shown(param), ctx.params[param.name]
-        if name in TABLES:
-            entries = (text.partition("=") for text in value)
-            tables += ["", f"[{name}]", *(f"{_value(key)} = {_value(entry)}" for key, _, entry in entries)]
+        name, value = _toml_name(param), ctx.params[param.name]
+        if isinstance(value, Mapping):
+            tables += ["", f"[{name}]", *(f"{_value(key)} = {_value(entry)}" for key, entry in value.items())]
+        elif isinstance(param, click.Option) and isinstance(value, tuple) and not param.multiple:
+            lines.append(f"{name} = {_value(','.join(map(str, value)))}")
         else:
             lines.append(f"{name} = {_value(value)}")
     return "\n".join([*lines, *tables]) + "\n"
@@ -113,5 +102,5 @@ def _value(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value of a table of the file as the command line writes it."""
+    """Return a value of a table as the command line spells it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Is everything there that it takes?"""
+"""``driftsurf doctor``: check the installation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 def doctor() -> None:
     """Check versions, compiled code and its cache, extras, data and cores.
 
-    Each line says what to do if something is missing. The exit code is 0 if all is well, 1 if something that is
-    needed is not; extras and data are never needed.
+    Each line says what to do if something is missing. The exit code is 1 if something required is missing or does not
+    work, else 0; extras and data are optional.
     """
     from driftsurf.report.doctor import print_findings
 

@@ -1,4 +1,4 @@
-"""Why a model changed, for the person who must answer for it."""
+"""``driftsurf explain``: print why the model of a run changed, or would have with another threshold."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from driftsurf.errors import InputError
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--step", type=click.IntRange(min=0), help="Explain this step alone.")
-@click.option("--threshold", type=float, help="Say what another threshold would have decided.")
-@click.option("--stable-threshold", type=float, help="The same against the stable model.  [default: in proportion]")
+@click.option("--step", type=click.IntRange(min=0), help="Explain only this step.")
+@click.option("--threshold", type=float, help="Show what would have happened with another threshold.")
+@click.option(
+    "--stable-threshold", type=float, help="Threshold against the stable model.  [default: same ratio to --threshold]"
+)
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -24,22 +26,23 @@ def explain(
 ) -> None:
     """Explain the decisions of a RUN: a run folder, or a folder of checkpoints, also while it runs.
 
-    What was compared, by how much it crossed, which model predicted, how the error moved after, which columns
-    moved; and a timeline of the models. With --threshold the recorded decisions are replayed under another one
-    as far as they determine the outcome.
+    Shows what was compared, by how much it crossed the threshold, which model predicted, how the error and the columns
+    changed, and a timeline of the models. With --threshold the recorded decisions are replayed with another threshold,
+    as far as the record determines them.
     """
-    from driftsurf.evaluation.explain import explain as explained
-    from driftsurf.evaluation.records import read_run
+    from driftsurf.core import files
+    from driftsurf.explanation.explain import explain as explained
+    from driftsurf.explanation.records import read_run
+    from driftsurf.keyed.folder import is_keyed_run
     from driftsurf.report.terminal import console
-    from driftsurf.runtime import files
 
     if stable_threshold is not None and threshold is None:
         raise click.UsageError("--stable-threshold needs --threshold")
-    if "fleet.html" in files.names(run) or "state.sqlite" in files.names(run):
-        raise InputError(f"{str(run)!r} is a run with a learner for each key: driftsurf fleet {run}")
+    if is_keyed_run(run):
+        raise InputError(f"{str(run)!r} has a learner for each key; run: driftsurf keys {run}")
     record = read_run(run)
     if html is not None:
-        from driftsurf.report.page import render_record
+        from driftsurf.report.run_page import render_record
 
         files.write_text(html, render_record(record))
         click.echo(f"report: {html}")

@@ -1,311 +1,191 @@
-"""The options of ``driftsurf run``, by what they are about."""
+"""Command-line options made from the fields of dataclasses, which define every option once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import os
+import types
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Union, get_args, get_origin
 
 import click
 
-from driftsurf.cli import watching
+from driftsurf.core.option_fields import OptionField, option_fields
+from driftsurf.runs.options import OptionGroup
 
 __all__ = [
-    "KEYED_ONLY",
-    "OF_MODEL",
-    "STREAM_ONLY",
-    "TABLE_ONLY",
-    "file_options",
-    "keyed_options",
-    "late_options",
-    "model_options",
-    "output_options",
-    "pairs",
-    "parameters",
-    "reading_options",
-    "said_of_files",
-    "shown",
-    "watch_options",
+    "GroupedCommand",
+    "GroupedOption",
+    "collect",
+    "flag_name",
+    "option_group",
+    "option_groups",
+    "value_types",
 ]
 
-STREAM_ONLY = "rows", "stream_seed"
-"""Options of a built-in stream."""
-
 Command = Callable[..., Any]
+METAVARS: Final[Mapping[Any, str]] = {int: "N", float: "NUMBER"}
+OTHER: Final = "Options"
+"""Heading of options that belong to no group."""
 
 
-class _Section:
-    """One decorator of many options, which the help shows in this order under a title."""
+class GroupedOption(click.Option):
+    """An option under a heading of the help."""
 
-    def __init__(self, title: str, *options: Callable[[Command], Command]) -> None:
-        self.title = title
-        self.options = options
+    def __init__(self, *arguments: Any, section: str = OTHER, pairs: bool = False, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.section = section
+        self.pairs = pairs
+        """Whether each value is NAME=VALUE: a mapping in Python, a table in TOML."""
 
-    def __call__(self, command: Command) -> Command:
-        for option in reversed(self.options):
-            command = option(command)
-            command.__click_params__[-1].section = self.title  # type: ignore[attr-defined]
+
+class GroupedCommand(click.Command):
+    """A command whose help shows options under the headings of their groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under the headings of their groups."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                section = param.section if isinstance(param, GroupedOption) else OTHER
+                sections.setdefault(section, []).append(record)
+        for title, records in sorted(sections.items(), key=lambda section: section[0] == OTHER):
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def option_group(options: Mapping[str, OptionField], section: str = OTHER) -> Callable[[Command], Command]:
+    """Return a decorator that adds options to a command, in their order, under a heading."""
+    chosen = [one for one in options.values() if one.flag is not None]
+
+    def decorate(command: Command) -> Command:
+        for one in reversed(chosen):
+            command = _click_option(one, section)(command)
         return command
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the parameters."""
-        return tuple(param.name for param in reversed(self(lambda: None).__click_params__))  # type: ignore[attr-defined]
+    return decorate
 
 
-def shown(name: str) -> str:
-    """A parameter as it is typed."""
-    return f"--{name.rstrip('_').replace('_', '-')}"
+def option_groups(groups: Iterable[OptionGroup], command_line: type) -> Callable[[Command], Command]:
+    """Return a decorator that adds groups of options, and the options that only the command line has."""
+
+    def decorate(command: Command) -> Command:
+        command = option_group(option_fields(command_line), "Command line")(command)
+        for group in reversed(tuple(groups)):
+            command = option_group(group.fields, group.title)(command)
+        return command
+
+    return decorate
 
 
-def pairs(name: str, values: Iterable[str]) -> dict[str, str]:
-    """``("a=1", "b=2")`` as a dictionary; UsageError for anything else."""
-    read = {}
-    for text in values:
-        key, equals, value = text.partition("=")
-        if not (key.strip() and equals):
-            raise click.UsageError(f"{name} is {text!r}; give {name} KEY=VALUE")
-        read[key.strip()] = value.strip()
+def collect(options: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a command that are options of a dataclass, as its constructor takes them."""
+    return {name: values[name] for name in option_fields(options) if name in values}
+
+
+def _click_option(one: OptionField, section: str) -> Callable[[Command], Command]:
+    assert one.flag is not None
+    kinds = value_types(one.hint)
+    flags, shape = [one.flag], dict[str, Any]()
+    if kinds == {bool}:
+        if one.default is False:
+            shape["is_flag"] = True
+        else:
+            flags = [f"{one.flag}/--no-{one.toml_name}"]
+        shape["default"] = one.default
+    elif one.commas:
+        shape["callback"] = _read_list(one)
+    elif one.repeated or one.pairs:
+        shape |= {"multiple": True, "callback": _read_pairs(one) if one.pairs else None}
+    else:
+        shape |= {"type": _click_type(one, kinds), "default": one.default}
+        shape["show_default"] = one.default not in (None, ()) and "[default" not in one.help
+        if one.parse is not None:
+            shape |= {"default": None if one.default is None else str(one.default), "callback": _read_text(one)}
+    return click.option(
+        *flags,
+        one.name,
+        cls=GroupedOption,
+        section=section,
+        pairs=one.pairs,
+        metavar=one.metavar or METAVARS.get(next(iter(kinds)) if len(kinds) == 1 and not one.choices else None),
+        help=one.help,
+        **shape,
+    )
+
+
+def value_types(hint: Any) -> set[Any]:
+    """Return the types that a value may have, None aside."""
+    members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return {get_origin(one) or one for one in members} - {type(None)}
+
+
+def _click_type(one: OptionField, kinds: set[Any]) -> Any:
+    if one.parse is not None:
+        return str
+    if one.choices:
+        return click.Choice(one.choices)
+    if os.PathLike in kinds:
+        return click.Path(path_type=Path)
+    low = one.at_least if one.above is None else one.above
+    bounds: dict[str, Any] = {} if low is None else {"min": low, "min_open": one.above is not None}
+    if kinds == {int}:
+        return click.IntRange(**bounds)
+    if kinds == {float}:
+        return click.FloatRange(**bounds) if bounds else float
+    return str
+
+
+def _read_text(one: OptionField) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Return a callback that reads the text of an option; BadParameter if it cannot."""
+
+    def read(_: click.Context, __: click.Parameter, text: str | None) -> Any:
+        assert one.parse is not None
+        if text is None:
+            return one.default
+        try:
+            value = one.parse(text)
+        except ValueError as error:
+            raise click.BadParameter(f"{text!r}; {error}") from None
+        low = one.at_least
+        if low is not None and not isinstance(value, str) and value < low:
+            raise click.BadParameter(f"{text!r} must be at least {low:g}.")
+        return value
+
     return read
 
 
-def said_of_files(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``reading_options`` were given, as :class:`driftsurf.sources.Reading` takes it."""
-    from driftsurf.sources import Reading
+def _read_list(one: OptionField) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Return a callback that reads values separated by commas."""
 
-    said = {name: options[name] for name in Reading.__dataclass_fields__}
-    return said | {"kind": tuple(pairs("--kind", options["kind"]).items())}
+    def read(_: click.Context, __: click.Parameter, text: str | None) -> Any:
+        if text is None:
+            return one.default
+        parts = [part.strip() for part in text.split(",")]
+        return tuple(part if one.parse is None else one.parse(part) for part in parts if part)
 
-
-def parameters(given: Collection[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the model that are given, with an option of their own or by --set."""
-    from driftsurf.assembly.models import read_value
-
-    found = {name: options[name] for name in OF_MODEL if name in given}
-    return found | {name: read_value(text) for name, text in pairs("--set", options["set_"]).items()}
+    return read
 
 
-def _step_size(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
-    if value is None or value == "auto":
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is neither a number nor 'auto'") from None
+def _read_pairs(one: OptionField) -> Callable[[click.Context, click.Parameter, Iterable[str]], dict[str, Any]]:
+    """Return a callback that reads NAME=VALUE texts as a dictionary; BadParameter if one has another form."""
+
+    def read(_: click.Context, __: click.Parameter, texts: Iterable[str]) -> dict[str, Any]:
+        found = {}
+        for text in texts:
+            key, equals, value = text.rpartition("=") if one.parse is int else text.partition("=")
+            try:
+                if not (key.strip() and equals):
+                    raise ValueError
+                found[key.strip()] = value.strip() if one.parse is None else one.parse(value.strip())
+            except ValueError:
+                raise click.BadParameter(f"{text!r}; use {one.flag} {one.metavar}") from None
+        return found
+
+    return read
 
 
-def _batch_size(_: click.Context, __: click.Parameter, value: str | None) -> int | str | None:
-    if value is None or value == "epoch":
-        return value
-    if value.isdecimal() and int(value) > 0:
-        return int(value)
-    raise click.BadParameter(f"{value!r} is neither a number of rows nor 'epoch' (with --key)")
-
-
-def _delay(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
-    return int(value) if value is not None and value.is_integer() else value
-
-
-def _bad_rows(_: click.Context, __: click.Parameter, value: str) -> str | int:
-    if value in ("fail", "skip"):
-        return value
-    words = value.split()
-    number = words[-1] if len(words) == 1 or words[:-1] == ["stop-after"] else ""
-    if number.removeprefix("stop-after=").isdecimal():
-        return int(number.removeprefix("stop-after="))
-    raise click.BadParameter(f"{value!r}; choices: fail, skip, or a number of rows (or 'stop-after N')")
-
-
-_POSITIVE = click.FloatRange(min=0.0, min_open=True)
-
-_READING = (
-    click.option("--categorical", metavar="COLUMN", multiple=True, help="A column whose numbers are names."),
-    click.option("--kind", metavar="COLUMN=KIND", multiple=True, help="number, boolean, date or text."),
-    click.option("--format", help="csv, jsonl, arff, libsvm, parquet or arrow.  [default: by the ending]"),
-    click.option("--delimiter", help="What stands between the cells of a CSV file.  [default: found]"),
-    click.option("--decimal", type=click.Choice([".", ","]), help="What stands before a fraction.  [default: .]"),
-    click.option("--thousands", metavar="CHARACTER", help="What stands between groups of digits.  [default: nothing]"),
-    click.option(
-        "--date-format",
-        metavar="FORMAT",
-        multiple=True,
-        help="Of dates that are not ISO 8601, such as %d.%m.%Y; may be repeated.",
-    ),
-    click.option("--missing", metavar="CELL", multiple=True, help="What means no value, beside NA, ? and the like."),
-    click.option("--encoding", type=click.Choice(["utf-8", "latin-1"]), help="Of a text file.  [default: utf-8]"),
-    click.option(
-        "--on-schema-change",
-        type=click.Choice(["fail", "ignore-added", "fill-removed"]),
-        default="fail",
-        show_default=True,
-        help="When a later file has other columns.",
-    ),
-    click.option(
-        "--on-bad-row",
-        metavar="fail|skip|N",
-        default="fail",
-        show_default=True,
-        callback=_bad_rows,
-        help="A row that cannot be read; N stops when more than N were skipped.",
-    ),
-)
-_TABLES = "Tables: what to read"
-
-reading_options = _Section(_TABLES, *_READING)
-"""How files are read, whatever is done with their rows."""
-
-file_options = _Section(
-    _TABLES,
-    click.option("--label", metavar="COLUMN", help="What to predict: a column, or a question such as 'ArrDelay > 0'."),
-    click.option("--drop", metavar="COLUMN", multiple=True, help="A column to leave out; may be repeated."),
-    *_READING,
-    click.option("--batch-seconds", type=_POSITIVE, help="Cut time steps by spans of the column --time instead."),
-    click.option("--time", metavar="COLUMN", help="A column of dates, or of seconds."),
-    click.option("--raw/--no-raw", default=True, help="Whether bad_rows.jsonl, where bad rows go, has their text."),
-    click.option("--follow", is_flag=True, help="Wait at the end of a growing file."),
-    click.option("--follow-for", type=_POSITIVE, help="End after so many seconds without a row.  [default: never]"),
-)
-
-late_options = _Section(
-    "Tables: labels that come late",
-    click.option("--labels", metavar="FILE", help="Labels come later, in a source of their own: see --key."),
-    click.option(
-        "--key",
-        metavar="COLUMN",
-        help="The column by which rows and --labels are joined; without --labels, see the next section.",
-    ),
-    click.option(
-        "--delay",
-        type=click.FloatRange(min=0.0),
-        callback=_delay,
-        help="Labels come so many batches later; without --labels, those of the source itself.",
-    ),
-    click.option(
-        "--max-pending",
-        type=click.IntRange(min=1),
-        default=100_000,
-        help="Rows that wait at most.  [default: 100,000; of a key 1,000]",
-    ),
-    click.option("--timeout", type=_POSITIVE, help="Rows after which a label is too late.  [default: never]"),
-)
-
-keyed_options = _Section(
-    "Tables: a learner for each --key",
-    click.option("--sequence", metavar="COLUMN", help="What grows along the rows of a key: numbers or times."),
-    click.option(
-        "--id", "id_", metavar="COLUMN", help="By which late labels find their rows; --delay is in units of --sequence."
-    ),
-    click.option("--features", help="Columns to learn from, with commas.  [default: all other numbers]"),
-    click.option("--classes", help="The labels, with commas.  [default: those that come]"),
-    click.option("--engine", type=click.Choice(["local", "spark"]), help="What it runs on.  [default: local]"),
-    click.option("--master", help="Where Spark runs: local[4], spark://host:7077, yarn ..."),
-    click.option("--partitions", type=click.IntRange(min=1), help="Parts of Spark's state, for the life of the run."),
-    click.option(
-        "--epoch", type=click.IntRange(min=1), help="Rows (local, 100,000) or files (Spark, all) that make an epoch."
-    ),
-    click.option("--ttl", type=_POSITIVE, help="Keys that are silent for longer are given up, in units of --sequence."),
-    click.option("--max-rows", type=click.IntRange(min=1), help="Rows kept a key.  [default: 128]"),
-    click.option("--max-bytes", type=click.IntRange(min=1), help="Bound of a key's state.  [default: 1048576]"),
-    click.option(
-        "--on-gap",
-        type=click.Choice(["fill", "quarantine"]),
-        help="A cell without a value: take the key's mean so far, or quarantine.  [default: fill]",
-    ),
-    click.option("--readmit", metavar="KEY=SEQUENCE", multiple=True, help="Forgive a key in quarantine."),
-)
-
-model_options = _Section(
-    "What learns",
-    click.option("--task", default="auto", show_default=True, help="binary, multiclass, regression, or by the labels."),
-    click.option(
-        "--model",
-        default="driftsurf",
-        show_default=True,
-        help="recommended, recommended-linear, a strategy, or a detector that resets; also "
-        "STRATEGY(option=value):LEARNER(option=value).",
-    ),
-    click.option(
-        "--learner", help="logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]"
-    ),
-    click.option("--set", "set_", metavar="NAME=VALUE", multiple=True, help="A parameter of the model; repeatable."),
-    click.option("--rows", type=click.IntRange(min=1), help="Length of a built-in stream.  [default: the paper's]"),
-    click.option(
-        "--batch-size",
-        metavar="N",
-        callback=_batch_size,
-        help="Rows in a time step.  [default: as in the paper; of a file 1,000; of a key 32, or 'epoch']",
-    ),
-    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Fixes every random draw."),
-    click.option(
-        "--stream-seed", type=click.IntRange(min=0), help="Seed of a built-in stream.  [default: the paper's]"
-    ),
-    click.option(
-        "--threshold",
-        type=float,
-        default=0.1,
-        help="Rise of the risk that is a sign of drift.  [default: 0.1; of a key 0.3]",
-    ),
-    click.option("--stable-threshold", type=float, help="The same against the stable model.  [default: threshold / 2]"),
-    click.option(
-        "--reactive-length",
-        type=click.IntRange(min=1),
-        default=4,
-        show_default=True,
-        help="Steps in a reactive state.",
-    ),
-    click.option("--greedy/--no-greedy", default=True, help="Let the better model predict inside a reactive state."),
-    click.option(
-        "--variant",
-        type=click.Choice(["algorithm-1", "authors"]),
-        default="algorithm-1",
-        show_default=True,
-        help="Algorithm 1 of the paper, or the authors' published code.",
-    ),
-    click.option(
-        "--step-size", callback=_step_size, help="A number or 'auto'.  [default: the paper's; of a file auto]"
-    ),
-    click.option("--l2", type=float, help="L2 regularisation.  [default: the paper's; of a file 1e-4]"),
-    click.option(
-        "--steps-per-row", type=float, default=2.0, show_default=True, help="Gradient steps for each new row."
-    ),
-)
-
-output_options = _Section(
-    "What comes out",
-    click.option("--predictions", metavar="FILE", help="Every prediction: .csv, .jsonl or .parquet; - for stdout."),
-    click.option("--out", type=click.Path(path_type=Path), help="The run folder.  [default: a new one below runs/]"),
-    click.option("--overwrite", is_flag=True, help="Replace an existing run folder."),
-    click.option(
-        "--checkpoint",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="Keep checkpoints in this folder, and the result below it unless --out says otherwise.",
-    ),
-    click.option(
-        "--every",
-        type=click.IntRange(min=1),
-        default=10,
-        show_default=True,
-        help="Steps from checkpoint to checkpoint.",
-    ),
-    click.option(
-        "--keep",
-        type=click.IntRange(min=2),
-        help="Checkpoints, and parts of predictions, journal and bad rows, that are kept.  [default: 2, and all parts]",
-    ),
-    click.option(
-        "--part-mb", type=_POSITIVE, default=64.0, show_default=True, help="Size of a part, where --keep is given."
-    ),
-    click.option("--resume", is_flag=True, help="Go on from the last checkpoint, or begin if there is none."),
-    click.option("--config", type=click.Path(path_type=Path), help="Take options from a TOML file."),
-    click.option("--write-config", type=click.Path(path_type=Path), help="Write the options to a TOML file, and stop."),
-    click.option("--quiet", is_flag=True, help="Print only the result."),
-)
-
-watch_options = _Section("Who is told while it runs", *watching.OPTIONS)
-
-KEYED_ONLY = keyed_options.names
-"""Options of a learner for each key."""
-TABLE_ONLY = (*KEYED_ONLY, *file_options.names, *late_options.names, "task", "model", "learner", "set_")
-"""Options of a source of tables."""
-OF_MODEL = "threshold", "stable_threshold", "reactive_length", "greedy", "variant", "step_size", "l2", "steps_per_row"
-"""Parameters that have an option of their own; for tables they count where they are given."""
+def flag_name(param: click.Parameter) -> str:
+    """Return a parameter as it is typed on the command line."""
+    return param.opts[0]

@@ -1,43 +1,36 @@
-"""The paper's evaluation from the command line."""
+"""``driftsurf reproduce``: run the paper's evaluation, and print how near its numbers are."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from driftsurf.cli.work import at_work, work_options
+from driftsurf.cli.options import GroupedCommand, option_groups
+from driftsurf.cli.work import WorkScreenOptions, at_work
+from driftsurf.reproduction.options import REPRODUCE_GROUPS
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("experiments", nargs=-1)
-@click.option("--datasets", "names", help="Streams, separated by commas.  [default: all that are at hand]")
-@work_options(trials=5, out="reproduction")
+@option_groups(REPRODUCE_GROUPS, WorkScreenOptions)
 def reproduce(
-    experiments: tuple[str, ...],
-    names: str | None,
-    trials: int,
-    seed: int,
-    jobs: int | None,
-    cluster: str | None,
-    out: Path,
-    quiet: bool,
+    experiments: tuple[str, ...], jobs: int | None, cluster: str | None, out: Path, quiet: bool, **options: Any
 ) -> None:
-    """Run the paper's evaluation and set our number beside the paper's.
+    """Run the paper's evaluation and compare our numbers with the paper's.
 
     EXPERIMENTS are any of: equal-model, rho-4m, rho-2m, greedy, sgd, sgd-rho-2m (the paper's tables), noise,
-    detectors, aware-alternative, baselines, equal-shares, tune, sensitivity, claims, analysis, figures; all
-    of them if none is named. Interrupted, it continues where it stopped; a second run takes what is done
-    from the folder. Writes results.json, timings.json, tables/, figures/ and report.html.
+    detectors, aware-alternative, baselines, equal-shares, tune, sensitivity, claims, analysis, figures; all of them if
+    none is named. If it is interrupted, the same command continues; finished results in the folder are reused. Writes
+    results.json, timings.json, tables/, figures/ and report.html.
     """
-    from driftsurf.experiments import documents
-    from driftsurf.experiments.reproduce import reproduce as run
-    from driftsurf.report import reproduction
-    from driftsurf.report.reproduction_terminal import Progress, print_result
+    from driftsurf.reproduction import output_files, page
+    from driftsurf.reproduction.reproduce import reproduce as run
+    from driftsurf.reproduction.terminal import Progress, print_result
 
-    streams = None if names is None else [name.strip() for name in names.split(",") if name.strip()]
     with at_work(out, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
-        result = run(out, experiments, names=streams, trials=trials, seed=seed, jobs=workers, on_progress=progress)
-    documents.write(out, result)
-    reproduction.write(out, result)
+        result = run(out, experiments, **options, jobs=workers, on_progress=progress)
+    output_files.write(out, result)
+    page.write(out, result)
     print_result(result, out)

@@ -1,4 +1,4 @@
-"""Messages as the command line spells them: ``on_bad_row='skip'`` is typed as ``--on-bad-row skip``."""
+"""Messages as the command line spells them: ``on_bad_row='skip'`` becomes ``--on-bad-row skip``."""
 
 from __future__ import annotations
 
@@ -6,29 +6,36 @@ import shlex
 
 import click
 
-from driftsurf.cli.options import shown
-from driftsurf.errors import Option, Said
+from driftsurf.cli.options import flag_name
+from driftsurf.errors import Message, Option
 
-__all__ = ["as_typed"]
+__all__ = ["with_cli_spelling"]
 
 
-def as_typed(message: BaseException | str, command: click.Command) -> str:
-    """The message, in which the options of ``command`` are spelt as they are typed."""
-    said = message.args[0] if isinstance(message, BaseException) and len(message.args) == 1 else message
-    if not isinstance(said, Said):
+def with_cli_spelling(message: BaseException | str, command: click.Command) -> str:
+    """Return a message in which the options of ``command`` are spelled as they are typed."""
+    text = message.args[0] if isinstance(message, BaseException) and len(message.args) == 1 else message
+    if not isinstance(text, Message):
         return str(message)
-    return "".join(_typed(part, command) for part in said.parts)
+    return "".join(_spelled(part, command) for part in text.parts)
 
 
-def _typed(part: object, command: click.Command) -> str:
-    if isinstance(part, Said):
-        return as_typed(part, command)
+def _spelled(part: object, command: click.Command) -> str:
+    """Return one part of a message as the command line spells it."""
+    if isinstance(part, Message):
+        return with_cli_spelling(part, command)
     if not isinstance(part, Option):
         return str(part)
-    names = {param.name for param in command.params if isinstance(param, click.Option)}
-    # What is a list in Python is repeated here, in the singular; a few names are words of Python.
-    name = next((name for name in (part.name, part.name.removesuffix("s"), f"{part.name}_") if name in names), None)
-    if name is not None:
+    flags = {param.name: flag_name(param) for param in command.params if isinstance(param, click.Option)}
+    if part.name in flags:
         bare = part.value is None or part.value is True
-        return shown(name) if bare else f"{shown(name)} {shlex.quote(str(part.value))}"
-    return f"--set {part.name}={part.value}" if "set_" in names and part.value is not None else str(part)
+        return flags[part.name] if bare else f"{flags[part.name]} {shlex.quote(_value(part.value))}"
+    # What has no option of its own is a parameter of the model, which --set sets.
+    if "parameters" in flags and part.value is not None:
+        return f"{flags['parameters']} {part.name}={part.value}"
+    return str(part)
+
+
+def _value(value: object) -> str:
+    """Return a value as it is typed; a list of one as its entry."""
+    return str(value[0]) if isinstance(value, list | tuple) and len(value) == 1 else str(value)

@@ -1,51 +1,40 @@
-"""What the commands share that run many tasks: how many, where, and how they are interrupted."""
+"""Options and interruption of ``compare`` and ``reproduce``, the commands that run many tasks in parallel."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-__all__ = ["at_work", "work_options"]
+from driftsurf.core.option_fields import option
+
+__all__ = ["WorkScreenOptions", "at_work"]
 
 
-def work_options(trials: int, out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The options --trials, --seed, --jobs, --cluster, --out and --quiet, with these defaults."""
-    folder = click.Path(path_type=Path, file_okay=False)
-    options: list[Any] = [
-        click.option("--trials", type=click.IntRange(min=1), default=trials, show_default=True, help="Seeds for each."),
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The first seed."),
-        click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one for each core]"),
-        click.option("--cluster", metavar="ADDRESS", help="Run on this Dask scheduler, such as tcp://host:8786."),
-        click.option("--out", type=folder, default=Path(out), show_default=True, help="The folder for results."),
-        click.option("--quiet", is_flag=True, help="Print only the result."),
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkScreenOptions:
+    """Options that only the command line has."""
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    quiet: bool = option(False, "Print only the result.")
 
 
 @contextlib.contextmanager
 def at_work(out: Path, jobs: int | None, cluster: str | None) -> Iterator[int]:
-    """The number of workers: processes here, or those of a cluster.
+    """Context for a command that runs many tasks; yields how many run at a time, in local processes or on a cluster.
 
-    Ctrl-C and SIGTERM leave with exit code 130, and say that what is done is kept.
+    Ctrl-C and SIGTERM end the process with exit code 130 and a message that finished tasks are kept.
     """
-    from driftsurf.experiments.cluster import on_cluster
+    from driftsurf.comparison.cluster import on_cluster
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves as with Ctrl-C, the workers too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that the worker processes are stopped too
     try:
         with on_cluster(cluster, (os.cpu_count() or 1) if jobs is None else jobs) as workers:
             yield workers
     except KeyboardInterrupt:
-        click.echo(f"interrupted; what is done is in {out}, and the same command goes on from there", err=True)
+        click.echo(f"interrupted; finished tasks are in {out}, and the same command continues from there", err=True)
         raise SystemExit(130) from None

@@ -1,10 +1,13 @@
 """Drift detectors: compiled loops over arrays that stop at the first signal.
 
-One polarity for all: what a detector is fed are *errors*, 1 for a wrong prediction and 0 for a right one.
-MDDM and FHDDM, which are defined on correct predictions, turn the values around themselves.
+Each detector is one public class in a file of its own; :mod:`driftsurf.detectors.river` adapts those of river. A
+detector watches numbers and nothing else: it knows no model, no rows and no labels, and what follows from a signal is
+up to a strategy (:class:`driftsurf.strategies.ResetOnDrift`). All detectors have the same polarity: the values are
+*errors*, 1 for a wrong prediction and 0 for a right one. MDDM and FHDDM, which are defined on correct predictions,
+invert them.
 
 ==============  ==============================================  ===================================
-detector        watches                                         takes
+detector        watches                                         accepts
 ==============  ==============================================  ===================================
 `MDDM`          weighted mean of the last n predictions         values clipped to [0, 1]
 `FHDDM`         plain mean of the last n predictions            values clipped to [0, 1]
@@ -14,8 +17,8 @@ detector        watches                                         takes
 `PageHinkley`   sum of deviations above the mean                any numbers
 ==============  ==============================================  ===================================
 
-NaN, infinity and what is beyond +-1e15 are no evidence: they are consumed and change nothing. Whatever comes in,
-memory is bounded and all that is kept stays finite.
+NaN, infinity and values beyond +-1e15 are no evidence: they are consumed and change nothing. Whatever the values are,
+memory is bounded and all numbers that are kept stay finite.
 
 >>> import numpy as np
 >>> errors = np.random.default_rng(0).random(2000) < np.repeat([0.1, 0.5], 1000)
@@ -24,6 +27,7 @@ memory is bounded and all that is kept stays finite.
 (1037, True)
 """
 
+# The rest of this file is made by `make generate`: do not edit.
 from driftsurf.detectors.adwin import ADWIN
 from driftsurf.detectors.ddm import DDM
 from driftsurf.detectors.eddm import EDDM

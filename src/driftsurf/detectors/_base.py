@@ -1,9 +1,8 @@
-"""What detectors share: reading values, stopping at a signal, state, copies of a template."""
+"""Base classes of the detectors: reading values, stopping at a signal, state."""
 
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -11,61 +10,46 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf._options import number, whole
-from driftsurf.base import FloatArray, State
-from driftsurf.detectors._loops import DRIFT, STEADY, WARNING, sliding_mean
+from driftsurf.core.contracts import FloatArray, State
+from driftsurf.core.options import number, whole
+from driftsurf.core.parameters import Parameterised
 from driftsurf.errors import OptionError, ShapeError, StateError, ValueTypeError
+from driftsurf.kernels.detectors import DRIFT, STEADY, WARNING, sliding_mean
 
 Numbers = tuple[float, ...]
 LARGEST = 1e15
-"""What is beyond it is no measurement, and says nothing."""
+"""Values beyond it are treated as missing."""
 MOST_ROWS = 1_000_000
-"""Of a window: memory is bounded, whatever a saved state asks for."""
+"""Longest window, which bounds the memory, whatever a saved state asks for."""
 
 
-class BaseDetector:
-    """Plumbing around one compiled loop. What a detector remembers is a few numbers, and a window if it has one."""
+class BaseDetector(Parameterised):
+    """A detector around one compiled loop. Its state is a few numbers and, for some, a window."""
 
     NUMBERS: ClassVar[dict[str, float]]
-    """The numbers that its loop takes and returns, with their values before the first row; the level is first."""
+    """Numbers that the loop takes and returns, with their initial values; the first one is the level."""
     _numbers: Numbers = ()
-    """Empty until the options have been checked."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change arguments of the template."""
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                raise OptionError(f"{type(self).__name__} has no parameter {name!r}; choices: {', '.join(known)}")
-            setattr(self, name, value)
-        return self
+    """Empty until the parameters have been checked."""
 
     def fresh(self) -> Self:
-        """A new detector with the same parameters."""
+        """Return a new detector with the same parameters."""
         return type(self)(**self.get_params())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """In a third of the time that it takes to look for what is shared: nothing is."""
+        """Copy three times as fast as the default, which looks for shared objects; there are none."""
         made = object.__new__(type(self))
         vars(made).update({name: _copied(value) for name, value in vars(self).items()})
         return made
 
     def check(self) -> None:
-        """Raise OptionError if an option cannot be used."""
+        """Raise OptionError if a parameter is invalid."""
         raise NotImplementedError
 
     # -------------------------------------------------------------------- values
 
     @property
     def drift(self) -> bool:
-        """Whether the last update ended with a signal."""
+        """Whether the last update ended with a drift signal."""
         return self._level == DRIFT
 
     @property
@@ -78,15 +62,15 @@ class BaseDetector:
         return float(self._numbers[0]) if self._numbers else STEADY
 
     def update(self, values: npt.ArrayLike) -> int:
-        """Take errors (1 = wrong, 0 = right) one by one, up to the first signal.
+        """Consume errors (1 = wrong, 0 = right) one by one, up to the first signal.
 
-        Returns how many were taken, the signalling one included; give the rest to the next update, which
-        begins anew after a signal. NaN, infinity and what is beyond +-1e15 say nothing and are passed over.
+        Returns how many were consumed, the signalling one included. Pass the rest to the next update, which starts
+        without the signal. NaN, infinity and values beyond +-1e15 are consumed and ignored.
         """
         array = read_values(values)
         self._make_ready()
         if self.drift:
-            self._go_on()
+            self._after_signal()
         return self._run(array)
 
     def reset(self) -> None:
@@ -101,8 +85,8 @@ class BaseDetector:
     def _begin(self) -> None:
         self._numbers = tuple(self.NUMBERS.values())
 
-    def _go_on(self) -> None:
-        """After a signal."""
+    def _after_signal(self) -> None:
+        """Prepare for the values after a signal; by default start over."""
         self._begin()
 
     def _run(self, values: FloatArray) -> int:
@@ -111,18 +95,18 @@ class BaseDetector:
     # -------------------------------------------------------------------- state
 
     def state(self) -> State:
-        """Everything that values change."""
+        """Return everything that values change."""
         self._make_ready()
         return dict(zip(self.NUMBERS, map(float, self._numbers), strict=True))
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state()`` of a detector with the same parameters gave."""
+        """Take over a state that ``state()`` of a detector with the same parameters returned."""
         self.check()
         self._numbers = self._read_numbers(state)
 
     @classmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
-        """The detector that gave ``state``; ``template`` has its parameters."""
+        """Return the detector that ``state()`` was called on; ``template`` has its parameters."""
         made = template.fresh()
         made.restore(state)
         return made
@@ -136,7 +120,7 @@ class BaseDetector:
 
     def _entry(self, state: Mapping[str, Any], name: str) -> Any:
         if name not in state:
-            raise StateError(f"the saved detector has no entry {name!r}: it is no {type(self).__name__}")
+            raise StateError(f"the saved detector has no entry {name!r}, so it is not a {type(self).__name__}")
         return state[name]
 
     def _array(self, state: Mapping[str, Any], name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -147,13 +131,13 @@ class BaseDetector:
 
     def _misfit(self) -> StateError:
         return StateError(
-            f"the entries of the saved detector do not fit together: it is no {type(self).__name__}, or one with "
-            "other parameters"
+            f"the entries of the saved detector do not fit together: it is not a {type(self).__name__}, or has other "
+            "parameters"
         )
 
 
 class WindowDetector(BaseDetector):
-    """The weighted mean of the last correct predictions, compared with its best so far."""
+    """Base class of MDDM and FHDDM: the weighted share of right predictions in a window, against its best so far."""
 
     NUMBERS: ClassVar[dict[str, float]] = {"level": STEADY, "filled": 0.0, "best": 0.0}
     window: int
@@ -162,22 +146,22 @@ class WindowDetector(BaseDetector):
     _rule: tuple[FloatArray, float]
 
     def check(self) -> None:
-        """Raise OptionError if an option cannot be used."""
+        """Raise OptionError if a parameter is invalid."""
         whole("window", self.window, at_least=1, at_most=MOST_ROWS)
         number("delta", self.delta, above=0.0, below=1.0)
         if self.threshold >= 1.0:
             raise OptionError(
-                f"window is {self.window!r} and delta is {self.delta!r}; a mean between 0 and 1 would have to fall by "
-                f"more than {self.threshold:.3g}. Give a longer window or a larger delta"
+                f"with window={self.window!r} and delta={self.delta!r} the mean, from 0 to 1, would have to fall by "
+                f"more than {self.threshold:.3g}; use a longer window or a larger delta"
             )
 
     @property
     def threshold(self) -> float:
-        """epsilon: by how much the mean has to fall below its best."""
+        """epsilon, by which the mean has to fall below its best for a signal."""
         return math.sqrt(0.5 * float(np.square(self._weights()).sum()) * math.log(1.0 / self.delta))
 
     def _weights(self) -> FloatArray:
-        """One for each row of a full window, oldest first, never falling, with the sum 1."""
+        """Return one weight for each row of a full window, oldest first, non-decreasing, with sum 1."""
         raise NotImplementedError
 
     def _begin(self) -> None:
@@ -190,14 +174,14 @@ class WindowDetector(BaseDetector):
         return int(consumed)
 
     def state(self) -> State:
-        """Everything that values change: the window holds 1 for a right prediction, oldest first."""
+        """Return everything that values change; the window holds 1 for a right prediction, oldest first."""
         state = super().state()
         filled = int(self._numbers[1])
         del state["filled"]
         return state | {"window": self._buffer[max(0, filled - self.window) : filled].copy()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state()`` of a detector with the same parameters gave."""
+        """Take over a state that ``state()`` of a detector with the same parameters returned."""
         self.check()
         window = self._array(state, "window", np.float64)
         numbers = self._read_numbers({**state, "filled": float(len(window))})
@@ -209,6 +193,7 @@ class WindowDetector(BaseDetector):
 
 
 def _copied(value: Any) -> Any:
+    """Return a copy of an attribute of a detector; numbers and text are shared."""
     kind = type(value)
     if kind is np.ndarray:
         return value.copy()
@@ -218,7 +203,7 @@ def _copied(value: Any) -> Any:
 
 
 def read_values(values: npt.ArrayLike) -> FloatArray:
-    """Values as an array of float64; those that are missing, or no measurement, are NaN.
+    """Return values as an array of float64; missing and extreme ones become NaN.
 
     >>> read_values([True, False, None])
     array([ 1.,  0., nan])
@@ -230,13 +215,13 @@ def read_values(values: npt.ArrayLike) -> FloatArray:
         if array.dtype.kind not in "biufO":
             raise TypeError(f"type {array.dtype}")
         if array.dtype != np.float64:
-            with np.errstate(over="ignore"):  # too large for float64 is infinite
+            with np.errstate(over="ignore"):  # too large for float64 becomes infinite
                 array = array.astype(np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueTypeError(
-            f"the values of an update must be numbers ({error}); give an array or list of errors: 1 = wrong, 0 = right"
+            f"the values of an update must be numbers ({error}); pass an array or list of errors, 1 = wrong, 0 = right"
         ) from error
     if array.ndim != 1:
-        raise ShapeError(f"the values of an update have shape {array.shape}; give one after the other: values.ravel()")
+        raise ShapeError(f"the values of an update have shape {array.shape}; pass one dimension: values.ravel()")
     possible = np.abs(array) <= LARGEST
     return np.ascontiguousarray(array if possible.all() else np.where(possible, array, np.nan))

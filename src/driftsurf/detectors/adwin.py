@@ -8,48 +8,50 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf._options import number, truth, whole
-from driftsurf.base import FloatArray, IntArray, State
-from driftsurf.detectors import _loops
+from driftsurf.core.contracts import FloatArray, IntArray, State
+from driftsurf.core.options import number, truth, whole
 from driftsurf.detectors._base import BaseDetector
+from driftsurf.kernels import detectors as _loops
+from driftsurf.registry import register
 
 __all__ = ["ADWIN"]
 
 MOST_SAVED_ROWS = _loops.MOST_ROWS - 10
-"""Of a histogram in a saved state; what arrives after it has room."""
+"""Most sizes of buckets in a saved state, which leaves room for the values after it."""
 MOST_BUCKETS = 1_000
-"""Of each size: memory is bounded, whatever a saved state asks for."""
+"""Most buckets of each size, which bounds the memory, whatever a saved state asks for."""
 
 
+@register("detector", "adwin", options={"increase_only": True})
 class ADWIN(BaseDetector):
-    r"""Keeps as many of the last values as have one mean; signals when it drops the older ones.
+    r"""ADWIN: a window of adaptive length that drops its older part when the means of its parts differ.
 
-    The window of n values is kept as an exponential histogram: up to ``max_buckets`` buckets of each size
-    1, 2, 4, ..., so that memory grows as log n. It is checked at each boundary between buckets: with n0
-    and n1 values before and after it, and v the variance of the window, their means differ when
+    The window of n values is kept as an exponential histogram, with up to ``max_buckets`` buckets of each size 1, 2, 4,
+    ..., so that memory grows as log n. It is checked at each boundary between buckets: with n0 and n1 values before and
+    after it, and v the variance of the window, the means of the two parts differ if
 
     .. math:: |\mu_0 - \mu_1| > \sqrt{2 m v \ln(2 \ln(n) / \delta)} + \tfrac23 m \ln(2 \ln(n) / \delta).
 
-    The oldest bucket is then dropped, until no two parts differ. m is 1 / n0 + 1 / n1 in the paper. As in
-    the authors' implementation a part has L = ``min_length`` values at least, and m is
+    Then the oldest bucket is dropped, until no two parts differ, and a drift is signalled. m is 1 / n0 + 1 / n1 in the
+    paper. As in the authors' implementation, a part has at least L = ``min_length`` values, and m is
     1 / (n0 - L + 1) + 1 / (n1 - L + 1).
 
-    Fed with errors, 1 = wrong, or any numbers; the bound is meant for a range of about 1. As published, the window
-    that is left after a signal is the start of what follows: there is no reset. A value out of all proportion would
-    hide every change: once there are 32 of them, values are clipped to ten times the root mean square of the window,
-    and to 1 at least. When that of the window is a thousand times that of its newest 32 values, and as large as a
-    thousand, there was such a value among the first: all but those 32 are dropped without a signal.
+    Values are errors, 1 = wrong, or any numbers; the bound is meant for a range of about 1. As published, the window
+    that is left after a signal is kept: there is no reset. An extreme value would hide every change, so once there are
+    32 values, new ones are clipped to ten times the root mean square of the window, and to 1 at least. If the root mean
+    square of the window is at least a thousand, and a thousand times that of its newest 32 values, there was an extreme
+    value among the first: all but those 32 are dropped without a signal.
 
     Parameters
     ----------
     delta
-        The probability of a false alarm in one check.
+        Probability of a false alarm in one check.
     clock
-        The window is checked once in so many values.
+        Number of values between two checks of the window.
     max_buckets
-        M, of each size: more make the boundaries finer.
+        M, the largest number of buckets of each size; more make the boundaries finer.
     min_length
-        The fewest values of a part.
+        Smallest number of values of a part.
     increase_only
         Whether to signal only when the mean has risen. The window shrinks at any change.
 
@@ -86,7 +88,7 @@ class ADWIN(BaseDetector):
         self.increase_only = increase_only
 
     def check(self) -> None:
-        """Raise OptionError if an option cannot be used."""
+        """Raise OptionError if a parameter is invalid."""
         number("delta", self.delta, above=0.0, below=1.0)
         whole("clock", self.clock, at_least=1)
         whole("max_buckets", self.max_buckets, at_least=2, at_most=MOST_BUCKETS)
@@ -95,18 +97,18 @@ class ADWIN(BaseDetector):
 
     @property
     def width(self) -> int:
-        """Values in the window."""
+        """Number of values in the window."""
         self._make_ready()
         return int((self._buckets[2] << np.arange(_loops.MOST_ROWS)).sum())
 
     @property
     def estimate(self) -> float:
-        """Their mean; 0 without any."""
+        """Mean of the values in the window; 0 without any."""
         self._make_ready()
         return float(self._buckets[0][self._live()].sum()) / max(1, self.width)
 
     def _live(self) -> npt.NDArray[np.bool_]:
-        """Which places hold a bucket."""
+        """Return which places hold a bucket."""
         return np.less.outer(np.arange(self.max_buckets + 1), self._buckets[2]).T
 
     def _begin(self) -> None:
@@ -114,7 +116,7 @@ class ADWIN(BaseDetector):
         shape = _loops.MOST_ROWS, self.max_buckets + 1
         self._buckets = np.zeros(shape), np.zeros(shape), np.zeros(_loops.MOST_ROWS, np.int64)
 
-    def _go_on(self) -> None:
+    def _after_signal(self) -> None:
         self._numbers = (_loops.STEADY, *self._numbers[1:])
 
     def _run(self, values: FloatArray) -> int:
@@ -124,19 +126,19 @@ class ADWIN(BaseDetector):
         return int(consumed)
 
     def state(self) -> State:
-        """Everything that values change: how many buckets of each size, smallest first, and what they hold."""
+        """Return everything that values change: the number of buckets of each size, smallest first, and their sums."""
         state = super().state()
         sums, squares, counts = self._buckets
         live = self._live()
         return state | {"counts": counts[counts > 0], "sums": sums[live], "squared_deviations": squares[live]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state()`` of a detector with the same parameters gave."""
+        """Take over a state that ``state()`` of a detector with the same parameters returned."""
         self.check()
         numbers = self._read_numbers(state)
         counts = self._array(state, "counts", np.int64)
         kept = [self._array(state, name, np.float64) for name in ("sums", "squared_deviations")]
-        # Bytes can be made up; whatever they say must not lead compiled code outside its arrays.
+        # A damaged or forged state must not make compiled code, which checks no bounds, leave its arrays.
         if not (
             len(counts) <= MOST_SAVED_ROWS
             and np.all((counts >= 1) & (counts <= self.max_buckets))
@@ -150,4 +152,4 @@ class ADWIN(BaseDetector):
         self._numbers = numbers
 
     _buckets: tuple[FloatArray, FloatArray, IntArray]
-    """Sums, sums of squared deviations, and how many buckets there are of each size."""
+    """Sums, sums of squared deviations, and the number of buckets of each size."""

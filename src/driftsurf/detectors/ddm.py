@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from driftsurf._options import number, whole
-from driftsurf.base import FloatArray
-from driftsurf.detectors import _loops
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.options import number, whole
 from driftsurf.detectors._base import BaseDetector
 from driftsurf.errors import OptionError
+from driftsurf.kernels import detectors as _loops
+from driftsurf.registry import register
 
 __all__ = ["DDM"]
 
 
+@register("detector", "ddm")
 class DDM(BaseDetector):
-    r"""Signals when the error rate since the start is far above its lowest.
+    r"""DDM: signals when the error rate since the start is far above its lowest value.
 
     After i rows the error rate p has the standard deviation :math:`s = \sqrt{p (1 - p) / i}`. With
-    :math:`p_{min}, s_{min}` those where p + s was lowest, there is
+    :math:`p_{min}, s_{min}` the values where p + s was lowest, there is
 
-    .. math:: \text{a warning when } p + s > p_{min} + 2 s_{min}, \quad
-              \text{a drift when } p + s > p_{min} + 3 s_{min}.
+    .. math:: \text{a warning if } p + s > p_{min} + 2 s_{min}, \quad
+              \text{a drift if } p + s > p_{min} + 3 s_{min}.
 
-    Fed with errors, 1 = wrong, clipped to [0, 1]. As published, a start without any error leaves
+    Values are errors, 1 = wrong, clipped to [0, 1]. As published, a start without any error gives
     :math:`p_{min} = s_{min} = 0`, and then the first error is a drift.
 
     Parameters
     ----------
     min_rows
-        Nothing is compared, and no minimum taken, before so many rows.
+        Number of rows before anything is compared or a minimum is taken.
     warning_level, drift_level
-        How many standard deviations above the lowest rate.
+        Number of standard deviations above the lowest rate.
 
     Examples
     --------
@@ -53,13 +55,13 @@ class DDM(BaseDetector):
         self.drift_level = drift_level
 
     def check(self) -> None:
-        """Raise OptionError if an option cannot be used."""
+        """Raise OptionError if a parameter is invalid."""
         whole("min_rows", self.min_rows, at_least=1)
         number("warning_level", self.warning_level, at_least=1.0)
         number("drift_level", self.drift_level, at_least=1.0)
         if self.warning_level > self.drift_level:
             raise OptionError(
-                f"warning_level is {self.warning_level!r}, above drift_level {self.drift_level!r}; let it come first"
+                f"warning_level is {self.warning_level!r}; it must not exceed drift_level, {self.drift_level!r}"
             )
 
     def _run(self, values: FloatArray) -> int:

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from driftsurf._options import number, whole
-from driftsurf.base import FloatArray
-from driftsurf.detectors import _loops
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.options import number, whole
 from driftsurf.detectors._base import BaseDetector
 from driftsurf.errors import OptionError
+from driftsurf.kernels import detectors as _loops
+from driftsurf.registry import register
 
 __all__ = ["EDDM"]
 
 
+@register("detector", "eddm")
 class EDDM(BaseDetector):
-    r"""Signals when errors follow each other at clearly smaller distances than at their rarest.
+    r"""EDDM: signals when the distances between errors are clearly smaller than at their largest.
 
-    At each error p' is the mean number of rows from one error to the next and s' its standard deviation,
-    since the start (which stands for an error before the first). With :math:`p'_{max}, s'_{max}` those
-    where p' + 2 s' was largest, there is
+    At each error, p' is the mean number of rows from one error to the next and s' its standard deviation, since the
+    start (which counts as an error before the first). With :math:`p'_{max}, s'_{max}` the values where p' + 2 s' was
+    largest, there is
 
-    .. math:: \text{a warning when } \frac{p' + 2 s'}{p'_{max} + 2 s'_{max}} < 0.95, \quad
-              \text{a drift when it is} < 0.90.
+    .. math:: \text{a warning if } \frac{p' + 2 s'}{p'_{max} + 2 s'_{max}} < 0.95, \quad
+              \text{a drift if it is} < 0.90.
 
-    Fed with errors: above 0.5 is an error, anything else is right. The 30 errors that the paper waits for
-    are to give an estimate of the distances; the maximum is therefore taken from the 30th on, not over the
-    scattered estimates before it.
+    Values above 0.5 are errors, all others are right predictions. The paper waits for 30 errors to estimate the
+    distances; the maximum is therefore taken from the 30th error on, not over the noisy estimates before it.
 
     Parameters
     ----------
     min_errors
-        Nothing is compared, and no maximum taken, before so many errors.
+        Number of errors before anything is compared or a maximum is taken.
     warning_level, drift_level
         Shares of the maximum, alpha and beta in the paper.
 
@@ -63,13 +64,13 @@ class EDDM(BaseDetector):
         self.drift_level = drift_level
 
     def check(self) -> None:
-        """Raise OptionError if an option cannot be used."""
+        """Raise OptionError if a parameter is invalid."""
         whole("min_errors", self.min_errors, at_least=1)
         number("warning_level", self.warning_level, above=0.0, below=1.0)
         number("drift_level", self.drift_level, above=0.0, below=1.0)
         if self.warning_level < self.drift_level:
             raise OptionError(
-                f"warning_level is {self.warning_level!r}, below drift_level {self.drift_level!r}; let it come first"
+                f"warning_level is {self.warning_level!r}; it must not be below drift_level, {self.drift_level!r}"
             )
 
     def _run(self, values: FloatArray) -> int:

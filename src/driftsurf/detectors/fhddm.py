@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftsurf.base import FloatArray
+from driftsurf.core.contracts import FloatArray
 from driftsurf.detectors._base import WindowDetector
+from driftsurf.registry import register
 
 __all__ = ["FHDDM"]
 
 
+@register("detector", "fhddm")
 class FHDDM(WindowDetector):
-    r"""Signals when the share of right predictions in a sliding window falls far below its best.
+    r"""FHDDM: signals when the share of right predictions in a sliding window falls far below its best.
 
-    With p the share over a full window of n predictions and :math:`p_{max}` its largest value so far,
-    Hoeffding's inequality gives a drift when
+    With p the share over a full window of n predictions and :math:`p_{max}` its largest value so far, Hoeffding's
+    inequality gives a drift if
 
     .. math:: p_{max} - p > \epsilon, \qquad \epsilon = \sqrt{\ln(1 / \delta) / (2 n)}.
 
-    It is :class:`MDDM` with equal weights. Like all detectors it is fed errors, 1 = wrong, clipped to [0, 1].
+    It is :class:`MDDM` with equal weights. Values are errors, 1 = wrong, clipped to [0, 1].
 
     Parameters
     ----------
     window
-        n.
+        n, the number of predictions in the window.
     delta
-        The probability of a false alarm that the bound allows for.
+        Probability of a false alarm that the bound allows.
 
     Examples
     --------

@@ -1,39 +1,41 @@
-"""The Page-Hinkley test."""
+"""Page-Hinkley test."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from driftsurf._options import number, whole
-from driftsurf.base import FloatArray
-from driftsurf.detectors import _loops
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.options import number, whole
 from driftsurf.detectors._base import BaseDetector
 from driftsurf.errors import OptionError
+from driftsurf.kernels import detectors as _loops
+from driftsurf.registry import register
 
 __all__ = ["PageHinkley"]
 
 
+@register("detector", "page-hinkley", title="Page-Hinkley")
 class PageHinkley(BaseDetector):
-    r"""Signals when values have stayed above their mean for too long.
+    r"""Page-Hinkley test: signals when values have stayed above their mean for too long.
 
     With :math:`\bar x` the mean since the start, this value included, a drift is
 
     .. math:: m \leftarrow \max(0, \alpha m + x - \bar x - \delta) > \lambda.
 
-    Fed with errors, 1 = wrong, or any numbers whose rise is bad; to watch for a fall,
-    give the negative values. When the mean is a thousand times as large as the newest values, and as 1, an
-    absurd value at the start would hide every rise: the test then begins anew without a signal.
+    Values are errors, 1 = wrong, or any numbers whose rise is bad; to watch for a fall, pass the negative values. If
+    the mean is a thousand times as large as the newest values, and as 1, an extreme value at the start would hide every
+    rise: the test then starts over without a signal.
 
     Parameters
     ----------
     min_rows
-        There is no signal before so many rows.
+        Number of rows before the first signal.
     delta
-        How much above the mean is still tolerated.
+        Tolerated deviation above the mean.
     threshold
-        lambda: how large the sum may become.
+        lambda, the largest sum without a signal.
     alpha
-        How much of the sum is left a row later; 1 for all of it.
+        Share of the sum that is left one row later; 1 for all of it.
 
     Examples
     --------
@@ -62,12 +64,12 @@ class PageHinkley(BaseDetector):
         self.alpha = alpha
 
     def check(self) -> None:
-        """Raise OptionError if an option cannot be used."""
+        """Raise OptionError if a parameter is invalid."""
         whole("min_rows", self.min_rows, at_least=1)
         number("delta", self.delta, at_least=0.0)
         number("threshold", self.threshold, above=0.0)
         if number("alpha", self.alpha, above=0.0) > 1.0:
-            raise OptionError(f"alpha is {self.alpha!r}; give a number above 0, up to 1")
+            raise OptionError(f"alpha is {self.alpha!r}; it must be above 0 and at most 1")
 
     def _run(self, values: FloatArray) -> int:
         consumed, self._numbers = _loops.page_hinkley(

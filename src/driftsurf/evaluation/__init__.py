@@ -1,8 +1,26 @@
-"""Test-then-train evaluation: one pass over a stream, a trace, and pure functions over it."""
+"""Test-then-train evaluation: one pass over a stream gives a trace; summaries and metrics are functions of it.
 
-from driftsurf.evaluation.explain import explain
+Evaluation knows models only by what they predict and decide. Durable runs, pages and output live elsewhere.
+"""
+
 from driftsurf.evaluation.prequential import prequential
-from driftsurf.evaluation.summary import Summary, ValueSummary, summarise, summarise_values
+from driftsurf.evaluation.summary import (
+    ClassificationSummary,
+    RegressionSummary,
+    Summary,
+    summarise,
+    summarise_classification,
+    summarise_regression,
+)
 from driftsurf.evaluation.trace import Trace
 
-__all__ = ["Summary", "Trace", "ValueSummary", "explain", "prequential", "summarise", "summarise_values"]
+__all__ = [
+    "ClassificationSummary",
+    "RegressionSummary",
+    "Summary",
+    "Trace",
+    "prequential",
+    "summarise",
+    "summarise_classification",
+    "summarise_regression",
+]

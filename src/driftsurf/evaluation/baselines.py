@@ -1,4 +1,4 @@
-"""What anybody could predict without a model, from the columns of a trace alone."""
+"""Errors of trivial predictions, worked out from the columns of a trace: no model is needed for them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ __all__ = ["Baselines", "baselines"]
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """The error of a model over the rows that the trace counts, and those of simple rules over the same rows."""
+    """The error of a model and those of trivial predictions for the same rows."""
 
     measure: str
-    """What the numbers are."""
+    """Name of the error: "error" or "root mean squared error"."""
     own: float
+    """The error of the model."""
     others: dict[str, float]
+    """The errors of the trivial predictions, by name."""
 
 
 def baselines(trace: Trace, model: str) -> Baselines:
-    """The share of wrong rows (of values the root mean squared error) of a model, and of simple rules.
+    """Compare a model with trivial predictions: by the share of wrong rows, or by the root mean squared error.
 
-    *majority* predicts in each step the class, of those that the trace counts by name, that was most frequent before it
-    (in the first the one whose name is the smallest, as an untrained model does), *mean* the mean of all values before
-    it; *persistence* predicts the label or value of the row before.
+    *majority* predicts in each step the class that was most frequent before it; in the first step, the class that an
+    untrained model predicts. Classes that the trace counts together are not candidates. *mean* predicts the mean
+    target of all rows before the step. *persistence* repeats the label or target of the row before.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Metrics as pure functions over the columns of a trace: arrays with one entry a step."""
+"""Metrics as pure functions of the columns of a trace, which have one entry for each step."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ __all__ = [
 ]
 
 Numbers = npt.NDArray[Any]
+Transitions = Sequence[Sequence[str]]
+"""The kinds of the transitions of each step, as :meth:`Trace.transitions` returns them."""
 
 
 def mean_error(error: Numbers) -> float:
-    """The mean over steps of the share of rows predicted wrongly, as the paper reports it.
+    """Mean over the steps of the share of rows predicted wrongly, as the paper reports it.
 
     >>> mean_error(np.array([0.5, 0.1]))
     0.3
@@ -34,10 +36,10 @@ def mean_error(error: Numbers) -> float:
 
 
 def kappa(correct: int, true_counts: Numbers, predicted_counts: Numbers) -> float:
-    """Cohen's kappa: how far the accuracy lies between that of chance (0) and perfection (1).
+    """Cohen's kappa: where the accuracy lies between chance (0) and perfection (1).
 
-    ``true_counts`` and ``predicted_counts`` say how often each class came and was predicted; their
-    product is the accuracy of random predictions in the same proportions.
+    ``true_counts`` and ``predicted_counts`` are the rows of each class and the rows predicted as it. Chance is the
+    accuracy of random predictions in the same proportions.
 
     >>> kappa(correct=75, true_counts=np.array([50, 50]), predicted_counts=np.array([50, 50]))
     0.5
@@ -49,7 +51,7 @@ def kappa(correct: int, true_counts: Numbers, predicted_counts: Numbers) -> floa
 
 
 def kappa_temporal(errors: int, persistence_errors: int) -> float:
-    """Kappa-T: the same against predicting that the last label comes again; below 0 is worse than that.
+    """Kappa-T: where the accuracy lies between repeating the last label (0) and perfection (1).
 
     >>> kappa_temporal(errors=10, persistence_errors=40)
     0.75
@@ -58,10 +60,10 @@ def kappa_temporal(errors: int, persistence_errors: int) -> float:
 
 
 def recovery_by_training(first_row: Numbers, trained_from: Numbers, drifts: Sequence[Drift]) -> list[int | None]:
-    """The paper's recovery time, for each drift: steps until the predicting model knows only the new concept.
+    """Steps after each drift until the predicting model is trained on rows of the new concept alone.
 
-    Counted from the first step whose batch begins at the end of the drift (its start, if abrupt) or
-    later; None if it does not happen before the next drift begins.
+    This is the paper's recovery time. It counts from the first step whose batch begins at or after the end of the
+    drift. It is None if the next drift begins before that.
 
     >>> steps = np.arange(6)
     >>> recovery_by_training(10 * steps, np.array([0, 0, 0, 0, 20, 20]), [Drift(20, 20)])
@@ -82,10 +84,10 @@ def recovery_by_error(
     drifts: Sequence[Drift],
     tolerance: float = 0.1,
 ) -> list[int | None]:
-    """For each drift: steps from its start until the error is within ``tolerance`` (10 %) of the oracle's.
+    """Steps from the start of each drift until the error is within ``tolerance`` (10 %) of the oracle's.
 
-    The oracle's error is taken as its median until the next drift: at the drift itself its model is
-    untrained, and to be no worse than that would be no recovery. None if it does not happen in time.
+    The oracle's error is its median until the next drift: right after the drift its model is untrained, and an error
+    as large as that is no recovery. The time is None if the next drift begins before the recovery.
 
     >>> steps = np.arange(5)
     >>> error, oracle = np.array([0.1, 0.5, 0.3, 0.2, 0.2]), np.array([0.1, 0.5, 0.2, 0.2, 0.2])
@@ -101,37 +103,37 @@ def recovery_by_error(
     return times
 
 
-def reactions(transition: Numbers, kind: str = "entered") -> npt.NDArray[np.int64]:
-    """The steps at which a reactive state was entered; a step stands once for each time.
+def reactions(transitions: Transitions, kind: str = "entered") -> npt.NDArray[np.int64]:
+    """Steps at which the strategy reacted; a step appears once for each reaction.
 
-    An algorithm that begins anew at once reacts by another ``kind`` of transition, "reset".
+    DriftSurf reacts by entering the reactive state. An algorithm that resets at once reacts by the ``kind`` "reset".
 
-    >>> reactions(np.array(["", "entered+greedy", "switched"])).tolist()
+    >>> reactions([(), ("entered", "greedy"), ("switched",)]).tolist()
     [1]
     """
-    times = [kinds.split("+").count(kind) for kinds in transition]
-    return np.repeat(np.arange(len(transition)), times).astype(np.int64)
+    times = [list(kinds).count(kind) for kinds in transitions]
+    return np.repeat(np.arange(len(transitions)), times).astype(np.int64)
 
 
 def false_reactions(
     first_row: Numbers,
     rows: Numbers,
     trained_from: Numbers,
-    transition: Numbers,
+    transitions: Transitions,
     drifts: Sequence[Drift],
     kind: str = "entered",
 ) -> int:
-    """Reactions with nothing to react to.
+    """Number of reactions without a cause.
 
-    A reaction is false if no drift was under way in its batch and the predicting model was trained on
-    rows after the last drift alone: it had recovered from all there was.
+    A reaction is false if no drift happens in its batch and the predicting model has recovered from all earlier
+    drifts: it was trained only on rows after them.
 
-    >>> kinds = np.array(["", "entered", "", "entered"])
+    >>> kinds = [(), ("entered",), (), ("entered",)]
     >>> false_reactions(10 * np.arange(4), np.full(4, 10), np.zeros(4), kinds, [Drift(30, 30)])
     1
     """
     count = 0
-    for step in reactions(transition, kind):
+    for step in reactions(transitions, kind):
         last_row = first_row[step] + rows[step]
         begun = [drift for drift in drifts if drift.start < last_row]
         under_way = any(first_row[step] < max(drift.end, drift.start + 1) for drift in begun)
@@ -141,7 +143,7 @@ def false_reactions(
 
 
 def share_reactive(state: Numbers) -> float:
-    """The share of steps spent in the reactive state.
+    """Share of the steps in the reactive state.
 
     >>> share_reactive(np.array(["stable", "reactive", "stable", "stable"]))
     0.25
@@ -150,6 +152,6 @@ def share_reactive(state: Numbers) -> float:
 
 
 def _spans(drifts: Sequence[Drift]) -> list[tuple[Drift, float]]:
-    """Each drift with the row at which the next one begins."""
+    """Return each drift with the row at which the next one begins."""
     starts = [float(drift.start) for drift in drifts[1:]] + [np.inf]
     return list(zip(drifts, starts, strict=False))

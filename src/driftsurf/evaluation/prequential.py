@@ -1,59 +1,98 @@
-"""Prequential evaluation: predict each batch, score it, then learn it."""
+"""Prequential evaluation: predict each batch, score the predictions, then learn the batch."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf._options import whole
-from driftsurf.decisions import Decision
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.decisions import Decision
+from driftsurf.core.options import whole
+from driftsurf.core.typing import Classes, MatrixLike, TargetLike
 from driftsurf.errors import OptionError
-from driftsurf.evaluation.scoring import Scorebook
+from driftsurf.evaluation.scoring import Scorebook, StreamInfo
 from driftsurf.evaluation.trace import Trace, TraceBuilder
-from driftsurf.runtime.run import StepReport
-from driftsurf.runtime.session import Observation
-from driftsurf.streams.base import Stream
+from driftsurf.session.observation import Observation
 
-__all__ = ["StepReport", "prequential"]
+__all__ = ["IncrementalModel", "LabelledStream", "Observable", "StepReport", "prequential"]
+
+LEAST_PROBABILITY = 1e-15
+"""Log losses are taken of probabilities of at least this, so that they stay finite."""
 
 
+class StepReport(Protocol):
+    """A function called after every step of every model, such as a progress bar or a watcher."""
+
+    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Report one step; ``error`` is a share of rows, or a mean squared error for regression."""
+        ...
+
+
+@runtime_checkable
+class LabelledStream(StreamInfo, Protocol):
+    """Labelled rows that can be read in batches, such as every :class:`~driftsurf.streams.Stream`."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def batches(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Iterate over pairs of rows and labels, ``size`` at a time."""
+        ...
+
+
+@runtime_checkable
 class Observable(Protocol):
-    """A model of this package: a session or a classifier."""
+    """A model of this package: a session or an estimator."""
 
-    def observe(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
-        """Predict, then learn."""
+    def observe(self, X: MatrixLike, y: TargetLike, *, classes: Classes | None = None) -> Observation:
+        """Predict the rows, then learn them."""
+        ...
+
+
+@runtime_checkable
+class IncrementalModel(Protocol):
+    """A model with the incremental interface of scikit-learn."""
+
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        """Learn a batch. For classification it is called with ``classes``, too."""
+        ...
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predict the label of each row."""
         ...
 
 
 def prequential(
-    stream: Stream,
-    models: Any,
+    stream: LabelledStream,
+    models: Observable | IncrementalModel | Mapping[str, Observable | IncrementalModel],
     *,
     batch_size: int | None = None,
     on_step: StepReport | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Trace:
-    """Run one or many models over a stream in one pass; every model meets the same batches.
+    """Evaluate one or several models on a stream in one pass; every model gets the same batches.
 
     Parameters
     ----------
     stream
-        Where the batches come from. One without ``classes`` has values to predict: the trace then has squared and
+        The labelled rows. If its ``classes`` are empty, the task is regression, and the trace has squared and
         absolute errors.
     models
-        One model, or a dictionary of names to models. A model has ``observe`` (all of this package
-        do), or ``predict`` and ``partial_fit`` as in scikit-learn. Such a one cannot predict before its
-        first batch; there it is given the first class (the value 0) for every row, like that of a fresh model.
+        One model, or a dictionary from names to models. A model has ``observe``, as all of this package do, or
+        ``predict`` and ``partial_fit`` as in scikit-learn. The latter cannot predict before the first batch; it is
+        scored there as if it predicted the first class (0 for regression) for every row, as a fresh model does.
     batch_size
-        Rows in a time step; by default a hundredth of the stream, and at least one.
+        Rows of a time step; by default a hundredth of the stream, and at least one row.
     on_step
         Called after each step of each model.
     clock
-        Measures the seconds of each model, which are kept apart from the trace's columns.
+        Measures the seconds of each model, which are kept apart from the columns of the trace.
 
     Examples
     --------
@@ -63,13 +102,13 @@ def prequential(
     >>> trace.models, len(trace.columns["error"])
     (('model',), 100)
     """
-    if isinstance(stream, type) or not all(hasattr(stream, name) for name in ("batches", "n_rows", "classes")):
+    if isinstance(stream, type) or not isinstance(stream, LabelledStream):
         raise OptionError(f"stream is {stream!r}; give a stream, such as driftsurf.streams.ArrayStream(X, y)")
-    named: Mapping[str, Any] = models if isinstance(models, Mapping) else {"model": models}
+    named = models if isinstance(models, Mapping) else {"model": models}
     if not named:
-        raise OptionError("models is empty: give at least one model to evaluate")
+        raise OptionError("models is empty; give at least one model to evaluate")
     if len({id(model) for model in named.values()}) < len(named):
-        raise OptionError("the same model stands under two names: it would learn every batch twice. Give copies.")
+        raise OptionError("models has the same model under two names, which would learn every batch twice; give copies")
     size = max(1, stream.n_rows // 100) if batch_size is None else whole("batch_size", batch_size, at_least=1)
     labels = tuple(stream.classes)
     builder, book = TraceBuilder(labels), Scorebook(labels)
@@ -88,22 +127,42 @@ def prequential(
 
 
 def _test_then_train(
-    model: Any, X: Any, y: npt.NDArray[Any], labels: tuple[Any, ...]
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None, tuple[Decision, ...]]:
-    if hasattr(model, "observe"):
-        seen: Observation = model.observe(X, y, classes=labels) if labels else model.observe(X, y)
+    model: Observable | IncrementalModel, X: Any, y: npt.NDArray[Any], labels: tuple[Any, ...]
+) -> tuple[npt.NDArray[Any], FloatArray | None, tuple[Decision, ...]]:
+    """Return the predictions, the log losses (None if there are none) and the decisions of one batch."""
+    if isinstance(model, Observable):
+        seen = model.observe(X, y, classes=labels) if labels else model.observe(X, y)
         return seen.labels, seen.log_losses() if labels else None, seen.decisions
-    if not hasattr(model, "partial_fit"):
+    if not isinstance(model, IncrementalModel):
         raise OptionError(
-            f"{model!r} has neither observe nor partial_fit: it cannot learn from a stream. A strategy learns in a "
-            "session: driftsurf.runtime.session.Session(strategy)"
+            f"{model!r} has neither observe nor partial_fit, so it cannot learn from a stream. A strategy learns in a "
+            "session: driftsurf.session.session.Session(strategy)"
         )
-    losses = None
     predicted: npt.NDArray[Any] = np.full(len(y), labels[0] if labels else 0.0)
-    if hasattr(model, "classes_" if labels else "n_features_in_"):
+    losses = None
+    if _is_fitted(model, labels):
         predicted = model.predict(X)
-        if labels and hasattr(model, "predict_proba"):
-            share = model.predict_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
-            losses = -np.log(np.clip(share, 1e-15, 1.0))
-    model.partial_fit(X, y, **({"classes": np.array(labels)} if labels else {}))
+        losses = _log_losses(model, X, y) if labels else None
+    known: Any = model
+    known.partial_fit(X, y, **({"classes": np.array(labels)} if labels else {}))
     return predicted, losses, ()
+
+
+def _is_fitted(model: Any, labels: tuple[Any, ...]) -> bool:
+    """Whether a model of scikit-learn's kind can predict: attributes that end in an underscore come with fitting."""
+    try:
+        _ = model.classes_ if labels else model.n_features_in_
+    except AttributeError:
+        return False
+    return True
+
+
+def _log_losses(model: Any, X: Any, y: npt.NDArray[Any]) -> FloatArray | None:
+    """Return the log loss of each row; None if the model has no probabilities."""
+    try:
+        predict_proba = model.predict_proba  # scikit-learn hides it where the loss has no probabilities
+    except AttributeError:
+        return None
+    share = predict_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
+    losses: FloatArray = -np.log(np.clip(share, LEAST_PROBABILITY, 1.0))
+    return losses

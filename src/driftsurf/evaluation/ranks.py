@@ -1,19 +1,19 @@
-r"""Algorithms compared over many streams by their ranks: Friedman's test and Nemenyi's critical difference.
+r"""Ranks of algorithms over many streams: Friedman's test and Nemenyi's critical difference.
 
-On each stream the algorithms are ranked by error, 1 for the lowest. Under the hypothesis that all are alike the
-average ranks over N streams differ by chance alone; Friedman's test says how improbable their differences are,
-and two algorithms differ if their average ranks are further apart than
+On each stream the algorithms are ranked by error, 1 for the lowest. If all k algorithms are equally good, their average
+ranks over N streams differ by chance alone. Friedman's test gives the probability of such differences, and two
+algorithms differ if their average ranks are further apart than
 
 .. math:: CD = q_\alpha \sqrt{\frac{k (k + 1)}{6 N}},
 
 where q is the quantile of the studentised range of k samples with infinitely many degrees of freedom, divided by
 the square root of 2.
 
-A rank takes a difference for real however small it is. Where each error is the median of some trials, its *spread*
-is known: from the best to the worst of them. Then two algorithms tie if their errors differ by less than the larger
-of their spreads. Such ties are no equivalence (a may tie with b and b with c, and not a with c), so a rank is
-counted from pairs: 1, plus 1 for each algorithm that is ahead, plus 1/2 for each that ties. Without spread these are
-the usual ranks, and with it too those of one stream sum to k (k + 1) / 2.
+Plain ranks count every difference, however small. If each error is the median of several trials, its *spread* is
+known: the difference of the worst and the best trial. Then two algorithms tie if their errors differ by less than the
+larger of their spreads. Such ties are not transitive (a may tie with b and b with c, but a not with c), so a rank is
+counted from pairs: 1, plus 1 for each better algorithm, plus 1/2 for each tie. Without spreads these are the usual
+ranks; with spreads, too, the ranks of one stream sum to k (k + 1) / 2.
 
 References
 ----------
@@ -30,15 +30,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf._options import number, whole
-from driftsurf.base import FloatArray
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.options import number, whole
 from driftsurf.errors import InputError
 
 __all__ = ["Ranking", "critical_difference", "friedman", "place", "ranking", "ranks"]
 
 
 def ranks(errors: npt.ArrayLike, spreads: npt.ArrayLike | None = None) -> FloatArray:
-    """The ranks of one stream's algorithms.
+    """Return the ranks of the algorithms on one stream.
 
     >>> ranks([0.20, 0.10, 0.20, 0.30]).tolist()
     [2.5, 1.0, 2.5, 4.0]
@@ -51,7 +51,7 @@ def ranks(errors: npt.ArrayLike, spreads: npt.ArrayLike | None = None) -> FloatA
 
 
 def place(index: int, errors: npt.ArrayLike, spreads: npt.ArrayLike | None = None) -> tuple[int, int]:
-    """The best and the worst place of one algorithm: the ties all decided for it, and against it.
+    """Return the best and the worst place of one algorithm: with all ties decided for it, and against it.
 
     >>> place(0, [0.20, 0.10, 0.21, 0.30], spreads=[0.02, 0.0, 0.0, 0.0])
     (2, 3)
@@ -62,13 +62,13 @@ def place(index: int, errors: npt.ArrayLike, spreads: npt.ArrayLike | None = Non
 
 
 def _pairs(errors: npt.ArrayLike, spreads: npt.ArrayLike | None) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """For each pair (i, j): whether j is ahead of i, and whether they tie."""
+    """Return for each pair (i, j) whether j is better than i, and whether they tie."""
     values = np.asarray(errors, np.float64)
     width = np.zeros_like(values) if spreads is None else np.asarray(spreads, np.float64)
     if values.ndim != 1 or width.shape != values.shape or not np.isfinite([values, width]).all() or (width < 0).any():
         raise InputError(
-            f"ranks of {values.tolist()} with spreads {width.tolist()}: give one finite error for each algorithm, "
-            "and one spread of at least 0 for each"
+            f"errors are {values.tolist()} and spreads are {width.tolist()}; give each algorithm one finite error and "
+            "one spread of at least 0"
         )
     gap = values[:, None] - values[None, :]
     tied = (gap == 0.0) | (np.abs(gap) < np.maximum(width[:, None], width[None, :]))
@@ -77,9 +77,10 @@ def _pairs(errors: npt.ArrayLike, spreads: npt.ArrayLike | None) -> tuple[npt.ND
 
 
 def friedman(table: npt.ArrayLike) -> tuple[float, float]:
-    """Friedman's chi-square and its probability if all are alike, from ranks: a row a stream, a column an algorithm.
+    """Return Friedman's chi-square, and the probability of so large a value if all algorithms are equally good.
 
-    Ties are corrected for, as the scores of a row are permuted whatever they are.
+    ``table`` has the ranks, with a row for each stream and a column for each algorithm. The statistic is corrected
+    for ties.
 
     >>> chi_square, probability = friedman([[1, 2, 3], [1, 2, 3], [1, 3, 2], [1, 2, 3]])
     >>> print(f"{chi_square:.1f} {probability:.3f}")
@@ -99,7 +100,7 @@ def friedman(table: npt.ArrayLike) -> tuple[float, float]:
 
 
 def critical_difference(algorithms: int, streams: int, alpha: float = 0.05) -> float:
-    """How far apart two average ranks have to be, after Nemenyi.
+    """Return the difference of two average ranks from which on two algorithms differ (Nemenyi).
 
     >>> print(f"{critical_difference(algorithms=4, streams=14):.2f}")
     1.25
@@ -113,19 +114,19 @@ def critical_difference(algorithms: int, streams: int, alpha: float = 0.05) -> f
 
 @dataclass(frozen=True)
 class Ranking:
-    """Algorithms from the best average rank to the worst."""
+    """Algorithms ordered from the best average rank to the worst, with the tests of their differences."""
 
     algorithms: tuple[str, ...]
     average_ranks: tuple[float, ...]
     streams: int
     chi_square: float
     probability: float
-    """Of so large a chi-square if all were alike."""
+    """Probability of so large a chi-square if all algorithms were equally good."""
     critical_difference: float
 
     @property
     def alike(self) -> tuple[tuple[str, ...], ...]:
-        """The largest groups within which no two average ranks differ by the critical difference."""
+        """The largest groups of algorithms that do not differ by the critical difference."""
         groups: list[tuple[int, int]] = []
         for first, lowest in enumerate(self.average_ranks):
             last = max(i for i, rank in enumerate(self.average_ranks) if rank - lowest <= self.critical_difference)
@@ -149,7 +150,9 @@ def ranking(
     rows = [[row[name] for name in algorithms] for row in errors]
     widths = None if spreads is None else [[row[name] for name in algorithms] for row in spreads]
     if len(algorithms) < 2 or not rows:
-        raise InputError(f"{len(algorithms)} algorithms on {len(rows)} streams: ranks take two and one at least")
+        raise InputError(
+            f"there are {len(algorithms)} algorithms and {len(rows)} streams; give at least two algorithms, one stream"
+        )
     table = np.array([ranks(row, None if widths is None else widths[i]) for i, row in enumerate(rows)])
     mean = table.mean(axis=0)
     order = np.argsort(mean, kind="stable")

@@ -1,12 +1,12 @@
-r"""How sure a comparison of errors is: a bootstrap over blocks of time steps and over seeds.
+r"""Confidence intervals for comparisons of errors: a bootstrap over blocks of time steps and over seeds.
 
-The errors of models on the same stream rise and fall together, and those of neighbouring steps are alike. So steps
-are resampled for all models at once (what is easy for one is easy for all: the comparison is *paired*) and in blocks
-of :math:`\lceil T^{1/3} \rceil` steps that may run over the end of the stream (a *circular block bootstrap*). The
-seeds of a model are its own draws, so they are resampled for each model by itself. Intervals are the percentiles of
-the resampled means.
+The errors of models on the same stream rise and fall together, and the errors of neighbouring steps are similar. So
+the steps are resampled for all models at once (the comparison is *paired*), in blocks of
+:math:`\lceil T^{1/3} \rceil` steps that wrap around the end of the stream (a *circular block bootstrap*). Seeds are
+independent draws of each model, so they are resampled for each model separately. Intervals are percentiles of the
+resampled means.
 
-What it cannot tell is how the models do on another stream: streams are taken as given.
+Streams are not resampled: the intervals say nothing about how the models do on another stream.
 
 References
 ----------
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf._options import number, whole
-from driftsurf.base import FloatArray
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.options import number, whole
 from driftsurf.errors import InputError
 
 __all__ = ["Interval", "interval", "resampled_means"]
@@ -34,7 +34,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """A number, and between which others it lies as far as can be told."""
+    """A number with its confidence interval."""
 
     value: float
     low: float
@@ -42,9 +42,9 @@ class Interval:
 
 
 def resampled_means(errors: Sequence[npt.ArrayLike], *, resamples: int = RESAMPLES, seed: int = 0) -> FloatArray:
-    """The mean error of each model in each resample, (resamples, models).
+    """Return the mean error of each model in each resample, an array (resamples, models).
 
-    ``errors`` has for each model an array (seeds, steps); all have the same steps.
+    ``errors`` has an array (seeds, steps) for each model; all have the same steps.
 
     >>> steady, better = np.full((2, 50), 0.3), np.full((2, 50), 0.2)
     >>> means = resampled_means([steady, better], resamples=4)
@@ -53,7 +53,10 @@ def resampled_means(errors: Sequence[npt.ArrayLike], *, resamples: int = RESAMPL
     """
     tables = [np.asarray(one, np.float64) for one in errors]
     if not tables or any(one.ndim != 2 or one.size == 0 or one.shape[1] != tables[0].shape[1] for one in tables):
-        raise InputError(f"errors of shapes {[one.shape for one in tables]}: give (seeds, steps) of the same steps")
+        raise InputError(
+            f"errors have the shapes {[one.shape for one in tables]}; give each model an array (seeds, steps) of the "
+            "same steps"
+        )
     generator = np.random.default_rng(seed)
     steps = tables[0].shape[1]
     length = math.ceil(steps ** (1 / 3))
@@ -69,7 +72,7 @@ def resampled_means(errors: Sequence[npt.ArrayLike], *, resamples: int = RESAMPL
 
 
 def interval(value: float, resampled: FloatArray, level: float = LEVEL) -> Interval:
-    """``value`` with the percentiles of what was resampled in its place.
+    """Return ``value`` with the percentiles of its resampled values.
 
     >>> interval(0.5, np.linspace(0.0, 1.0, 101), level=0.9)
     Interval(value=0.5, low=0.05, high=0.95)

@@ -1,4 +1,4 @@
-"""What is counted of each step and model: the rows of a trace."""
+"""Scores of each step and model: the rows of a trace."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.base import State
-from driftsurf.decisions import Decision
-from driftsurf.evaluation.trace import OTHER, column_names, csv_head, csv_line
-from driftsurf.runtime.session import Observation
+from driftsurf.core.contracts import State
+from driftsurf.core.decisions import Decision
+from driftsurf.evaluation.trace import KIND_SEPARATOR, OTHER, column_names, csv_head, csv_line
+from driftsurf.session.observation import Observation
 from driftsurf.streams.base import Drift
 
-__all__ = ["Described", "Scorebook", "TraceRecorder"]
+__all__ = ["Scorebook", "StreamInfo", "TraceRecorder"]
 
 _NOTHING: dict[str, Any] = {"state": "", "predicted_by": -1, "trained_from": -1}
+"""What a row says of a model that has not decided anything."""
 
 
 class Scorebook:
-    """Makes the trace's rows, remembering only what the next ones need. Without labels, targets are values.
+    """Score batches and make the rows of a trace. Only what the next rows need is kept in memory.
 
-    Where more classes may come than are named, the last of ``labels`` is ``OTHER`` and counts all of those.
+    Parameters
+    ----------
+    labels
+        The classes; empty for regression. If more classes may appear later, the last label is ``OTHER``, which counts
+        them all.
 
     Examples
     --------
@@ -37,27 +42,28 @@ class Scorebook:
 
     def __init__(self, labels: tuple[Any, ...]) -> None:
         self.labels = labels
-        self.step_number = -1
-        self.first_row = self._next_row = 0
+        self.step_number: int = -1
+        self.first_row: int = 0
+        self._next_row = 0
         self._previous: Any = None
-        """The label, or value, of the last row; None before it."""
+        """The target of the last row; None before the first one."""
         self._seen = 0.0, 0
-        """Of values: the sum and the number of all before this batch."""
-        self._simple: dict[str, float] = {}
-        """Of this batch: the errors of predicting that the last label comes again, and for values the mean so far."""
+        """Regression: sum and number of all targets before this batch."""
+        self._trivial: dict[str, float] = {}
+        """Errors of the trivial predictions on this batch."""
         self._latest: dict[str, dict[str, Any]] = {}
 
     def step(self, y: npt.NDArray[Any]) -> None:
-        """A new batch, with these labels."""
+        """Begin a batch with these true targets."""
         self.step_number += 1
         self.first_row, self._next_row = self._next_row, self._next_row + len(y)
         if self.labels:
             wrong = self._previous is None or y[0] != self._previous
-            self._simple = {"persistence_errors": int(wrong) + int(np.count_nonzero(y[1:] != y[:-1]))}
+            self._trivial = {"persistence_errors": int(wrong) + int(np.count_nonzero(y[1:] != y[:-1]))}
         else:
             before = y[0] if self._previous is None else self._previous
             total, count = self._seen
-            self._simple = {
+            self._trivial = {
                 "persistence_error": float(np.mean(np.square(y - np.append(before, y[:-1])))),
                 "constant_error": float(np.mean(np.square(y - total / max(count, 1)))),
             }
@@ -72,24 +78,26 @@ class Scorebook:
         losses: npt.NDArray[np.float64] | None,
         decisions: Sequence[Decision],
     ) -> dict[str, Any]:
-        """What one model did with the batch."""
+        """Return the row of one model for the batch."""
         before = self._latest.get(model, _NOTHING)
-        first = _kept(decisions[0]) if decisions else before  # the model that predicted when the rows came
-        self._latest[model] = latest = _kept(decisions[-1]) if decisions else before
+        # A call may complete several time steps. The model of the first one predicted the batch, because predictions
+        # are made before anything is learned; the state is that after the last one.
+        first = _standing(decisions[0]) if decisions else before
+        self._latest[model] = latest = _standing(decisions[-1]) if decisions else before
         row = {
             "step": self.step_number,
             "model": model,
             "first_row": self.first_row,
             "rows": len(y),
             "state": latest["state"],
-            "transition": "+".join(t.kind for d in decisions for t in d.transitions),
+            "transition": KIND_SEPARATOR.join(t.kind for d in decisions for t in d.transitions),
             "predicted_by": first["predicted_by"],
             "trained_from": first["trained_from"],
             "gradients": sum(d.gradients for d in decisions),
         }
-        return row | (self._of_classes(y, predicted, losses) if self.labels else self._of_values(y, predicted))
+        return row | (self._classification(y, predicted, losses) if self.labels else self._regression(y, predicted))
 
-    def _of_classes(
+    def _classification(
         self, y: npt.NDArray[Any], predicted: npt.NDArray[Any], losses: npt.NDArray[np.float64] | None
     ) -> dict[str, Any]:
         missed = predicted != y
@@ -98,7 +106,7 @@ class Scorebook:
             "errors": wrong,
             "error": wrong / len(y),
             "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
-            **self._simple,
+            **self._trivial,
         }
         return row | self._counts("true", y) | self._counts("predicted", predicted) | self._counts("wrong", y[missed])
 
@@ -109,15 +117,15 @@ class Scorebook:
             counts[f"{what}:{OTHER}"] = len(labels) - sum(counts.values())
         return counts
 
-    def _of_values(self, y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, Any]:
+    def _regression(self, y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, Any]:
         return {
             "squared_error": float(np.mean(np.square(predicted - y))),
             "absolute_error": float(np.mean(np.abs(predicted - y))),
-            **self._simple,
+            **self._trivial,
         }
 
     def state(self) -> State:
-        """What the next rows need."""
+        """Return what the next rows need, for a checkpoint."""
         return {
             "step": self.step_number,
             "next_row": self._next_row,
@@ -128,53 +136,57 @@ class Scorebook:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state()`` gave."""
+        """Resume from what :meth:`state` returned."""
         self.step_number, self._next_row = int(state["step"]), int(state["next_row"])
         self._previous = json.loads(state["previous"])
         self._seen = float(state["sum"]), int(state["count"])
         self._latest = json.loads(state["latest"])
 
 
-def _kept(decision: Decision) -> dict[str, Any]:
-    return {name: getattr(decision, name) for name in _NOTHING}
+def _standing(decision: Decision) -> dict[str, Any]:
+    return {
+        "state": decision.state,
+        "predicted_by": decision.predicted_by,
+        "trained_from": decision.trained_from,
+    }
 
 
-class Described(Protocol):
-    """What a trace says of the stream that it is of."""
+class StreamInfo(Protocol):
+    """What a trace records about its stream."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the stream."""
         ...
 
     @property
     def classes(self) -> Sequence[Any]:
-        """The labels; none where values are predicted."""
+        """The labels; empty for regression."""
         ...
 
     @property
     def drifts(self) -> Sequence[Drift]:
-        """The true drifts, if they are known."""
+        """The true drifts; empty if they are not known."""
         ...
 
 
 class TraceRecorder:
-    """Writes the trace of a run over a stream line by line, just as ``Trace.save`` would at its end."""
+    """Write the trace of a run line by line; the file is the same as that of ``Trace.save`` at the end."""
 
-    def __init__(self, stream: Described, batch_size: int, untaught: int = 0) -> None:
+    def __init__(self, stream: StreamInfo, batch_size: int, warmup_steps: int = 0) -> None:
         self.stream = stream
         self.batch_size = batch_size
-        self.untaught = untaught
+        self.warmup_steps = warmup_steps
         self._book = Scorebook(tuple(stream.classes))
 
     def head(self) -> str:
-        """What stands before the first line."""
+        """Return the text before the first row."""
         stream = self.stream
-        head = csv_head(stream.name, self.batch_size, tuple(stream.drifts), self._book.labels, self.untaught)
+        head = csv_head(stream.name, self.batch_size, tuple(stream.drifts), self._book.labels, self.warmup_steps)
         return head + csv_line(column_names(self._book.labels))
 
     def lines(self, y: npt.NDArray[Any], seen: Mapping[str, Observation]) -> str:
-        """One line for each model; none if no row could be scored."""
+        """Return one line for each model; an empty string if the batch has no true targets."""
         if not len(y):
             return ""
         self._book.step(y)
@@ -183,9 +195,9 @@ class TraceRecorder:
         return "".join(csv_line(row[name] for name in names) for row in rows)
 
     def state(self) -> State:
-        """What the next lines need."""
+        """Return what the next lines need, for a checkpoint."""
         return self._book.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state()`` gave."""
+        """Resume from what :meth:`state` returned."""
         self._book.restore(state)

@@ -1,4 +1,4 @@
-"""The trace of an evaluation: one row for each step and model, in a plain CSV file."""
+"""The trace of an evaluation: one row for each step and model, saved as a CSV file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core import files
 from driftsurf.errors import InputError, OptionError
-from driftsurf.runtime import files
 from driftsurf.streams.base import Drift
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Trace"]
+__all__ = ["OTHER", "Trace", "TraceBuilder", "column_names", "csv_head", "csv_line"]
 
 COLUMNS: dict[str, type] = {
     "step": int,
@@ -37,26 +37,30 @@ COLUMNS: dict[str, type] = {
     "trained_from": int,
     "gradients": int,
 }
-"""Then ``true:LABEL``, ``predicted:LABEL`` and ``wrong:LABEL``: how often each class came, was predicted, and came but
-was predicted wrongly."""
-_OF_CLASSES = "errors", "error", "log_loss", "persistence_errors"
-VALUE_COLUMNS: dict[str, type] = {
-    **{name: kind for name, kind in COLUMNS.items() if name not in _OF_CLASSES},
+"""Columns of a classification trace, with their types. For each class there are three more: ``true:LABEL`` counts its
+rows, ``predicted:LABEL`` the rows predicted as it, ``wrong:LABEL`` its rows that were predicted wrongly."""
+_CLASSIFICATION_ONLY = "errors", "error", "log_loss", "persistence_errors"
+REGRESSION_COLUMNS: dict[str, type] = {
+    **{name: kind for name, kind in COLUMNS.items() if name not in _CLASSIFICATION_ONLY},
     "squared_error": float,
     "absolute_error": float,
     "persistence_error": float,
     "constant_error": float,
 }
-"""Where values are predicted: means over the rows of a step. The last two are squared: of predicting the value before,
-and of predicting the mean of all rows before the step."""
+"""Columns of a regression trace, with their types. Errors are means over the rows of a step. The last two are squared
+errors of trivial predictions: the target of the row before, and the mean target of all rows before the step."""
 OTHER = "(other)"
-"""Stands for all classes that were not known when the trace began, where more may come."""
-TYPES = COLUMNS | VALUE_COLUMNS
+"""The label that counts all classes that were not known when the trace began."""
+TYPES = COLUMNS | REGRESSION_COLUMNS
+KIND_SEPARATOR = "+"
+"""Stands between the kinds of several transitions of one step in the column ``transition``."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
-    """What each model did at each step. Measured times are kept apart, in ``seconds``.
+    """What each model did at each step.
+
+    Everything but ``seconds`` is reproducible: the same evaluation gives the same trace to the last bit.
 
     Attributes
     ----------
@@ -65,15 +69,15 @@ class Trace:
     batch_size
         Rows in a time step.
     drifts
-        The true drifts, as rows.
+        The true drifts, as row positions; empty if they are not known.
     labels
-        The classes; none where values are predicted.
+        The classes; empty for regression.
     columns
-        Arrays of equal length, in the order of step and model.
+        Arrays of equal length, ordered by step and then by model.
     seconds
-        Time each model took; no part of the saved trace.
-    untaught
-        Steps at the beginning that a model predicted before it had learnt anything, and that errors do not count.
+        Measured time of each model; not saved with the trace.
+    warmup_steps
+        Steps at the beginning that were predicted before anything was learned; mean errors leave them out.
     """
 
     stream: str
@@ -82,7 +86,7 @@ class Trace:
     labels: tuple[Any, ...]
     columns: dict[str, npt.NDArray[Any]]
     seconds: dict[str, float] = field(default_factory=dict)
-    untaught: int = 0
+    warmup_steps: int = 0
 
     def __repr__(self) -> str:
         steps = len(np.unique(self.columns["step"]))
@@ -90,24 +94,29 @@ class Trace:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models, in the order they were given."""
+        """Names of the models, in the order in which they were given."""
         return tuple(dict.fromkeys(self.columns["model"].tolist()))
 
     def of(self, model: str) -> dict[str, npt.NDArray[Any]]:
-        """The columns of one model, one entry a step."""
+        """Return the columns of one model, with one entry for each step."""
         chosen = self.columns["model"] == model
         if not chosen.any():
-            raise OptionError(f"there is no model {model!r} in this trace; choices: {', '.join(self.models)}")
+            raise OptionError(f"the trace has no model {model!r}; choices: {', '.join(self.models)}")
         return {name: column[chosen] for name, column in self.columns.items()}
 
     def counted(self, model: str) -> dict[str, npt.NDArray[Any]]:
-        """The same without the ``untaught`` steps; all of them if there are no others."""
+        """Return the columns of one model without the warm-up steps; with them if there are no other steps."""
         run = self.of(model)
-        later = {name: column[self.untaught :] for name, column in run.items()}
+        later = {name: column[self.warmup_steps :] for name, column in run.items()}
         return later if len(later["step"]) else run
 
+    def transitions(self, model: str) -> tuple[tuple[str, ...], ...]:
+        """Return the kinds of the transitions of one model, a tuple for each step."""
+        column = self.of(model)["transition"].tolist()
+        return tuple(tuple(kinds.split(KIND_SEPARATOR)) if kinds else () for kinds in column)
+
     def to_frame(self) -> pd.DataFrame:
-        """A pandas DataFrame (the extra ``pandas``)."""
+        """Return the columns as a pandas DataFrame; needs the extra ``pandas``."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -115,9 +124,9 @@ class Trace:
         return pd.DataFrame(self.columns)
 
     def to_csv(self) -> str:
-        """One line of JSON behind ``#`` (stream, batch size, drifts, labels), then a CSV table."""
+        """Return the trace as text: a comment line with JSON (stream, batch size, drifts, labels), then a CSV table."""
         out = io.StringIO()
-        out.write(csv_head(self.stream, self.batch_size, self.drifts, self.labels, self.untaught))
+        out.write(csv_head(self.stream, self.batch_size, self.drifts, self.labels, self.warmup_steps))
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.columns)
         writer.writerows(zip(*(column.tolist() for column in self.columns.values()), strict=True))
@@ -125,7 +134,7 @@ class Trace:
 
     @classmethod
     def from_csv(cls, text: str) -> Trace:
-        """The trace that gave ``text``."""
+        """Read a trace that :meth:`to_csv` wrote."""
         first, _, rest = text.partition("\n")
         try:
             head = json.loads(first.removeprefix("#"))
@@ -135,62 +144,64 @@ class Trace:
                 name: np.array([TYPES.get(name, int)(line[k]) for line in lines]) for k, name in enumerate(names)
             }
             drifts = tuple(Drift(**drift) for drift in head["drifts"])
-            untaught = int(head.get("untaught", 0))
-            return cls(head["stream"], head["batch_size"], drifts, tuple(head["labels"]), columns, untaught=untaught)
+            warmup_steps = int(head.get("warmup_steps", 0))
+            return cls(
+                head["stream"], head["batch_size"], drifts, tuple(head["labels"]), columns, warmup_steps=warmup_steps
+            )
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            raise InputError(f"this is not a trace as Trace.save writes it: {error}") from error
+            raise InputError(f"the text is not a trace that Trace.save wrote: {error}") from error
 
     def save(self, path: str | Path) -> None:
-        """Write the CSV file."""
+        """Write the trace to a CSV file."""
         files.write_text(Path(path), self.to_csv())
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
-        """Read it back."""
+        """Read a trace that :meth:`save` wrote."""
         return cls.from_csv(files.read_text(Path(path)))
 
 
 def csv_head(
-    stream: str, batch_size: int, drifts: tuple[Drift, ...], labels: tuple[Any, ...], untaught: int = 0
+    stream: str, batch_size: int, drifts: tuple[Drift, ...], labels: tuple[Any, ...], warmup_steps: int = 0
 ) -> str:
-    """The line of JSON that a saved trace begins with."""
+    """Return the comment line that a saved trace begins with."""
     head = {
         "stream": stream,
         "batch_size": batch_size,
         "drifts": [asdict(drift) for drift in drifts],
         "labels": list(labels),
     }
-    head |= {"untaught": untaught} if untaught else {}
+    head |= {"warmup_steps": warmup_steps} if warmup_steps else {}
     return f"# {json.dumps(head)}\n"
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    """One line of a CSV file."""
+    """Return one line of a CSV file."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow(values)
     return out.getvalue()
 
 
 def column_names(labels: tuple[Any, ...]) -> list[str]:
-    """The columns of a trace, in their order."""
-    own = COLUMNS if labels else VALUE_COLUMNS
+    """Return the names of the columns of a trace, in their order."""
+    own = COLUMNS if labels else REGRESSION_COLUMNS
     return [*own, *(f"{what}:{label}" for what in ("true", "predicted", "wrong") for label in labels)]
 
 
 class TraceBuilder:
-    """Collects rows and makes the trace."""
+    """Collect rows and make a trace of them."""
 
     def __init__(self, labels: tuple[Any, ...]) -> None:
         self.labels = labels
         self._columns: dict[str, list[Any]] = {name: [] for name in column_names(labels)}
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Append one row; every column must be given."""
+        """Append one row, which must have every column."""
         for name, column in self._columns.items():
             column.append(row[name])
 
     def build(self, stream: str, batch_size: int, drifts: tuple[Drift, ...], seconds: dict[str, float]) -> Trace:
-        """The finished trace."""
+        """Return the finished trace."""
         columns = {
             name: np.array(values, {int: np.int64, float: np.float64}.get(TYPES.get(name, int), np.str_))
             for name, values in self._columns.items()

@@ -1,4 +1,4 @@
-"""Linear learners on the loops for a choice of losses: what a loss adds is its kind and the reading of scores."""
+"""Base class of linear learners with one weight column per output, on kernels that are generic in the loss."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from driftsurf._kernels import multi
-from driftsurf.base import CSR, Batch, FloatArray, Rows, n_rows
+from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, n_rows
+from driftsurf.kernels import multi
 from driftsurf.learners._learner import LinearLearner
 from driftsurf.learners._linear import Frame, Linear, check_width
 
 LARGEST_STEP = 1.0 / 3.0
-"""Up to which SAGA is known to converge."""
+"""Largest step size, times the curvature, up to which SAGA is known to converge."""
 
 
 class MultiLearner(LinearLearner):
-    """A linear learner with a column of weights for each output."""
+    """A linear learner with a column of weights for each output. A subclass names its loss and converts outputs."""
 
     kind: ClassVar[int]
-    """The loss, as the kernels number them."""
+    """Number of the loss in the kernels."""
 
     @property
     def _loss(self) -> tuple[int, float]:
-        """The kind of the loss and its width."""
+        """Number of the loss in the kernels, and its width (for Huber's)."""
         return self.kind, 0.0
 
     @property
     def _reach(self) -> float:
-        """The largest step at a row, as a share of the one to its own minimum. A step size of the user's is meant."""
+        """Largest step at a row, as a share of the step to its minimum; no limit if the user chose the step size."""
         return LARGEST_STEP if self.step_size == "auto" else math.inf
 
     @staticmethod
     def read(outputs: FloatArray) -> FloatArray:
-        """From the outputs (n, K) to scores: here the only column."""
+        """Convert outputs (n, K) to scores; by default the only column."""
         return outputs.reshape(-1)
 
     def _run(self, rows: Batch, order: Any, fitted: Linear, table: FloatArray) -> int:
@@ -50,6 +50,7 @@ class MultiLearner(LinearLearner):
                 return int(multi.saga_csr(sparse, order, (weights, sums, table), fitted.drawn, *how))
             multi.sgd_csr(sparse, order, weights, *how)
             return 0
+        # For dense rows the kernels run along the columns of one output, which must be contiguous.
         turned, turned_sums = (np.ascontiguousarray(matrix.T) for matrix in (weights, sums))
         drawn = 0
         if self._tabled:
@@ -67,15 +68,16 @@ class MultiLearner(LinearLearner):
         return int(multi.discharge_dense(X, table, gradient_sum, frame))
 
     def scores(self, X: Rows) -> FloatArray:
-        """What the model says of rows."""
+        """Return the scores of rows."""
         return _scored(self.read, self._raw_weights, X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
-        """``scores`` as it is now, whatever is learnt later."""
+        """Return ``scores`` of the model as it is now; later updates do not affect it."""
         return functools.partial(_scored, self.read, self._raw_weights)
 
 
 def _scored(read: Callable[[FloatArray], FloatArray], weights: FloatArray, X: Rows) -> FloatArray:
+    """Return the scores of rows; a function of the weights alone, so that a scorer can keep old ones."""
     check_width(X, weights)
     outputs = np.empty((n_rows(X), weights.shape[1]))
     if isinstance(X, CSR):

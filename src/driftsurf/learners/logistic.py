@@ -1,4 +1,4 @@
-"""L2-regularised logistic regression, trained by STRSAGA or SGD within a compute budget."""
+"""Logistic regression with an L2 penalty, trained by STRSAGA, SAGA or SGD within a compute budget."""
 
 from __future__ import annotations
 
@@ -8,61 +8,78 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from driftsurf import _kernels
-from driftsurf._values import replace
-from driftsurf.base import CSR, Batch, Capabilities, FloatArray, Rows
+from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows
+from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
+from driftsurf.kernels.linear import (
+    discharge_csr,
+    discharge_dense,
+    saga_both_dense,
+    saga_csr,
+    saga_dense,
+    sgd_csr,
+    sgd_dense,
+)
+from driftsurf.kernels.losses import logistic_losses
 from driftsurf.learners._learner import LinearLearner
 from driftsurf.learners._linear import Frame, Linear, margins, margins_of_all
 from driftsurf.learners._update import Update
+from driftsurf.registry import register
 
 __all__ = ["LogisticRegression", "paper_learner"]
 
 NARROW = 16
-"""Up to this many columns two models learn faster in turn; a step at a wider row leaves no time to fill."""
+"""Up to this many columns, two models learn faster in alternation: the steps of one fill the waits of the other."""
 
 
+@register(
+    "learner",
+    "logistic",
+    title="Logistic regression",
+    tasks={"binary"},
+    instead={"multiclass": "softmax"},
+    default_for={"binary"},
+)
 class LogisticRegression(LinearLearner):
-    r"""Linear model for two classes: minimises the mean of log(1 + exp(-y w.x)) plus mu/2 |w|^2.
+    r"""Logistic regression for two classes.
 
-    With ``optimizer="strsaga"`` new rows enter a waiting room; of the rho steps of an update every
-    other one admits the oldest waiting row to the sample set S, the rest draw uniformly from S:
+    It minimises the mean of log(1 + exp(-y w.x)) plus mu/2 |w|^2. With ``optimizer="strsaga"`` new rows enter a waiting
+    room. Every other of the rho steps of an update admits the oldest waiting row to the sample set S; the rest draw
+    uniformly from S:
 
     .. math:: w \leftarrow (1 - \eta\mu) w - \eta (g - \alpha_p + A), \qquad \alpha_p \leftarrow g,
 
-    where g is the gradient of the loss at row p, alpha_p the one from its last visit (0 at first)
-    and A their average over S. A budget below two steps a row leaves rows waiting; they are admitted
-    later, when there is time.
+    where g is the gradient of the loss at row p, alpha_p the one from its last visit (0 at first) and A their average
+    over S. With a budget below two steps per row, some rows keep waiting and are admitted later.
 
     Parameters
     ----------
     optimizer
-        "strsaga"; "saga", whose set grows likewise while every step draws uniformly from it; "sgd", which
-        draws uniformly from all rows and keeps no gradients; or "one-pass", which takes one SGD step at each
-        new row in order of arrival, whatever the budget, and keeps no row.
+        "strsaga"; "saga", whose sample set grows likewise while every step draws uniformly from it; "sgd", which draws
+        uniformly from all rows and keeps no gradients; or "one-pass", which takes one SGD step at each new row in order
+        of arrival, whatever the budget, and keeps no rows.
     step_size
-        eta. "auto" takes 0.1 / L, where L is the curvature of the loss at all but the largest
-        tenth of the rows; it is worked out from the first rows, and again at each doubling up to 1,000.
+        eta. "auto" uses 0.1 / L, where L is the curvature of the loss at all but the largest tenth of the rows; it is
+        estimated from the first rows, and again at each doubling of their number up to 1,000.
     scale
-        Whether to learn as if each column were divided by its usual size (a robust mean of its absolute
-        non-zero values), and a column off zero (a price, degrees Kelvin) were first centred, so that
-        columns of any unit need no preparation. "auto" does so when the step size is "auto" too; a step
-        size of your own is meant for the columns as they are. Worked out when the step size is; rows
-        stay as they are, and so does the model at that moment.
+        Whether to learn as if each column were divided by its typical size (a robust mean of its absolute non-zero
+        values) and, if its values are far from zero (prices, degrees Kelvin), first centred, so that columns in any
+        unit need no preparation. "auto" scales when the step size is "auto" too; a step size of your own is meant for
+        unscaled columns. The scale is estimated together with the step size; stored rows are not changed.
     l2
-        mu. The intercept is the weight of a constant column and is regularised like the others.
+        mu. The intercept is the weight of a constant column and is penalised like the others.
     steps_per_row
-        The budget: rho = steps_per_row times the number of new rows.
+        Budget: rho = steps_per_row times the number of new rows.
     steps_per_batch
-        A fixed rho for every update, whatever arrives, in place of ``steps_per_row``.
+        A fixed rho for every update, in place of ``steps_per_row``.
     fit_intercept
         Whether there is a constant column.
     start
-        Weights of a fresh model: "zeros", or "uniform" for independent uniform(0, 1) (the paper's).
+        Weights of a fresh model: "zeros", or "uniform" for independent uniform(0, 1) as in the paper.
 
     Examples
     --------
-    >>> from driftsurf.samples import Samples
+    >>> from driftsurf.core.samples import Samples
     >>> X = np.linspace(-1, 1, 200).reshape(-1, 1)
     >>> samples = Samples(n_features=1)
     >>> new = samples.append(X, (X[:, 0] > 0).astype(float))
@@ -77,40 +94,19 @@ class LogisticRegression(LinearLearner):
     gradient descent on streaming data. NeurIPS 2018.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(anchor=True)
+    capabilities: Capabilities = Capabilities(anchor=True, one_pass=True)
     curvature: ClassVar[float] = 0.25
 
-    def __init__(
-        self,
-        *,
-        optimizer: Literal["strsaga", "saga", "sgd", "one-pass"] = "strsaga",
-        step_size: float | Literal["auto"] = "auto",
-        scale: bool | Literal["auto"] = "auto",
-        l2: float = 1e-4,
-        steps_per_row: float = 2.0,
-        steps_per_batch: int | None = None,
-        fit_intercept: bool = True,
-        start: Literal["zeros", "uniform"] = "zeros",
-    ) -> None:
-        self.optimizer = optimizer
-        self.step_size = step_size
-        self.scale = scale
-        self.l2 = l2
-        self.steps_per_row = steps_per_row
-        self.steps_per_batch = steps_per_batch
-        self.fit_intercept = fit_intercept
-        self.start = start
-
     def anchored(self, models: Sequence[Self], shares: FloatArray) -> Self:
-        """This fresh model, held by the penalty to the weighted sum of ``models`` instead of the origin."""
+        """Return this unfitted model with a penalty that pulls towards the weighted sum of ``models``."""
         anchor = (shares[:, None] * np.array([model._raw_weights for model in models])).sum(axis=0)
-        return self._born(replace(self._fitted, weights=self._fitted.weights - anchor, anchor=anchor))
+        return self._make(replace(self._fitted, weights=self._fitted.weights - anchor, anchor=anchor))
 
     def _outputs(self, n_classes: int) -> int | None:
         if n_classes != 2:
             raise CapabilityError(
-                f"LogisticRegression tells two classes apart, not {n_classes}: merge classes, or use a learner "
-                "whose tasks include 'multiclass', such as SoftmaxRegression."
+                f"LogisticRegression supports 2 classes, not {n_classes}; use a learner whose tasks include "
+                "'multiclass', such as SoftmaxRegression."
             )
         return None
 
@@ -121,12 +117,12 @@ class LogisticRegression(LinearLearner):
             model = fitted.weights, fitted.gradient_sum, table
             if isinstance(X, CSR):
                 sparse = X.data, X.indices, X.indptr, y, weight
-                return int(_kernels.saga_csr(sparse, order, model, fitted.drawn, *how))
-            return int(_kernels.saga_dense((X, y, weight), order, model, fitted.drawn, *how))
+                return int(saga_csr(sparse, order, model, fitted.drawn, *how))
+            return int(saga_dense((X, y, weight), order, model, fitted.drawn, *how))
         if isinstance(X, CSR):
-            _kernels.sgd_csr((X.data, X.indices, X.indptr, y, weight), order, fitted.weights, *how)
+            sgd_csr((X.data, X.indices, X.indptr, y, weight), order, fitted.weights, *how)
         else:
-            _kernels.sgd_dense((X, y, weight), order, fitted.weights, *how)
+            sgd_dense((X, y, weight), order, fitted.weights, *how)
         return 0
 
     @classmethod
@@ -134,37 +130,37 @@ class LogisticRegression(LinearLearner):
         waiting = list(updates)
         while waiting:
             one = waiting.pop(0)
-            if waiting and _can_take_turns(one, waiting[0]):
-                _take_turns(one, waiting.pop(0))
+            if waiting and _can_alternate(one, waiting[0]):
+                _alternate(one, waiting.pop(0))
             else:
                 one.run()
 
     def _discharge(self, X: Rows, table: FloatArray, gradient_sum: FloatArray, frame: Frame) -> int:
         if isinstance(X, CSR):
-            return int(_kernels.discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, frame))
-        return int(_kernels.discharge_dense(X, table, gradient_sum, frame))
+            return int(discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, frame))
+        return int(discharge_dense(X, table, gradient_sum, frame))
 
     def scores(self, X: Rows) -> FloatArray:
-        """Margins w.x + intercept: above 0 means class 1."""
+        """Return the margins w.x + intercept; above 0 means class 1."""
         return margins(self._raw_weights, X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
-        """``scores`` as it is now, whatever is learnt later."""
+        """Return ``scores`` of the model as it is now; later updates do not affect it."""
         return functools.partial(margins, self._raw_weights)
 
     @classmethod
     def joint_scorer(cls, models: Sequence[Self]) -> Callable[[Rows], FloatArray]:
-        """``scorer`` of several models in one pass over the rows: a row of the result for each."""
+        """Return a function that scores rows with several models in one pass: one row of the result for each."""
         return functools.partial(margins_of_all, np.array([model._raw_weights for model in models]))
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
-        """Logistic loss of each row."""
+        """Return the logistic loss of each row."""
         losses = np.empty(len(y))
-        _kernels.logistic_losses(scores, y, losses)
+        logistic_losses(scores, y, losses)
         return losses
 
 
-def _can_take_turns(one: Update, two: Update) -> bool:
+def _can_alternate(one: Update, two: Update) -> bool:
     X = one.rows.X
     return (
         not isinstance(X, CSR)
@@ -175,10 +171,10 @@ def _can_take_turns(one: Update, two: Update) -> bool:
     )
 
 
-def _take_turns(one: Update, two: Update) -> None:
-    """The steps of two narrow models in one loop."""
+def _alternate(one: Update, two: Update) -> None:
+    """Take the steps of two narrow models in one loop, in alternation."""
     arguments = [*_arguments(one), *_arguments(two), float(one.model.l2)]
-    one.drawn, two.drawn = _kernels.saga_both_dense(*arguments)
+    one.drawn, two.drawn = saga_both_dense(*arguments)
 
 
 def _arguments(update: Update) -> tuple[Any, ...]:
@@ -188,7 +184,7 @@ def _arguments(update: Update) -> tuple[Any, ...]:
 
 
 def paper_learner(step_size: float | Literal["auto"], l2: float, **options: Any) -> LogisticRegression:
-    """The paper's base learner: columns as they are, weights that start uniform in (0, 1).
+    """Return the paper's base learner: unscaled columns, first weights uniform in (0, 1).
 
     >>> paper_learner(1e-3, 1e-2).start
     'uniform'

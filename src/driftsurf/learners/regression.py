@@ -1,4 +1,4 @@
-"""Linear regression by STRSAGA or SGD, with squared or Huber's loss."""
+"""Linear regression with squared or Huber's loss, trained by STRSAGA, SAGA or SGD."""
 
 from __future__ import annotations
 
@@ -6,42 +6,51 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from driftsurf._kernels import multi
-from driftsurf._options import choice, number
-from driftsurf._values import replace
-from driftsurf.base import Batch, Capabilities, FloatArray
+from driftsurf.core.contracts import Batch, Capabilities, FloatArray
+from driftsurf.core.options import choice, number
+from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
-from driftsurf.learners._learner import LinearLearner, Optimizer
+from driftsurf.kernels import multi
+from driftsurf.learners._learner import Optimizer
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner
+from driftsurf.registry import REGRESSION, Example, register
 
 __all__ = ["LinearRegression"]
 
 KINDS = {"squared": multi.SQUARED, "huber": multi.HUBER}
 
 
+@register(
+    "learner",
+    "linear",
+    title="Linear regression",
+    tasks=REGRESSION,
+    default_for=REGRESSION,
+    examples=[Example(), Example({"loss": "huber"}, "huber")],
+)
 class LinearRegression(MultiLearner):
-    r"""Linear model for values: minimises the mean loss of the residuals r = w.x - y plus mu/2 |w|^2.
+    r"""Linear regression with squared or Huber's loss.
 
-    The loss is r^2, or Huber's, which is r^2 up to epsilon and :math:`2 \epsilon |r| - \epsilon^2`
-    beyond, so that no row pulls harder than one at epsilon.
+    It minimises the mean loss of the residuals r = w.x - y plus mu/2 |w|^2. The loss is r^2, or Huber's, which is r^2
+    up to epsilon and :math:`2 \epsilon |r| - \epsilon^2` beyond, so that no row pulls harder than one at epsilon.
 
-    With ``scale`` the usual place of the targets (their median) is taken off first, as it is of columns
-    off zero: a price or a temperature need not be learnt by the intercept, which is regularised.
+    With ``scale`` the median of the targets is subtracted first, as is the centre of columns that are far from zero:
+    the intercept, which is penalised, need not learn a price or a temperature.
 
     Parameters
     ----------
     loss
         "squared" or "huber".
     epsilon
-        Where Huber's loss stops being a square, in units of the target. It is a part of the loss by which
-        models are compared, so it is a number and not worked out by each of them.
+        Residual at which Huber's loss stops being quadratic, in units of the target. It is a fixed number and not
+        estimated, since models are compared by this loss.
     optimizer, step_size, scale, l2, steps_per_row, steps_per_batch, fit_intercept, start
         As for :class:`driftsurf.learners.LogisticRegression`.
 
     Examples
     --------
-    >>> from driftsurf.samples import Samples
+    >>> from driftsurf.core.samples import Samples
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> samples = Samples(n_features=2)
     >>> new = samples.append(X, 300.0 + X @ np.array([2.0, -1.0]))
@@ -51,11 +60,11 @@ class LinearRegression(MultiLearner):
     (array([ 2., -1.]), 300)
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(frozenset({"regression"}), probabilities=False)
-    parameters: ClassVar[tuple[str, ...]] = ("loss", "epsilon", *LinearLearner.parameters)
+    capabilities: Capabilities = Capabilities(
+        frozenset({"regression"}), one_pass=True, quadratic_loss=True, probabilities=False
+    )
+    # Huber's loss grows in proportion only far from the target; near it, and in its gradients, it is quadratic.
     curvature: ClassVar[float] = 2.0
-    quadratic = True
-    """Huber's grows in proportion only far from the target; near it, and in what is learnt of a row, it is squared."""
 
     def __init__(
         self,
@@ -71,16 +80,18 @@ class LinearRegression(MultiLearner):
         fit_intercept: bool = True,
         start: Literal["zeros", "uniform"] = "zeros",
     ) -> None:
+        super().__init__(
+            optimizer=optimizer,
+            step_size=step_size,
+            scale=scale,
+            l2=l2,
+            steps_per_row=steps_per_row,
+            steps_per_batch=steps_per_batch,
+            fit_intercept=fit_intercept,
+            start=start,
+        )
         self.loss = loss
         self.epsilon = epsilon
-        self.optimizer = optimizer
-        self.step_size = step_size
-        self.scale = scale
-        self.l2 = l2
-        self.steps_per_row = steps_per_row
-        self.steps_per_batch = steps_per_batch
-        self.fit_intercept = fit_intercept
-        self.start = start
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -94,7 +105,7 @@ class LinearRegression(MultiLearner):
     def _outputs(self, n_classes: int) -> int | None:
         if n_classes:
             raise CapabilityError(
-                f"LinearRegression predicts values, not {n_classes} classes: use a learner whose tasks include "
+                f"LinearRegression predicts numbers, not {n_classes} classes; use a learner whose tasks include "
                 "'binary' or 'multiclass', such as LogisticRegression or SoftmaxRegression."
             )
         return 1
@@ -104,11 +115,11 @@ class LinearRegression(MultiLearner):
         if not (self.fit_intercept and len(counted)):
             return fitted
         target = float(np.median(counted))
-        # A model that knows nothing yet starts from there; later it keeps what it predicts.
-        return replace(fitted, target=target) if fitted.renew_at == 0 else fitted.retargeted(target)
+        # An untrained model starts from there; a trained one keeps its predictions.
+        return replace(fitted, target=target) if fitted.rescale_at == 0 else fitted.retargeted(target)
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
-        """The squared error of each row, or Huber's."""
+        """Return the squared error, or Huber's loss, of each row."""
         size = np.abs(scores - y)
         if self.loss == "squared":
             return np.square(size)

@@ -1,31 +1,33 @@
-"""Multinomial logistic regression: any number of classes, which may grow while it learns."""
+"""Softmax regression for any number of classes, which may grow during learning."""
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from driftsurf._buffer import Buffer
-from driftsurf._kernels import multi
-from driftsurf.base import Capabilities, FloatArray, Undo
+from driftsurf.core.buffer import Buffer
+from driftsurf.core.contracts import Capabilities, FloatArray, Undo
 from driftsurf.errors import CapabilityError
-from driftsurf.learners._learner import Optimizer
+from driftsurf.kernels import multi
 from driftsurf.learners._multi import MultiLearner
+from driftsurf.registry import CLASSIFICATION, register
 
 __all__ = ["SoftmaxRegression"]
 
 
+@register("learner", "softmax", title="Softmax regression", tasks=CLASSIFICATION, default_for={"multiclass"})
 class SoftmaxRegression(MultiLearner):
-    r"""Linear model for K classes: minimises the mean of -log p(y|x) plus mu/2 |W|^2.
+    r"""Softmax (multinomial logistic) regression for any number of classes.
+
+    It minimises the mean of -log p(y|x) plus mu/2 |W|^2, where
 
     .. math:: p(k | x) = \frac{\exp(w_k \cdot x)}{\sum_j \exp(w_j \cdot x)}.
 
-    The gradient of a row is K scalars, p(k|x) - [y = k], times the row: the table of STRSAGA holds these.
-    Scores are the logarithms of the probabilities, (n, K), also for two classes. A class that appears
-    later starts with weights 0, as all do: the others' sum to 0, so it gets at most 1 / (K + 1) of the
-    probability until it is learnt.
+    The gradient at a row is K scalars, p(k|x) - [y = k], times the row; the table of STRSAGA holds these scalars.
+    Scores are log-probabilities (n, K), also for two classes. A class that appears later starts with weights 0, as all
+    do: the weights of the others sum to 0, so it gets at most 1 / (K + 1) of the probability until it is learned.
 
     Parameters
     ----------
@@ -34,7 +36,7 @@ class SoftmaxRegression(MultiLearner):
 
     Examples
     --------
-    >>> from driftsurf.samples import Samples
+    >>> from driftsurf.core.samples import Samples
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> y = np.argmax(np.column_stack([X, -X.sum(axis=1)]), axis=1)
     >>> samples = Samples(n_features=2)
@@ -50,40 +52,22 @@ class SoftmaxRegression(MultiLearner):
     gradient descent on streaming data. NeurIPS 2018.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(frozenset({"binary", "multiclass"}), grows_classes=True)
+    capabilities: Capabilities = Capabilities(frozenset({"binary", "multiclass"}), one_pass=True, grows_classes=True)
     curvature: ClassVar[float] = 0.5
     kind: ClassVar[int] = multi.SOFTMAX
 
-    def __init__(
-        self,
-        *,
-        optimizer: Optimizer = "strsaga",
-        step_size: float | Literal["auto"] = "auto",
-        scale: bool | Literal["auto"] = "auto",
-        l2: float = 1e-4,
-        steps_per_row: float = 2.0,
-        steps_per_batch: int | None = None,
-        fit_intercept: bool = True,
-        start: Literal["zeros", "uniform"] = "zeros",
-    ) -> None:
-        self.optimizer = optimizer
-        self.step_size = step_size
-        self.scale = scale
-        self.l2 = l2
-        self.steps_per_row = steps_per_row
-        self.steps_per_batch = steps_per_batch
-        self.fit_intercept = fit_intercept
-        self.start = start
-
     @staticmethod
     def read(outputs: FloatArray) -> FloatArray:
-        """Log-probabilities."""
+        """Convert outputs to log-probabilities, in place."""
         multi.log_softmax(outputs)
         return outputs
 
     def _outputs(self, n_classes: int) -> int | None:
         if n_classes < 2:
-            raise CapabilityError("SoftmaxRegression tells classes apart (its tasks do not include 'regression').")
+            raise CapabilityError(
+                f"SoftmaxRegression needs at least 2 classes, not {n_classes}: its tasks do not include 'regression'; "
+                "use LinearRegression."
+            )
         return n_classes
 
     @property
@@ -91,20 +75,18 @@ class SoftmaxRegression(MultiLearner):
         return math.inf  # the gradient is bounded
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
-        """-log p of the true class of each row."""
+        """Return -log p(true class) of each row."""
         return -scores[np.arange(len(y)), y.astype(np.int64)]
 
-    def grow(self, *, n_classes: int | None = None, n_features: int | None = None) -> Undo:
+    def grow(self, n_classes: int) -> Undo:
         """Make room for more classes."""
-        if n_classes is None or n_features is not None:
-            return super().grow(n_classes=n_classes, n_features=n_features)
         fitted, table = self._fitted, self._table
         more = n_classes - fitted.weights.shape[1]
         if more <= 0:
             return lambda: None
         wider = Buffer(np.float64, n_classes)
         wider.first = table.first
-        # A class that was not there has no gradient in the average.
+        # A new class has had no gradient so far, so its entries are 0.
         wider.append(np.hstack([table.live, np.zeros((len(table), more))]))
 
         def undo() -> None:

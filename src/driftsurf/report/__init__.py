@@ -1,1 +1,4 @@
-"""Tables and pages, made from traces and journals alone."""
+"""Pages and terminal output for a run, a comparison and a keyed run, made from traces and journals alone.
+
+Nothing here trains, predicts or decides. The page of the paper's evaluation is in :mod:`driftsurf.reproduction`.
+"""

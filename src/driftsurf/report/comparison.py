@@ -1,4 +1,4 @@
-"""What `driftsurf compare` shows: tables in the terminal, in Markdown and on a page, and one picture."""
+"""Output of ``driftsurf compare``: tables in the terminal, in Markdown and on a page, and a chart."""
 
 from __future__ import annotations
 
@@ -11,43 +11,49 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from driftsurf.decisions import significant
+from driftsurf.comparison.compare import METHOD, RELATIVE, Comparison, Standing, Standings, to_json
+from driftsurf.core import files
+from driftsurf.core.decisions import significant
 from driftsurf.evaluation.resampling import Interval
-from driftsurf.experiments.compare import METHOD, RELATIVE, Comparison, Standing, Standings, to_json
 from driftsurf.report import html
-from driftsurf.report.comparison_picture import picture
+from driftsurf.report.comparison_chart import chart
 from driftsurf.report.terminal import console
-from driftsurf.runtime import files
 
 __all__ = ["markdown", "page", "print_result", "write"]
 
 
 class Column(NamedTuple):
-    """Of the table of models."""
+    """A column of the table of models."""
 
     head: str
     cell: Callable[[Standing], str]
-    leave: int = 0
-    """Where a terminal is narrow, columns are left out in this order; 0 is never left out."""
+    narrow: int = 0
+    """In a narrow terminal, columns are left out in the order of this number; 0 is never left out."""
+
+
+class Cell(NamedTuple):
+    """A cell of a table."""
+
+    text: str
+    best: bool = False
+    """Whether it has the lowest error of its row or column."""
 
 
 class Sheet(NamedTuple):
-    """A table as text."""
+    """A table as text; the first column holds names, the others numbers."""
 
     title: str
     heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    leave: Sequence[int] = ()
-    """The places of columns that may be left out, in this order."""
+    rows: Sequence[Sequence[Cell]]
+    narrow: Sequence[int] = ()
+    """Columns that may be left out in a narrow terminal, in this order."""
 
 
-FIRST = (
-    Column("model", lambda one: one.model),
-    Column("error", lambda one: _number(one.error.value)),
-    Column("95 %", lambda one: _range(one.error), 6),
-    Column("behind", lambda one: _number(one.behind.value)),
-    Column("95 %", lambda one: _range(one.behind), 4),
-    Column("best in", lambda one: f"{one.wins:.0%}", 5),
+ERRORS = (
+    Column("95 % interval", lambda one: _range(one.error), 6),
+    Column("gap", lambda one: _number(one.behind.value)),
+    Column("95 % interval", lambda one: _range(one.behind), 4),
+    Column("win rate", lambda one: f"{one.wins:.0%}", 5),
     Column("rank", lambda one: f"{one.rank:.2f}", 3),
 )
 IN_UNITS = (
@@ -55,27 +61,27 @@ IN_UNITS = (
     Column("RMSE", lambda one: "" if one.in_units is None else significant(one.in_units.rmse), 7),
 )
 RATIO = (Column("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 7),)
-LAST = (
+COSTS = (
     Column("CPU s", lambda one: f"{one.seconds:.2f}", 2),
-    Column("gradients a row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),
+    Column("gradients per row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),
 )
-STYLE = ".wide { overflow-x: auto; } .wide table { font-size: 13.5px; } td.number, th.number { white-space: nowrap; }"
+STYLE = ".wide table { font-size: 13.5px; } td.number, th.number { white-space: nowrap; } td b { font-weight: 700; }"
 WIDE = 160
-"""Columns of the tables where there is no terminal to fit in."""
+"""Width of the tables if the output is not a terminal."""
 TOO_LARGE = 1000.0
-"""An error that is not worth its digits."""
+"""Errors from here on are written in short: those of a model that diverged."""
 
 
 def write(folder: Path, result: Comparison) -> None:
-    """comparison.json, comparison.md, comparison.svg and report.html."""
+    """Write comparison.json, comparison.md, comparison.svg and report.html."""
     files.write_text(folder / "comparison.json", to_json(result))
     files.write_text(folder / "comparison.md", markdown(result))
-    files.write_text(folder / "comparison.svg", picture(result))
+    files.write_text(folder / "comparison.svg", chart(result))
     files.write_text(folder / "report.html", page(result))
 
 
 def print_result(result: Comparison, folder: Path) -> None:
-    """Who wins, and the tables."""
+    """Print the tables, the winner and the method."""
     screen = console()
     screen.width = screen.width if screen.is_terminal else WIDE
     for sheet in _sheets(result):
@@ -84,95 +90,111 @@ def print_result(result: Comparison, folder: Path) -> None:
         for place in shown:
             justify: Literal["left", "right"] = "right" if place else "left"
             table.add_column(sheet.heads[place], justify=justify, overflow="fold", no_wrap=place == 0)
-        for row in ([cells[place] for place in shown] for cells in sheet.rows):
-            table.add_row(*(Text(cell.strip("*"), "bold" if cell.startswith("**") else "") for cell in row))
+        for row in sheet.rows:
+            table.add_row(*(Text(row[place].text, "bold" if row[place].best else "") for place in shown))
         screen.print(table)
-    screen.print(_verdict(result))
-    screen.print(f"{_how(result)}; report: {folder / 'report.html'}")
+    screen.print(f"{_verdict(result)}.", markup=False)
+    screen.print(f"{_method(result)}.", markup=False)
+    screen.print(f"report: {folder / 'report.html'}", markup=False)
 
 
 def _fitting(sheet: Sheet, width: int) -> list[int]:
-    """The columns to show in so many letters: those that say least are left out first, and names are whole."""
+    """Return the columns that fit into so many characters: the least important are left out first."""
     places = list(range(len(sheet.heads)))
-    sizes = [max(len(cell) for cell in column) for column in zip(sheet.heads, *sheet.rows, strict=True)]
-    for place in sheet.leave:
+    texts = [[cell.text for cell in row] for row in sheet.rows]
+    sizes = [max(map(len, column)) for column in zip(sheet.heads, *texts, strict=True)]
+    for place in sheet.narrow:
         if sum(sizes[k] + 3 for k in places) > width:
             places.remove(place)
     return places
 
 
 def markdown(result: Comparison) -> str:
-    """The same tables and words, ready to paste."""
+    """Return the tables, the winner and the method as Markdown."""
     parts = []
     for sheet in _sheets(result):
-        lines = [sheet.heads, ["---", *["---:"] * (len(sheet.heads) - 1)], *sheet.rows]
+        rows = [[f"**{cell.text}**" if cell.best else cell.text for cell in row] for row in sheet.rows]
+        lines = [sheet.heads, ["---", *["---:"] * (len(sheet.heads) - 1)], *rows]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-    return "\n\n".join([*parts, f"{_verdict(result)}.", f"{_how(result)}."]) + "\n"
+    return "\n\n".join([*parts, f"{_verdict(result)}.", f"{_method(result)}."]) + "\n"
 
 
 def page(result: Comparison) -> str:
-    """A page that needs nothing from elsewhere."""
+    """Return the page of a comparison, which loads nothing."""
     body = [
         "<h1>Comparison</h1>",
         f'<p class="lead">{escape(_verdict(result))}.</p>',
         html.cards(
             [
-                (f"mean {_what(result)} of the winner", _number(result.overall.winner.error.value)),
+                (f"mean {_error_name(result)} of the winner", _number(result.overall.winner.error.value)),
                 ("sources", str(len(result.sources))),
                 ("models", str(len(result.overall.models))),
                 ("seeds", str(len(result.seeds))),
             ]
         ),
-        f'<div class="chart">{picture(result)}</div>',
+        f'<div class="chart">{chart(result)}</div>',
     ]
     for sheet in _sheets(result):
-        cells = [[escape(cell).replace("**", "") for cell in row] for row in sheet.rows]
-        table = html.table(list(map(escape, sheet.heads)), cells, numbers=range(1, len(sheet.heads)))
-        body += [f"<h2>{sheet.title}</h2>", f'<div class="wide">{table}</div>']
-    body += [f'<p class="soft">{escape(_how(result))}.</p>']
-    return html.document("driftsurf compare", body, style=STYLE)
+        cells = [[f"<b>{escape(one.text)}</b>" if one.best else escape(one.text) for one in row] for row in sheet.rows]
+        heads = [escape(head) for head in sheet.heads]
+        body += [f"<h2>{sheet.title}</h2>", html.wide_table(heads, cells, numbers=range(1, len(heads)))]
+    return html.document("driftsurf compare", [*body, html.note(f"{_method(result)}.")], style=STYLE)
 
 
 def _sheets(result: Comparison) -> Iterator[Sheet]:
-    """Over all sources, a row a model; of several sources also a row a source."""
+    """Return the table of models and, for several sources, the table of sources."""
     several = len(result.sources) > 1
-    of_values = RATIO if several else IN_UNITS
-    columns = (*FIRST, *(of_values if result.values else ()), *LAST)
+    of_regression = RATIO if several else IN_UNITS
+    columns = (
+        Column("model", lambda one: one.model),
+        Column(_error_name(result), lambda one: _number(one.error.value)),
+        *ERRORS,
+        *(of_regression if result.regression else ()),
+        *COSTS,
+    )
     ordered = sorted(result.overall.models, key=lambda one: one.error.value)
-    leave = sorted((place for place, one in enumerate(columns) if one.leave), key=lambda place: columns[place].leave)
-    heads = [_what(result) if one.head == "error" else one.head for one in columns]
-    yield Sheet("Models", heads, [[column.cell(one) for column in columns] for one in ordered], leave)
+    narrow = sorted((k for k, one in enumerate(columns) if one.narrow), key=lambda k: columns[k].narrow)
+    rows = [[Cell(column.cell(one)) for column in columns] for one in ordered]
+    yield Sheet("Models", [column.head for column in columns], rows, narrow)
     if several:
-        rows = [_errors(source.title, source) for source in result.sources]
-        rows.append(_errors("mean", result.overall))
-        rows.append(["mean rank", *(f"{one.rank:.2f}" for one in result.overall.models)])
-        rows.append(["CPU s in all", *(f"{one.seconds:.1f}" for one in result.overall.models)])
-        lines = [["source", *(one.model for one in result.overall.models)], *rows]
-        if len(ordered) > len(result.sources):  # long names stand better at the side than above
-            lines = [list(line) for line in zip(*lines, strict=True)]
-            lines[0][0] = "model"
-        yield Sheet("Sources", lines[0], lines[1:])
+        yield _source_sheet(result)
 
 
-def _errors(title: str, standings: Standings) -> list[str]:
+def _source_sheet(result: Comparison) -> Sheet:
+    models = result.overall.models
+    rows = [
+        *(_errors(source.title, source) for source in result.sources),
+        _errors("mean", result.overall),
+        [Cell("mean rank"), *(Cell(f"{one.rank:.2f}") for one in models)],
+        [Cell("CPU s in all"), *(Cell(f"{one.seconds:.1f}") for one in models)],
+    ]
+    heads = [Cell("source"), *(Cell(one.model) for one in models)]
+    if len(models) > len(result.sources):  # more models than sources: names of models are easier to read as rows
+        heads, *rows = (list(column) for column in zip(heads, *rows, strict=True))
+        heads[0] = Cell("model")
+    return Sheet("Sources", [head.text for head in heads], rows)
+
+
+def _errors(title: str, standings: Standings) -> list[Cell]:
     lowest = standings.winner.error.value
-    texts = [(_number(one.error.value, 3), one.error.value == lowest) for one in standings.models]
-    return [title, *(f"**{text}**" if best else text for text, best in texts)]
+    return [Cell(title), *(Cell(_number(one.error.value, 3), one.error.value == lowest) for one in standings.models)]
 
 
 def _verdict(result: Comparison) -> str:
-    """Who wins; and whose training diverged, if any did."""
+    """Return the winner in words, and the models whose training diverged."""
     lost = [one.model for one in result.overall.models if one.diverged]
-    charge = "a million times the error of the mean" if result.values else "every row"
-    return result.overall.verdict() + (f"; training diverged, charged {charge}: {', '.join(lost)}" if lost else "")
+    charge = "a million times the error of the mean" if result.regression else "an error in every row"
+    return result.overall.verdict() + (
+        f"; training diverged, which counts as {charge}: {', '.join(lost)}" if lost else ""
+    )
 
 
-def _what(result: Comparison) -> str:
-    return "relative error" if result.values else "error"
+def _error_name(result: Comparison) -> str:
+    return "relative error" if result.regression else "error"
 
 
 def _number(value: float, digits: int = 4) -> str:
-    """With so many digits; that of a model that diverged in short."""
+    """Return a number with so many digits; that of a model that diverged in short."""
     return f"{value:.{digits}f}" if value < TOO_LARGE else f"{value:.2g}"
 
 
@@ -180,10 +202,12 @@ def _range(found: Interval) -> str:
     return f"{_number(found.low)} to {_number(found.high)}"
 
 
-def _how(result: Comparison) -> str:
+def _method(result: Comparison) -> str:
+    """Return how the models were compared, in one sentence."""
     many = len(result.seeds)
-    seeds = f"{many} seeds" if many > 1 else "one seed, so that the spread of the models' own draws is not in it"
-    budget = "" if result.gradients_per_row is None else f"; {result.gradients_per_row:g} gradients a row for all"
-    protocol = "test-then-train by batches, every model frozen for the batch, without the first one"
-    measure = f"; the relative error is {RELATIVE}" if result.values else ""
-    return f"{protocol}{measure}; {METHOD}; {seeds}{budget}"
+    seeds = f"{many} seeds" if many > 1 else "one seed, so the intervals do not include the randomness of the models"
+    budget = "" if result.gradients_per_row is None else f"; {result.gradients_per_row:g} gradients per row for all"
+    protocol = "Each batch was predicted before it was learned; the first batch does not count"
+    measure = f"; the relative error is {RELATIVE}" if result.regression else ""
+    columns = "the gap is the error minus that of the winner, the win rate the share of resamples with the lowest error"
+    return f"{protocol}{measure}; {columns}; {METHOD}; {seeds}{budget}"

@@ -1,4 +1,4 @@
-"""What ``driftsurf datasets`` shows: the list of real data, and how far a download has come."""
+"""Output of ``driftsurf datasets``: the list of real datasets, and the progress of a download."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, Transfe
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
+from driftsurf.data.datasets import files
+from driftsurf.data.datasets.known import DATASETS, Dataset, find, how_to_get
 from driftsurf.report.terminal import console
-from driftsurf.streams import files
-from driftsurf.streams.datasets import DATASETS, Dataset, find, how_to_get
 
 __all__ = ["FetchProgress", "print_datasets"]
 
@@ -22,14 +22,14 @@ _STYLES = {"found": "green", "missing": "yellow"}
 
 
 def print_datasets() -> None:
-    """All real data that the paper uses, and the stand-ins: state, source, licence, size, how to get them."""
+    """Print all datasets of the paper and the stand-ins: whether they are found, source, licence and size."""
     screen = console()
     for entry in DATASETS.values():
         screen.print(Text(entry.name, style="bold"))
         for what, text in _facts(entry):
             screen.print(Text(_wrapped(f"  {what:9}", text), style=_STYLES.get(what, "")))
-    looked = "\n".join(f"  {folder}" + " (no such folder)" * (not folder.is_dir()) for folder in files.folders())
-    screen.print(f"\nLooked for in\n{looked}\n{files.FOLDER_VARIABLE} may name another folder.", markup=False)
+    folders = "\n".join(f"  {folder}" + " (no such folder)" * (not folder.is_dir()) for folder in files.folders())
+    screen.print(f"\nSearched folders:\n{folders}\nSet {files.FOLDER_VARIABLE} to search another folder.", markup=False)
 
 
 def _wrapped(label: str, text: str) -> str:
@@ -45,15 +45,15 @@ def _facts(entry: Dataset) -> Iterator[tuple[str, str]]:
     yield "", f"{entry.label}: {entry.description}"
     yield "", f"{entry.rows:,} rows, {columns}{', sparse' * entry.sparse}; {steps}"
     if entry.stands_for:
-        yield "", f"not the paper's data: stands in for {entry.stands_for}"
+        yield "", f"a stand-in for {entry.stands_for}, not the paper's data"
     path = find(entry.name)
     if path is None:
         yield "missing", how_to_get(entry)
     else:
         yield "found", f"{path} ({_megabytes(path.stat().st_size)})"
     yield "source", entry.page
-    length = "size not known" if entry.n_bytes is None else _megabytes(entry.n_bytes)
-    sha256 = "digest not known" if entry.sha256 is None else f"SHA-256 {entry.sha256}"
+    length = "size unknown" if entry.n_bytes is None else _megabytes(entry.n_bytes)
+    sha256 = "digest unknown" if entry.sha256 is None else f"SHA-256 {entry.sha256}"
     checked = "number of rows" if entry.values is None else "values"
     for url in entry.urls:
         yield "file", f"{url} ({length}, {sha256}; checked by its {checked})"
@@ -65,7 +65,7 @@ def _megabytes(n_bytes: int) -> str:
 
 
 class FetchProgress:
-    """A bar while a file is downloaded; where the output is no terminal, a line each tenth of the way."""
+    """A progress bar for a download; a line for each tenth if the output is not a terminal."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -93,7 +93,7 @@ class FetchProgress:
         self._bar.stop()
 
     def __call__(self, done: int, total: int | None) -> None:
-        """``done`` bytes of ``total`` are there."""
+        """Show that ``done`` of ``total`` bytes are downloaded."""
         self._bar.update(self._task, completed=done, total=total)
         tenths = 10 * done // total if total else 0
         if not self._console.is_terminal and tenths > self._tenths:

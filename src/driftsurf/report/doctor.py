@@ -1,4 +1,4 @@
-"""Whether everything that the package needs is there: versions, compiled code, extras, data."""
+"""Checks of the installation for ``driftsurf doctor``: versions, compiled code, extras, data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+import joblib
 import numpy as np
 from rich.text import Text
 
 from driftsurf import __version__
+from driftsurf.data.datasets import files
+from driftsurf.data.datasets.known import DATASETS, find
 from driftsurf.report.terminal import console
-from driftsurf.streams import files
-from driftsurf.streams.datasets import DATASETS, find
 
 __all__ = ["Finding", "examine", "print_findings"]
 
@@ -30,28 +31,28 @@ _STYLES = {"good": "green", "note": "", "missing": "yellow", "bad": "bold red"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     text: str
     state: Literal["good", "note", "missing", "bad"] = "good"
-    """"missing" is what one may want and does not have; "bad" what does not work."""
+    """"missing" is optional and not installed; "bad" does not work."""
 
 
 def print_findings() -> bool:
-    """Print what is found; returns whether all is well."""
+    """Print all findings; return whether none is bad."""
     screen, found = console(), list(examine())
     width = max(len(finding.what) for finding in found)
     for finding in found:
         mark = {"good": "ok", "note": "", "missing": "-", "bad": "BAD"}[finding.state]
         screen.print(Text(f"{mark:4}{finding.what:{width}}  {finding.text}", style=_STYLES[finding.state]))
     bad = sum(finding.state == "bad" for finding in found)
-    screen.print("all is well" if not bad else f"{bad} of {len(found)} things are wrong")
+    screen.print("no problems found" if not bad else f"{bad} of {len(found)} checks failed")
     return not bad
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything, cheap things first."""
+    """Run all checks, fast ones first."""
     yield Finding("driftsurf", f"{__version__} in {Path(__file__).parent.parent}")
     old = sys.version_info[:2] < OLDEST_PYTHON
     needed = ".".join(map(str, OLDEST_PYTHON))
@@ -76,13 +77,13 @@ def examine() -> Iterator[Finding]:
 
 
 def _requirements() -> tuple[list[str], dict[str, list[str]]]:
-    """What the installed package says that it needs, and what each extra adds."""
+    """Return the requirements of the installed package, and those of each extra."""
     try:
-        told = metadata.requires("driftsurf") or []
-    except metadata.PackageNotFoundError:  # run from its source
-        told = [*("numpy", "scipy", "scikit-learn", "numba", "joblib", "click", "rich")]
+        listed = metadata.requires("driftsurf") or []
+    except metadata.PackageNotFoundError:  # run from source
+        listed = [*("numpy", "scipy", "scikit-learn", "numba", "joblib", "click", "rich")]
     core, extras = list[str](), dict[str, list[str]]()
-    for line in told:
+    for line in listed:
         requirement, _, marker = line.partition(";")
         extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", marker)
         if extra is None:
@@ -111,7 +112,7 @@ def _extra(extra: str, requirements: list[str]) -> Finding:
 
 
 def _parsed(requirement: str) -> tuple[str, str]:
-    """The name of a requirement, and the least version it asks for.
+    """Return the name of a requirement and its lowest version.
 
     >>> _parsed("scikit-learn>=1.6,<3"), _parsed("rich")
     (('scikit-learn', '1.6'), ('rich', '0'))
@@ -122,7 +123,7 @@ def _parsed(requirement: str) -> tuple[str, str]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers a version begins with, to be compared.
+    """Return the leading numbers of a version, which can be compared.
 
     >>> _numbers("2.10.1rc1") > _numbers("2.9")
     True
@@ -142,26 +143,26 @@ def _version(name: str) -> str | None:
 
 
 def _compiled() -> Iterator[Finding]:
-    """Compile one loop, or find it compiled, and see where it is kept."""
+    """Compile one loop, or load it from the cache, and check its result."""
     import numba
 
-    from driftsurf import _kernels
+    from driftsurf.kernels.losses import weighted_sum
 
     if numba.config.DISABLE_JIT:
-        yield Finding("compiled loops", "switched off by NUMBA_DISABLE_JIT: everything is slow", "note")
+        yield Finding("compiled loops", "switched off by NUMBA_DISABLE_JIT, which makes everything slow", "note")
         return
     try:
         ones = np.ones(3)
-        right = _kernels.weighted_sum(ones, ones)[0] == 3.0
-        loop: Any = _kernels.weighted_sum
+        right = weighted_sum(ones, ones)[0] == 3.0
+        loop: Any = weighted_sum
         stats = loop.compiled_for(ones.dtype, False).stats
-    except Exception as error:  # whatever a compiler may raise, the finding is the same
+    except Exception as error:  # a compiler may raise anything, and the finding is the same
         yield Finding("compiled loops", f"a loop cannot be compiled: {error}", "bad")
         return
     llvm = _version("llvmlite")
     yield Finding(
         "compiled loops",
-        f"by numba with llvmlite {llvm}" + "; but they calculate wrongly" * (not right),
+        f"by numba with llvmlite {llvm}" + ", but the results are wrong" * (not right),
         "good" if right else "bad",
     )
     yield _cache(stats)
@@ -170,39 +171,37 @@ def _compiled() -> Iterator[Finding]:
 def _cache(stats: Any) -> Finding:
     folder = Path(stats.cache_path) if stats.cache_path else None
     if folder is None:
-        return Finding(
-            "cache", "compiled code is kept nowhere: set NUMBA_CACHE_DIR to a folder that can be written", "bad"
-        )
+        return Finding("cache", "compiled code is not cached; set NUMBA_CACHE_DIR to a writable folder", "bad")
     kept = len(list(folder.glob("*.nbc")))
     if not os.access(folder, os.W_OK) and not stats.cache_hits:
-        return Finding("cache", f"{folder} cannot be written: set NUMBA_CACHE_DIR to a folder that can be", "bad")
-    warm = "warm" if stats.cache_hits else "cold until now: each loop is compiled on first use, once"
-    closed = "" if os.access(folder, os.W_OK) else ", read-only"
-    return Finding("cache", f"{warm}; {kept} loops in {folder}{closed}")
+        return Finding("cache", f"{folder} is not writable; set NUMBA_CACHE_DIR to a writable folder", "bad")
+    warm = "warm" if stats.cache_hits else "empty until now: each loop is compiled at its first use"
+    access = "" if os.access(folder, os.W_OK) else ", read-only"
+    return Finding("cache", f"{warm}; {kept} loops in {folder}{access}")
 
 
 def _compiler() -> Finding:
     found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if found is None:
-        return Finding("C compiler", "none; only the benchmarks beside C want one", "missing")
-    return Finding("C compiler", f"{found}; only the benchmarks beside C use it")
+        return Finding("C compiler", "not found; only the benchmarks against C need one", "missing")
+    return Finding("C compiler", f"{found}; only the benchmarks against C use it")
 
 
 # ---------------------------------------------------------------------------- machine and data
 
 
 def _cores() -> Finding:
-    there = os.cpu_count() or 1
-    ours = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else there
-    return Finding("cores", f"{ours}" if ours == there else f"{ours} of {there} may be used")
+    every = os.cpu_count() or 1
+    usable = joblib.cpu_count()  # respects the affinity and the container of the process
+    return Finding("cores", f"{usable}" if usable == every else f"{usable} of {every} may be used")
 
 
 def _data() -> Finding:
-    at_hand = [name for name in DATASETS if find(name) is not None]
-    others = len(DATASETS) - len(at_hand)
+    found = [name for name in DATASETS if find(name) is not None]
+    others = len(DATASETS) - len(found)
     where = ", ".join(str(folder) for folder in files.folders())
-    if not at_hand:
-        text = f"none of the {others} published sets in {where}; 'driftsurf datasets' says how to get them"
+    if not found:
+        text = f"none of the {others} published datasets in {where}; see 'driftsurf datasets'"
         return Finding("data", text, "missing")
-    more = f"; {others} more: 'driftsurf datasets'" if others else ""
-    return Finding("data", f"{', '.join(at_hand)} in {where}{more}")
+    more = f"; {others} are missing, see 'driftsurf datasets'" if others else ""
+    return Finding("data", f"{', '.join(found)} in {where}{more}")

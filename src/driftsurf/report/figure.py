@@ -1,4 +1,8 @@
-"""A figure over time as data: drawn once without a script, and handed to the script that makes it interactive."""
+"""Figures over time as data: drawn once for a page without a script, and given to the script of the page.
+
+A page has :class:`Figure` (curves) and :class:`Bars` (lives of models). Both share an :class:`Overlay`: the reactive
+states, drifts, changes and orders of the run.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,38 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from driftsurf.report import html
-from driftsurf.report.svg import LEFT, WIDTH, Chart
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Bar", "Bars", "Change", "Figure", "Overlay", "Series", "as_data"]
+from driftsurf.core.decisions import TRANSITION_WORDS, TransitionKind
+from driftsurf.report import html
+from driftsurf.report.svg import LEFT, WIDTH, Chart, drawing, element
+
+__all__ = [
+    "SERIES_STYLES",
+    "Bar",
+    "Bars",
+    "Change",
+    "Figure",
+    "Overlay",
+    "Series",
+    "as_json",
+    "per_row",
+    "usual_top",
+]
+
+SERIES_STYLES = tuple(f"series-{number}" for number in range(8))
+"""CSS classes of curves that have no meaning of their own, each with its colour."""
+LEGEND = {
+    "drift": "known drift",
+    "drifting": "gradual drift",
+    "reactive": "reactive state",
+    "pinned": "pinned: it predicts but does not learn",
+    "order": "order of an operator",
+}
+"""Words for the marks that all figures share, by CSS class."""
+DOTTED: tuple[TransitionKind, ...] = "switched", "kept"
+"""Kinds of transitions that are marked on a curve if no script runs."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +55,9 @@ class Series:
     css: str
     values: Sequence[float]
     at: Sequence[float] | None = None
-    """Where each value stands, in steps; by default one a step."""
+    """The step of each value; by default there is one value for each step."""
+    marked: bool = False
+    """Whether changes are marked on it."""
 
 
 @dataclass(frozen=True)
@@ -31,22 +65,22 @@ class Change:
     """A transition, at its place among the steps."""
 
     at: float
-    kind: str
+    kind: TransitionKind
     text: str
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """What all figures of a page share."""
+    """What all figures of a page share. Spans are tuples of start, end and text."""
 
     steps: int
     first_rows: Sequence[int] = ()
+    """The first row of each step."""
     reactive: Sequence[tuple[float, float, str]] = ()
-    """From, to, in words."""
     drifts: Sequence[tuple[float, float, str]] = ()
     changes: Sequence[Change] = ()
     orders: Sequence[tuple[float, float, str]] = ()
-    """Of an operator: from, to (the same, unless the model is pinned), in words."""
+    """Orders of an operator. Start and end differ only while the model is pinned."""
 
 
 @dataclass(frozen=True)
@@ -54,80 +88,89 @@ class Figure:
     """Curves over the steps of a run."""
 
     id: str
-    about: str
-    """In words, for who cannot see it."""
+    description: str
+    """For readers who cannot see the figure."""
     unit: str
+    """Label of the vertical axis."""
     top: float
+    """The largest value on the vertical axis."""
     series: Sequence[Series]
-    marked: str = ""
-    """The name of the series on which changes are marked; '' for none."""
 
     def render(self, overlay: Overlay) -> str:
-        """Without a script: a picture with a legend."""
+        """Return the figure as HTML that needs no script: a drawing with a legend."""
         chart = Chart(overlay.steps, self.top, self.unit)
-        for start, stop, words in overlay.reactive:
-            chart.band(max(start, 0), min(stop, chart.steps - 1), css="reactive", title=words)
-        for start, stop, words in overlay.orders:
-            if stop > start:
-                chart.band(start, stop, css="pinned", title=words)
-                chart.label((start + stop) / 2, words)
-            else:
-                chart.rule(start, css="order", title=words)
-        for start, stop, words in overlay.drifts:
-            if stop > start:
-                chart.band(start, min(stop, chart.steps - 1), css="drifting", title=words)
-                if start:
-                    chart.label((start + stop) / 2, "drift")
-            else:
-                chart.rule(start, css="drift", title=words, label="drift")
+        _draw_overlay(chart, overlay)
         for series in self.series:
             chart.line(series.values, css=series.css, title=series.name, at=series.at)
         for series in self.series:
-            if series.name == self.marked and series.at is None:
-                for change in overlay.changes:
-                    at = min(max(int(change.at), 0), len(series.values) - 1)
-                    if change.kind in ("switched", "kept") and math.isfinite(series.values[at]):
-                        chart.dot(at, series.values[at], css=change.kind, title=change.text)
+            if series.marked and series.at is None:
+                _draw_changes(chart, series, overlay)
         legend = [(series.css, "line", series.name) for series in self.series] + self._shared_legend(overlay)
         return (
-            f'<div class="chart" data-figure="{escape(self.id)}">{chart.render(self.about)}</div>'
+            f'<div class="chart" data-figure="{escape(self.id)}">{chart.render(self.description)}</div>'
             f'<div class="static">{html.legend(legend)}</div>'
         )
 
     def _shared_legend(self, overlay: Overlay) -> list[tuple[str, str, str]]:
         abrupt = any(stop == start for start, stop, _ in overlay.drifts)
         gradual = any(stop > start for start, stop, _ in overlay.drifts)
-        kinds = {change.kind for change in overlay.changes} if self.marked else set()
-        legend = [("drift", "line", "true drift")] * abrupt + [("drifting", "box", "drift under way")] * gradual
-        legend += [("reactive", "box", "reactive state")] * bool(overlay.reactive)
-        legend += [("pinned", "box", "pinned: predicts, learns nothing")] * any(b > a for a, b, _ in overlay.orders)
-        legend += [("order", "line", "an operator's order")] * any(a == b for a, b, _ in overlay.orders)
-        words = {"switched": "switched to the new model", "kept": "kept the old model"}
-        return legend + [(kind, "dot", text) for kind, text in words.items() if kind in kinds]
+        marked = any(series.marked for series in self.series)
+        kinds = {change.kind for change in overlay.changes} if marked else set()
+        shown = [("drift", "line")] * abrupt + [("drifting", "box")] * gradual
+        shown += [("reactive", "box")] * bool(overlay.reactive)
+        shown += [("pinned", "box")] * any(stop > start for start, stop, _ in overlay.orders)
+        shown += [("order", "line")] * any(stop == start for start, stop, _ in overlay.orders)
+        dots = [(kind, "dot", TRANSITION_WORDS[kind].phrase) for kind in DOTTED if kind in kinds]
+        return [(css, shape, LEGEND[css]) for css, shape in shown] + dots
 
     def data(self) -> dict[str, Any]:
-        """For the script."""
+        """Return plain values for the script."""
         return {
             "id": self.id,
-            "about": self.about,
+            "about": self.description,
             "unit": self.unit,
             "top": _short(self.top),
-            "marked": self.marked,
             "series": [
                 {
                     "name": series.name,
                     "css": series.css,
                     "values": [_short(value) for value in series.values],
                     **({} if series.at is None else {"at": [_step(place) for place in series.at]}),
+                    **({"marked": True} if series.marked else {}),
                 }
                 for series in self.series
             ],
         }
 
 
+def _draw_overlay(chart: Chart, overlay: Overlay) -> None:
+    for start, stop, text in overlay.reactive:
+        chart.band(max(start, 0), min(stop, chart.steps - 1), css="reactive", title=text)
+    for start, stop, text in overlay.orders:
+        if stop > start:
+            chart.band(start, stop, css="pinned", title=text)
+            chart.label((start + stop) / 2, text)
+        else:
+            chart.rule(start, css="order", title=text)
+    for start, stop, text in overlay.drifts:
+        if stop > start:
+            chart.band(start, min(stop, chart.steps - 1), css="drifting", title=text)
+            if start:
+                chart.label((start + stop) / 2, "drift")
+        else:
+            chart.rule(start, css="drift", title=text, label="drift")
+
+
+def _draw_changes(chart: Chart, series: Series, overlay: Overlay) -> None:
+    for change in overlay.changes:
+        at = min(max(int(change.at), 0), len(series.values) - 1)
+        if change.kind in DOTTED and math.isfinite(series.values[at]):
+            chart.dot(at, series.values[at], css=change.kind, title=change.text)
+
+
 @dataclass(frozen=True)
 class Bar:
-    """The life of one model: from, to; and the spans in which it predicted."""
+    """The life of one model, and the spans in which it predicted."""
 
     name: str
     start: float
@@ -141,62 +184,71 @@ class Bars:
     """Lives of models, one below the other, over the same steps as the curves."""
 
     id: str
-    about: str
+    description: str
+    """For readers who cannot see the figure."""
     bars: Sequence[Bar] = field(default_factory=list)
 
     HEIGHT = 20
 
     def render(self, overlay: Overlay) -> str:
-        """Without a script."""
+        """Return the figure as HTML that needs no script."""
         chart = Chart(overlay.steps, 1.0, "")
-        height = self.HEIGHT * len(self.bars) + 8
-        parts = [f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(self.about)}">']
+        parts = []
         for place, bar in enumerate(self.bars):
-            y = self.HEIGHT * place + 4
-            middle = y + self.HEIGHT / 2
-            name = f'x="{LEFT - 8}" y="{middle + 4:g}" text-anchor="end">{escape(bar.name)}'
-            parts.append(f'<text class="tick" {name}</text>')
+            middle = self.HEIGHT * place + 4 + self.HEIGHT / 2
+            parts.append(element("text", bar.name, class_="tick", x=LEFT - 8, y=middle + 4, text_anchor="end"))
             strong = [(*span, "strong", 12) for span in bar.strong]
             for start, stop, css, thick in [(bar.start, bar.stop, "life", 4), *strong]:
                 a, b = chart.x(max(start - 0.5, 0)), chart.x(min(stop + 0.5, overlay.steps - 1))
-                parts.append(
-                    f'<rect class="{css}" x="{a:.1f}" y="{middle - thick / 2:g}" width="{max(b - a, 1.5):.1f}" '
-                    f'height="{thick}"><title>{escape(bar.text)}</title></rect>'
-                )
-        return f'<div class="chart" data-figure="{escape(self.id)}">{"".join(parts)}</svg></div>'
+                y, width = middle - thick / 2, max(b - a, 1.5)
+                parts.append(element("rect", title=bar.text, class_=css, x=a, y=y, width=width, height=thick))
+        drawn = drawing(WIDTH, self.HEIGHT * len(self.bars) + 8, self.description, parts)
+        return f'<div class="chart" data-figure="{escape(self.id)}">{drawn}</div>'
 
     def data(self) -> dict[str, Any]:
-        """For the script."""
+        """Return plain values for the script."""
         bars = [
             {"name": bar.name, "from": bar.start, "to": bar.stop, "strong": list(bar.strong), "text": bar.text}
             for bar in self.bars
         ]
-        return {"id": self.id, "about": self.about, "bars": bars}
+        return {"id": self.id, "about": self.description, "bars": bars}
 
 
-def as_data(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
-    """Everything as JSON that can stand inside a page: no character in it can end the element it is in."""
-    told = {
+def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
+    """Return the data of the script as JSON that can be embedded: no character in it can end the element."""
+    data = {
         "steps": overlay.steps,
         "firstRows": list(overlay.first_rows),
-        "reactive": [[_step(start), _step(stop), words] for start, stop, words in overlay.reactive],
-        "drifts": [[_step(start), _step(stop), words] for start, stop, words in overlay.drifts],
-        "orders": [[_step(start), _step(stop), words] for start, stop, words in overlay.orders],
+        "reactive": [[_step(start), _step(stop), text] for start, stop, text in overlay.reactive],
+        "drifts": [[_step(start), _step(stop), text] for start, stop, text in overlay.drifts],
+        "orders": [[_step(start), _step(stop), text] for start, stop, text in overlay.orders],
+        "legend": LEGEND | {kind: words.phrase for kind, words in TRANSITION_WORDS.items()},
         "changes": [{"at": _step(one.at), "kind": one.kind, "text": one.text} for one in overlay.changes],
         "figures": [figure.data() for figure in figures],
     }
-    text = json.dumps(told, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def per_row(part: npt.NDArray[Any], rows: npt.NDArray[Any]) -> list[float]:
+    """Divide a column by the number of rows of each step; NaN at steps without rows."""
+    return [float(a / b) if b else math.nan for a, b in zip(part.tolist(), rows.tolist(), strict=True)]
+
+
+def usual_top(values: npt.NDArray[np.float64]) -> float:
+    """Return a top for the vertical axis at which usual values fill the plot, though one step may be far above."""
+    highest = float(values.max())
+    return 1.08 * (min(highest, 5.0 * float(np.quantile(values, 0.9))) or highest or 1.0)
+
+
 def _step(place: float) -> float | int:
-    """A place among the steps, to a thousandth of one, however many there are."""
+    """Round a place among the steps to a thousandth of a step."""
     near = round(float(place), 3)
     return int(near) if near.is_integer() else near
 
 
 def _short(value: float) -> float | int | None:
-    """Five digits, which is what can be seen; None for what is not finite."""
+    """Round a value to five digits, more than can be seen; None if it is not finite."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.5g}")

@@ -1,11 +1,11 @@
-"""What all pages share: the look, the frame of a page, cards, tables and legends."""
+"""What all pages share: the style, the document around a page, cards, tables, notes and legends."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
-__all__ = ["cards", "document", "legend", "table"]
+__all__ = ["cards", "document", "legend", "note", "table", "wide_table"]
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --paper: #ffffff;
@@ -21,7 +21,7 @@ p { margin: 6px 0; } .soft { color: var(--soft); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
 .card b { display: block; white-space: nowrap; font-size: 22px; font-variant-numeric: tabular-nums; }
-.chart { overflow-x: auto; } .chart > svg { width: 100%; min-width: 640px; height: auto; display: block; }
+.wide, .chart { overflow-x: auto; } .chart > svg { width: 100%; min-width: 640px; height: auto; display: block; }
 .grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
 .tick, .name, .rule-label { fill: var(--soft); font-size: 12px; }
 .rule-label { fill: var(--drift); text-anchor: middle; }
@@ -44,9 +44,9 @@ th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: 
 
 
 def document(title: str, body: Iterable[str], *, style: str = "", policy: str = "") -> str:
-    """A whole page that needs nothing from elsewhere; ``style`` is added to the common one.
+    """Return a whole page that loads nothing; ``style`` is added to the common one.
 
-    ``policy`` says what the page may do, as Content-Security-Policy has it.
+    ``policy`` is a Content-Security-Policy: what the page may do.
     """
     lines = "\n".join(body)
     allowed = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">' if policy else ""
@@ -58,13 +58,13 @@ def document(title: str, body: Iterable[str], *, style: str = "", policy: str = 
 
 
 def cards(values: Iterable[tuple[str, str]]) -> str:
-    """A row of numbers, each with a word on what it is: pairs of word and number, as plain text."""
+    """Return a row of numbers, from pairs of a label and a number in plain text."""
     inner = "".join(f'<div class="card"><b>{escape(number)}</b>{escape(word)}</div>' for word, number in values)
     return f'<div class="cards">{inner}</div>'
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = ()) -> str:
-    """A table; heads and cells are HTML, and the columns ``numbers`` are set to the right.
+    """Return a table; heads and cells are HTML, and the columns ``numbers`` are aligned right.
 
     >>> table(("step", "why"), [("3", "drift")], numbers=(0,))
     '<table><tr><th class="number">step</th><th>why</th></tr><tr><td class="number">3</td><td>drift</td></tr></table>'
@@ -75,8 +75,18 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Colle
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
+def wide_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = ()) -> str:
+    """Return a table that scrolls sideways if it is wider than the page."""
+    return f'<div class="wide">{table(heads, rows, numbers=numbers)}</div>'
+
+
+def note(text: str) -> str:
+    """Return a paragraph of explanation, from plain text."""
+    return f'<p class="soft">{escape(text, quote=False)}</p>'
+
+
 def legend(entries: Sequence[tuple[str, str, str]]) -> str:
-    """What the marks of a chart mean: (CSS class, "line", "box" or "dot", words) for each."""
+    """Return the legend of a chart, from triples of a CSS class, a shape ("line", "box" or "dot") and a text."""
     shapes = {
         "line": '<line class="{}" x1="0" x2="28" y1="6" y2="6"/>',
         "box": '<rect class="{}" width="28" height="12"/>',

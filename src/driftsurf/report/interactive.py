@@ -1,4 +1,4 @@
-"""The frame of an interactive page: its script, its style, its data, and what keeps it to itself."""
+"""The document of an interactive page: its script, its style, its data, and the policy that confines it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
 from driftsurf.report import html
-from driftsurf.report.figure import Bars, Figure, Overlay, as_data
+from driftsurf.report.figure import Bars, Figure, Overlay, as_json
 
 __all__ = ["TOOLBAR", "document"]
 
-TOOLBAR = """<div class="toolbar" hidden role="toolbar" aria-label="what the figures show">
+TOOLBAR = """<div class="toolbar" hidden role="toolbar" aria-label="view of the figures">
 <button type="button" data-act="in" title="zoom in (+)">+</button><button type="button" data-act="out"
  title="zoom out (-)">&minus;</button><button type="button" data-act="all" title="show all steps (0)">all</button>
 <button type="button" data-act="previous" title="previous change (p)">&lsaquo; change</button><button type="button"
@@ -21,19 +21,19 @@ TOOLBAR = """<div class="toolbar" hidden role="toolbar" aria-label="what the fig
 <details class="keys"><summary>keys</summary><p>Drag over a figure to zoom, double-click to show all; Ctrl and the wheel
 zoom too. With a figure in focus: <kbd>&larr;</kbd> <kbd>&rarr;</kbd> step, with <kbd>Shift</kbd> further,
 <kbd>Home</kbd> <kbd>End</kbd> ends, <kbd>n</kbd> <kbd>p</kbd> next and previous change, <kbd>+</kbd> <kbd>-</kbd> zoom,
-<kbd>0</kbd> all, <kbd>Esc</kbd> away. The names below a figure are buttons that hide and show a curve.</p></details>
+<kbd>0</kbd> all, <kbd>Esc</kbd> leave. The names below a figure are buttons that hide and show a curve.</p></details>
 </div><p class="readout" aria-live="polite"></p>"""
 
 
 def document(title: str, body: Iterable[str], overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
-    """A whole page. Without a script it shows the same figures, still.
+    """Return a whole page. Without a script it shows the same figures as still drawings.
 
-    The policy at its head lets nothing be loaded and no script run but the one whose digest it names.
+    Its policy lets it load nothing, and run no script but the one whose digest it names.
     """
     script, style = _asset("page.js"), _asset("page.css")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    data = as_data(overlay, figures)
+    data = as_json(overlay, figures)
     scripts = f'<script type="application/json" id="run">{data}</script>\n<script>{script}</script>'
     return html.document(title, [*body, scripts], style=style, policy=policy)
 

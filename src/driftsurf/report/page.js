@@ -1,6 +1,6 @@
 "use strict";
-// Makes the figures of a report zoom, tell and hide. Data comes from the element "run"; whatever of it is shown is set
-// as text, never as markup. Without this script the page shows the same figures, still.
+// Makes the figures of a run's page interactive: zoom, read values, hide curves. The data come from the element "run" and
+// are inserted as text, never as markup. Without this script the page shows the same figures as still drawings.
 (() => {
   const run = JSON.parse(document.getElementById("run").textContent);
   const WIDTH = 960, LEFT = 72, RIGHT = 16, TOP = 22, BOTTOM = 40, HEIGHT = 300, ROW = 20;
@@ -12,10 +12,6 @@
   const toolbar = document.querySelector(".toolbar");
   const shown = { reactive: true, drifts: true, orders: true, changes: true };
   const figures = [];
-  const kinds = {
-    entered: "sign of drift", switched: "switched to the new model", kept: "kept the old model",
-    greedy: "another model predicts", reset: "fresh model", replaced: "newer model took over",
-  };
   let view = [0, last], cursor = null, active = null, waiting = false;
 
   const svg = (name, attributes, parent, text) => {
@@ -173,7 +169,7 @@
     }
   };
   const marks = (figure, parent, y) => {
-    const series = figure.series.find((one) => one.name === figure.marked);
+    const series = figure.series.find((one) => one.marked);
     if (!shown.changes || !series || hidden.has(figure.id + series.name)) return;
     const all = run.changes.filter((change) => inView(change.at));
     const seen = [true, false].flatMap((small) => all.filter((change) => (change.kind === "greedy") === small));
@@ -239,9 +235,9 @@
     waiting = true;
   };
 
-  // ------------------------------------------------------------------ telling
+  // ------------------------------------------------------------------ reading values
 
-  const told = (figure) => {
+  const reading = (figure) => {
     const step = cursor;
     const state = run.reactive.some(([start, stop]) => step >= start && step <= stop) ? "reactive" : "stable";
     const from = run.firstRows[step], next = run.firstRows[step + 1];
@@ -281,7 +277,7 @@
       }
     }
     if (!figure || cursor === null || !inView(cursor)) return;
-    const { head, state, lines, changes } = told(figure);
+    const { head, state, lines, changes } = reading(figure);
     const tip = figure.tip;
     tip.replaceChildren();
     tag("b", "", tip, head);
@@ -405,6 +401,7 @@
       flip(on);
       soon();
     });
+    return button;
   };
   const explain = (legend) => {
     const entry = (shape, attributes, words) => {
@@ -412,30 +409,25 @@
       svg(shape, attributes, svg("svg", { viewBox: "0 0 20 12", class: "swatch", "aria-hidden": "true" }, line));
       tag("span", "", line, words);
     };
-    for (const [kind, words] of Object.entries(kinds)) {
-      const dot = { class: `mark ${kind}`, cx: 10, cy: 6, r: kind === "greedy" ? 3 : 5 };
-      if (run.changes.some((change) => change.kind === kind)) entry("circle", dot, words);
+    const kinds = new Set(run.changes.map((change) => change.kind));
+    for (const kind of Object.keys(run.legend).filter((name) => kinds.has(name))) {
+      entry("circle", { class: `mark ${kind}`, cx: 10, cy: 6, r: kind === "greedy" ? 3 : 5 }, run.legend[kind]);
     }
-    if (run.reactive.length) entry("rect", { class: "reactive", width: 20, height: 12 }, "reactive state");
-    if (run.orders.some(([start, stop]) => stop > start)) {
-      entry("rect", { class: "pinned", width: 20, height: 12 }, "pinned: predicts, learns nothing");
-    }
-    if (run.orders.some(([start, stop]) => stop === start)) {
-      entry("line", { class: "order", x1: 10, x2: 10, y1: 0, y2: 12 }, "an operator's order");
-    }
-    if (run.drifts.some(([start, stop]) => stop === start)) {
-      entry("line", { class: "drift", x1: 10, x2: 10, y1: 0, y2: 12 }, "true drift");
-    }
-    if (run.drifts.some(([start, stop]) => stop > start)) {
-      entry("rect", { class: "drifting", width: 20, height: 12 }, "drift under way");
-    }
+    const box = (css) => entry("rect", { class: css, width: 20, height: 12 }, run.legend[css]);
+    const line = (css) => entry("line", { class: css, x1: 10, x2: 10, y1: 0, y2: 12 }, run.legend[css]);
+    const lasts = ([start, stop]) => stop > start;
+    if (run.reactive.length) box("reactive");
+    if (run.orders.some(lasts)) box("pinned");
+    if (run.orders.some((one) => !lasts(one))) line("order");
+    if (run.drifts.some((one) => !lasts(one))) line("drift");
+    if (run.drifts.some(lasts)) box("drifting");
   };
   const setUp = (figure) => {
     const box = [...document.querySelectorAll("[data-figure]")].find((one) => one.dataset.figure === figure.id);
     if (!box) return;
     const height = figure.bars ? ROW * figure.bars.length + 32 : HEIGHT;
     const canvas = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, tabindex: 0, role: "group" });
-    canvas.setAttribute("aria-label", `${figure.about}; arrow keys tell each step, n and p each change`);
+    canvas.setAttribute("aria-label", `${figure.about}; arrow keys read each step, n and p jump to changes`);
     const clip = svg("clipPath", { id: "inside" }, svg("defs", {}, canvas));
     svg("rect", { x: LEFT, y: TOP - 3, width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM + 6 }, clip);
     box.replaceChildren(canvas);
@@ -446,19 +438,21 @@
       const legend = box.nextElementSibling;
       legend.replaceChildren();
       legend.className = "legend";
-      for (const series of figure.marked ? [...figure.series].reverse() : figure.series) {
+      const marked = figure.series.some((one) => one.marked);
+      for (const series of marked ? [...figure.series].reverse() : figure.series) {
         toggle(legend, series.name, series.css, (on) => hidden[on ? "delete" : "add"](figure.id + series.name));
       }
-      if (figure.marked) explain(legend);
+      if (marked) explain(legend);
     }
     figures.push(figure);
     listen(figure);
   };
   run.figures.forEach(setUp);
   if (!figures.length) return;
-  const layers = { reactive: "reactive states", drifts: "true drifts", orders: "orders", changes: "changes" };
+  const layers = { reactive: "reactive states", drifts: "known drifts", orders: "orders", changes: "changes" };
   for (const [name, words] of Object.entries(layers)) {
-    if (run[name].length) toggle(toolbar.querySelector(".layers"), words, "", (on) => (shown[name] = on));
+    if (!run[name].length) continue;
+    toggle(toolbar.querySelector(".layers"), words, "", (on) => (shown[name] = on)).dataset.layer = name;
   }
   for (const button of toolbar.querySelectorAll("[data-act]")) {
     button.addEventListener("click", () => acts[button.dataset.act](figures[0]));

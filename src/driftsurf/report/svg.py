@@ -1,23 +1,52 @@
-"""Line charts over time as inline SVG: no library, no script, the same bytes for the same data."""
+"""Drawings as inline SVG, written without a library or a script: the same data give the same bytes.
+
+Every drawing of a page is written with :func:`element`. :class:`Chart` draws curves over time.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from driftsurf.decisions import significant
+from driftsurf.core.decisions import significant
 
-__all__ = ["Chart"]
+__all__ = ["BOTTOM", "HEIGHT", "LEFT", "RIGHT", "TOP", "WIDTH", "Chart", "drawing", "element"]
 
 WIDTH, HEIGHT = 960, 300
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 22, 40
+"""Margins of a chart, in units of the drawing."""
+
+
+def element(name: str, text: str = "", *, title: str = "", **attributes: str | float) -> str:
+    """Return an element of SVG; ``text`` is its content, ``title`` its tooltip. Everything is escaped.
+
+    Attributes are written as in Python: ``class_`` is "class", ``text_anchor`` is "text-anchor".
+
+    >>> element("rect", class_="band", x=72.04, width=8, title="a < b")
+    '<rect class="band" x="72.04" width="8"><title>a &lt; b</title></rect>'
+    """
+    names = {key: key.rstrip("_").replace("_", "-") for key in attributes}
+    written = "".join(f' {names[key]}="{_attribute(value)}"' for key, value in attributes.items())
+    content = (f"<title>{escape(title)}</title>" if title else "") + escape(text)
+    return f"<{name}{written}>{content}</{name}>" if content else f"<{name}{written}/>"
+
+
+def drawing(width: float, height: float, description: str, parts: Iterable[str], *, standalone: bool = False) -> str:
+    """Return a whole drawing; ``standalone`` makes it a valid file of its own."""
+    space = ' xmlns="http://www.w3.org/2000/svg" font-family="system-ui, sans-serif"' if standalone else ""
+    box = f'viewBox="0 0 {_attribute(width)} {_attribute(height)}"'
+    return "\n".join([f'<svg{space} {box} role="img" aria-label="{escape(description)}">', *parts, "</svg>"])
+
+
+def _attribute(value: str | float) -> str:
+    return escape(value) if isinstance(value, str) else f"{round(value, 2):.10g}"
 
 
 @dataclass
 class Chart:
-    """A plot of values against steps; marks are drawn in the order they are added.
+    """A plot of values against steps. Marks are drawn in the order in which they are added.
 
     >>> chart = Chart(steps=3, top=1.0, y_label="error")
     >>> chart.line([0.5, 0.2, 0.1], css="curve", title="a model")
@@ -31,37 +60,32 @@ class Chart:
     _parts: list[str] = field(default_factory=list)
 
     def x(self, step: float) -> float:
-        """Horizontal place of a step."""
+        """Return the horizontal place of a step."""
         return LEFT + (WIDTH - LEFT - RIGHT) * step / max(1, self.steps - 1)
 
     def y(self, value: float) -> float:
-        """Vertical place of a value; what lies above the top is drawn at the top."""
+        """Return the vertical place of a value; values above the top are drawn at the top."""
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(max(value / self.top, 0.0), 1.0)
 
     def band(self, start: float, end: float, *, css: str, title: str) -> None:
         """Shade the steps from ``start`` to ``end``."""
         a, b = self.x(start), self.x(end)
-        self._parts.append(
-            f'<rect class="{css}" x="{a:.1f}" y="{TOP}" width="{max(b - a, 1.5):.1f}" '
-            f'height="{HEIGHT - TOP - BOTTOM}"><title>{escape(title)}</title></rect>'
-        )
+        width, height = max(b - a, 1.5), HEIGHT - TOP - BOTTOM
+        self._parts.append(element("rect", title=title, class_=css, x=a, y=TOP, width=width, height=height))
 
     def rule(self, step: float, *, css: str, title: str, label: str = "") -> None:
-        """A vertical line, with a label above the plot."""
+        """Draw a vertical line, with a label above the plot."""
         a = self.x(step)
-        self._parts.append(
-            f'<line class="{css}" x1="{a:.1f}" x2="{a:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}">'
-            f"<title>{escape(title)}</title></line>"
-        )
+        self._parts.append(element("line", title=title, class_=css, x1=a, x2=a, y1=TOP, y2=HEIGHT - BOTTOM))
         if label:
             self.label(step, label)
 
     def label(self, step: float, text: str) -> None:
-        """A word above the plot."""
-        self._parts.append(f'<text class="rule-label" x="{self.x(step):.1f}" y="{TOP - 7}">{escape(text)}</text>')
+        """Write a word above the plot."""
+        self._parts.append(element("text", text, class_="rule-label", x=self.x(step), y=TOP - 7))
 
     def line(self, values: Sequence[float], *, css: str, title: str, at: Sequence[float] | None = None) -> None:
-        """A curve through the values, one a step or each ``at`` its place; gaps where a value is not finite."""
+        """Draw a curve through one value for each step, or through values ``at`` steps; NaN leaves a gap."""
         path, pen_up = [], True
         for step, value in zip(range(len(values)) if at is None else at, values, strict=True):
             if not math.isfinite(value):
@@ -69,49 +93,37 @@ class Chart:
                 continue
             path.append(f"{'M' if pen_up else 'L'}{self.x(step):.1f} {self.y(value):.1f}")
             pen_up = False
-        self._parts.append(f'<path class="{css}" d="{" ".join(path)}"><title>{escape(title)}</title></path>')
+        self._parts.append(element("path", title=title, class_=css, d=" ".join(path)))
 
     def dot(self, step: float, value: float, *, css: str, title: str) -> None:
-        """A marked point, told when the pointer rests on it."""
-        self._parts.append(
-            f'<circle class="{css}" cx="{self.x(step):.1f}" cy="{self.y(value):.1f}" r="5" tabindex="0">'
-            f"<title>{escape(title)}</title></circle>"
-        )
+        """Mark a point, with a tooltip."""
+        x, y = self.x(step), self.y(value)
+        self._parts.append(element("circle", title=title, class_=css, cx=x, cy=y, r=5, tabindex=0))
 
     def render(self, description: str) -> str:
-        """The SVG element."""
-        return "\n".join(
-            [
-                f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(description)}">',
-                *self._axes(),
-                *self._parts,
-                "</svg>",
-            ]
-        )
+        """Return the drawing."""
+        return drawing(WIDTH, HEIGHT, description, [*self._axes(), *self._parts])
 
     def _axes(self) -> list[str]:
         base = HEIGHT - BOTTOM
         parts = []
         for value in _ticks(self.top):
-            y, name = self.y(value), _level(value)
-            parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{name}</text>')
+            y = self.y(value)
+            parts.append(element("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
+            parts.append(element("text", _level(value), class_="tick", x=LEFT - 8, y=y + 4, text_anchor="end"))
         for step in _ticks(max(1, self.steps - 1), whole=True):
-            place = self.x(step)
-            parts.append(f'<line class="axis" x1="{place:.1f}" x2="{place:.1f}" y1="{base}" y2="{base + 5}"/>')
-            parts.append(f'<text class="tick" x="{place:.1f}" y="{base + 18}" text-anchor="middle">{step:g}</text>')
-        parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{base}" y2="{base}"/>')
-        middle = (LEFT + WIDTH - RIGHT) / 2
-        parts.append(f'<text class="name" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">time step</text>')
-        parts.append(
-            f'<text class="name" transform="translate(14 {(TOP + base) / 2}) rotate(-90)" '
-            f'text-anchor="middle">{escape(self.y_label)}</text>'
-        )
+            x = self.x(step)
+            parts.append(element("line", class_="axis", x1=x, x2=x, y1=base, y2=base + 5))
+            parts.append(element("text", f"{step:g}", class_="tick", x=x, y=base + 18, text_anchor="middle"))
+        parts.append(element("line", class_="axis", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base))
+        middle, turned = (LEFT + WIDTH - RIGHT) / 2, f"translate(14 {(TOP + base) / 2:g}) rotate(-90)"
+        parts.append(element("text", "time step", class_="name", x=middle, y=HEIGHT - 6, text_anchor="middle"))
+        parts.append(element("text", self.y_label, class_="name", transform=turned, text_anchor="middle"))
         return parts
 
 
 def _level(value: float) -> str:
-    """A round number, short enough to stand beside the axis.
+    """Return a round number that is short enough to stand beside the axis.
 
     >>> [_level(value) for value in (0.25, 2000, 30_000, 2.5e6, 4e9, 1.5e11, 1.5e-4, 2e-5)]
     ['0.25', '2000', '30k', '2.5M', '4e9', '1.5e11', '0.00015', '2e-5']
@@ -121,7 +133,7 @@ def _level(value: float) -> str:
 
 
 def _ticks(top: float, *, whole: bool = False) -> list[float]:
-    """About five round numbers from 0 to ``top``."""
+    """Return about five round numbers from 0 to ``top``."""
     raw = top / 5
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)

@@ -1,5 +1,15 @@
-"""Strategies: how to live with drift, whatever the base learner."""
+"""Strategies: algorithms for learning under drift, around any base learner.
 
+Each algorithm is one public class in a file of its own, whose docstring teaches the method; modules with a leading
+underscore hold what several algorithms share. A strategy decides which models learn and which one predicts. It does not
+read input, check labels, log or write files (:mod:`driftsurf.session` and :mod:`driftsurf.runs` do), and it knows a
+learner or a detector only through :mod:`driftsurf.core.contracts`.
+
+A new strategy is a new file with a class decorated by :func:`driftsurf.registry.register`. ``_single.py`` has the base
+class for one model at a time, ``_ensemble.py`` for models that vote, ``_base.py`` for any others.
+"""
+
+# The rest of this file is made by `make generate`: do not edit.
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
 from driftsurf.strategies.aue import AUE
 from driftsurf.strategies.aware import Aware

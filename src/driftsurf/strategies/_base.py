@@ -1,20 +1,30 @@
-"""What strategies share: the options, the step that is whole or not at all, the saved state."""
+"""Base class of all strategies: parameters, the all-or-nothing step, saved state."""
 
 from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from driftsurf.base import Batch, Capabilities, FloatArray, Learner, Parts, Rows, Segment, State
-from driftsurf.decisions import Decision, Transition
-from driftsurf.errors import CapabilityError, OptionError, StateError
-from driftsurf.state import nest, pick, resolved
-from driftsurf.strategies._pool import Member, Pool
+from driftsurf.core.abilities import check_contract
+from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner, Rows, Segment, State
+from driftsurf.core.decisions import Decision, ModelRecord, StateName, Transition
+from driftsurf.core.parameters import Parameterised
+from driftsurf.core.state import nest, pick, resolved
+from driftsurf.errors import CapabilityError, StateError
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
 
 Scorer = Callable[[Rows], FloatArray]
+
+NEEDED_FOR = {
+    "weights": "learn with weighted rows; use one that can, such as LogisticRegression",
+    "anchor": "pull its weights towards a given point; use a linear learner, such as LogisticRegression",
+    "one_pass": "learn in one pass over the rows; use one that can, such as LogisticRegression",
+    "exact_state": "be copied through its saved state; use a learner of driftsurf.learners",
+}
+"""What a learner without a capability cannot do, and which learner to use instead."""
 
 
 class LiveState(Protocol):
@@ -22,7 +32,7 @@ class LiveState(Protocol):
 
     @property
     def step(self) -> int:
-        """The time step to come."""
+        """Number of the next time step."""
         ...
 
     @property
@@ -32,90 +42,141 @@ class LiveState(Protocol):
 
     @property
     def predictor(self) -> Member | None:
-        """The model that predicts the next batch, if it is one."""
+        """Model that predicts the next batch; None if several models vote."""
         ...
 
 
 L = TypeVar("L", bound=LiveState)
 
 
-class PooledStrategy(ABC, Generic[L]):
-    """A strategy over a pool of models. A subclass says how it begins, advances and is saved.
+def make_decision(
+    step: int,
+    segment: Segment,
+    old: Member | None,
+    new: Member | None,
+    models: Iterable[ModelRecord],
+    transitions: Iterable[Transition] = (),
+    *,
+    state: StateName = "stable",
+    **details: Any,
+) -> Decision:
+    """Return the decision of a step: ``old`` predicted the batch, ``new`` predicts the next one; None if models vote.
 
-    ``_advance`` may change models (each change goes on the undo stack) but not ``self``; what it
-    returns is published at the end, when nothing can fail any more.
+    ``details`` are the fields of :class:`~driftsurf.core.decisions.Decision` that only some strategies have.
+    """
+    return Decision(
+        step=step,
+        first_row=segment.lo,
+        rows=len(segment),
+        state=state,
+        predicted_by=-1 if old is None else old.id,
+        trained_from=segment.lo if old is None else old.first_row,
+        predicts_next=-1 if new is None else new.id,
+        models=tuple(models),
+        transitions=tuple(transitions),
+        **details,
+    )
+
+
+class PooledStrategy(Parameterised, ABC, Generic[L]):
+    """A strategy whose models share one pool of rows. A subclass defines how it begins, advances and is saved.
+
+    ``_advance`` may change models (each change goes on the undo stack) but not ``self``; the value it returns is
+    published at the end of the step, when nothing can fail any more.
     """
 
-    learner: Learner
-    max_rows: int | None
-    dtype: str
-    seed: int
+    _pool: Pool
+    _live: L
+    _scorer: Scorer
 
-    @abstractmethod
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        max_rows: int | None = DEFAULT_MAX_ROWS,
+        dtype: str = "float64",
+        seed: int = 0,
+    ) -> None:
+        self.learner = learner
+        self.max_rows = max_rows
+        self.dtype = dtype
+        self.seed = seed
+
+    # -------------------------------------------------------------------- defined by a subclass
+
     def _check(self) -> None:
-        """Raise OptionError if an option of its own cannot be used."""
+        """Raise OptionError or CapabilityError if a parameter of the subclass is invalid."""
 
     @abstractmethod
     def _first(self) -> L:
-        """What is there before the first batch."""
+        """Return the live state before the first batch."""
 
     @abstractmethod
     def _advance(self, live: L, segment: Segment, undo: contextlib.ExitStack) -> tuple[L, Decision]:
-        """Learn the rows of ``segment``."""
+        """Learn the rows of ``segment``; return the next live state and the decision."""
 
     @abstractmethod
     def _saved(self, live: L) -> State:
-        """``live`` as a flat dictionary."""
+        """Return the live state as a flat dictionary."""
 
     @abstractmethod
     def _loaded(self, state: Mapping[str, Any]) -> L:
-        """The value that ``_saved`` gave."""
+        """Return the live state that ``_saved`` wrote."""
 
     def _scoring(self, live: L) -> Scorer:
-        """How the next batch is predicted, as the models are now."""
+        """Return the function that scores the next batch, with the models as they are now."""
         assert live.predictor is not None
         return live.predictor.learner.scorer()
 
     def _keep(self, live: L) -> int | None:
-        """The oldest row that the strategy itself needs, beside its models."""
+        """Return the oldest row that the strategy itself needs, in addition to its models."""
         return None
 
     def _learning(self, live: L) -> tuple[Member, ...]:
-        """The models that will learn on; others are retired and need no rows."""
+        """Return the models that will be trained again; retired models need no rows."""
         return live.members
+
+    def _template(self) -> Learner:
+        """Return the template of the models: the learner, or the learner adapted to the strategy."""
+        return self.learner
 
     # -------------------------------------------------------------------- the contract of a strategy
 
     def check(self) -> None:
-        """Raise OptionError if an option cannot be used."""
-        if not hasattr(self.learner, "capabilities"):
-            raise OptionError(f"learner is {self.learner!r}, which does not meet driftsurf.base.Learner")
+        """Raise OptionError or CapabilityError if a parameter is invalid."""
+        check_contract(self.learner, Learner, "learner", "one of driftsurf.learners, such as LogisticRegression()")
         self._check()
         self._new_pool().check()
 
+    def fresh(self, seed: int) -> Self:
+        """Return a strategy with the same parameters and another seed, which has learned nothing."""
+        return type(self)(**(self.get_params(deep=False) | {"seed": seed}))
+
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
-        """Make the store and the first models."""
+        """Create the store and the first models."""
         self._pool = self._new_pool()
         self._pool.begin(n_features, sparse=sparse, n_classes=n_classes)
         self._publish(self._first())
 
     @property
     def predicting(self) -> Learner | None:
-        """The model that predicts now; None where several vote."""
+        """Model that predicts now; None if several models vote."""
         return None if self._live.predictor is None else self._live.predictor.learner
 
     def scores(self, X: Rows) -> FloatArray:
-        """The scores for rows to come, as the last whole step left the models."""
+        """Return the scores of new rows, by the models as the last complete step left them."""
         return self._scorer(X)
 
     def test_scores(self, batch: Batch) -> FloatArray:
-        """The scores by which a batch is judged before it is learnt."""
+        """Return the scores by which a batch is evaluated before it is learned."""
         return self._scorer(batch.X)
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was."""
+        # Callbacks of an ExitStack run in reverse order, so each change is undone before the one that it built on.
         with contextlib.ExitStack() as undo:
-            undo.callback(self._publish, self._live)  # runs last, when the models are as they were
+            # The first callback runs last, when the models are as they were: a scorer may hold what it read from them.
+            undo.callback(self._publish, self._live)
             segment = self._pool.admit(batch, undo)
             if self._pool.grows:
                 self._pool.grow(batch, self._live.members, undo)
@@ -124,7 +185,8 @@ class PooledStrategy(ABC, Generic[L]):
             learning = self._learning(after)
             self._pool.cap(*learning, undo=undo)
             self._publish(after)
-            undo.pop_all()
+            undo.pop_all()  # the step is complete: forget the way back
+        # Rows are released only now: an undone step still needs them.
         self._pool.release(*learning, keep=self._keep(after))
         return decision
 
@@ -133,17 +195,8 @@ class PooledStrategy(ABC, Generic[L]):
         """Bytes held for rows and models."""
         return self._pool.nbytes(*self._live.members)
 
-    def state(self) -> State:
-        """Everything that learning changes, as views that hold until the next step."""
-        return resolved(self.parts())
-
-    def parts(self) -> Parts:
-        """The same, with what grows with the rows as ``Growing``."""
-        own: Parts = {"strategy": type(self).__name__}
-        return own | self._saved(self._live) | nest("pool", self._pool.parts())
-
-    def renew(self, why: str) -> Transition:
-        """Begin anew with fresh models and none of the rows so far, because somebody asks for it."""
+    def reset(self, why: str) -> Transition:
+        """Start over with fresh models and without any of the rows so far, at the request of a user."""
         old, made = self._live, self._pool.made
         self._pool.restart(old.step)
         live: L = replace(self._first(), step=old.step)  # type: ignore[type-var]  # every live state is a dataclass
@@ -152,38 +205,50 @@ class PooledStrategy(ABC, Generic[L]):
         before = old.members[0].id if old.members else -1
         return Transition("reset", old.step, old=before, new=made, why=why)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state()`` gave."""
-        saved = state.get("strategy", type(self).__name__)  # the first saved states do not name it
+    def state(self) -> State:
+        """Return everything that learning changes, as views that are valid until the next step."""
+        return resolved(self.incremental_state())
+
+    def incremental_state(self) -> IncrementalState:
+        """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
+        own: IncrementalState = {"strategy": type(self).__name__}
+        return own | self._saved(self._live) | nest("pool", self._pool.incremental_state())
+
+    def restore(self, state: Mapping[str, Any], n_features: int, *, sparse: bool, n_classes: int) -> None:
+        """Take over a state that ``state()`` returned; StateError if it is not for rows of this shape."""
+        saved = state["strategy"]
         if saved != type(self).__name__:
-            raise StateError(f"the saved state is that of a {saved}, not of a {type(self).__name__}")
+            raise StateError(f"the saved state is of a {saved}, not of a {type(self).__name__}")
         self._pool = self._new_pool()
-        self._pool.restore(pick("pool", state))
+        self._pool.restore(pick("pool", state), n_features, sparse=sparse, n_classes=n_classes)
         self._publish(self._loaded(state))
+
+    # -------------------------------------------------------------------- helpers
 
     def _new_pool(self) -> Pool:
         return Pool(self._template(), seed=self.seed, max_rows=self.max_rows, dtype=self.dtype)
 
     @property
     def _can(self) -> Capabilities:
-        """What the models can do: asked once, for a foreign learner may look it up in many places."""
-        return self._pool.capabilities if hasattr(self, "_pool") else self.learner.capabilities
+        """Capabilities of the models, cached in the pool: a foreign learner may need long to work them out."""
+        pool: Pool | None = vars(self).get("_pool")
+        return self.learner.capabilities if pool is None else pool.capabilities
 
-    def _check_classes(self) -> None:
-        """CapabilityError unless the learner tells classes apart: then there are right and wrong predictions."""
-        if self._can.values:
+    def _require(self, capability: str) -> None:
+        """Raise CapabilityError unless the learner has a capability."""
+        if not getattr(self.learner.capabilities, capability):
             raise CapabilityError(
-                "the learner predicts values (its only task is 'regression'), and the strategy counts wrong "
-                "predictions; use a learner of classes, or a strategy that compares risks, such as DriftSurf"
+                f"{type(self).__name__} needs a learner with the capability {capability!r}; "
+                f"{type(self.learner).__name__} cannot {NEEDED_FOR[capability]}"
             )
 
-    def _template(self) -> Learner:
-        """What models are made after: the learner, or the learner turned to the strategy's purpose."""
-        return self.learner
+    def _require_classes(self) -> None:
+        """Raise CapabilityError unless the learner is a classifier, whose predictions are right or wrong."""
+        if self._can.regression:
+            raise CapabilityError(
+                f"{type(self).__name__} counts wrong predictions, but the only task of {type(self.learner).__name__} "
+                "is 'regression'; use a classifier, or a strategy that compares risks, such as DriftSurf"
+            )
 
     def _publish(self, live: L) -> None:
         self._live, self._scorer = live, self._scoring(live)
-
-    _pool: Pool
-    _live: L
-    _scorer: Scorer

@@ -1,4 +1,4 @@
-"""Strategies with many models that vote."""
+"""Base class of strategies with several models that vote."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.base import FloatArray, Rows, Segment, State
-from driftsurf.decisions import Decision, ModelRecord, Transition
+from driftsurf.core.contracts import FloatArray, Rows, Segment, State
+from driftsurf.core.decisions import Decision, ModelRecord
+from driftsurf.core.state import nest, pick
 from driftsurf.errors import StateError
-from driftsurf.state import nest, pick
-from driftsurf.strategies._base import PooledStrategy, Scorer
+from driftsurf.strategies._base import PooledStrategy, Scorer, make_decision
 from driftsurf.strategies._joint import JointScorer, joint_scorer
 from driftsurf.strategies._pool import Member
 from driftsurf.strategies._votes import undecided, weighted_vote
@@ -21,44 +21,44 @@ from driftsurf.strategies._votes import undecided, weighted_vote
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Experts with the weights of their votes, oldest first. Without experts nothing speaks for any class."""
+    """Experts with the weights of their votes, oldest first."""
 
     experts: tuple[Member, ...] = ()
     weights: tuple[float, ...] = ()
     step: int = 0
     memory: Any = None
-    """What else the strategy remembers, never changed in place."""
+    """Further state of the strategy, never changed in place."""
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """The experts."""
+        """All experts."""
         return self.experts
 
     @property
     def predictor(self) -> None:
-        """It is never one of them."""
+        """None, since all experts vote."""
 
     @property
     def heaviest(self) -> Member | None:
-        """The expert with the largest weight; the older one of two."""
+        """Expert with the largest weight, the older one of a tie."""
         return self.experts[self.weights.index(max(self.weights))] if self.experts else None
 
 
-def vote(scorer: JointScorer, weights: FloatArray, values: bool, X: Rows) -> FloatArray:
-    """The weighted vote of models."""
-    return weighted_vote(scorer(X), weights, values)
+def vote(scorer: JointScorer, weights: FloatArray, regression: bool, X: Rows) -> FloatArray:
+    """Return the weighted vote of several models on rows."""
+    return weighted_vote(scorer(X), weights, regression)
 
 
 def no_vote(scorer: Scorer, X: Rows) -> FloatArray:
-    """Scores shaped as this model's that speak for nothing."""
+    """Return undecided scores, of the shape that a model's scores have."""
     return undecided(scorer(X))
 
 
 class VotingStrategy(PooledStrategy[Ensemble]):
-    """Many models that vote: the state, and the decision as the journal has it."""
+    """Several models that vote. A subclass defines how experts join, learn, are weighted and leave."""
 
     _ballots: JointScorer
-    """What each expert says of rows, as the last whole step left them."""
+    """Returns the scores of each expert, as the last complete step left it."""
 
     def _first(self) -> Ensemble:
         return Ensemble()
@@ -67,29 +67,11 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         self._ballots = joint_scorer([expert.learner for expert in live.experts])
         if not any(live.weights):
             return functools.partial(no_vote, self._pool.untrained().scorer())
-        return functools.partial(vote, self._ballots, np.array(live.weights), self._can.values)
+        return functools.partial(vote, self._ballots, np.array(live.weights), self._can.regression)
 
-    def _decision(
-        self,
-        live: Ensemble,
-        after: Ensemble,
-        segment: Segment,
-        records: list[ModelRecord],
-        transitions: tuple[Transition, ...] = (),
-    ) -> Decision:
-        """``predicted_by`` names the expert with the largest weight, -1 before there is one."""
-        old, new = live.heaviest, after.heaviest
-        return Decision(
-            step=live.step,
-            first_row=segment.lo,
-            rows=len(segment),
-            state="stable",
-            predicted_by=-1 if old is None else old.id,
-            trained_from=segment.lo if old is None else old.first_row,
-            predicts_next=-1 if new is None else new.id,
-            models=tuple(records),
-            transitions=transitions,
-        )
+    def _decision(self, live: Ensemble, after: Ensemble, segment: Segment, records: list[ModelRecord]) -> Decision:
+        """Return the decision of a step; it names the expert with the largest weight, -1 before there is one."""
+        return make_decision(live.step, segment, live.heaviest, after.heaviest, records)
 
     def _saved(self, live: Ensemble) -> State:
         state: State = {"step": live.step, "weights": np.array(live.weights), "experts": len(live.experts)}
@@ -106,7 +88,9 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         return Ensemble(experts, weights, int(state["step"]), self._memory_from(pick("memory", state)))
 
     def _memory_state(self, memory: Any) -> State:
+        """Return the further state as flat entries."""
         return {}
 
     def _memory_from(self, state: Mapping[str, Any]) -> Any:
+        """Return the further state that ``_memory_state`` wrote."""
         return None

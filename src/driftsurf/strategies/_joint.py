@@ -1,4 +1,4 @@
-"""Scores of many models for the same rows, in one pass where their learner can do that."""
+"""Scores of several models for the same rows, in one pass where their learner supports it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from driftsurf.base import FloatArray, Learner, Rows
+from driftsurf.core.abilities import JointlyScored, abilities_of
+from driftsurf.core.contracts import FloatArray, Learner, Rows
 
 JointScorer = Callable[[Rows], Sequence[FloatArray]]
 
 
 def joint_scorer(learners: Iterable[Learner]) -> JointScorer:
-    """The scores of each model as it is now, in order; what is learnt later does not show in them."""
-    models: list[Any] = list(learners)
+    """Return a function that scores rows with each model as it is now, in order."""
+    models = list(learners)
     kinds = {type(model) for model in models}
-    if len(kinds) == 1 and hasattr(models[0], "joint_scorer"):
-        scorer: JointScorer = models[0].joint_scorer(models)
+    if len(kinds) == 1 and JointlyScored in abilities_of(models[0]):
+        kind: Any = kinds.pop()
+        scorer: JointScorer = kind.joint_scorer(models)
         return scorer
     return functools.partial(_one_by_one, [model.scorer() for model in models])
 

@@ -1,4 +1,4 @@
-"""What every strategy needs: the sample store, numbered models, their training and their risks."""
+"""Pool: the sample store and the numbered models of a strategy, their training and their risks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from driftsurf import _kernels
-from driftsurf._options import choice, whole
-from driftsurf._random import derive
-from driftsurf._values import replace
-from driftsurf.base import Batch, FloatArray, Learner, Parts, SampleStore, Segment, State
-from driftsurf.decisions import ModelRecord, Role
+from driftsurf.core.abilities import IncrementallySaved, JointlyTrained, Refittable, ShapeChecked, abilities_of
+from driftsurf.core.contracts import Batch, FloatArray, IncrementalState, Learner, SampleStore, Segment, State
+from driftsurf.core.decisions import ModelRecord, Role
+from driftsurf.core.options import choice, whole
+from driftsurf.core.samples import Samples
+from driftsurf.core.state import nest, pick
+from driftsurf.core.values import replace
 from driftsurf.errors import StateError
-from driftsurf.samples import Samples
-from driftsurf.state import nest, pick
+from driftsurf.kernels.losses import weighted_sum
+from driftsurf.kernels.random import derive
 from driftsurf.strategies._votes import errors
 
 BudgetRule = Literal["each", "divided"]
@@ -26,19 +27,19 @@ DEFAULT_MAX_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Member:
-    """A model of a strategy: its learner, and what the strategy remembers about it."""
+    """A model of a strategy: its learner and what the strategy records about it."""
 
     id: int
     learner: Learner
     born: int
-    """The step at which it was made."""
+    """Step at which the model was made."""
     first_row: int
-    """The first row that it is trained on."""
+    """First row that the model is trained on."""
     best_risk: float = math.inf
-    """R_b: the smallest risk on a batch that it had not learnt yet."""
+    """R_b: lowest risk so far on a batch that the model had not learned yet."""
 
-    def met(self, risk: float) -> Member:
-        """The same model after the risk on a new batch was taken; NaN is no evidence."""
+    def after_batch(self, risk: float) -> Member:
+        """Return the model with R_b updated by its risk on a new batch; NaN is no evidence."""
         return replace(self, best_risk=risk) if risk < self.best_risk else self
 
     def record(
@@ -52,25 +53,29 @@ class Member:
         gradients: int = 0,
         weight: float | None = None,
     ) -> ModelRecord:
-        """How it enters the journal."""
+        """Return the entry of the model in the journal."""
         best = None if self.best_risk == math.inf else self.best_risk
         who = role, self.id, step - self.born, self.first_row
         return ModelRecord(*who, risk_before, risk_after, risk_reactive, best, gradients, weight)
 
     def state(self) -> State:
-        """Everything but the template, with what grows with the rows as ``Growing``."""
+        """Return the state, without the template; growing arrays are ``AppendOnlyArray`` if the learner can."""
         own: State = {
             "id": self.id,
             "born": self.born,
             "first_row": self.first_row,
             "best_risk": self.best_risk,
         }
-        # A learner whose state grows with the rows can say so; for all others there is nothing to spare.
-        return own | nest("learner", getattr(self.learner, "parts", self.learner.state)())
+        learner: Any = self.learner
+        incremental = IncrementallySaved in abilities_of(learner)
+        return own | nest("learner", learner.incremental_state() if incremental else learner.state())
 
 
 class Pool:
-    """The rows and the models made from one template; model i draws from the i-th child of ``seed``."""
+    """Rows, and models made from one template. Model i draws its random numbers from the i-th child of ``seed``.
+
+    A method that changes something takes an undo stack and pushes the way back onto it.
+    """
 
     def __init__(
         self, learner: Learner, *, seed: int, max_rows: int | None, dtype: str, risk: RiskName = "loss"
@@ -79,48 +84,50 @@ class Pool:
         self.capabilities = learner.capabilities
         self.grows = "multiclass" in self.capabilities.tasks
         self._risk = risk
+        self._abilities = abilities_of(learner)
         self.seed = seed
         self.max_rows = None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
         self.dtype = dtype
         self.made = 0
-        self.n_classes = self.capabilities.least_classes
+        self.n_classes = self.capabilities.min_classes
         self._from_step = self._from_row = 0
         self.samples: Samples
         self._tested: tuple[Learner, Segment, FloatArray] | None = None
 
     def check(self) -> None:
-        """Raise OptionError if an option cannot be used, those of the learner included."""
+        """Raise OptionError if a parameter of the strategy or of the learner is invalid."""
         choice("dtype", self.dtype, ("float64", "float32"))
         self.seed = whole("seed", self.seed, at_least=0)
         self.template.fresh(seed=0, n_features=1, n_classes=self.n_classes)
 
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
-        """Make an empty store."""
+        """Create an empty store."""
         self.n_classes = n_classes
         self.samples = Samples(n_features, sparse=sparse, dtype=self.dtype)
 
     def make(self, step: int, first_row: int) -> Member:
-        """A fresh model, the next in number; ``admit`` has seen to it that an undone step gives the number back."""
+        """Return a fresh model with the next number; undoing ``admit`` gives the number back."""
         learner = self.untrained(derive(self.seed, self.made))
         self.made += 1
         return Member(self.made - 1, learner, max(step, self._from_step), max(first_row, self._from_row))
 
     def restart(self, step: int) -> None:
-        """Models made from now on know nothing from before ``step``; those made for step 0 are meant for it."""
+        """Let no later model start before ``step`` and the next row, even if ``make`` is called with earlier ones."""
         self._from_step, self._from_row = step, self.samples.next_row
 
     def untrained(self, seed: int = 0) -> Learner:
-        """A model for these rows and classes that is no member."""
+        """Return an untrained model for these rows and classes that is not a member."""
         return self.template.fresh(seed, self.samples.n_features, self.n_classes)
 
     def admit(self, batch: Batch, undo: contextlib.ExitStack) -> Segment:
-        """Append a batch to the store."""
+        """Append a batch to the store; return its row numbers."""
+        # With the number, a repeated step also draws the same random numbers: they derive from seed and number.
         undo.callback(setattr, self, "made", self.made)
         undo.callback(self.samples.truncate, self.samples.next_row)
         return self.samples.append(batch.X, batch.y, batch.weight)
 
     def grow(self, batch: Batch, members: tuple[Member, ...], undo: contextlib.ExitStack) -> None:
-        """Make room for classes that this batch brings; codes go by appearance."""
+        """Make room in all models for classes that first appear in this batch."""
         known = int(batch.y.max(initial=0.0)) + 1
         if known <= self.n_classes:
             return
@@ -130,8 +137,10 @@ class Pool:
         self.n_classes = known
 
     def tested(self, member: Member | None, segment: Segment, scores: FloatArray | None) -> None:
-        """Note the scores that a model gave for new rows, for ``risk``; they hold until a model learns."""
+        """Remember the scores that a model gave for new rows, until a model learns, so that ``risk`` reuses them."""
         self._tested = None
+        # Scores with fewer columns were computed before the batch brought a new class: they cannot be compared with its
+        # codes.
         if member is not None and scores is not None and scores.shape[1:] in ((), (self.n_classes,)):
             self._tested = member.learner, segment, scores
 
@@ -144,7 +153,7 @@ class Pool:
         *,
         seen_as: SampleStore | None = None,
     ) -> int:
-        """Update one model; returns the gradients it spent. ``seen_as`` shows it the rows with other weights."""
+        """Update one model; return the gradients spent. ``seen_as`` is a view of the rows with other weights."""
         return self.train_all((member,), segment, (steps,), undo, seen_as=seen_as)[0]
 
     def train_all(
@@ -156,33 +165,34 @@ class Pool:
         *,
         seen_as: SampleStore | None = None,
     ) -> list[int]:
-        """``train`` of several models, together if their learner knows how to."""
+        """Update several models, in one call if their learner supports it; return the gradients of each."""
         self._tested = None
         store = self.samples if seen_as is None else seen_as
         learners = [member.learner for member in members]
         spent = [learner.gradients for learner in learners]
         segments = [self._unseen(member, segment) for member in members]
-        together = getattr(learners[0], "update_all", None)
-        if together is not None and len(learners) > 1:
-            undo.callback(together(learners, store, segments, steps))
+        if JointlyTrained in self._abilities and len(learners) > 1:
+            kind: Any = type(learners[0])
+            undo.callback(kind.update_all(learners, store, segments, steps))
         else:
             for learner, new, count in zip(learners, segments, steps, strict=True):
                 undo.callback(learner.update(store, new, count))
         return [learner.gradients - before for learner, before in zip(learners, spent, strict=True)]
 
     def _unseen(self, member: Member, segment: Segment) -> Segment:
-        """The rows up to the end of ``segment`` that are new to a model: some may have come since it was made."""
+        """Return the rows up to the end of ``segment`` that a model has not seen, also those since it was made."""
         if member.learner.needs() is not None:
             return segment
+        # A model may be made before its first update (``first_row`` in an earlier batch): then it starts there.
         return Segment(max(member.first_row, self.samples.first_row), segment.hi)
 
     def risk(self, member: Member, *segments: Segment) -> float:
-        """The risk of a model over stored rows."""
+        """Return the risk of a model over stored rows."""
         known = self._known_scores(member, *segments)
         return risk(member.learner, *map(self.samples.view, segments), name=self._risk, scores=known)
 
     def scores(self, member: Member, segment: Segment) -> FloatArray:
-        """The scores of a model for stored rows."""
+        """Return the scores of a model for stored rows."""
         known = self._known_scores(member, segment)
         return member.learner.scores(self.samples.view(segment).X) if known is None else known
 
@@ -193,24 +203,24 @@ class Pool:
         return tested[2]
 
     def copy(self, member: Member, step: int) -> Member:
-        """A model that is as ``member`` is now, its random draws included, with a number of its own."""
-        learner = self._revived(member.learner.state())
+        """Return a copy of a model, its random state included, with the next number."""
+        learner = self._load(member.learner.state())
         self.made += 1
         return Member(self.made - 1, learner, step, member.first_row)
 
     def retire(self, member: Member, undo: contextlib.ExitStack) -> None:
-        """Let go of a model's rows: it votes on, but learns no more."""
+        """Drop the rows of a model that keeps voting but will not learn again."""
         undo.callback(member.learner.forget(self.samples, self.samples.next_row))
 
     def cap(self, *members: Member, undo: contextlib.ExitStack) -> None:
-        """First in, first out: rows beyond ``max_rows`` leave every model's sample set."""
+        """Drop the oldest rows beyond ``max_rows`` from the sample set of every model."""
         if self.max_rows is None or len(self.samples) <= self.max_rows:
             return
         for member in members:
             undo.callback(member.learner.forget(self.samples, self.samples.next_row - self.max_rows))
 
     def release(self, *members: Member, keep: int | None = None) -> None:
-        """Free the rows that no model needs, nor the strategy itself from ``keep`` on."""
+        """Free the rows that neither a model nor the strategy (from ``keep`` on) needs."""
         floor = 0 if self.max_rows is None else self.samples.next_row - self.max_rows
         needed = [self.samples.next_row if keep is None else keep]
         for member in members:
@@ -219,49 +229,59 @@ class Pool:
         self.samples.release(min(needed))
 
     def nbytes(self, *members: Member) -> int:
-        """Bytes of the rows and of the models."""
+        """Return the bytes of the rows and of these models."""
         return self.samples.nbytes + sum(member.learner.nbytes for member in members)
 
-    def parts(self) -> Parts:
-        """The store and the count of models."""
+    def incremental_state(self) -> IncrementalState:
+        """Return the state of the store and the counters, with growing arrays as ``AppendOnlyArray``."""
         own: State = {"made": self.made, "seed": self.seed, "n_classes": self.n_classes}
-        return own | nest("samples", self.samples.parts())
+        return own | nest("samples", self.samples.incremental_state())
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``parts()`` gave, with whole arrays."""
+    def restore(self, state: Mapping[str, Any], n_features: int, *, sparse: bool, n_classes: int) -> None:
+        """Take over what ``incremental_state()`` returned, with whole arrays; StateError if it is for other rows."""
         self.made, self.seed, self.n_classes = int(state["made"]), int(state["seed"]), int(state["n_classes"])
-        least = self.capabilities.least_classes
+        least = self.capabilities.min_classes
         if self.n_classes < least or (self.n_classes > least and not self.grows):
-            raise StateError(f"the saved models are for {self.n_classes} classes, which {self.template!r} cannot be")
+            raise StateError(
+                f"the saved models have {self.n_classes} classes, which {self.template!r} does not support"
+            )
+        if self.n_classes > n_classes:
+            raise StateError(f"the saved models have {self.n_classes} classes, but only {n_classes} are known")
         self.samples = Samples.from_state(pick("samples", state), self.n_classes)
+        if self.samples.n_features != n_features:
+            raise StateError(f"the saved rows have {self.samples.n_features} columns, not {n_features}")
+        if self.samples.sparse != sparse:
+            raise StateError(f"the saved rows have sparse={self.samples.sparse}, not {sparse}")
 
     def restore_member(self, state: Mapping[str, Any]) -> Member:
-        """The member that gave ``state``."""
-        learner = self._revived(pick("learner", state))
+        """Return the model whose state was saved."""
+        learner = self._load(pick("learner", state))
         best = float(state["best_risk"])
         return Member(int(state["id"]), learner, int(state["born"]), int(state["first_row"]), best)
 
-    def _revived(self, state: Mapping[str, Any]) -> Learner:
-        """The model that gave ``state``."""
-        learner = type(self.template).from_state(self.template, state)
+    def _load(self, state: Mapping[str, Any]) -> Learner:
+        learner: Any = type(self.template).from_state(self.template, state)
         n_features, n_classes = self.samples.n_features, self.n_classes
-        if hasattr(learner, "fits") and not learner.fits(n_features, n_classes):
-            raise StateError(f"a saved model is not for the {n_features} columns and {n_classes} classes of its rows")
-        if hasattr(learner, "refit"):  # it is saved by its rows, which are in the store
+        if ShapeChecked in self._abilities and not learner.fits(n_features, n_classes):
+            raise StateError(f"a saved model does not fit its rows, with {n_features} columns and {n_classes} classes")
+        if Refittable in self._abilities:
             learner.refit(self.samples)
-        return learner
+        restored: Learner = learner
+        return restored
 
 
 def risk(learner: Learner, *batches: Batch, name: RiskName = "loss", scores: FloatArray | None = None) -> float:
-    """Weighted mean loss over the batches plus the penalty, or share of errors: the one place where risk is computed.
+    """Return the risk of a model over batches: the weighted mean loss plus the penalty, or the share of errors.
 
-    NaN when no row has weight: no evidence either way. ``scores`` are those of a single batch, if they are known.
+    This is the only place where a risk is computed. It is NaN if no row has weight. ``scores`` are the scores of a
+    single batch, if they are known already.
     """
     total = mass = 0.0
     for batch in batches:
         known = learner.scores(batch.X) if scores is None else scores
         values = learner.row_losses(known, batch.y) if name == "loss" else errors(known, batch.y)
-        part = _kernels.weighted_sum(values, batch.weight)
+        part = weighted_sum(values, batch.weight)
         total, mass = total + part[0], mass + part[1]
     penalty = learner.penalty() if name == "loss" else 0.0
+    # Without evidence the risk is NaN, not 0: every comparison with NaN is false, so that nothing is decided by it.
     return total / mass + penalty if mass > 0.0 else math.nan

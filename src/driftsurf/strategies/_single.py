@@ -1,4 +1,4 @@
-"""Strategies with one model at a time."""
+"""Base class of strategies that have one model at a time."""
 
 from __future__ import annotations
 
@@ -7,78 +7,65 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driftsurf.base import Learner, Segment, State
-from driftsurf.decisions import Decision, Transition
-from driftsurf.state import nest, pick
-from driftsurf.strategies._base import PooledStrategy
-from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
+from driftsurf.core.contracts import Segment, State
+from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.state import nest, pick
+from driftsurf.strategies._base import PooledStrategy, make_decision
+from driftsurf.strategies._pool import Member
 
 
 @dataclass(frozen=True)
 class Single:
-    """One model, and the step to come."""
+    """The model, the number of the next step, and what else the strategy remembers."""
 
     model: Member
     step: int = 0
     memory: Any = None
-    """What else the strategy remembers, never changed in place."""
+    """Further state of the strategy, never changed in place."""
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """The model."""
+        """The model, as the only one."""
         return (self.model,)
 
     @property
     def predictor(self) -> Member:
-        """The same."""
+        """The model."""
         return self.model
 
 
 class SingleModel(PooledStrategy[Single]):
-    """One model: watch the batch, perhaps begin anew with it, learn it, perhaps begin anew after it."""
+    """One model, which a subclass may replace by a fresh one before or after it learns a batch."""
 
-    def __init__(
-        self,
-        learner: Learner,
-        *,
-        max_rows: int | None = DEFAULT_MAX_ROWS,
-        dtype: str = "float64",
-        seed: int = 0,
-    ) -> None:
-        self.learner = learner
-        self.max_rows = max_rows
-        self.dtype = dtype
-        self.seed = seed
-
-    @property
-    def predicting(self) -> Learner:
-        """The model that predicts now."""
-        return self._live.model.learner
-
-    # -------------------------------------------------------------------- what a subclass may add
-
-    def _check(self) -> None:
-        """No options of its own."""
+    # -------------------------------------------------------------------- hooks of a subclass
 
     def _memory(self) -> Any:
-        """What it remembers before the first batch, beside the model."""
+        """Return the further state before the first batch."""
         return None
 
     def _watch(self, live: Single, segment: Segment) -> tuple[str, Any]:
-        """Look at a batch before it is learnt: why a fresh model is to learn it ('' for none), and the new memory."""
+        """Look at a batch before it is learned; return why a fresh model must learn it ("": none), and the memory."""
         return "", live.memory
 
-    def _cost_of_looking(self, before: Any, after: Any) -> int:
-        """Gradients that ``_watch`` spent, given the memory before and after it."""
+    def _cost_of_watching(self, before: Any, after: Any) -> int:
+        """Return the gradients that ``_watch`` spent, given the memory before and after it."""
         return 0
 
     def _fit(self, model: Member, segment: Segment, undo: contextlib.ExitStack) -> int:
-        """Learn the batch; returns the gradients spent."""
+        """Learn the batch; return the gradients spent."""
         return self._pool.train(model, segment, self._pool.template.budget(segment), undo)
 
     def _foresee(self, next_step: int) -> str:
-        """Why a fresh model is to predict the next batch; '' for none."""
+        """Return why a fresh model must predict the next batch ("": none)."""
         return ""
+
+    def _memory_state(self, memory: Any) -> State:
+        """Return the further state as flat entries."""
+        return {}
+
+    def _memory_from(self, state: Mapping[str, Any]) -> Any:
+        """Return the further state that ``_memory_state`` wrote."""
+        return None
 
     # -------------------------------------------------------------------- the step
 
@@ -88,37 +75,26 @@ class SingleModel(PooledStrategy[Single]):
     def _advance(self, live: Single, segment: Segment, undo: contextlib.ExitStack) -> tuple[Single, Decision]:
         step, old = live.step, live.model
         before = self._pool.risk(old, segment)
-        model = met = old.met(before)
+        model = tested = old.after_batch(before)
         transitions: list[Transition] = []
 
-        def renew(at: int, first_row: int, why: str) -> Member:
+        def reset(at: int, first_row: int, why: str) -> Member:
             fresh = self._pool.make(at, first_row)
             transitions.append(Transition("reset", at, old=model.id, new=fresh.id, why=why))
             return fresh
 
         why, memory = self._watch(live, segment)
         if why:
-            model = renew(step, segment.lo, why)
+            model = reset(step, segment.lo, why)
         spent = self._fit(model, segment, undo)
-        looking = self._cost_of_looking(live.memory, memory)
-        records = [met.record("predictive", step, risk_before=before, gradients=looking + (0 if why else spent))]
+        watching = self._cost_of_watching(live.memory, memory)
+        records = [tested.record("predictive", step, risk_before=before, gradients=watching + (0 if why else spent))]
         if why:
             records.append(model.record("reactive", step, gradients=spent))
         why = self._foresee(step + 1)
         if why:
-            model = renew(step + 1, segment.hi, why)
-        decision = Decision(
-            step=step,
-            first_row=segment.lo,
-            rows=len(segment),
-            state="stable",
-            predicted_by=old.id,
-            trained_from=old.first_row,
-            predicts_next=model.id,
-            models=tuple(records),
-            transitions=tuple(transitions),
-        )
-        return Single(model, step + 1, memory), decision
+            model = reset(step + 1, segment.hi, why)
+        return Single(model, step + 1, memory), make_decision(step, segment, old, model, records, transitions)
 
     # -------------------------------------------------------------------- state
 
@@ -129,9 +105,3 @@ class SingleModel(PooledStrategy[Single]):
     def _loaded(self, state: Mapping[str, Any]) -> Single:
         model = self._pool.restore_member(pick("model", state))
         return Single(model, int(state["step"]), self._memory_from(pick("memory", state)))
-
-    def _memory_state(self, memory: Any) -> State:
-        return {}
-
-    def _memory_from(self, state: Mapping[str, Any]) -> Any:
-        return None

@@ -1,4 +1,4 @@
-"""From scores to votes: what ensembles and detectors read in the scores of a model."""
+"""Votes from scores: labels, errors and shares of the classes, for ensembles and detectors."""
 
 from __future__ import annotations
 
@@ -7,33 +7,41 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf import _kernels
-from driftsurf.base import FloatArray
+from driftsurf.core.contracts import FloatArray
+from driftsurf.kernels.votes import balance_of_votes, true_class_shares
+
+DIGITS = 12
+"""Shares of a vote are rounded to this many digits, so that the last bits of a sum do not break a tie."""
+LEAST_SHARE = 1e-9
+"""Smallest share of a class, which keeps logarithms finite when a vote is unanimous."""
 
 
 def labels(scores: FloatArray) -> npt.NDArray[np.int64]:
-    """The class codes that scores mean: a margin above 0 is class 1; of log-probabilities the largest."""
+    """Return predicted class codes: a margin above 0 is class 1; otherwise the largest log-probability."""
     chosen: npt.NDArray[np.int64] = (scores > 0.0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
     return chosen
 
 
 def errors(scores: FloatArray, y: FloatArray) -> FloatArray:
-    """1 where the predicted class is wrong, else 0."""
+    """Return 1 for each row whose predicted class is wrong, else 0."""
     return np.not_equal(labels(scores), y).astype(np.float64)
 
 
 def true_class_share(scores: FloatArray, y: FloatArray) -> FloatArray:
-    """The probability that a model gives to the true class of each row."""
+    """Return the probability that a model gives to the true class of each row."""
     if scores.ndim == 1:
         shares = np.empty(len(y))
-        _kernels.true_class_shares(scores, y, shares)
+        true_class_shares(scores, y, shares)
         return shares
     return np.exp(scores[np.arange(len(y)), y.astype(np.int64)])
 
 
-def squared_errors(ballots: Sequence[FloatArray], y: FloatArray, values: bool) -> FloatArray:
-    """(1 - p)^2, p the probability of the true class, of each model (a row) and row; of values, the squared error."""
-    if values:
+def squared_errors(ballots: Sequence[FloatArray], y: FloatArray, regression: bool) -> FloatArray:
+    """Return the squared error of each model (a row) on each row of a batch.
+
+    For classes it is (1 - p)^2, where p is the probability of the true class.
+    """
+    if regression:
         return np.square(np.asarray(ballots) - y)
     if ballots[0].ndim == 1:
         margins = np.asarray(ballots)
@@ -44,26 +52,26 @@ def squared_errors(ballots: Sequence[FloatArray], y: FloatArray, values: bool) -
 
 
 def repeated(y: FloatArray, times: int) -> FloatArray:
-    """The targets once for each of several models: what a row gets depends on its score, not on whose it is."""
+    """Return the targets once for each of several models, to evaluate the scores of all models in one call."""
     return np.concatenate([y] * times)
 
 
-def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray, values: bool = False) -> FloatArray:
-    """The weighted vote of the models' labels, as scores; of values, their weighted mean.
+def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray, regression: bool = False) -> FloatArray:
+    """Return the weighted vote of the models' labels as scores; for regression, the weighted mean.
 
-    With two classes, the log-odds of the shares of the vote: above 0 iff class 1 has more than half of
-    the weight, and a tie is 0. With more, the logarithms of the shares. Shares are rounded, so that the
-    last bits of a sum do not break a tie.
+    With two classes, scores are the log-odds of the shares of the vote: above 0 iff class 1 has more than half of the
+    weight, and 0 for a tie. With more classes, they are the logarithms of the shares.
     """
     weights = weights / weights.sum()
-    if values:
+    if regression:
         mean = np.zeros_like(ballots[0])
-        for scores, weight in zip(ballots, weights, strict=True):  # numpy's sum of one row would add in another order
+        # One by one: numpy adds several rows at once in another order than one row, which changes the last bits.
+        for scores, weight in zip(ballots, weights, strict=True):
             mean += scores * weight
         return mean
     if ballots[0].ndim == 1:
         balance = np.empty(len(ballots[0]))
-        _kernels.balance_of_votes(np.asarray(ballots), weights, balance)
+        balance_of_votes(np.asarray(ballots), weights, balance)
         return log_odds(np.round(balance, DIGITS))
     shares = np.zeros_like(ballots[0])
     rows = np.arange(len(shares))
@@ -73,16 +81,11 @@ def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray, values: bo
 
 
 def undecided(scores: FloatArray) -> FloatArray:
-    """Scores of the same shape that speak for nothing: 0, or equal shares."""
+    """Return scores of the same shape that favour no class: 0, or equal log-probabilities."""
     return np.zeros_like(scores) if scores.ndim == 1 else np.full_like(scores, -np.log(scores.shape[1]))
 
 
-DIGITS = 12
-LEAST_SHARE = 1e-9
-"""No vote is so unanimous that the other side is impossible: logarithms stay finite."""
-
-
 def log_odds(balance: FloatArray) -> FloatArray:
-    """log((1 + b) / (1 - b)) of the balance b of a vote between -1 and 1; its sign is exactly that of b."""
-    bounded = np.minimum(np.maximum(balance, LEAST_SHARE - 1.0), 1.0 - LEAST_SHARE)  # in half the time of np.clip
+    """Return log((1 + b) / (1 - b)) of the balance b of a vote, between -1 and 1; the sign is exactly that of b."""
+    bounded = np.minimum(np.maximum(balance, LEAST_SHARE - 1.0), 1.0 - LEAST_SHARE)  # twice as fast as np.clip
     return np.asarray(np.log1p(bounded) - np.log1p(-bounded))

@@ -1,45 +1,53 @@
-"""Aware: the oracle that is told when drifts occur."""
+"""Aware: an oracle that knows when drifts occur."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any, Literal
 
-from driftsurf._options import choice, whole
-from driftsurf.base import Learner, Segment
+from driftsurf.core.contracts import Learner, Segment
+from driftsurf.core.options import choice, whole
 from driftsurf.errors import OptionError
+from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._single import Single, SingleModel
 
 __all__ = ["Aware"]
 
-TOLD = "told of a drift"
+REASON = "a drift is known to begin here"
 
 
+@register(
+    "strategy",
+    "aware",
+    tasks=ALL_TASKS,
+    needs={"drift_steps"},
+    family="oracle",
+    examples=[Example({"drift_steps": [3]})],
+)
 class Aware(SingleModel):
-    """One model, replaced by a fresh one at each drift.
+    """One model that is replaced by a fresh one at each known drift.
 
-    What it reaches is what an algorithm that is not told can hope for: the paper calls an algorithm
-    risk-competitive if its sub-optimality is within a constant factor of this one's. With no drift
-    steps it is a single model trained on everything.
+    Its accuracy is what an algorithm without that knowledge can hope for: the paper calls an algorithm risk-competitive
+    if its sub-optimality is within a constant factor of Aware's. Without drift steps it is a single model trained on
+    all rows.
 
     Parameters
     ----------
     learner
-        The template of all models.
+        Template of all models.
     drift_steps
-        The steps (from 0) of the first batch of a new concept.
-    told
-        When it learns of a drift: "before" the first batch of the new concept, which a fresh model then
-        predicts and learns (the paper's); or "after" the old model has predicted that batch (the
-        alternative in the paper's appendix), when the fresh model only learns it.
+        Steps, from 0, of the first batch of each new concept.
+    informed
+        "before": a fresh model predicts and learns the first batch of the new concept, as in the paper. "after": the
+        old model predicts that batch and the fresh model only learns it, as in the alternative of the paper's appendix.
     max_rows, dtype, seed
         As for :class:`driftsurf.strategies.DriftSurf`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from driftsurf.base import Batch
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> strategy = Aware(LogisticRegression(), drift_steps=[2])
     >>> strategy.begin(n_features=1, sparse=False, n_classes=2)
@@ -53,25 +61,25 @@ class Aware(SingleModel):
         learner: Learner,
         drift_steps: Collection[int] = (),
         *,
-        told: Literal["before", "after"] = "before",
+        informed: Literal["before", "after"] = "before",
         max_rows: int | None = DEFAULT_MAX_ROWS,
         dtype: str = "float64",
         seed: int = 0,
     ) -> None:
         super().__init__(learner, max_rows=max_rows, dtype=dtype, seed=seed)
         self.drift_steps = drift_steps
-        self.told = told
+        self.informed = informed
 
     def _check(self) -> None:
-        choice("told", self.told, ("before", "after"))
+        choice("informed", self.informed, ("before", "after"))
         if not isinstance(self.drift_steps, Collection):
-            raise OptionError(f"drift_steps is {self.drift_steps!r}; give a list of steps, such as [25, 50]")
+            raise OptionError(f"drift_steps is {self.drift_steps!r}; pass a list of steps, such as [25, 50]")
         for step in self.drift_steps:
             whole("drift_steps", step, at_least=0)
 
     def _watch(self, live: Single, segment: Segment) -> tuple[str, Any]:
-        late = self.told == "after" and live.step > 0 and live.step in self.drift_steps
-        return (TOLD if late else ""), None
+        late = self.informed == "after" and live.step > 0 and live.step in self.drift_steps
+        return (REASON if late else ""), None
 
     def _foresee(self, next_step: int) -> str:
-        return TOLD if self.told == "before" and next_step in self.drift_steps else ""
+        return REASON if self.informed == "before" and next_step in self.drift_steps else ""

@@ -1,4 +1,4 @@
-"""Candor: one new expert a batch, held to the ensemble it joins, and votes that follow the losses row by row."""
+"""Candor: one new expert per batch, pulled towards the ensemble it joins; votes that follow the losses row by row."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf import _kernels
-from driftsurf._options import number, whole
-from driftsurf._values import replace
-from driftsurf.base import Batch, FloatArray, Learner, Segment
-from driftsurf.decisions import Decision
-from driftsurf.errors import CapabilityError
+from driftsurf.core.contracts import Batch, FloatArray, Learner, Segment
+from driftsurf.core.decisions import Decision
+from driftsurf.core.options import number, whole
+from driftsurf.core.values import replace
+from driftsurf.kernels.votes import follow_losses
+from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._votes import log_odds, repeated
@@ -20,26 +20,28 @@ from driftsurf.strategies._votes import log_odds, repeated
 __all__ = ["Candor"]
 
 
+@register(
+    "strategy", "candor", tasks=CLASSIFICATION, needs={"anchor"}, family="ensemble", examples=[Example({"experts": 3})]
+)
 class Candor(VotingStrategy):
-    r"""Each batch trains one expert; its penalty holds it to the weighted sum of the others.
+    r"""Candor: each batch trains one expert, whose penalty pulls it towards the weighted sum of the others.
 
-    The newcomer starts from fresh weights and minimises the mean loss over its batch plus
-    :math:`\frac{\mu}{2} \|w - w_p\|^2`, in place of the L2 term, where w_p is the sum of the experts'
-    weight vectors under the weights of their votes at the end of this batch (0 for the first expert).
-    Of K experts the oldest makes room.
+    The new expert starts from fresh weights and minimises the mean loss over its batch plus
+    :math:`\frac{\mu}{2} \|w - w_p\|^2`, in place of the L2 penalty, where w_p is the sum of the experts' weight vectors
+    under the weights of their votes at the end of this batch (0 for the first expert). If there are K experts, the
+    oldest is removed.
 
     Within a batch the weights of the votes start equal and follow the losses row by row,
 
-    .. math:: \beta_k \leftarrow \beta_k \exp(-\eta\, \ell_k(x, y)),
+    .. math:: \beta_k \leftarrow \beta_k \exp(-\eta\, \ell_k(x, y)).
 
-    so **row i is judged by votes that know the labels of the rows before it in the same batch**, which
-    no other algorithm here does. ``test_scores`` is that; ``scores``, for rows without labels, is the
-    vote with equal weights.
+    So **the votes for row i depend on the labels of the rows before it in the same batch**, which holds for no other
+    strategy here. ``test_scores`` does that; ``scores``, for rows without labels, is the vote with equal weights.
 
     Parameters
     ----------
     learner
-        The template of all experts. It needs the capability ``anchor``.
+        Template of all experts. It needs the capability ``anchor``.
     experts
         K, the largest number of experts.
     decay
@@ -53,7 +55,7 @@ class Candor(VotingStrategy):
     >>> rng = np.random.default_rng(0)
     >>> strategy = Candor(LogisticRegression(), seed=1)
     >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
-    >>> for step in range(6):  # the labels turn around at step 3
+    >>> for step in range(6):  # the labels are inverted from step 3 on
     ...     X = rng.normal(size=(100, 2))
     ...     batch = Batch(X, ((X[:, 0] > 0) == (step < 3)).astype(float), np.ones(100))
     ...     wrong = np.mean((strategy.test_scores(batch) > 0) != batch.y)
@@ -76,27 +78,20 @@ class Candor(VotingStrategy):
         dtype: str = "float64",
         seed: int = 0,
     ) -> None:
-        self.learner = learner
+        super().__init__(learner, max_rows=max_rows, dtype=dtype, seed=seed)
         self.experts = experts
         self.decay = decay
-        self.max_rows = max_rows
-        self.dtype = dtype
-        self.seed = seed
 
     def _check(self) -> None:
         whole("experts", self.experts, at_least=1)
         number("decay", self.decay, at_least=0.0)
-        if not self._can.anchor:
-            raise CapabilityError(
-                f"{type(self.learner).__name__} cannot be held to a point of our choice (it has not the capability "
-                "'anchor'), which Candor needs; use a linear learner, such as LogisticRegression"
-            )
+        self._require("anchor")
 
     _tested: tuple[Ensemble, Batch, FloatArray] | None = None
-    """Who was tested last, on which batch, and the weights of the votes after it: for the step that learns it."""
+    """Ensemble and batch of the last ``test_scores``, and the vote weights after it, for the step that learns it."""
 
     def test_scores(self, batch: Batch) -> FloatArray:
-        """The scores of rows that are judged one by one, each by votes that know the labels before it."""
+        """Return the scores of labelled rows, each by votes that depend on the labels of the rows before it."""
         scores, shares = self._follow(batch)
         self._tested = self._live, batch, shares
         return scores
@@ -111,15 +106,13 @@ class Candor(VotingStrategy):
         return ()
 
     def _follow(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
-        """Scores of the rows of a batch, and the weights of the votes after its last row."""
+        """Return the scores of the rows of a batch, and the weights of the votes after its last row."""
         experts = self._live.experts
         scores, logs = np.zeros(len(batch.y)), np.zeros(len(experts))
         if experts:
             margins = np.asarray(self._ballots(batch.X))
             losses = experts[0].learner.row_losses(margins.reshape(-1), repeated(batch.y, len(experts)))
-            _kernels.follow_losses(
-                margins, losses.reshape(margins.shape), batch.weight, logs, scores, float(self.decay)
-            )
+            follow_losses(margins, losses.reshape(margins.shape), batch.weight, logs, scores, float(self.decay))
             scores = log_odds(scores)
         shares = np.exp(logs - logs.max(initial=0.0))
         return scores, shares / max(shares.sum(), 1.0)
@@ -130,9 +123,9 @@ class Candor(VotingStrategy):
         shares = self._follow(batch)[1] if known is None else known[2]
         newcomer = self._pool.make(live.step, segment.lo)
         if live.experts:
-            anchored: Any = newcomer.learner
+            anchorable: Any = newcomer.learner  # checked: its learner has the capability 'anchor'
             models = [expert.learner for expert in live.experts]
-            newcomer = replace(newcomer, learner=anchored.anchored(models, shares))
+            newcomer = replace(newcomer, learner=anchorable.anchored(models, shares))
         spent = self._pool.train(newcomer, segment, self.learner.budget(segment), undo)
         self._pool.retire(newcomer, undo)
         experts = (*live.experts, newcomer)

@@ -1,4 +1,10 @@
-"""DriftSurf: a stable state that watches for a sign of drift, a reactive state that settles it."""
+"""DriftSurf, Algorithm 1 of the paper: a sign of drift starts a reactive state, whose end decides about the model.
+
+A step reads like the algorithm. ``_watch`` takes the risks on the new batch X_t before it is learned and enters the
+reactive state on a sign of drift; ``_train`` updates the models; ``_compare`` applies the greedy policy; ``_exit``
+ends the reactive state and decides about the switch. The three comparisons themselves are the functions ``entering``,
+``challenger_predicts`` and ``switching``.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +16,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from driftsurf._kernels import inline
-from driftsurf._options import choice, number, truth, whole
-from driftsurf._values import replace
-from driftsurf.base import Learner, Segment, State
-from driftsurf.decisions import Decision, Role, TransitionKind
+from driftsurf.core.contracts import Learner, Segment, State
+from driftsurf.core.decisions import Decision, Role, TransitionKind
+from driftsurf.core.options import choice, number, truth, whole
+from driftsurf.core.state import nest, pick
+from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, Option, OptionError
-from driftsurf.state import nest, pick
-from driftsurf.strategies._base import PooledStrategy
+from driftsurf.kernels.compile import inline
+from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
+from driftsurf.strategies._base import PooledStrategy, make_decision
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
 from driftsurf.strategies._reaction import Contest, Live, Step
 from driftsurf.strategies._unit import RiskUnit
@@ -29,15 +36,17 @@ Judge = Literal["auto", "training", "prequential"]
 ThresholdUnit = Literal["auto", "risk", "trivial"]
 
 
-# The rule itself: pure functions of scalars, which a fleet compiles. A comparison with NaN (no evidence) is false.
+# The rule itself: pure functions of numbers, which the compiled backend of keyed runs inlines.
+# A risk without evidence is NaN, and every comparison with NaN is false: no evidence, no change.
 
 
 @inline
 def entering(risk: float, best: float, stable_risk: float, threshold: float, stable_threshold: float) -> int:
-    """Which condition to enter the reactive state holds: 1, 2, or 0 for neither.
+    """Return which condition to enter the reactive state holds: 1, 2, or 0 for neither.
 
-    Condition 1: the risk on the new batch exceeds the best one of this model (R_b) by ``threshold``
-    (delta). Condition 2: it exceeds the stable model's by ``stable_threshold`` (delta').
+    Condition 1: the risk of w on the new batch exceeds its best one, R_b, by more than delta. It fires at abrupt
+    drifts. Condition 2: the risk of w exceeds that of the stable model w'' by more than delta'. It fires at drifts so
+    gradual that R_b rises with them.
 
     >>> entering(0.61, 0.38, math.nan, 0.1, 0.05), entering(0.45, 0.38, 0.39, 0.1, 0.05)
     (1, 2)
@@ -51,36 +60,63 @@ def entering(risk: float, best: float, stable_risk: float, threshold: float, sta
 
 @inline
 def challenger_predicts(old_risk: float, new_risk: float, greedy: bool) -> bool:
-    """Inside a reactive state: whether the reactive model predicts the next batch."""
+    """Return whether, inside a reactive state, the reactive model w' predicts the next batch (greedy policy)."""
     return greedy and new_risk < old_risk
 
 
 @inline
 def switching(old_risk: float, new_risk: float) -> bool:
-    """At its end: whether the reactive model, strictly better over T, takes over."""
+    """Return whether, at the end of a reactive state, w' replaces w: its risk over T is strictly lower."""
     return new_risk < old_risk
 
 
+@register(
+    "strategy",
+    "driftsurf",
+    tasks=ALL_TASKS,
+    family="driftsurf",
+    shares_budget=True,
+    examples=[
+        Example(),
+        Example({"judge": "prequential"}, "prequential"),
+        Example({"judge": "training"}, "training"),
+        Example({"variant": "authors", "budget": "divided"}, "authors"),
+        Example({"risk": "zero-one"}, "zero-one", CLASSIFICATION),
+    ],
+)
 class DriftSurf(PooledStrategy[Live]):
-    r"""Algorithm 1 of the paper, generic in its base learner.
+    r"""DriftSurf: learn a second model at a sign of drift, and keep the better of the two.
 
-    In the **stable state** the predictive model w, trained on S, and (after the first reactive
-    state) a stable model w'', trained on the rows since that state, learn each batch X_t. Before
-    learning it, DriftSurf enters the **reactive state** if
+    A rise of the risk is only a *sign* of drift. Instead of discarding a long-trained model on a sign, DriftSurf trains
+    a new model beside it for r batches and then decides with more evidence. There are up to three models:
+
+    * w, the **predictive** model, trained on its sample set S;
+    * w', the **reactive** model, trained on the rows S' since the reactive state began;
+    * w'', the **stable** model, trained on the rows S'' since the last reactive state ended. It never predicts; it
+      shows when old rows harm w.
+
+    In the **stable state** w and w'' learn each batch X_t. Before that, DriftSurf enters the reactive state if
 
     .. math::
-        R_{X_t}(w_{t-1}) > R_b + \delta \qquad\text{or}\qquad
-        R_{X_t}(w_{t-1}) > R_{X_t}(w''_{t-1}) + \delta',
+        R_{X_t}(w_{t-1}) > R_b + \delta \qquad\text{(condition 1), or}\qquad
+        R_{X_t}(w_{t-1}) > R_{X_t}(w''_{t-1}) + \delta' \qquad\text{(condition 2)},
 
-    where R_b is the best risk of this model on a batch before learning it. It then drops w'' and
-    trains a fresh reactive model w' beside w for r batches, T. The next batch is predicted by
-    whichever was better on the last one (greedy). After r batches w' takes over if
-    :math:`R_T(w') < R_T(w)`; either way a fresh stable model starts with the next batch.
+    where R is the risk (the mean loss plus the penalty) and R_b the lowest risk of w so far on a batch that it had not
+    learned yet.
+
+    In the **reactive state** w'' is dropped, w' starts untrained, and w and w' learn r batches, which form T. After
+    each of them, the model with the lower risk on the last batch predicts the next one (greedy policy). At the end w'
+    replaces w if
+
+    .. math:: R_T(w') < R_T(w).
+
+    Otherwise w stays, with all its rows: a false alarm costs nothing but compute. Either way a new stable model w''
+    starts with the next batch.
 
     Parameters
     ----------
     learner
-        The template of all models.
+        Template of all models.
     threshold
         delta, the tolerated rise of the risk.
     stable_threshold
@@ -88,45 +124,44 @@ class DriftSurf(PooledStrategy[Live]):
     reactive_length
         r, the number of batches in a reactive state.
     greedy
-        Whether the better of the two models predicts inside a reactive state; else the old one does.
+        Whether the better model predicts inside a reactive state. If False, w predicts until the end of it.
     variant
-        "algorithm-1", or "authors" for the authors' published code, which differs: the greedy choice
-        uses the risks before the update; a stable model is made only at a switch, rests during
-        reactive states and later catches up on the rows it missed; T keeps the batches of all
-        reactive states since the last switch; a divided budget stays halved after the first reaction.
+        "algorithm-1", or "authors" for the authors' published code, which differs: the greedy policy uses the risks
+        before the update; a stable model is made only at a switch, pauses during reactive states and later catches up
+        on the rows it missed; T keeps the batches of all reactive states since the last switch; a divided budget stays
+        halved after the first reactive state.
     risk
-        What the models are compared by: "loss", the learner's own loss with its penalty (the paper's), or
-        "zero-one", the share of errors.
+        Risk by which models are compared: "loss", the learner's loss with its penalty (as in the paper), or "zero-one",
+        the share of wrong predictions.
     judge
-        By which risks the two models of a reactive state are compared. "training" is the paper's: on the last
-        batch and on T after learning them. "prequential" takes what each model lost on a batch before learning
-        it, summed over T without its first batch, which the reactive model met untrained; so it needs a
-        ``reactive_length`` of 2 or more, and until the second batch the old model predicts. A learner that can
-        fit its training rows perfectly is always good on them, and must be judged so: "auto" does that iff the
-        learner's capabilities say ``can_memorise``.
+        Risks by which w and w' are compared in a reactive state. "training", as in the paper: the risks on the last
+        batch and on T after learning them. "prequential": the risks on each batch before learning it, summed over T
+        without its first batch, on which w' was untrained; it needs a ``reactive_length`` of at least 2, and w predicts
+        until the second batch. A learner that can fit its training rows perfectly always has a low risk on them, so
+        "auto" is "prequential" if the learner's capabilities include ``can_memorise``, else "training".
     threshold_unit
-        "risk" takes the thresholds in units of the learner's risk. "trivial" multiplies them by the risk of
-        predicting each batch by the mean of the one before, over ln 2 (the risk of tossing a coin): then 0.1
-        means for a regression in any unit what it means for log loss. "auto" does that iff targets are values.
+        "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of a trivial
+        model, which predicts the mean of the previous batch, and divided by ln 2, the log loss of a coin toss; then 0.1
+        means the same for a regression in any unit as for log loss. "auto" is "trivial" for regression, else "risk".
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
-        At most this many rows are kept, first in, first out; None keeps all. The rows of T are kept
-        to the end of the reactive state regardless.
+        Keep at most this many rows and drop the oldest first; None keeps all. The rows of T are kept until the end of
+        the reactive state in any case.
     dtype
         Type of the stored rows, "float64" or "float32".
     seed
-        Fixes every random number.
+        Seed of all random numbers.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from driftsurf.base import Batch
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> strategy = DriftSurf(LogisticRegression(), seed=1)
     >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
-    >>> for step in range(30):  # the labels turn around at step 15
+    >>> for step in range(30):  # the labels are inverted from step 15 on
     ...     X = rng.normal(size=(100, 2))
     ...     y = ((X[:, 0] > 0) == (step < 15)).astype(float)
     ...     decision = strategy.step(Batch(X, y, np.ones(100)))
@@ -159,7 +194,7 @@ class DriftSurf(PooledStrategy[Live]):
         dtype: str = "float64",
         seed: int = 0,
     ) -> None:
-        self.learner = learner
+        super().__init__(learner, max_rows=max_rows, dtype=dtype, seed=seed)
         self.threshold = threshold
         self.stable_threshold = stable_threshold
         self.reactive_length = reactive_length
@@ -169,9 +204,6 @@ class DriftSurf(PooledStrategy[Live]):
         self.judge = judge
         self.threshold_unit = threshold_unit
         self.budget = budget
-        self.max_rows = max_rows
-        self.dtype = dtype
-        self.seed = seed
 
     def _check(self) -> None:
         choice("variant", self.variant, ("algorithm-1", "authors"))
@@ -185,12 +217,12 @@ class DriftSurf(PooledStrategy[Live]):
         choice("judge", self.judge, ("auto", "training", "prequential"))
         choice("threshold_unit", self.threshold_unit, ("auto", "risk", "trivial"))
         if self.risk == "zero-one":
-            self._check_classes()
+            self._require_classes()
         if self._prequential and self.reactive_length < 2:
             raise OptionError(
                 Option("reactive_length"),
-                " is 1, but the prequential judge needs a batch that the reactive model has met before; give at least "
-                "2, or ",
+                f" is {self.reactive_length}, but the prequential judge leaves out the first batch and needs at least "
+                "2; raise it, or use ",
                 Option("judge", "training"),
             )
         if self._prequential and self.variant == "authors":
@@ -198,19 +230,14 @@ class DriftSurf(PooledStrategy[Live]):
                 "judge is 'prequential', but the variant 'authors' compares models on their training rows; use ",
                 *(Option("variant", "algorithm-1"), ", or ", Option("judge", "training")),
             )
-        if self.threshold_unit == "trivial" and not self._can.values:
+        if self.threshold_unit == "trivial" and not self._can.regression:
             raise CapabilityError(
-                f"threshold_unit='trivial' is for values to predict (the task 'regression'), which "
-                f"{type(self.learner).__name__} does not; use 'auto'"
+                f"threshold_unit='trivial' is for the task 'regression', which {type(self.learner).__name__} does not "
+                "support; use 'auto'"
             )
 
     def _new_pool(self) -> Pool:
         return Pool(self.learner, seed=self.seed, max_rows=self.max_rows, dtype=self.dtype, risk=self.risk)
-
-    @property
-    def predicting(self) -> Learner:
-        """The model that predicts now."""
-        return self._live.predictor.learner
 
     @property
     def _prequential(self) -> bool:
@@ -221,35 +248,35 @@ class DriftSurf(PooledStrategy[Live]):
     @property
     def _relative(self) -> bool:
         if self.threshold_unit == "auto":
-            return self._can.values
+            return self._can.regression
         return self.threshold_unit == "trivial"
 
     def _first(self) -> Live:
         return Live(self._pool.make(step=0, first_row=0))
 
     def _thresholds(self, live: Live) -> tuple[float, float]:
-        """Delta and delta', in units of the risk."""
+        """Return delta and delta' in units of the risk."""
         stable = self.threshold / 2 if self.stable_threshold is None else self.stable_threshold
         return float(self.threshold) * live.unit.value, float(stable) * live.unit.value
 
     def _advance(self, live: Live, segment: Segment, undo: contextlib.ExitStack) -> tuple[Live, Decision]:
-        """Watch, train, judge."""
+        """Process the batch X_t: watch for a sign of drift, train, compare the models."""
         now = Step(segment, live, self._thresholds(live))
         self._watch(now)
         if self._relative:
-            unit = live.unit.met(self._pool.samples.view(segment), self.learner)
+            unit = live.unit.after_batch(self._pool.samples.view(segment), self.learner)
             now.live = replace(now.live, unit=unit)
         self._train(now, undo)
-        after = self._bounded(self._judge(now), segment.hi)
+        after = self._bounded(self._compare(now), segment.hi)
         return after, self._decision(now, live.predictor, after)
 
     def _keep(self, live: Live) -> int | None:
         return min((part.lo for part in live.trial), default=None)
 
-    # -------------------------------------------------------------------- the three parts of a step
+    # -------------------------------------------------------------------- the parts of a step
 
     def _watch(self, now: Step) -> None:
-        """Take the risks on the new batch before learning it; enter the reactive state on a sign of drift."""
+        """Compute the risks on X_t before learning it; enter the reactive state on a sign of drift."""
         live = now.live
         predictive = now.measure(self._pool, "before", "predictive", live.predictive)
         if live.reactive is not None:
@@ -266,6 +293,7 @@ class DriftSurf(PooledStrategy[Live]):
             self._enter(now)
 
     def _enter(self, now: Step) -> None:
+        """Enter the reactive state: an untrained w', an empty T, no w'' any more."""
         live, authors = now.live, self.variant == "authors"
         reactive = self._pool.make(live.step, now.segment.lo)
         now.cast["reactive"] = reactive
@@ -283,10 +311,10 @@ class DriftSurf(PooledStrategy[Live]):
             right, margin = live.predictive.best_risk, now.thresholds[0]
         else:
             right, margin = now.before["stable"], now.thresholds[1]
-        now.say("entered", now.before["predictive"], right, margin=margin, condition=now.condition)
+        now.note("entered", now.before["predictive"], right, margin=margin, condition=now.condition)
 
     def _train(self, now: Step, undo: contextlib.ExitStack) -> None:
-        """Update the models in training within the budget: at most two, the stable one resting for the reactive."""
+        """Update w together with w' (reactive state) or w'' (stable state), within the budget."""
         live = now.live
         rival: Role = "stable" if live.reactive is None else "reactive"
         other = live.stable if live.reactive is None else live.reactive
@@ -302,8 +330,8 @@ class DriftSurf(PooledStrategy[Live]):
             spent = self._pool.train_all((live.predictive, other), now.segment, shares, undo)
             now.spent["predictive"], now.spent[rival] = spent
 
-    def _judge(self, now: Step) -> Live:
-        """Who predicts the next batch, and what becomes of a reactive state."""
+    def _compare(self, now: Step) -> Live:
+        """In a reactive state, compare w and w': who predicts the next batch, or at the end, which one stays."""
         live = now.live
         old, new = live.predictive, live.reactive
         if new is None:
@@ -312,25 +340,25 @@ class DriftSurf(PooledStrategy[Live]):
         now.reactive_step = live.reactive_step
         if self._prequential:
             weight = float(self._pool.samples.view(now.segment).weight.sum())
-            contest = live.contest.met(now.before["predictive"], now.before.get("reactive", math.nan), weight)
+            contest = live.contest.after_batch(now.before["predictive"], now.before.get("reactive", math.nan), weight)
             live = replace(live, contest=contest)
         else:
             now.measure(self._pool, "after", "predictive", old)
             now.measure(self._pool, "after", "reactive", new)
             live = replace(live, trial=(*live.trial, now.segment))
         if live.reactive_step == self.reactive_length:
-            return self._leave(now, live)
+            return self._exit(now, live)
         judged = now.before if self._prequential or self.variant == "authors" else now.after
-        # On the batch that brought it the reactive model has no risk before learning: no evidence, no challenge.
+        # On its first batch an untrained w' has no risk before learning: no evidence, so w predicts on.
         challenger = judged.get("reactive", math.nan)
         challenged = challenger_predicts(judged["predictive"], challenger, bool(self.greedy))
         if challenged != live.challenged:
             ids = {"old": old.id, "new": new.id} if challenged else {"old": new.id, "new": old.id}
-            now.say("greedy", challenger, judged["predictive"], **ids)
+            now.note("greedy", challenger, judged["predictive"], **ids)
         return replace(live, step=live.step + 1, challenged=challenged)
 
-    def _leave(self, now: Step, live: Live) -> Live:
-        """Back to the stable state, with the model that was better over T."""
+    def _exit(self, now: Step, live: Live) -> Live:
+        """Return to the stable state with the model that has the lower risk over T."""
         old, new = live.predictive, live.reactive
         assert new is not None
         if self._prequential:
@@ -340,14 +368,14 @@ class DriftSurf(PooledStrategy[Live]):
         now.trial["predictive"], now.trial["reactive"] = risks
         switched = switching(*risks)
         kind: TransitionKind = "switched" if switched else "kept"
-        now.say(kind, risks[1], risks[0], over=over)
+        now.note(kind, risks[1], risks[0], over=over)
         after = Live(new if switched else old, step=live.step + 1, reacted=True, unit=live.unit)
         if self.variant == "authors" and not switched:
             return replace(after, stable=live.stable, trial=live.trial)
         return replace(after, stable=self._pool.make(after.step, now.segment.hi))
 
     def _bounded(self, live: Live, end: int) -> Live:
-        """Where T outlives a reactive state (authors), the cap holds for the batches of former ones."""
+        """Drop old batches of T beyond ``max_rows``, where T outlives a reactive state (variant "authors")."""
         cap = self._pool.max_rows
         if self.variant != "authors" or cap is None:
             return live
@@ -367,15 +395,13 @@ class DriftSurf(PooledStrategy[Live]):
             )
             for role, member in now.cast.items()
         )
-        return Decision(
-            step=now.live.step,
-            first_row=now.segment.lo,
-            rows=len(now.segment),
+        return make_decision(
+            now.live.step,
+            now.segment,
+            predictor,
+            after.predictor,
+            records,
             state="reactive" if now.reactive_step else "stable",
-            predicted_by=predictor.id,
-            trained_from=predictor.first_row,
-            predicts_next=after.predictor.id,
-            models=records,
             reactive_step=now.reactive_step,
             condition=now.condition,
             threshold=now.thresholds[0],
@@ -401,8 +427,7 @@ class DriftSurf(PooledStrategy[Live]):
             state["contest"] = np.array(astuple(live.contest))
         if self._relative:
             state |= nest("unit", live.unit.state())
-        for role in ("predictive", "reactive", "stable"):
-            member = getattr(live, role)
+        for role, member in (("predictive", live.predictive), ("reactive", live.reactive), ("stable", live.stable)):
             if member is not None:
                 state |= nest(role, member.state())
         return state
@@ -412,7 +437,7 @@ class DriftSurf(PooledStrategy[Live]):
         restored = {role: self._pool.restore_member(entry) for role, entry in members.items() if entry}
         trial = tuple(Segment(int(lo), int(hi)) for lo, hi in state["trial"])
         for part in trial:
-            self._pool.samples.view(part)  # IndexError unless its rows are there
+            self._pool.samples.view(part)  # raises IndexError unless the store has its rows
         return Live(
             **restored,
             step=int(state["step"]),

@@ -1,4 +1,4 @@
-"""DWM: experts lose weight with their mistakes; a mistake of the whole ensemble brings a new one."""
+"""DWM: experts lose weight with their mistakes; a mistake of the whole ensemble adds a new one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import contextlib
 
 import numpy as np
 
-from driftsurf._options import choice, number, whole
-from driftsurf.base import Learner, Segment
-from driftsurf.decisions import Decision
+from driftsurf.core.contracts import Learner, Segment
+from driftsurf.core.decisions import Decision
+from driftsurf.core.options import choice, number, whole
+from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
 from driftsurf.strategies._votes import labels
@@ -16,43 +17,46 @@ from driftsurf.strategies._votes import labels
 __all__ = ["DWM"]
 
 
+@register("strategy", "dwm", tasks=CLASSIFICATION, family="ensemble", examples=[Example({"period": 10, "experts": 3})])
 class DWM(VotingStrategy):
-    r"""Dynamic Weighted Majority. At every p-th row of the stream each expert that is wrong on it loses weight,
+    r"""Dynamic Weighted Majority: experts that lose weight by mistakes, and a new one when the vote is wrong.
 
-    .. math:: w_j \leftarrow \beta w_j,
+    At every p-th row of the stream, each expert j that predicts it wrongly loses weight,
 
-    the weights so changed vote, all are divided by the largest, and experts below theta are removed. If the
-    vote was wrong, a new expert enters with weight 1. Every expert learns every row.
+    .. math:: w_j \leftarrow \beta w_j.
 
-    Published row by row. Here the experts stand still while a batch is judged; a batch brings at most one new
-    expert, which begins with this batch and has no vote in it; and the first batch, which an untrained expert
-    predicts, judges nobody. Rows without weight judge nobody either.
+    The changed weights vote; then all are divided by the largest, and experts below theta are removed. If the vote was
+    wrong, a new expert joins with weight 1. Every expert learns every row.
+
+    The published algorithm works row by row. Here the experts do not change while a batch is evaluated; a batch adds at
+    most one new expert, which learns this batch and has no vote in it; and the first batch, which an untrained expert
+    predicts, changes no weight. Rows without weight change no weight either.
 
     Parameters
     ----------
     learner
-        The template of all experts. It has to tell classes apart.
+        Template of all experts. It must be a classifier.
     beta
-        What a mistake leaves of a weight.
+        Factor of the weight of an expert that is wrong.
     period
         p, in rows.
     removal
         theta, the weight below which an expert is removed.
     experts
-        The largest number of experts; when a new one enters, the one with the lowest weight makes room.
+        The largest number of experts; when a new one joins, the one with the lowest weight is removed.
     budget
-        "each" gives rho gradients to every expert, "divided" shares rho equally.
+        "each" gives rho gradients to every expert, "divided" splits rho equally.
     max_rows, dtype, seed
         As for :class:`driftsurf.strategies.DriftSurf`.
 
     Examples
     --------
-    >>> from driftsurf.base import Batch
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> strategy = DWM(LogisticRegression(), period=10, seed=1)
     >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
-    >>> for step in range(12):  # the labels turn around at step 6
+    >>> for step in range(12):  # the labels are inverted from step 6 on
     ...     X = rng.normal(size=(100, 2))
     ...     decision = strategy.step(Batch(X, ((X[:, 0] > 0) == (step < 6)).astype(float), np.ones(100)))
     >>> [(model.id, model.first_row) for model in decision.models if model.weight > 0.5]
@@ -77,15 +81,12 @@ class DWM(VotingStrategy):
         dtype: str = "float64",
         seed: int = 0,
     ) -> None:
-        self.learner = learner
+        super().__init__(learner, max_rows=max_rows, dtype=dtype, seed=seed)
         self.beta = beta
         self.period = period
         self.removal = removal
         self.experts = experts
         self.budget = budget
-        self.max_rows = max_rows
-        self.dtype = dtype
-        self.seed = seed
 
     def _check(self) -> None:
         number("beta", self.beta, above=0.0, below=1.0)
@@ -93,17 +94,17 @@ class DWM(VotingStrategy):
         number("removal", self.removal, at_least=0.0, below=1.0)
         whole("experts", self.experts, at_least=1)
         choice("budget", self.budget, ("each", "divided"))
-        self._check_classes()
+        self._require_classes()
 
     def _first(self) -> Ensemble:
         return Ensemble((self._pool.make(step=0, first_row=0),), (1.0,))
 
     def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
-        weights, mistaken = self._judge(live, segment)
+        weights, mistaken = self._evaluate(live, segment)
         staying = [place for place, weight in enumerate(weights) if weight > 0.0]
         if mistaken and len(staying) == self.experts:
             staying.remove(min(staying, key=weights.__getitem__))
-        gone = [e.record("expert", live.step) for place, e in enumerate(live.experts) if place not in staying]
+        removed = [e.record("expert", live.step) for place, e in enumerate(live.experts) if place not in staying]
         experts, weights = [live.experts[place] for place in staying], [weights[place] for place in staying]
         if mistaken:
             experts.append(self._pool.make(live.step, segment.lo))
@@ -116,10 +117,10 @@ class DWM(VotingStrategy):
             for expert, weight, count in zip(experts, weights, spent, strict=True)
         ]
         after = Ensemble(tuple(experts), tuple(weights), live.step + 1)
-        return after, self._decision(live, after, segment, gone + records)
+        return after, self._decision(live, after, segment, removed + records)
 
-    def _judge(self, live: Ensemble, segment: Segment) -> tuple[list[float], bool]:
-        """The weights after the rows of a batch, 0 for an expert that is to go, and whether the vote was ever wrong."""
+    def _evaluate(self, live: Ensemble, segment: Segment) -> tuple[list[float], bool]:
+        """Return the weights after a batch (0: to be removed), and whether the vote was ever wrong."""
         weights, mistaken = np.array(live.weights), False
         batch = self._pool.samples.view(segment)
         places = [i for i in range(-(segment.lo + 1) % self.period, len(segment), self.period) if batch.weight[i] > 0.0]

@@ -1,4 +1,4 @@
-"""Exponential decay: one model whose rows lose half of their weight with every so many rows that follow."""
+"""Exponential decay: one model whose rows lose half of their weight with each half-life."""
 
 from __future__ import annotations
 
@@ -6,46 +6,53 @@ import math
 
 import numpy as np
 
-from driftsurf._options import number
-from driftsurf.base import FloatArray, Learner
+from driftsurf.core.contracts import FloatArray, Learner
+from driftsurf.core.options import number
+from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._ageing import AgeingModel
-from driftsurf.strategies._reweighted import check_weights
 
 __all__ = ["ExponentialDecay"]
 
 HALVINGS = math.log2(100.0)
-"""After so many half-lives a row has one per cent of its weight left."""
+"""Half-lives after which a row has one per cent of its weight left."""
 
 
+@register(
+    "strategy",
+    "exponential-decay",
+    title="Exponential decay",
+    tasks=ALL_TASKS,
+    needs={"weights"},
+    batches={"half_life": 5},
+    examples=[Example({"half_life": 50})],
+)
 class ExponentialDecay(AgeingModel):
-    r"""One model that minimises its loss over all rows, each with a weight that is halved again and again:
+    r"""One model over all rows, whose weights are halved with every half-life.
+
+    A row that a others have followed has its own weight times
 
     .. math:: w(a) = 2^{-a / h},
 
-    a the age in rows and h the half-life, times the weight that the row came with. A row with less than one
-    per cent left, 6.6 half-lives old, is forgotten.
-
-    The decay shows in a gradient at the moment when it is taken. A learner that keeps gradients (STRSAGA, SAGA)
-    has them from the last visit to each row, with the weight of that time, until the row is drawn again;
-    a row that is forgotten takes with it exactly what was kept for it.
+    where h is the half-life. It is forgotten when less than one per cent is left, after 6.6 half-lives. The weight
+    applies to a gradient at the moment it is computed, as in :class:`~driftsurf.strategies.LinearDecay`.
 
     Parameters
     ----------
     learner
-        The template of the model. It needs the capability ``weights``.
+        Template of the model. It needs the capability ``weights``.
     half_life
         h, in rows.
     max_rows, dtype, seed
-        As for :class:`driftsurf.strategies.DriftSurf`; the decay bounds the rows already.
+        As for :class:`driftsurf.strategies.DriftSurf`; the decay already bounds the rows.
 
     Examples
     --------
-    >>> from driftsurf.base import Batch
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> strategy = ExponentialDecay(LogisticRegression(), half_life=100)
     >>> strategy.begin(n_features=1, sparse=False, n_classes=2)
     >>> X = np.linspace(-1, 1, 100).reshape(-1, 1)
-    >>> for sign in (1, 1, 1, 1, -1, -1, -1, -1):  # the labels turn around once
+    >>> for sign in (1, 1, 1, 1, -1, -1, -1, -1):  # the labels are inverted once
     ...     decision = strategy.step(Batch(X, (sign * X[:, 0] > 0).astype(float), np.ones(100)))
     >>> bool(strategy.scores(np.array([[0.5]]))[0] > 0)
     False
@@ -70,10 +77,10 @@ class ExponentialDecay(AgeingModel):
 
     def _check(self) -> None:
         number("half_life", self.half_life, above=0.0)
-        check_weights(self.learner, self)
+        self._require("weights")
 
     def _span(self) -> int:
         return 1 + math.floor(HALVINGS * self.half_life)
 
-    def _faded(self, age: FloatArray) -> FloatArray:
+    def _fading(self, age: FloatArray) -> FloatArray:
         return np.exp2(-age / self.half_life)

@@ -1,4 +1,4 @@
-"""Learn++.NSE: one new expert a batch, trained on what the ensemble got wrong; votes by errors over time."""
+"""Learn++.NSE: one new expert per batch, trained on the mistakes of the ensemble; votes by errors over time."""
 
 from __future__ import annotations
 
@@ -9,27 +9,37 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf._options import number, whole
-from driftsurf.base import Batch, FloatArray, Learner, Segment, State
-from driftsurf.decisions import Decision
+from driftsurf.core.contracts import Batch, FloatArray, Learner, Segment, State
+from driftsurf.core.decisions import Decision
+from driftsurf.core.options import number, whole
 from driftsurf.errors import StateError
+from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
-from driftsurf.strategies._reweighted import Reweighted, check_weights
+from driftsurf.strategies._reweighted import Reweighted
 from driftsurf.strategies._votes import errors
 
 __all__ = ["LearnNSE"]
 
 LEAST_BETA = 1e-10
-"""An expert without a mistake has a large vote, not an infinite one."""
+"""Smallest beta: an expert without a mistake has a large vote, not an infinite one."""
 
 
+@register(
+    "strategy",
+    "learn-nse",
+    title="Learn++.NSE",
+    tasks=CLASSIFICATION,
+    needs={"weights"},
+    family="ensemble",
+    examples=[Example({"experts": 3})],
+)
 class LearnNSE(VotingStrategy):
-    r"""Each batch trains one expert, with its rows weighted by the mistakes of the ensemble before it.
+    r"""Learn++.NSE: each batch trains one expert, with rows weighted by the mistakes of the ensemble before it.
 
-    E being the error of the ensemble on batch t, a row has the weight 1 if the ensemble was wrong on it and E if
-    it was right (times its own; made to sum to what they did before). By these weights D a new expert is
-    trained, and the error of every expert k on the batch is
+    Let E be the error of the ensemble on batch t. A row gets the weight 1 if the ensemble was wrong on it and E if it
+    was right (times its own weight; the sum is left unchanged). With these weights D a new expert is trained, and the
+    error of every expert k on the batch is
 
     .. math:: \varepsilon_k^t = \sum_i D(i)\, [h_k(x_i) \ne y_i], \qquad
         \beta_k^t = \varepsilon_k^t / (1 - \varepsilon_k^t), \qquad \varepsilon_k^t \le 1/2.
@@ -37,17 +47,17 @@ class LearnNSE(VotingStrategy):
     Its vote is :math:`\log 1 / \bar\beta_k^t`, where the mean over its life is weighted by a sigmoid of its age
     at the time, :math:`1 / (1 + e^{-a (s - k - b)})` at step s, so that recent steps count most.
 
-    Errors above 1/2 are cut there, so that such an expert has no vote; the published algorithm would train a
-    newcomer with such an error again. Experts never learn again, and no row is kept.
+    Errors above 1/2 are set to 1/2, so that such an expert has no vote; the published algorithm would train a new
+    expert with such an error again. Experts are trained once, and no rows are kept.
 
     Parameters
     ----------
     learner
-        The template of all experts. It needs the capability ``weights``, and has to tell classes apart.
+        Template of all experts. It must be a classifier with the capability ``weights``.
     experts
-        The largest number of experts, of which the oldest makes room; None keeps all.
+        The largest number of experts, of which the oldest is removed; None keeps all.
     slope
-        a, of the sigmoid.
+        a, the slope of the sigmoid.
     crossing
         b, the age in steps at which the sigmoid is 1/2.
     max_rows, dtype, seed
@@ -59,7 +69,7 @@ class LearnNSE(VotingStrategy):
     >>> rng = np.random.default_rng(0)
     >>> strategy = LearnNSE(LogisticRegression(), seed=1)
     >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
-    >>> for step in range(8):  # the labels turn around at step 6: the experts of before lose their votes
+    >>> for step in range(8):  # the labels are inverted from step 6 on: older experts lose their votes
     ...     X = rng.normal(size=(100, 2))
     ...     decision = strategy.step(Batch(X, ((X[:, 0] > 0) == (step < 6)).astype(float), np.ones(100)))
     >>> [model.id for model in decision.models if model.weight > 0.3]
@@ -82,21 +92,18 @@ class LearnNSE(VotingStrategy):
         dtype: str = "float64",
         seed: int = 0,
     ) -> None:
-        self.learner = learner
+        super().__init__(learner, max_rows=max_rows, dtype=dtype, seed=seed)
         self.experts = experts
         self.slope = slope
         self.crossing = crossing
-        self.max_rows = max_rows
-        self.dtype = dtype
-        self.seed = seed
 
     def _check(self) -> None:
         if self.experts is not None:
             whole("experts", self.experts, at_least=1, otherwise=", or None")
         number("slope", self.slope, at_least=0.0)
         number("crossing", self.crossing, at_least=0.0)
-        check_weights(self.learner, self)
-        self._check_classes()
+        self._require("weights")
+        self._require_classes()
 
     def _first(self) -> Ensemble:
         return Ensemble(memory=np.zeros((0, 2)))
@@ -116,7 +123,8 @@ class LearnNSE(VotingStrategy):
         memory = np.vstack([live.memory, np.zeros(2)])[kept]
         if batch.weight.any():
             memory = memory + [self._evidence(live.step - e.born, e, stressed.view(segment)) for e in experts]
-        # A sum and the sigmoids in it are the whole history of an expert; without evidence beta is 1.
+        # The sums of weighted betas and of their weights are the whole history of an expert; without evidence beta is
+        # 1.
         mean = np.divide(memory[:, 0], memory[:, 1], out=np.ones(len(memory)), where=memory[:, 1] > 0.0)
         votes = np.log(1.0 / np.maximum(mean, LEAST_BETA))
         after = Ensemble(experts, tuple(votes.tolist()), live.step + 1, memory)
@@ -128,7 +136,7 @@ class LearnNSE(VotingStrategy):
         return after, self._decision(live, after, segment, records)
 
     def _evidence(self, age: int, expert: Member, batch: Batch) -> tuple[float, float]:
-        """What a batch adds to the sum of an expert's betas, and to that of the sigmoids they are weighted by."""
+        """Return what a batch adds to the sum of an expert's weighted betas, and to the sum of the weights."""
         wrong = errors(expert.learner.scores(batch.X), batch.y)
         error = min(float((batch.weight * wrong).sum() / batch.weight.sum()), 0.5)
         sigmoid = math.exp(-np.logaddexp(0.0, -self.slope * (age - self.crossing)))
@@ -140,15 +148,15 @@ class LearnNSE(VotingStrategy):
     def _memory_from(self, state: Mapping[str, Any]) -> FloatArray:
         betas: FloatArray = state["betas"]
         if betas.ndim != 2 or betas.shape[1] != 2 or not np.isfinite(betas).all():
-            raise StateError("the saved sums of betas are not two finite numbers for each expert")
+            raise StateError(f"the saved sums of betas, of shape {betas.shape}, are not two finite numbers per expert")
         return betas
 
 
 def emphasis(scores: FloatArray, batch: Batch) -> FloatArray:
-    """Factors for the weights of rows: those with a mistake count most, and the sum stays as it was."""
+    """Return factors of the row weights that stress the mistakes and leave the sum of the weights unchanged."""
     wrong = errors(scores, batch.y)
     mass, missed = batch.weight.sum(), (batch.weight * wrong).sum()
-    if missed == 0.0:  # nothing to stress
+    if missed == 0.0:  # no mistake to stress
         return np.ones(len(wrong))
     factor = np.where(wrong > 0.0, 1.0, missed / mass)
     return np.asarray(factor * (mass / (batch.weight * factor).sum()))

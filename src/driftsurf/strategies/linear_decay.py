@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-from driftsurf._options import whole
-from driftsurf.base import FloatArray, Learner
-from driftsurf.strategies._ageing import AgeingModel
-from driftsurf.strategies._reweighted import check_weights
+from driftsurf.core.contracts import FloatArray
+from driftsurf.registry import ALL_TASKS, Example, register
+from driftsurf.strategies.sliding_window import SlidingWindow
 
 __all__ = ["LinearDecay"]
 
 
-class LinearDecay(AgeingModel):
-    r"""One model that minimises its loss over the last rows, each with a weight that falls to 0 with its age a:
+@register(
+    "strategy",
+    "linear-decay",
+    title="Linear decay",
+    tasks=ALL_TASKS,
+    needs={"weights"},
+    batches={"window": 20},
+    examples=[Example({"window": 200})],
+)
+class LinearDecay(SlidingWindow):
+    r"""One model over the last rows, whose weights fall linearly with their age.
+
+    A row that a others have followed has its own weight times
 
     .. math:: w(a) = 1 - a / W, \qquad a = 0, 1, \dots, W - 1,
 
-    times the weight that the row came with. A row that W others have followed is forgotten.
-
-    The decay shows in a gradient at the moment when it is taken. A learner that keeps gradients (STRSAGA, SAGA)
-    has them from the last visit to each row, with the weight of that time, until the row is drawn again;
-    a row that is forgotten takes with it exactly what was kept for it.
+    and is forgotten when W others have followed it: a :class:`~driftsurf.strategies.SlidingWindow` whose rows fade.
+    The weight applies to a gradient at the moment it is computed. A learner that keeps gradients (STRSAGA, SAGA) has
+    them from the last visit to each row, with the weight of that time, until the row is drawn again.
 
     Parameters
     ----------
     learner
-        The template of the model. It needs the capability ``weights``.
+        Template of the model. It needs the capability ``weights``.
     window
-        W, the age in rows at which a row counts for nothing.
+        W, the age in rows at which a row is forgotten.
     max_rows, dtype, seed
-        As for :class:`driftsurf.strategies.DriftSurf`; the window bounds the rows already.
+        As for :class:`driftsurf.strategies.DriftSurf`; the window already bounds the rows.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from driftsurf.base import Batch
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> strategy = LinearDecay(LogisticRegression(), window=400)
     >>> strategy.begin(n_features=1, sparse=False, n_classes=2)
     >>> X = np.linspace(-1, 1, 100).reshape(-1, 1)
-    >>> for sign in (1, 1, 1, 1, -1, -1, -1, -1):  # the labels turn around once
+    >>> for sign in (1, 1, 1, 1, -1, -1, -1, -1):  # the labels are inverted once
     ...     decision = strategy.step(Batch(X, (sign * X[:, 0] > 0).astype(float), np.ones(100)))
     >>> bool(strategy.scores(np.array([[0.5]]))[0] > 0)
     False
@@ -49,24 +57,9 @@ class LinearDecay(AgeingModel):
     Spatio-Temporal Reasoning, 2000.
     """
 
-    def __init__(
-        self,
-        learner: Learner,
-        *,
-        window: int = 10_000,
-        max_rows: int | None = None,
-        dtype: str = "float64",
-        seed: int = 0,
-    ) -> None:
-        super().__init__(learner, max_rows=max_rows, dtype=dtype, seed=seed)
-        self.window = window
-
     def _check(self) -> None:
-        whole("window", self.window, at_least=1)
-        check_weights(self.learner, self)
+        super()._check()
+        self._require("weights")
 
-    def _span(self) -> int:
-        return int(self.window)
-
-    def _faded(self, age: FloatArray) -> FloatArray:
+    def _fading(self, age: FloatArray) -> FloatArray:
         return 1.0 - age / self.window

@@ -1,31 +1,34 @@
-"""One pass: each row is learnt once, as it comes, and not kept."""
+"""One pass: each row is learned once, on arrival, and not kept."""
 
 from __future__ import annotations
 
-from driftsurf.base import Learner
-from driftsurf.errors import CapabilityError
+from typing import Any
+
+from driftsurf.core.contracts import Learner
+from driftsurf.registry import ALL_TASKS, register
 from driftsurf.strategies._single import SingleModel
 
 __all__ = ["OnePass"]
 
 
+@register("strategy", "one-pass", title="One pass", tasks=ALL_TASKS, needs={"one_pass"})
 class OnePass(SingleModel):
-    """One model that takes one gradient step at each new row, in order of arrival, and keeps no row.
+    """One model that takes one gradient step at each new row, in order of arrival, and keeps no rows.
 
-    The paper's 1PASS-SGD. It forgets at a rate given by its step size, so it follows drift without
-    knowing of it; the compute budget rho is one step a row, whatever the learner's own is.
+    The paper's 1PASS-SGD. It forgets at a rate given by its step size, so it follows drift without detecting it. The
+    compute budget rho is one step per row, whatever the learner's own budget is.
 
     Parameters
     ----------
     learner
-        The template of the model. It has to know how to learn in one pass (``learner.one_pass()``).
+        Template of the model. It needs the capability ``one_pass``.
     max_rows, dtype, seed
         As for :class:`driftsurf.strategies.DriftSurf`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from driftsurf.base import Batch
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> strategy = OnePass(LogisticRegression(step_size=0.5))
     >>> strategy.begin(n_features=1, sparse=False, n_classes=2)
@@ -36,12 +39,9 @@ class OnePass(SingleModel):
     """
 
     def _check(self) -> None:
-        if not hasattr(self.learner, "one_pass"):
-            raise CapabilityError(
-                f"{type(self.learner).__name__} cannot learn in one pass (it has no one_pass method); "
-                "use a learner that can, such as LogisticRegression"
-            )
+        self._require("one_pass")
 
     def _template(self) -> Learner:
-        made: Learner = self.learner.one_pass()  # type: ignore[attr-defined]
-        return made
+        learner: Any = self.learner
+        template: Learner = learner.one_pass()
+        return template

@@ -1,4 +1,4 @@
-"""Paired learners: a stable one predicts, a reactive one on recent rows shows when it has become old."""
+"""Paired learners: a stable model predicts; a reactive one, trained on recent rows, shows when it is outdated."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf._options import number, whole
-from driftsurf._values import replace
-from driftsurf.base import Learner, Segment, State
-from driftsurf.decisions import Decision, Role, Transition
-from driftsurf.errors import CapabilityError, StateError
-from driftsurf.state import nest, pick
-from driftsurf.strategies._base import PooledStrategy
+from driftsurf.core.contracts import Learner, Segment, State
+from driftsurf.core.decisions import Decision, Role, Transition
+from driftsurf.core.options import number, whole
+from driftsurf.core.state import nest, pick
+from driftsurf.core.values import replace
+from driftsurf.errors import StateError
+from driftsurf.registry import CLASSIFICATION, Example, register
+from driftsurf.strategies._base import PooledStrategy, make_decision
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._votes import errors
 
@@ -30,7 +31,7 @@ class _Live:
     stable: Member
     reactive: Member
     beaten: npt.NDArray[np.bool_]
-    """C: for each of the last rows, at most ``window``, whether only the reactive model was right. Oldest first."""
+    """C: for each of the last rows, at most ``window``, whether only the reactive model was right; oldest first."""
     step: int = 0
 
     @property
@@ -42,24 +43,34 @@ class _Live:
         return self.stable
 
 
+@register(
+    "strategy",
+    "paired-learners",
+    title="Paired Learners",
+    tasks=CLASSIFICATION,
+    needs={"exact_state"},
+    family="ensemble",
+    batches={"window": 4},
+    examples=[Example({"window": 100})],
+)
 class PairedLearners(PooledStrategy[_Live]):
-    r"""A stable model over all rows since it began predicts; a reactive one is trained on the last w rows.
+    r"""Paired learners: a stable model that predicts, and a reactive one that is trained on the last w rows.
 
-    C is a circular list of the last w rows: 1 where the stable model was wrong and the reactive one right, else
-    0. When more than :math:`\theta w` of them are 1, the recent rows alone make the better model: the stable
-    model becomes what the reactive one is, and C is cleared.
+    C is a circular list of the last w rows: 1 where the stable model was wrong and the reactive one right, else 0. When
+    more than :math:`\theta w` of them are 1, recent rows alone make the better model: the stable model becomes a copy
+    of the reactive one, and C is cleared.
 
-    Published row by row. Here both models stand still while a batch is judged, and C is followed through its
-    rows; if it is ever above the threshold, the reactive model takes over before the batch is learnt and goes on
-    as the stable one, with a copy of itself as the new reactive model. Then both learn the batch, with the
-    full budget each. The first batch, which untrained models predict, and rows without weight count as 0.
+    The published algorithm works row by row. Here both models do not change while a batch is evaluated, and C is
+    followed through its rows; if it ever exceeds the threshold, the reactive model takes over before the batch is
+    learned and continues as the stable one, with a copy of itself as the new reactive model. Then both learn the batch,
+    with the full budget each. The first batch, which untrained models predict, and rows without weight count as 0.
 
     Parameters
     ----------
     learner
-        The template of both models. It needs the capability ``exact_state``, and has to tell classes apart.
+        Template of both models. It must be a classifier with the capability ``exact_state``.
     window
-        w, in rows: the sample set of the reactive model, and the length of C. A few batches.
+        w, in rows: the sample set of the reactive model, and the length of C. A few batches are a good choice.
     threshold
         theta, the share of w above which the reactive model takes over.
     max_rows, dtype, seed
@@ -67,17 +78,17 @@ class PairedLearners(PooledStrategy[_Live]):
 
     Examples
     --------
-    >>> from driftsurf.base import Batch
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> strategy = PairedLearners(LogisticRegression(), window=200, seed=1)
     >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
-    >>> for step in range(20):  # the labels turn around at step 10
+    >>> for step in range(20):  # the labels are inverted from step 10 on
     ...     X = rng.normal(size=(100, 2))
     ...     y = ((X[:, 0] > 0) == (step < 10)).astype(float)
     ...     for transition in strategy.step(Batch(X, y, np.ones(100))).transitions:
     ...         print(transition.describe())
-    step 11: only the reactive model was right on 74 of the last 200 rows: the newer model takes over
+    step 11: only the reactive model was right on 74 of the last 200 rows: promoted the newer model
 
     References
     ----------
@@ -94,22 +105,15 @@ class PairedLearners(PooledStrategy[_Live]):
         dtype: str = "float64",
         seed: int = 0,
     ) -> None:
-        self.learner = learner
+        super().__init__(learner, max_rows=max_rows, dtype=dtype, seed=seed)
         self.window = window
         self.threshold = threshold
-        self.max_rows = max_rows
-        self.dtype = dtype
-        self.seed = seed
 
     def _check(self) -> None:
         whole("window", self.window, at_least=1)
         number("threshold", self.threshold, at_least=0.0, below=1.0)
-        self._check_classes()
-        if not self._can.exact_state:
-            raise CapabilityError(
-                f"{type(self.learner).__name__} cannot be copied by its state (it has not the capability "
-                "'exact_state'), which PairedLearners needs; use a learner of driftsurf.learners"
-            )
+        self._require_classes()
+        self._require("exact_state")
 
     def _first(self) -> _Live:
         return _Live(self._pool.make(0, 0), self._pool.make(0, 0), np.zeros(0, np.bool_))
@@ -117,7 +121,7 @@ class PairedLearners(PooledStrategy[_Live]):
     def _advance(self, live: _Live, segment: Segment, undo: contextlib.ExitStack) -> tuple[_Live, Decision]:
         step = live.step
         risks = {member.id: self._pool.risk(member, segment) for member in live.members}
-        old, reactive = (member.met(risks[member.id]) for member in live.members)
+        old, reactive = (member.after_batch(risks[member.id]) for member in live.members)
         stable, transitions = old, list[Transition]()
         beaten, most = self._follow(live, segment)
         if most > self.threshold * self.window:
@@ -134,23 +138,13 @@ class PairedLearners(PooledStrategy[_Live]):
         records = [
             member.record(role, step, risk_before=risks.get(member.id), gradients=spent.get(member.id, 0))
             for role, member in cast
-            if role != "stable" or transitions  # otherwise it is the predictive one
+            if role != "stable" or transitions  # otherwise the stable model is the predictive one
         ]
-        decision = Decision(
-            step=step,
-            first_row=segment.lo,
-            rows=len(segment),
-            state="stable",
-            predicted_by=old.id,
-            trained_from=old.first_row,
-            predicts_next=stable.id,
-            models=tuple(records),
-            transitions=tuple(transitions),
-        )
+        decision = make_decision(step, segment, old, stable, records, transitions)
         return _Live(stable, reactive, beaten, step + 1), decision
 
     def _follow(self, live: _Live, segment: Segment) -> tuple[npt.NDArray[np.bool_], int]:
-        """C after the rows of a batch, and the most ones it had on the way, from the first of them on."""
+        """Return C after the rows of a batch, and the largest number of ones it had after any of them."""
         batch = self._pool.samples.view(segment)
         stable, reactive = (errors(member.learner.scores(batch.X), batch.y) for member in live.members)
         beaten = np.append(live.beaten, (stable > reactive) & (batch.weight > 0.0) & (live.step > 0))
@@ -163,7 +157,7 @@ class PairedLearners(PooledStrategy[_Live]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held for rows, models and outcomes."""
+        """Bytes held for rows, models and C."""
         return super().nbytes + self._live.beaten.nbytes
 
     def _saved(self, live: _Live) -> State:
@@ -174,5 +168,5 @@ class PairedLearners(PooledStrategy[_Live]):
         stable, reactive = (self._pool.restore_member(pick(role, state)) for role in ("stable", "reactive"))
         beaten = state["beaten"]
         if beaten.dtype != np.bool_ or beaten.ndim != 1 or len(beaten) > self.window:
-            raise StateError(f"the saved outcomes are not at most {self.window} truth values")
+            raise StateError(f"the saved list C must hold at most {self.window} truth values; it holds {len(beaten)}")
         return _Live(stable, reactive, beaten, int(state["step"]))

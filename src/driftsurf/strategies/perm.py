@@ -1,4 +1,4 @@
-"""PERM: a test by resampling says whether the order of the rows matters; if it does, a fresh model."""
+"""PERM: a permutation test tells whether the order of the rows matters; if it does, a fresh model starts."""
 
 from __future__ import annotations
 
@@ -7,49 +7,57 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf import _kernels
-from driftsurf._options import number, whole
-from driftsurf._random import derive
-from driftsurf.base import CSR, Batch, IntArray, Learner, Rows, Segment, State
+from driftsurf.core.contracts import CSR, Batch, IntArray, Learner, Rows, Segment, State
+from driftsurf.core.options import number, whole
+from driftsurf.core.samples import Samples
 from driftsurf.errors import OptionError
-from driftsurf.samples import Samples
+from driftsurf.kernels.draws import fill_uniform
+from driftsurf.kernels.random import derive
+from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, risk
 from driftsurf.strategies._single import Single, SingleModel
 
 __all__ = ["PERM"]
 
 TESTS = 2**63
-"""The child of the seed that tests draw from; no model ever has this number."""
+"""Child of the seed that tests draw from; no model has this number."""
 
 
+@register(
+    "strategy",
+    "perm",
+    tasks=ALL_TASKS,
+    family="detector",
+    examples=[Example({"window": 100, "permutations": 4, "significance": 0.25})],
+)
 class PERM(SingleModel):
-    r"""Before a batch is learnt, a permutation test on the risk; on a drift a fresh model begins with it.
+    r"""PERM: a permutation test on the risk before each batch; on a drift a fresh model learns the batch.
 
-    The test takes the last rows before the batch and the batch itself. R_ord is the risk on the batch of a
-    model trained on the rows before it; R_1 ... R_P are the risks if the same rows are first shuffled and then
-    split in the same place. Without drift the order says nothing and R_ord is one of many alike, so
+    The test uses the last rows before the batch and the batch itself. R_ord is the risk on the batch of a model trained
+    on the rows before it; R_1 ... R_P are the risks when the same rows are first shuffled and then split in the same
+    place. Without drift the order does not matter and R_ord is like the others, so
 
     .. math:: p = \frac{1 + \#\{j : R_j \ge R_{ord}\}}{P + 1}
 
-    is the chance of a risk so high. A drift is signalled if p <= significance. A fresh model is not tested
-    in its first batch.
+    is the probability of a risk as high. A drift is signalled if p <= significance. A fresh model is not tested in its
+    first batch.
 
-    A test trains up to P + 1 models on at most ``window`` rows, each within the learner's own budget for
-    so many. It ends as soon as p can only be too large: where nothing drifts, after about log P models
-    with the defaults. What tests have cost is :attr:`test_gradients`; decisions count the model's own gradients.
+    A test trains up to P + 1 models on at most ``window`` rows, each within the learner's own budget for that many. It
+    stops as soon as p can only be too large: without drift, after about log P models with the defaults. The cost of the
+    tests is :attr:`test_gradients`.
 
     Parameters
     ----------
     learner
-        The template of all models, and of those that a test trains.
+        Template of all models, those of the tests included.
     window
-        The most rows before the batch that a test looks at.
+        The largest number of rows before the batch that a test uses.
     permutations
-        P. It takes at least 1 / significance - 1 to signal at all.
+        P. At least 1 / significance - 1 are needed to signal at all.
     significance
-        The chance of a false alarm, in each batch.
+        Probability of a false alarm in each batch.
     max_rows, dtype, seed
-        As for :class:`driftsurf.strategies.DriftSurf`. Draws of a test depend on the seed and the step alone.
+        As for :class:`driftsurf.strategies.DriftSurf`. The draws of a test depend on the seed and the step alone.
 
     Examples
     --------
@@ -57,12 +65,12 @@ class PERM(SingleModel):
     >>> from driftsurf.learners import LogisticRegression
     >>> strategy = PERM(LogisticRegression(), window=500, seed=1)
     >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
-    >>> for step in range(20):  # the labels turn around at step 10
+    >>> for step in range(20):  # the labels are inverted from step 10 on
     ...     X = rng.normal(size=(100, 2))
     ...     y = ((X[:, 0] > 0) == (step < 10)).astype(float)
     ...     for transition in strategy.step(Batch(X, y, np.ones(100))).transitions:
     ...         print(transition.describe())
-    step 10: the order of the rows matters (p <= 0.01): fresh model
+    step 10: the order of the rows matters (p <= 0.01): started a fresh model
 
     References
     ----------
@@ -87,7 +95,7 @@ class PERM(SingleModel):
 
     @property
     def test_gradients(self) -> int:
-        """Gradients that tests have spent so far."""
+        """Gradients spent on tests so far."""
         return int(self._live.memory)
 
     def _check(self) -> None:
@@ -96,8 +104,8 @@ class PERM(SingleModel):
         number("significance", self.significance, above=0.0, below=1.0)
         if 1.0 / (1 + self.permutations) > self.significance:
             raise OptionError(
-                f"permutations is {self.permutations!r}, so that p is never below {1.0 / (1 + self.permutations):g}; "
-                f"for a significance of {self.significance:g} give more of them"
+                f"permutations is {self.permutations!r}, so p is never below {1.0 / (1 + self.permutations):g}; a "
+                f"significance of {self.significance:g} needs more permutations"
             )
 
     def _memory(self) -> int:
@@ -117,26 +125,26 @@ class PERM(SingleModel):
         why = f"the order of the rows matters (p <= {self.significance:g})" if drift else ""
         return why, live.memory + spent
 
-    def _cost_of_looking(self, before: int, after: int) -> int:
+    def _cost_of_watching(self, before: int, after: int) -> int:
         return after - before
 
     def _test(self, rows: Batch, held_out: int, key: int) -> tuple[bool, int]:
-        """Whether p <= significance, and the gradients that it took to know."""
+        """Return whether p <= significance, and the gradients spent."""
         order = np.arange(len(rows.y))
         ordered, spent = self._split(rows, order, held_out, derive(key, 0))
         words = np.empty(len(order))
         as_high = 0
         for j in range(self.permutations):
-            _kernels.fill_uniform(words, key, j * len(words))
+            fill_uniform(words, key, j * len(words))
             shuffled, cost = self._split(rows, np.argsort(words, kind="stable"), held_out, derive(key, 1 + j))
             spent += cost
-            as_high += not shuffled < ordered  # NaN, no evidence, is none for a drift
+            as_high += not shuffled < ordered  # NaN is no evidence for a drift
             if (1 + as_high) / (1 + self.permutations) > self.significance:
                 return False, spent
         return True, spent
 
     def _split(self, rows: Batch, order: IntArray, held_out: int, seed: int) -> tuple[float, int]:
-        """The risk on the last rows in this order of a model trained on the others, and the gradients spent."""
+        """Return the risk on the last rows of a model trained on the others, and the gradients spent."""
         own = self._pool.samples
         samples = Samples(own.n_features, sparse=own.sparse, dtype=own.dtype)
         samples.append(gathered(rows.X, order), rows.y[order], rows.weight[order])
@@ -153,7 +161,7 @@ class PERM(SingleModel):
 
 
 def gathered(X: Rows, order: IntArray) -> Rows:
-    """The rows of X in another order."""
+    """Return the rows of X in another order."""
     if not isinstance(X, CSR):
         return X[order]
     starts, lengths = X.indptr[order], np.diff(X.indptr)[order]

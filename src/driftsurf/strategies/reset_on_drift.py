@@ -1,4 +1,4 @@
-"""Reset on drift: one model, replaced by a fresh one whenever a detector signals."""
+"""Reset on drift: one model that is replaced by a fresh one whenever a detector signals."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.base import Detector, Learner, Segment, State
-from driftsurf.errors import OptionError
+from driftsurf.core.abilities import check_contract
+from driftsurf.core.contracts import Detector, Learner, Segment, State
+from driftsurf.registry import CLASSIFICATION, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._single import Single, SingleModel
 from driftsurf.strategies._votes import errors
@@ -17,38 +18,42 @@ from driftsurf.strategies._votes import errors
 __all__ = ["ResetOnDrift"]
 
 
+@register(
+    "strategy", "reset-on-drift", title="Reset on drift", tasks=CLASSIFICATION, needs={"detector"}, family="detector"
+)
 class ResetOnDrift(SingleModel):
-    """A drift detector watches the errors of the model; when it signals, a fresh model begins with this batch.
+    """One model, which a fresh one replaces when a drift detector signals on its errors.
 
-    The paper's MDDM, and DDM, EDDM, ADWIN and FHDDM alike. The detector is fed the errors of a batch row
-    by row before the batch is learnt, and runs on across batches. On a signal the rest of the batch is
-    not fed, the detector is made anew, and the fresh model learns the batch that gave it. In the first
-    batch, which an untrained model predicts, a signal says nothing: the detector begins anew, and goes on.
-    Rows without weight are no evidence; they reach the detector as NaN.
+    This is the paper's MDDM, and likewise DDM, EDDM, ADWIN and FHDDM. Before a batch is learned, its errors are fed to
+    the detector row by row; the detector continues across batches. On a signal, the rest of the batch is not fed, a
+    fresh detector takes over, and a fresh model learns the batch. In the first batch, which an untrained model
+    predicts, a signal means nothing: the detector is replaced and fed with the rest. Rows without weight are no
+    evidence and reach the detector as NaN.
 
     Parameters
     ----------
     learner
-        The template of all models. It has to tell classes apart.
+        Template of all models. It must be a classifier.
     detector
-        The template of the detector; one of :mod:`driftsurf.detectors`, or any that meets their contract.
+        Template of the detector: one of :mod:`driftsurf.detectors`, or any object that implements
+        :class:`driftsurf.core.contracts.Detector`.
     max_rows, dtype, seed
         As for :class:`driftsurf.strategies.DriftSurf`.
 
     Examples
     --------
-    >>> from driftsurf.base import Batch
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.detectors import MDDM
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> strategy = ResetOnDrift(LogisticRegression(), MDDM(), seed=1)
     >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
-    >>> for step in range(30):  # the labels turn around at step 15
+    >>> for step in range(30):  # the labels are inverted from step 15 on
     ...     X = rng.normal(size=(100, 2))
     ...     y = ((X[:, 0] > 0) == (step < 15)).astype(float)
     ...     for transition in strategy.step(Batch(X, y, np.ones(100))).transitions:
     ...         print(transition.describe())
-    step 15: MDDM signalled at row 1518: fresh model
+    step 15: MDDM signalled at row 1518: started a fresh model
     """
 
     def __init__(
@@ -64,12 +69,9 @@ class ResetOnDrift(SingleModel):
         self.detector = detector
 
     def _check(self) -> None:
-        if isinstance(self.detector, type) or not all(
-            hasattr(self.detector, name) for name in ("fresh", "update", "drift")
-        ):
-            raise OptionError(f"detector is {self.detector!r}; give one of driftsurf.detectors, such as MDDM()")
+        check_contract(self.detector, Detector, "detector", "one of driftsurf.detectors, such as MDDM()")
         self.detector.check()
-        self._check_classes()
+        self._require_classes()
 
     def _memory(self) -> Detector:
         return self.detector.fresh()
@@ -91,7 +93,7 @@ class ResetOnDrift(SingleModel):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held for rows, the model and the detector."""
+        """Bytes held for rows, model and detector."""
         memory = self._live.memory.state().values()
         return super().nbytes + sum(np.asarray(value).nbytes for value in memory)
 

@@ -1,40 +1,49 @@
-"""Sliding window: one model, trained on the last rows only."""
+"""Sliding window: one model trained on the last rows only."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from driftsurf._options import whole
-from driftsurf.base import FloatArray, Learner
+from driftsurf.core.contracts import FloatArray, Learner
+from driftsurf.core.options import whole
+from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._ageing import AgeingModel
 
 __all__ = ["SlidingWindow"]
 
 
+@register(
+    "strategy",
+    "sliding-window",
+    title="Sliding window",
+    tasks=ALL_TASKS,
+    batches={"window": 10},
+    examples=[Example({"window": 100})],
+)
 class SlidingWindow(AgeingModel):
     """One model whose sample set is the last ``window`` rows, first in, first out.
 
-    The simplest way to live with drift, as the first FLORA did: it recovers from any drift within a window,
-    whether it noticed or not, and pays with the rows that it forgets where nothing drifts. The model itself
-    is not begun anew: what it learnt of forgotten rows fades with its further steps.
+    The simplest way to adapt to drift, as in the first FLORA: the model recovers from any drift within a window,
+    detected or not, and pays with the rows it forgets when nothing drifts. The model itself is not reset: what it
+    learned from forgotten rows fades with further steps.
 
     Parameters
     ----------
     learner
-        The template of the model.
+        Template of the model.
     window
-        How many rows the sample set holds. Rows leave before the new ones are learnt.
+        Number of rows in the sample set. Old rows are dropped before new ones are learned.
     max_rows, dtype, seed
-        As for :class:`driftsurf.strategies.DriftSurf`; the window bounds the rows already.
+        As for :class:`driftsurf.strategies.DriftSurf`; the window already bounds the rows.
 
     Examples
     --------
-    >>> from driftsurf.base import Batch
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> strategy = SlidingWindow(LogisticRegression(), window=200)
     >>> strategy.begin(n_features=1, sparse=False, n_classes=2)
     >>> X = np.linspace(-1, 1, 100).reshape(-1, 1)
-    >>> for sign in (1, 1, 1, 1, -1, -1, -1, -1):  # the labels turn around once
+    >>> for sign in (1, 1, 1, 1, -1, -1, -1, -1):  # the labels are inverted once
     ...     decision = strategy.step(Batch(X, (sign * X[:, 0] > 0).astype(float), np.ones(100)))
     >>> bool(strategy.scores(np.array([[0.5]]))[0] > 0)
     False
@@ -62,5 +71,5 @@ class SlidingWindow(AgeingModel):
     def _span(self) -> int:
         return int(self.window)
 
-    def _faded(self, age: FloatArray) -> FloatArray:
+    def _fading(self, age: FloatArray) -> FloatArray:
         return np.ones_like(age)

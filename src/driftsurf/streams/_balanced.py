@@ -1,4 +1,4 @@
-"""What SINE1, Mixed and Circles share: balanced classes, label noise and sigmoid transitions."""
+"""The base class of SINE1, Mixed and Circles: balanced classes, label noise and sigmoid transitions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from driftsurf._options import whole
-from driftsurf.base import FloatArray, IntArray
+from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.options import whole
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction
 
 WORDS = 2**18
-"""Random words drawn at a time."""
+"""Number of random words that are drawn at a time."""
 
 
 class Transition(NamedTuple):
-    """Rows ``first`` to ``first + width - 1`` come from concept ``old`` or, ever more often, ``new``."""
+    """A gradual change of concept in rows ``first`` to ``first + width - 1``, from ``old`` to ``new``."""
 
     first: int
     width: int
@@ -26,23 +26,23 @@ class Transition(NamedTuple):
 
 
 class BalancedStream(Stream):
-    """Equal segments, one concept each in turn, exactly as the Tornado framework makes them.
+    """Equal segments, each with one concept, exactly as the Tornado framework generates them.
 
-    For each row a fair coin says which class is wanted, and points are drawn until one is of that
-    class under the row's concept. Then the rows of the transitions are made anew: row t of one of
-    width W (t from 0) is of the new concept with probability 1 / (1 + exp(-4 (t - W/2) / W)). At
-    last the labels of a share ``noise`` of the rows, sampled without replacement, are turned around.
+    For each row a fair coin decides which class is wanted, and points are drawn until one has that class under the
+    row's concept. Then the rows of the transitions are generated again: row t of a transition of width W (t from 0)
+    has the new concept with probability 1 / (1 + exp(-4 (t - W/2) / W)). Finally the labels of a share ``noise`` of
+    the rows, sampled without replacement, are flipped.
 
-    Every draw is the one that Python's ``random`` makes after ``seed``, in the same order (the rows
-    to be flipped are sampled first, then the generator is seeded again), so that with the authors'
-    seeds the streams are the authors' files, row by row.
+    Every draw is the one that Python's ``random`` makes after ``seed``, in the same order (the rows to be flipped are
+    sampled first, then the generator is seeded again), so that with the authors' seeds the streams equal the authors'
+    files, row by row.
     """
 
     kind: ClassVar[int]
     n_segments: ClassVar[int]
     n_concepts: ClassVar[int]
     decimals: ClassVar[int]
-    """Digits that the published values have."""
+    """Number of decimals of the published values."""
     n_rows: int
 
     def __init__(self, noise: float, seed: int, n_rows: int) -> None:
@@ -57,17 +57,17 @@ class BalancedStream(Stream):
         whole("n_rows", self.n_rows, at_least=1)
 
     def segment_start(self, k: int) -> int:
-        """The first row of segment ``k``, from 0."""
+        """Return the first row of segment ``k``, from 0."""
         return k * self.n_rows // self.n_segments
 
     @property
     def drifts(self) -> tuple[Drift, ...]:
-        """At the start of every segment but the first."""
+        """Abrupt drifts at the start of every segment but the first."""
         starts = [self.segment_start(k) for k in range(1, self.n_segments)]
         return tuple(Drift(start, start) for start in starts)
 
     def transitions(self) -> tuple[Transition, ...]:
-        """The first 50 rows of every segment but the first: too few to call the drift gradual."""
+        """Return the first 50 rows of every segment but the first: too few to call the drift gradual."""
         width = min(50, self.n_rows // self.n_segments)
         return tuple(
             Transition(self.segment_start(k), width, (k - 1) % self.n_concepts, k % self.n_concepts)
@@ -75,7 +75,7 @@ class BalancedStream(Stream):
         )
 
     def blocks(self) -> Iterator[Block]:
-        """Rows with the labels as a learner sees them. All are made at once: the transitions come last."""
+        """Yield the rows. All are generated at once, because the transitions are generated last."""
         generator = random.Random(self.seed)
         flipped = generator.sample(range(self.n_rows), int(self.n_rows * self.noise))
         generator.seed(self.seed)
@@ -83,7 +83,7 @@ class BalancedStream(Stream):
         made, positive = self._make(generator, old, new, share)
         X = np.empty((self.n_rows, self.n_features))
         y = np.empty(self.n_rows, np.int64)
-        X[rows] = np.round(made, self.decimals)  # later rows of the plan take the place of earlier ones
+        X[rows] = np.round(made, self.decimals)  # later rows of the plan replace earlier ones
         y[rows] = np.where(positive, 1, -1)
         y[flipped] *= -1
         first = 0
@@ -92,7 +92,7 @@ class BalancedStream(Stream):
             first += size
 
     def _plan(self) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-        """In the order in which rows are made: the row, its old and new concept, the chance of the new."""
+        """Return, in the order of generation: rows, their old and new concepts, and the probability of the new one."""
         rows = np.arange(self.n_rows)
         starts = [self.segment_start(k) for k in range(1, self.n_segments)]
         concept = np.searchsorted(starts, rows, side="right") % self.n_concepts
@@ -107,7 +107,7 @@ class BalancedStream(Stream):
     def _make(
         self, generator: random.Random, old: IntArray, new: IntArray, share: FloatArray
     ) -> tuple[FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-        from driftsurf import _kernels
+        from driftsurf.kernels.streams import balanced
 
         X = np.empty((len(old), self.n_features))
         positive = np.empty(len(old), np.bool_)
@@ -115,13 +115,13 @@ class BalancedStream(Stream):
         source = _mersenne_twister(generator)
         while done < len(old):
             words = np.concatenate([words, source.random_raw(WORDS).astype(np.int64)])
-            done, used = _kernels.balanced(X, positive, (old, new, share), words, done, self.kind)
+            done, used = balanced(X, positive, (old, new, share), words, done, self.kind)
             words = words[used:]
         return X, positive
 
 
 def _mersenne_twister(generator: random.Random) -> np.random.MT19937:
-    """Numpy's generator of the same 32-bit words that Python's would draw next."""
+    """Return numpy's generator of the 32-bit words that Python's generator would draw next."""
     *key, position = generator.getstate()[1]
     source = np.random.MT19937()
     source.state = {

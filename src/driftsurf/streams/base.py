@@ -1,37 +1,60 @@
-"""What a stream is: rows in a fixed order, with the places where they drift."""
+"""The base class of streams: labelled rows in a fixed order, with known drifts."""
 
 from __future__ import annotations
 
 import inspect
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf._options import is_number, whole
+from driftsurf.core.options import is_number, whole
 from driftsurf.errors import OptionError
+from driftsurf.registry import register
+
+__all__ = [
+    "Block",
+    "Drift",
+    "Stream",
+    "block_sizes",
+    "fraction",
+    "percent",
+    "register_stream",
+    "stacked",
+]
 
 BLOCK_ROWS = 65_536
-"""Rows a generator makes at a time: enough to forget Python's overhead, little to hold."""
+"""Number of rows that are generated at a time: enough to hide Python's overhead, and few enough to hold in memory."""
 
 Block: TypeAlias = tuple[Any, Any]
-"""Rows without the constant and their labels -1 and +1 (int64), or values (float64). Rows are a C-contiguous array
-of floats, or a scipy CSR matrix where the stream is sparse."""
+"""Rows without a constant column, and their labels -1 and +1 (int64) or their targets (float64) for regression. Rows
+are a C-contiguous array of floats, or a scipy CSR matrix if the stream is sparse."""
+
+StreamClass = TypeVar("StreamClass", bound=Callable[..., Any])
+
+
+@runtime_checkable
+class SupportsShape(Protocol):
+    """An array or a matrix."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of rows and columns."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Drift:
-    """A change of concept: it begins with row ``start`` and is complete with row ``end``.
+    """A change of concept, which begins with row ``start`` and is complete with row ``end``.
 
     Parameters
     ----------
     start, end
-        Row positions, from 0. An abrupt drift has ``end == start``.
+        Numbers of rows, from 0. An abrupt drift has ``end == start``.
 
     Examples
     --------
@@ -45,7 +68,7 @@ class Drift:
     def __post_init__(self) -> None:
         whole("start", self.start, at_least=0)
         if whole("end", self.end, at_least=0) < self.start:
-            raise OptionError(f"end is {self.end!r}, before start {self.start!r}; give a row from start on")
+            raise OptionError(f"end must not be before start, which is {self.start!r}; got {self.end!r}")
 
     @property
     def gradual(self) -> bool:
@@ -54,10 +77,9 @@ class Drift:
 
 
 class Stream(ABC):
-    """Labelled rows in a fixed order. Two passes give the same rows.
+    """Labelled rows in a fixed order. Every pass gives the same rows.
 
-    A subclass stores its arguments, says its ``name``, ``n_rows``, ``n_features`` and ``drifts``,
-    and gives ``blocks()``; everything else is here.
+    A subclass stores its arguments and defines ``name``, ``n_rows``, ``n_features``, ``drifts`` and ``blocks()``.
 
     Examples
     --------
@@ -70,9 +92,9 @@ class Stream(ABC):
     """
 
     classes: tuple[int, ...] = (-1, 1)
-    """The labels; none where values are to be predicted."""
+    """The labels; empty for regression."""
 
-    if TYPE_CHECKING:  # a subclass stores these or computes them; a reader only reads
+    if TYPE_CHECKING:  # a subclass stores these or computes them
 
         @property
         def name(self) -> str:
@@ -80,47 +102,37 @@ class Stream(ABC):
 
         @property
         def n_rows(self) -> int:
-            """Its length."""
+            """Number of rows."""
 
         @property
         def n_features(self) -> int:
-            """Columns of a row."""
+            """Number of columns."""
 
         @property
         def drifts(self) -> tuple[Drift, ...]:
-            """Where the concept changes, in order."""
+            """Drifts in the order of their start."""
 
         @property
         def sparse(self) -> bool:
-            """Whether rows come as CSR matrices."""
+            """Whether rows are CSR matrices."""
 
     else:
         sparse = False
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
-        """All rows from the first one on, in blocks of bounded size."""
+        """Yield all rows from the first one on, in blocks of bounded size."""
 
-    def batches(self, size: int, *, drop_last: bool = False) -> Iterator[Block]:
-        """Batches of ``size`` rows; the last one is shorter, or dropped.
+    def batches(self, size: int) -> Iterator[Block]:
+        """Yield batches of ``size`` rows; the last one may be smaller.
 
         Batches may share memory with the stream: copy before writing into them.
         """
         whole("size", size, at_least=1)
-        return (batch for batch in self.portions(repeat(size)) if not drop_last or len(batch[1]) == size)
-
-    def poisson(self, rate: float, *, seed: int = 0) -> Iterator[Block]:
-        """Batches as they arrive in equal times at ``rate`` rows a time step on average.
-
-        Sizes are Poisson(rate); time steps without a row are skipped, and the last batch holds what is left.
-        """
-        if not (is_number(rate) and 0 < rate < math.inf):
-            raise OptionError(f"rate is {rate!r}; give a number of rows above 0")
-        whole("seed", seed, at_least=0)
-        return self.portions(_poisson_sizes(rate, seed))
+        return self.portions(repeat(size))
 
     def portions(self, sizes: Iterable[int]) -> Iterator[Block]:
-        """The rows cut into these sizes; a size of 0 gives nothing, the last batch what is left."""
+        """Yield the rows cut into batches of these sizes. Sizes of 0 are skipped; the last batch may be smaller."""
         blocks = self.blocks()
         X, y = np.empty((0, self.n_features)), self._labels(0)
         at = 0
@@ -146,7 +158,7 @@ class Stream(ABC):
                 return
 
     def rows(self) -> Iterator[tuple[Any, Any]]:
-        """One row and its label at a time; a sparse row is a CSR matrix of one row."""
+        """Yield one row and its label at a time; a sparse row is a CSR matrix of one row."""
         for X, y in self.blocks():
             each = (X[i : i + 1] for i in range(len(y))) if self.sparse else X
             yield from zip(each, y.tolist(), strict=True)
@@ -155,7 +167,7 @@ class Stream(ABC):
         return self.rows()
 
     def arrays(self) -> Block:
-        """All rows at once."""
+        """Return all rows and labels."""
         if self.sparse:
             return stacked(list(self.blocks()))
         X = np.empty((self.n_rows, self.n_features))
@@ -174,10 +186,10 @@ class Stream(ABC):
         return self.n_rows
 
     def drift_steps(self, batch_size: int) -> tuple[int, ...]:
-        """The time steps at which an oracle starts anew, for batches of ``batch_size`` rows.
+        """Return the time steps at which an oracle resets its model, for batches of ``batch_size`` rows.
 
-        That is the batch in which a drift begins and, if it is gradual, the one in which it ends. A
-        change at the first batch or after the last row is none.
+        These are the batch in which a drift begins and, if it is gradual, the batch in which it ends. The first batch,
+        and changes after the last row, do not count.
 
         >>> from driftsurf.streams import SEA
         >>> SEA(noise=0.1, gradual=True).drift_steps(1_000)
@@ -192,8 +204,43 @@ class Stream(ABC):
         return f"{type(self).__name__}({', '.join(f'{name}={_brief(getattr(self, name))}' for name in names)})"
 
 
+def register_stream(
+    name: str,
+    description: str,
+    *,
+    tasks: Iterable[str] = ("binary",),
+    table_row: int | None = None,
+    paper_settings: tuple[float, float] | None = None,
+    published: bool = False,
+    **options: Any,
+) -> Callable[[StreamClass], StreamClass]:
+    """Register the decorated class under a name, which stands for these options of its constructor.
+
+    Parameters
+    ----------
+    name
+        What the command line and :func:`driftsurf.data.catalogue.get` call it.
+    description
+        One line for tables.
+    tasks
+        "binary", "multiclass" or "regression".
+    table_row
+        Row of the paper's tables, from 1, for a stream of the paper.
+    paper_settings
+        Step size and L2 regularisation of the paper's learner on this stream.
+    published
+        Whether the paper's authors published the rows as a file, which is used where it is found.
+    options
+        Arguments of the constructor.
+    """
+    details: dict[str, Any] = {"description": description, "published": published, "paper_settings": paper_settings}
+    if table_row is not None:
+        details["table_row"] = table_row
+    return register("stream", name, tasks=tasks, options=options, **details)
+
+
 def block_sizes(n_rows: int) -> Iterator[int]:
-    """The sizes of the blocks in which a generator makes ``n_rows``.
+    """Yield the sizes of the blocks in which ``n_rows`` rows are generated.
 
     >>> list(block_sizes(100_000))
     [65536, 34464]
@@ -203,7 +250,7 @@ def block_sizes(n_rows: int) -> Iterator[int]:
 
 
 def stacked(blocks: Sequence[Block]) -> Block:
-    """Blocks, all dense or all sparse, one below the other."""
+    """Concatenate blocks, which are all dense or all sparse."""
     rows, labels = [X for X, _ in blocks], np.concatenate([y for _, y in blocks])
     if isinstance(rows[0], np.ndarray):
         return np.concatenate(rows), labels
@@ -213,30 +260,24 @@ def stacked(blocks: Sequence[Block]) -> Block:
 
 
 def fraction(name: str, value: Any) -> float:
-    """``value`` as a float between 0 and 1, or OptionError."""
+    """Return ``value`` as a float; raise OptionError unless it is from 0 to 1."""
     if not (is_number(value) and 0 <= value <= 1):
-        raise OptionError(f"{name} is {value!r}; give a fraction from 0 to 1, such as 0.1 for 10 %")
+        raise OptionError(f"{name} must be a fraction from 0 to 1, such as 0.1 for 10 %; got {value!r}")
     return float(value)
 
 
 def percent(name: str, value: Any) -> int:
-    """The fraction ``value`` in whole per cent, the only ones MOA knows, or OptionError.
+    """Return a fraction in per cent; raise OptionError unless that is an integer, because MOA draws integers only.
 
     >>> percent("noise", 0.29)
     29
     """
     exact = 100 * fraction(name, value)
     if abs(exact - round(exact)) > 1e-9:
-        raise OptionError(f"{name} is {value!r}; MOA draws whole per cents: give a multiple of 0.01 from 0 to 1")
+        raise OptionError(f"{name} must be a multiple of 0.01 from 0 to 1, as in MOA; got {value!r}")
     return round(exact)
 
 
-def _poisson_sizes(rate: float, seed: int) -> Iterator[int]:
-    generator = np.random.default_rng(seed)
-    while True:
-        yield from generator.poisson(rate, size=1024).tolist()
-
-
 def _brief(value: Any) -> str:
-    """An argument in a repr; arrays by their shape."""
-    return f"<{' x '.join(map(str, value.shape))}>" if hasattr(value, "shape") else repr(value)
+    """Return an argument as it appears in a repr; arrays and matrices by their shape."""
+    return f"<{' x '.join(map(str, value.shape))}>" if isinstance(value, SupportsShape) else repr(value)

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 from driftsurf.streams._balanced import BalancedStream, Transition
-from driftsurf.streams.base import Drift
+from driftsurf.streams.base import Drift, register_stream
 
 
+@register_stream(
+    "circles", "Circles, three gradual drifts, 10 % noise", table_row=10, paper_settings=(0.1, 1e-3), published=True
+)
 class Circles(BalancedStream):
-    """x1 and x2 uniform in [0, 1); +1 iff outside of a circle. Four circles, gradual drifts.
+    """Points uniform in [0, 1)^2; the label is +1 outside of a circle. Four circles, gradual drifts.
 
-    The circles have the centres (0.2, 0.5), (0.4, 0.5), (0.6, 0.5), (0.8, 0.5) and the radii 0.15, 0.2,
-    0.25, 0.3. Classes are balanced by a fair coin and values have five decimals, as in the Tornado
-    framework. With the default arguments it is the file that the paper's authors published, row by row.
+    The circles have the centres (0.2, 0.5), (0.4, 0.5), (0.6, 0.5), (0.8, 0.5) and the radii 0.15, 0.2, 0.25, 0.3.
+    Classes are balanced by a fair coin and values have five decimals, as in the Tornado framework. With the default
+    arguments it equals the file that the paper's authors published, row by row.
 
     Parameters
     ----------
     noise
-        The share of flipped labels.
+        Share of flipped labels.
     seed
-        Of Python's ``random``.
+        Seed of Python's ``random``.
     n_rows
-        Length; the drifts are from 25 to 30, 50 to 55 and 75 to 80 % of it.
+        Number of rows; the drifts are from 25 to 30, 50 to 55 and 75 to 80 % of it.
 
     Notes
     -----
-    The order of rows follows the authors' file, which is not quite what a gradual drift suggests. Each
-    quarter k of it *begins* with the transition from circle k to circle k + 1, 5 % of all rows long,
-    and then goes on with circle k; the last quarter has no transition. So the stream starts by
-    fading from circle 1 to 2, jumps back to circle 1 at 5 %, jumps to circle 2 at 25 %, fades to 3,
-    jumps back to 2 at 30 %, and so on: the places at which an oracle should start anew are the
-    same, but both ends of the interval are abrupt. ``mix`` makes the gradual drift of the textbook.
+    The order of rows follows the authors' file, which is not quite what a gradual drift suggests. Each quarter k of it
+    *begins* with the transition from circle k to circle k + 1, 5 % of all rows long, and continues with circle k; the
+    last quarter has no transition. So the stream starts by fading from circle 1 to 2, jumps back to circle 1 at 5 %,
+    jumps to circle 2 at 25 %, fades to 3, jumps back to 2 at 30 %, and so on. The places at which an oracle should
+    reset its model are the same, but both ends of the interval are abrupt. ``mix`` makes a gradual drift as in
+    textbooks.
 
     Examples
     --------
@@ -56,15 +59,15 @@ class Circles(BalancedStream):
 
     @property
     def _width(self) -> int:
-        """Rows of a transition."""
+        """Number of rows of a transition."""
         return self.n_rows // 20
 
     @property
     def drifts(self) -> tuple[Drift, ...]:
-        """The first fifth of every quarter but the first."""
+        """Gradual drifts in the first fifth of every quarter but the first."""
         starts = [self.segment_start(k) for k in (1, 2, 3)]
         return tuple(Drift(start, start + self._width) for start in starts)
 
     def transitions(self) -> tuple[Transition, ...]:
-        """At the start of every quarter but the last: see the notes of the class."""
+        """Return the transitions at the start of every quarter but the last: see the notes of the class."""
         return tuple(Transition(self.segment_start(k), self._width, k, k + 1) for k in (0, 1, 2))

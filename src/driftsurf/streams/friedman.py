@@ -1,4 +1,4 @@
-"""Friedman's function with drift: values to predict, of which each concept asks other columns."""
+"""Friedman's regression function with drift: each concept depends on other columns."""
 
 from __future__ import annotations
 
@@ -9,34 +9,40 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf._options import choice, is_number, whole
-from driftsurf._random import derive
-from driftsurf.base import FloatArray, IntArray
+from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.options import choice, is_number, whole
 from driftsurf.errors import OptionError
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes
+from driftsurf.kernels.random import derive
+from driftsurf.registry import REGRESSION
+from driftsurf.streams.base import Block, Drift, Stream, block_sizes, register_stream
 
 Kind: TypeAlias = Literal["abrupt", "gradual", "local"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 N_FEATURES = 10
-"""Five of them count at a time; the rest are there to be left alone."""
+"""Number of columns; five of them matter at a time, the others are noise."""
 FIRST, SECOND, THIRD = (0, 1, 2, 3, 4), (3, 4, 1, 0, 2), (1, 4, 3, 2, 0)
-"""Concepts: the columns that take the places of x1 to x5 in Friedman's function."""
+"""Concepts: the columns that replace x1 to x5 in Friedman's function."""
 
 
+@register_stream(
+    "friedman", "Friedman, another concept for a quarter of the rows; regression", tasks=REGRESSION, drift="abrupt"
+)
+@register_stream("friedman-gradual", "Friedman, two gradual drifts; regression", tasks=REGRESSION, drift="gradual")
+@register_stream("friedman-local", "Friedman, corners that drift and grow; regression", tasks=REGRESSION, drift="local")
 class Friedman(Stream):
-    r"""Friedman's regression problem, with the drifts that Ikonomovska made of it.
+    r"""Friedman's regression problem with the drifts of Ikonomovska.
 
     x is uniform in [0, 1)^10, and with standard normal noise e
 
     .. math:: y = 10 \sin(\pi x_1 x_2) + 20 (x_3 - 0.5)^2 + 10 x_4 + 5 x_5 + \sigma e .
 
-    A concept is the same function of other columns, but for "local":
+    Except for "local", a concept is the same function of other columns:
 
-    - "abrupt": from half of the rows to three quarters x4, x5, x2, x1, x3 take the places of x1 to x5; then the old
-      concept comes back.
-    - "gradual": the same concept from half of the rows on, and from three quarters a third one (x2, x5, x4, x3, x1);
-      for a tenth of the rows after each change a coin decides for every row between the old and the new one.
-    - "local": from a quarter of the rows on other functions hold in two corners of the space, which grow at a half and
+    - "abrupt": from half of the rows to three quarters, x4, x5, x2, x1, x3 replace x1 to x5; then the old concept
+      returns.
+    - "gradual": the same new concept from half of the rows on, and from three quarters on a third one (x2, x5, x4, x3,
+      x1); for a tenth of the rows after each change, a coin decides for every row between the old and the new concept.
+    - "local": from a quarter of the rows on, other functions hold in two corners of the space, which grow at a half and
       at three quarters; everywhere else nothing changes.
 
     Parameters
@@ -44,11 +50,11 @@ class Friedman(Stream):
     drift
         "abrupt", "gradual" or "local".
     noise
-        sigma, the standard deviation of the noise.
+        Standard deviation sigma of the noise.
     seed
-        Fixes every random draw; each kind of drift has draws of its own.
+        Seed of all random draws; each kind of drift has draws of its own.
     n_rows
-        Length.
+        Number of rows.
 
     Examples
     --------
@@ -65,7 +71,7 @@ class Friedman(Stream):
     E. Ikonomovska. Algorithms for learning regression trees and ensembles on evolving data streams. 2012.
     """
 
-    classes = ()
+    classes: tuple[int, ...] = ()
     n_rows: int
     n_features: int = N_FEATURES
 
@@ -85,18 +91,18 @@ class Friedman(Stream):
     def _check(self) -> None:
         choice("drift", self.drift, KINDS)
         if not (is_number(self.noise) and 0 <= self.noise < math.inf):
-            raise OptionError(f"noise is {self.noise!r}; give a standard deviation of at least 0, such as 1.0")
+            raise OptionError(f"noise must be a standard deviation of at least 0, such as 1.0; got {self.noise!r}")
         whole("seed", self.seed, at_least=0)
         whole("n_rows", self.n_rows, at_least=1)
 
     @property
     def name(self) -> str:
-        """With the kind of its drift."""
+        """Name with the kind of drift."""
         return f"Friedman-{self.drift}"
 
     @property
     def drifts(self) -> tuple[Drift, ...]:
-        """As far as they are inside of the stream."""
+        """Drifts that begin after the first row."""
         return tuple(drift for drift in self._changes() if drift.start > 0)
 
     def _changes(self) -> tuple[Drift, ...]:
@@ -106,7 +112,7 @@ class Friedman(Stream):
         return tuple(Drift(place, min(place + length, self.n_rows)) for place in places)
 
     def blocks(self) -> Iterator[Block]:
-        """Rows, coins and noise by generators of their own and of the kind, which go on from block to block."""
+        """Yield rows. Attributes, coins and noise have one generator each, which continues from block to block."""
         first = 3 * KINDS.index(self.drift)
         rows, coins, errors = (np.random.default_rng(derive(self.seed, first + k)) for k in range(3))
         at = 0
@@ -138,7 +144,7 @@ class Friedman(Stream):
 
 
 def friedman(X: FloatArray, columns: tuple[int, ...]) -> FloatArray:
-    """Friedman's function of five columns, without noise.
+    """Return Friedman's function of five columns, without noise.
 
     >>> friedman(np.full((1, 5), 0.5), FIRST).round(3)
     array([14.571])

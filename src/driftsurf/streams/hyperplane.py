@@ -1,4 +1,4 @@
-"""Hyperplane: a linear concept whose weights never stand still."""
+"""Hyperplane: a linear concept whose weights change with every row."""
 
 from __future__ import annotations
 
@@ -7,32 +7,38 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from driftsurf._options import is_number, whole
+from driftsurf.core.options import is_number, whole
 from driftsurf.errors import OptionError
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent
+from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent, register_stream
 
 
+@register_stream(
+    "hyper-slow", "Hyperplane, weights move by 0.001 a row", magnitude=0.001, table_row=6, paper_settings=(0.1, 1e-3)
+)
+@register_stream(
+    "hyper-fast", "Hyperplane, weights move by 0.1 a row", magnitude=0.1, table_row=7, paper_settings=(0.01, 1e-3)
+)
 class Hyperplane(Stream):
-    """The rotating hyperplane as MOA draws it, bit for bit; all attributes drift.
+    """The rotating hyperplane of MOA, bit for bit; all attributes drift.
 
-    x is uniform in [0, 1)^d; the label is -1 iff w.x >= sum(w) / 2. After each row every weight moves
-    by ``magnitude``, up or down; each direction turns with probability ``reversal``. The paper's
-    slow stream has magnitude 0.001, its fast one 0.1.
+    x is uniform in [0, 1)^d; the label is -1 if w.x >= sum(w) / 2. After each row every weight moves by ``magnitude``,
+    up or down; each direction is reversed with probability ``reversal``. The paper's slow stream has the magnitude
+    0.001, its fast one 0.1.
 
     Parameters
     ----------
     magnitude
-        How far a weight moves with each row.
+        How far a weight moves after each row.
     noise
-        The share of flipped labels, in whole per cents.
+        Share of flipped labels, a multiple of 0.01.
     n_features
-        The number of attributes, d.
+        Number of attributes, d.
     reversal
-        The probability, in whole per cents, that a weight changes direction after a row.
+        Probability that a weight changes its direction after a row, a multiple of 0.01.
     seed
-        Of java.util.Random, from which everything is drawn.
+        Seed of java.util.Random, from which everything is drawn.
     n_rows
-        Length.
+        Number of rows.
 
     Examples
     --------
@@ -70,7 +76,7 @@ class Hyperplane(Stream):
 
     def _check(self) -> None:
         if not (is_number(self.magnitude) and 0 <= self.magnitude < math.inf):
-            raise OptionError(f"magnitude is {self.magnitude!r}; give a number of at least 0, such as 0.001")
+            raise OptionError(f"magnitude must be a finite number of at least 0, such as 0.001; got {self.magnitude!r}")
         percent("noise", self.noise)
         whole("n_features", self.n_features, at_least=1)
         percent("reversal", self.reversal)
@@ -79,25 +85,25 @@ class Hyperplane(Stream):
 
     @property
     def name(self) -> str:
-        """As in the paper's tables where the magnitude is one of theirs."""
+        """Name as in the paper's tables, if the magnitude is one of them."""
         return {0.001: "Hyper-slow", 0.1: "Hyper-fast"}.get(self.magnitude, f"Hyper-{self.magnitude:g}")
 
     @property
     def drifts(self) -> tuple[Drift, ...]:
-        """It drifts from the first row to the last: no step at which starting anew would help."""
+        """One drift from the first row to the last: there is no step at which a reset would help."""
         return (Drift(0, self.n_rows),)
 
     def blocks(self) -> Iterator[Block]:
-        """Rows as drawn by MOA's HyperplaneGenerator."""
-        from driftsurf import _kernels
+        """Yield rows as MOA's HyperplaneGenerator draws them."""
+        from driftsurf.kernels.streams import hyperplane, java_doubles, java_state
 
-        state = np.array([_kernels.java_state(self.seed)], dtype=np.int64)
+        state = np.array([java_state(self.seed)], dtype=np.int64)
         weights = np.empty(self.n_features)
-        _kernels.java_doubles(weights, state)
+        java_doubles(weights, state)
         signs = np.ones(self.n_features)
         noise, reversal = percent("noise", self.noise), percent("reversal", self.reversal)
         for size in block_sizes(self.n_rows):
             X = np.empty((size, self.n_features))
             y = np.empty(size, dtype=np.int64)
-            _kernels.hyperplane(X, y, state, weights, signs, float(self.magnitude), noise, reversal)
+            hyperplane(X, y, state, weights, signs, float(self.magnitude), noise, reversal)
             yield X, y

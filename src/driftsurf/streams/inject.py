@@ -1,9 +1,9 @@
-"""Drift made on purpose: functions that take a stream and give one that changes at known rows.
+"""Inject drift: functions that take a stream and return one that changes at known rows.
 
-The source is a stream or a pair of arrays ``(X, y)``. Positions count rows from 0, ``stop`` is the first
-row that is as before (None: there is none). Each change is a drift: one at ``start``, unless that is the
-first row, and one at ``stop``, unless that is the end. Sparse streams stay sparse: labels can be swapped and
-rows left out; what would change or mix their rows is refused.
+A stream can also be given as a pair of arrays ``(X, y)``. Positions count rows from 0; ``stop`` is the first row after
+the change (None: there is none). Each change is a drift: one at ``start``, unless that is the first row, and one at
+``stop``, unless that is the end. Sparse streams stay sparse: labels can be swapped and rows left out, but rows cannot
+be changed or mixed.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf._options import whole
-from driftsurf.base import FloatArray, IntArray
+from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.options import whole
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.streams.arrays import ArrayStream
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction
 
-Source: TypeAlias = Stream | tuple[Any, npt.ArrayLike]
+StreamLike: TypeAlias = Stream | tuple[Any, npt.ArrayLike]
+"""A stream, or rows and labels."""
 Change: TypeAlias = Callable[[FloatArray, IntArray], None]
+"""Changes rows and labels in place."""
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_SIGMOID_ENDS = 700.0
+_SIGMOID_LIMIT = 700.0
+"""Largest exponent of the sigmoid: exp of more would overflow."""
 
 
-def swap_labels(stream: Source, start: int, stop: int | None = None) -> Stream:
-    """Exchange the two labels in rows ``start`` to ``stop``: the sharpest drift there is.
+def swap_labels(stream: StreamLike, start: int, stop: int | None = None) -> Stream:
+    """Exchange the two labels in rows ``start`` to ``stop``: the most severe drift.
 
     Examples
     --------
@@ -50,23 +53,23 @@ def swap_labels(stream: Source, start: int, stop: int | None = None) -> Stream:
 
 
 def rotate(
-    stream: Source,
+    stream: StreamLike,
     start: int,
     stop: int | None = None,
     *,
     columns: tuple[int, int] = (0, 1),
     angle: float = math.pi,
 ) -> Stream:
-    """Turn rows ``start`` to ``stop`` about the origin, in the plane of two columns.
+    """Rotate rows ``start`` to ``stop`` around the origin, in the plane of two columns.
 
     Parameters
     ----------
     stream, start, stop
-        What changes, and where.
+        The stream, and the rows that change.
     columns
         The two columns (a, b) of the plane.
     angle
-        In radians, from a towards b.
+        Angle in radians, from a towards b.
 
     Examples
     --------
@@ -78,7 +81,7 @@ def rotate(
     """
     source = _dense(stream, "rotate")
     if not (isinstance(columns, Sequence) and len(columns) == 2 and columns[0] != columns[1]):
-        raise OptionError(f"columns is {columns!r}; give two different column numbers, such as (0, 1)")
+        raise OptionError(f"columns must be two different column numbers, such as (0, 1); got {columns!r}")
     a, b = _columns(columns, source.n_features)
     cosine, sine = math.cos(_finite("angle", angle)), math.sin(angle)
 
@@ -91,23 +94,23 @@ def rotate(
 
 
 def shift_features(
-    stream: Source,
+    stream: StreamLike,
     start: int,
     stop: int | None = None,
     *,
     columns: Sequence[int] | None = None,
     by: float = 1.0,
 ) -> Stream:
-    """Add a constant to columns of rows ``start`` to ``stop``: a sensor that was moved.
+    """Add a constant to columns of rows ``start`` to ``stop``, as when a sensor is moved.
 
     Parameters
     ----------
     stream, start, stop
-        What changes, and where.
+        The stream, and the rows that change.
     columns
-        Which columns; None for all.
+        The columns; None for all.
     by
-        What is added.
+        The constant that is added.
 
     Examples
     --------
@@ -127,22 +130,22 @@ def shift_features(
 
 
 def change_prior(
-    stream: Source, start: int, stop: int | None = None, *, positive: float = 0.5, seed: int = 0
+    stream: StreamLike, start: int, stop: int | None = None, *, positive: float = 0.5, seed: int = 0
 ) -> Stream:
-    """Thin out one class in rows ``start`` to ``stop``, so that the share of +1 becomes ``positive``.
+    """Drop rows of one class between ``start`` and ``stop``, so that the share of +1 becomes ``positive``.
 
-    Rows stay as they are and in order: of the class that has too many rows, just enough are dropped,
-    chosen at random. The stream becomes shorter, and later drifts come earlier. Counting the classes
-    takes one pass over the source, made at once.
+    The other rows stay unchanged and in order: of the class that has too many rows, just enough are dropped at random.
+    The stream becomes shorter, and later drifts come earlier. Counting the classes takes one pass over the stream,
+    which is made at once.
 
     Parameters
     ----------
     stream, start, stop
-        What changes, and where, in rows of the source.
+        The stream, and the rows between which rows are dropped.
     positive
-        The share of +1 wanted, up to rounding to a row.
+        Share of +1 to reach, up to rounding to a row.
     seed
-        Of the choice of rows to drop.
+        Seed of the choice of rows to drop.
 
     Examples
     --------
@@ -155,25 +158,24 @@ def change_prior(
     return _Thinned(stream, start, stop, positive, seed)
 
 
-def mix(first: Source, second: Source, *, position: int, width: int, seed: int = 0) -> Stream:
-    """Go over from one stream to another along a sigmoid.
+def mix(first: StreamLike, second: StreamLike, *, position: int, width: int, seed: int = 0) -> Stream:
+    """Change from one stream to another along a sigmoid.
 
-    Row t (from 1) comes from ``second`` with probability 1 / (1 + exp(-4 (t - position) / width)),
-    otherwise from ``first``, and each stream advances only when it is asked, as with MOA's
-    ConceptDriftStream. The mixture ends where the stream that is asked has no row left. Its drift
-    is ``width`` rows wide around ``position``, abrupt if ``width`` is 1; drifts of the two streams
-    are where their rows come to lie.
+    Row t (from 1) comes from ``second`` with probability 1 / (1 + exp(-4 (t - position) / width)), otherwise from
+    ``first``. Each stream advances only when a row is taken from it, as in MOA's ConceptDriftStream. The mixture ends
+    when a row is to be taken from a stream that has none left. Its drift is ``width`` rows wide around ``position``,
+    and abrupt if ``width`` is 1; the drifts of the two streams move with their rows.
 
     Parameters
     ----------
     first, second
-        The streams, of equally many columns.
+        The streams, which have the same number of columns.
     position
-        The row at which both are equally likely.
+        The row at which both streams are equally likely.
     width
-        The number of rows of the change: 4 / width is the sigmoid's steepness.
+        Number of rows of the change; the steepness of the sigmoid is 4 / width.
     seed
-        Of the choices between the two.
+        Seed of the choices between the two streams.
 
     Examples
     --------
@@ -197,7 +199,9 @@ class _Changed(Stream):
     sparse: bool
     drifts: tuple[Drift, ...]
 
-    def __init__(self, stream: Source, start: int, stop: int | None, change: Change, call: str, options: str) -> None:
+    def __init__(
+        self, stream: StreamLike, start: int, stop: int | None, change: Change, call: str, options: str
+    ) -> None:
         self.source = _as_stream(stream)
         self.classes = self.source.classes
         self.start, self.stop = _interval(start, stop, self.source.n_rows)
@@ -221,7 +225,7 @@ class _Changed(Stream):
 
 
 class _Thinned(Stream):
-    """A stream without the rows of an interval that are too many of their class."""
+    """A stream without some rows of one class in an interval."""
 
     name: str
     n_rows: int
@@ -229,7 +233,7 @@ class _Thinned(Stream):
     sparse: bool
     drifts: tuple[Drift, ...]
 
-    def __init__(self, stream: Source, start: int, stop: int | None, positive: float, seed: int) -> None:
+    def __init__(self, stream: StreamLike, start: int, stop: int | None, positive: float, seed: int) -> None:
         self.source = _labelled(stream, "change_prior")
         self.start, self.stop = _interval(start, stop, self.source.n_rows)
         self.positive = fraction("positive", positive)
@@ -243,7 +247,7 @@ class _Thinned(Stream):
         self.drifts = _with_interval(moved, self.start, self._place(self.stop), self.n_rows)
 
     def _choose(self) -> Mask:
-        """Which rows of the interval stay."""
+        """Return which rows of the interval are kept."""
         is_positive = np.empty(self.stop - self.start, dtype=bool)
         for _, y, inside, of_interval in _parts(self.source, self.start, self.stop):
             is_positive[of_interval] = y[inside] == 1
@@ -253,8 +257,8 @@ class _Thinned(Stream):
         if (share > 0 and positives == 0) or (share < 1 and negatives == 0):
             missing = "+1" if positives == 0 else "-1"
             raise OptionError(
-                f"positive is {share!r}, but rows {self.start} to {self.stop} have no label {missing};"
-                " give a longer interval, or a share they can have"
+                f"positive cannot be {share!r}: rows {self.start} to {self.stop} have no label {missing}. Use a longer "
+                "interval or another share"
             )
         too_many_positives = positives * (1 - share) > negatives * share
         if too_many_positives:
@@ -266,7 +270,7 @@ class _Thinned(Stream):
         return kept
 
     def _place(self, row: int) -> int:
-        """Where row ``row`` of the source comes to lie."""
+        """Return the new number of row ``row`` of the source."""
         inside = min(max(row - self.start, 0), len(self._kept))
         return row - int(np.count_nonzero(~self._kept[:inside]))
 
@@ -283,27 +287,27 @@ class _Thinned(Stream):
 
 
 class _Mixture(Stream):
-    """Two streams behind a joint."""
+    """A stream that changes from one stream to another."""
 
     name: str
     n_rows: int
     n_features: int
     drifts: tuple[Drift, ...]
 
-    def __init__(self, first: Source, second: Source, position: int, width: int, seed: int) -> None:
+    def __init__(self, first: StreamLike, second: StreamLike, position: int, width: int, seed: int) -> None:
         self.first, self.second = _dense(first, "mix"), _dense(second, "mix")
         self.position = whole("position", position, at_least=0)
         self.width = whole("width", width, at_least=1)
         self.seed = whole("seed", seed, at_least=0)
         if self.first.n_features != self.second.n_features:
             raise OptionError(
-                f"the streams have {self.first.n_features} and {self.second.n_features} columns;"
-                " give two of the same width"
+                f"the streams must have the same number of columns; got {self.first.n_features} and "
+                f"{self.second.n_features}"
             )
         if self.first.classes != self.second.classes:
             raise OptionError(
-                f"one of {self.first.name} and {self.second.name} has values to predict, the other one labels;"
-                " give two of a kind"
+                "the streams must both have classes or both be for regression; got "
+                f"{self.first.name} and {self.second.name}"
             )
         self.classes = self.first.classes
         self.name = f"{self.first.name}~{self.second.name}"
@@ -319,13 +323,13 @@ class _Mixture(Stream):
         self.drifts = tuple(sorted(set(found)))
 
     def _choices(self) -> Iterator[Mask]:
-        """True where a row comes from ``first``, up to the last row there is."""
+        """Yield masks that are true for rows of ``first``, up to the last row of the mixture."""
         generator = np.random.default_rng(self.seed)
         left = np.array([self.second.n_rows, self.first.n_rows])
         at = 0
         for size in block_sizes(self.first.n_rows + self.second.n_rows):
             t = np.arange(at + 1, at + size + 1)
-            exponent = np.clip(-4.0 * (t - self.position) / self.width, -_SIGMOID_ENDS, _SIGMOID_ENDS)
+            exponent = np.clip(-4.0 * (t - self.position) / self.width, -_SIGMOID_LIMIT, _SIGMOID_LIMIT)
             from_first = generator.random(size) > 1.0 / (1.0 + np.exp(exponent))
             too_many = (np.cumsum(from_first) > left[1]) | (np.cumsum(~from_first) > left[0])
             if too_many.any():
@@ -343,7 +347,7 @@ class _Mixture(Stream):
             X = np.empty((len(from_first), self.n_features))
             y = self._labels(len(from_first))
             for portions, rows in ((first, from_first), (second, ~from_first)):
-                if rows.any():  # a portion of no rows is skipped
+                if rows.any():  # portions of 0 rows are skipped
                     X[rows], y[rows] = next(portions)
             if len(y):
                 yield X, y
@@ -353,29 +357,30 @@ class _Mixture(Stream):
         return f"mix({self.first!r}, {self.second!r}, {options})"
 
 
-def _as_stream(source: Source) -> Stream:
+def _as_stream(source: StreamLike) -> Stream:
     if isinstance(source, Stream):
         return source
     if isinstance(source, tuple) and len(source) == 2:
         return ArrayStream(*source)
-    raise OptionError(f"stream is {type(source).__name__!r}; give a Stream, or the arrays (X, y)")
+    raise OptionError(f"stream must be a Stream or a pair of arrays (X, y); got a {type(source).__name__}")
 
 
-def _labelled(source: Source, call: str) -> Stream:
+def _labelled(source: StreamLike, call: str) -> Stream:
+    """Return the stream; CapabilityError if it is for regression."""
     stream = _as_stream(source)
     if not stream.classes:
         raise CapabilityError(
-            f"{call} changes labels, and {stream.name!r} has values to predict; use rotate, shift_features or mix"
+            f"{call} changes labels, but {stream.name!r} is for regression; use rotate, shift_features or mix"
         )
     return stream
 
 
-def _dense(source: Source, call: str) -> Stream:
+def _dense(source: StreamLike, call: str) -> Stream:
     stream = _as_stream(source)
     if stream.sparse:
         raise CapabilityError(
-            f"{call} changes rows, and those of {stream.name!r} are sparse;"
-            " give a dense stream, or use swap_labels or change_prior"
+            f"{call} changes rows, but those of {stream.name!r} are sparse; use a dense stream, or swap_labels or "
+            "change_prior"
         )
     return stream
 
@@ -384,12 +389,12 @@ def _interval(start: int, stop: int | None, n_rows: int) -> tuple[int, int]:
     first = whole("start", start, at_least=0)
     end = n_rows if stop is None else whole("stop", stop, at_least=0)
     if not first < end <= n_rows:
-        raise OptionError(f"rows {start!r} to {stop!r} of {n_rows}; give 0 <= start < stop <= {n_rows}")
+        raise OptionError(f"the rows must satisfy 0 <= start < stop <= {n_rows}; got {start!r} and {stop!r}")
     return first, end
 
 
 def _parts(stream: Stream, start: int, stop: int) -> Iterator[tuple[Any, IntArray, slice, slice]]:
-    """The blocks of a stream with the rows ``start`` to ``stop``: where in the block, where among them."""
+    """Yield the blocks of a stream, with the place of rows ``start`` to ``stop`` in the block and among these rows."""
     at = 0
     for X, y in stream.blocks():
         low, high = (min(max(row - at, 0), len(y)) for row in (start, stop))
@@ -398,13 +403,13 @@ def _parts(stream: Stream, start: int, stop: int) -> Iterator[tuple[Any, IntArra
 
 
 def _with_interval(drifts: Iterable[Drift], start: int, stop: int, n_rows: int) -> tuple[Drift, ...]:
-    """``drifts`` and those at the ends of an interval, as far as they are inside of the stream."""
+    """Return ``drifts`` and those at the ends of an interval that are inside of the stream."""
     own = (Drift(row, row) for row in (start, stop) if 0 < row < n_rows)
     return tuple(sorted({*drifts, *own}))
 
 
 def _moved(drifts: Iterable[Drift], masks: Iterable[Mask]) -> Iterator[Drift]:
-    """The drifts of a stream, placed where the masks say that its rows come to lie; the rest is left out."""
+    """Yield the drifts of a stream at the new places of its rows, which are the true entries of the masks."""
     places: dict[int, int] = {}
     wanted = {row for drift in drifts for row in (drift.start, drift.end)}
     at = used = 0
@@ -421,11 +426,11 @@ def _columns(columns: Iterable[int], n_features: int) -> list[int]:
     chosen = list(columns)
     for column in chosen:
         if whole("column", column, at_least=0) >= n_features:
-            raise OptionError(f"column is {column!r}; choices: 0 to {n_features - 1}")
+            raise OptionError(f"column must be from 0 to {n_features - 1}; got {column!r}")
     return chosen
 
 
 def _finite(name: str, value: Any) -> float:
     if not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise OptionError(f"{name} is {value!r}; give a finite number")
+        raise OptionError(f"{name} must be a finite number; got {value!r}")
     return float(value)

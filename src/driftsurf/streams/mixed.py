@@ -1,28 +1,30 @@
-"""Mixed: two truth values and a point beside a sine, decided by majority."""
+"""Mixed: two booleans and a point above or below a sine curve, decided by majority."""
 
 from __future__ import annotations
 
 from driftsurf.streams._balanced import BalancedStream
+from driftsurf.streams.base import register_stream
 
 
+@register_stream("mixed", "Mixed, four reversals, 10 % noise", table_row=9, paper_settings=(0.1, 1e-3), published=True)
 class Mixed(BalancedStream):
-    """v and w true or false, x and y uniform in [0, 1); the majority of three conditions decides.
+    """Booleans v and w, and a point (x, y) uniform in [0, 1)^2; the majority of three conditions decides.
 
-    The conditions are v, w and y < 0.5 + 0.3 sin(3 pi x). The label is +1 iff at least two hold,
-    reversed at each of four drifts. v and w are columns of 0.0 and 1.0.
+    The conditions are v, w and y < 0.5 + 0.3 sin(3 pi x). The label is +1 if at least two of them hold, reversed at
+    each of four drifts. v and w are columns of 0.0 and 1.0.
 
-    Made as the Tornado framework makes it: classes are balanced by a fair coin, the concepts overlap in
-    the first 50 rows after a drift, along a sigmoid, and values have three decimals. With the default
-    arguments it is the file that the paper's authors published, row by row.
+    It is generated as in the Tornado framework: classes are balanced by a fair coin, the concepts overlap along a
+    sigmoid in the first 50 rows after a drift, and values have three decimals. With the default arguments it equals the
+    file that the paper's authors published, row by row.
 
     Parameters
     ----------
     noise
-        The share of flipped labels.
+        Share of flipped labels.
     seed
-        Of Python's ``random``.
+        Seed of Python's ``random``.
     n_rows
-        Length; the drifts are at 20, 40, 60 and 80 % of it.
+        Number of rows; the drifts are at 20, 40, 60 and 80 % of it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""SEA: three numbers, of which the sum of two is compared with a threshold that drifts."""
+"""SEA: the sum of two of three numbers is compared with a threshold that drifts."""
 
 from __future__ import annotations
 
@@ -6,29 +6,40 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from driftsurf._options import whole
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent
+from driftsurf.core.options import whole
+from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent, register_stream
 
 
+@register_stream("sea0", "SEA, three abrupt drifts, no noise", noise=0.0, table_row=1, paper_settings=(1e-3, 1e-2))
+@register_stream("sea10", "SEA, three abrupt drifts, 10 % noise", noise=0.1, table_row=2, paper_settings=(1e-3, 1e-2))
+@register_stream("sea20", "SEA, three abrupt drifts, 20 % noise", noise=0.2, table_row=3, paper_settings=(1e-3, 1e-2))
+@register_stream("sea30", "SEA, three abrupt drifts, 30 % noise", noise=0.3, table_row=4, paper_settings=(1e-3, 1e-2))
+@register_stream(
+    "sea-gradual",
+    "SEA, one gradual drift, 10 % noise",
+    noise=0.1,
+    gradual=True,
+    table_row=5,
+    paper_settings=(1e-3, 1e-2),
+)
 class SEA(Stream):
-    """The SEA generator as MOA draws it, bit for bit.
+    """The SEA generator of MOA, bit for bit.
 
-    x1, x2 and x3 are uniform in [0, 10); the label is +1 iff x1 + x2 <= theta. Each quarter of the
-    stream has its own theta: 7, 9, 9.5, 8. (These are the values of MOA's functions 3, 2, 4, 1, which
-    made the paper's streams; its list of thresholds has two exchanged.) Classes are balanced: within
-    a concept the labels alternate, before noise.
+    x1, x2 and x3 are uniform in [0, 10); the label is +1 if x1 + x2 <= theta. Each quarter of the stream has its own
+    theta: 7, 9, 9.5, 8. (These are the values of MOA's functions 3, 2, 4, 1, which generated the paper's streams; two
+    thresholds in its list are exchanged.) Classes are balanced: within a concept the labels alternate, before noise.
 
     Parameters
     ----------
     noise
-        The share of flipped labels, in whole per cents.
+        Share of flipped labels, a multiple of 0.01.
     gradual
-        One gradual drift, 7 to 9, centred in the middle of the stream and a fifth of it wide, in place of the
-        three abrupt ones. The paper's SEA-gradual is ``SEA(noise=0.1, gradual=True)``.
+        One gradual drift from 7 to 9, centred in the middle of the stream and a fifth of it wide, in place of the three
+        abrupt ones. The paper's SEA-gradual is ``SEA(noise=0.1, gradual=True)``.
     seed
-        Of every concept's generator and of every joint between concepts, as in the paper's streams.
+        Seed of every concept's generator and of every change between concepts, as in the paper's streams.
     n_rows
-        Length; positions of drifts scale with it.
+        Number of rows; the positions of drifts scale with it.
 
     Examples
     --------
@@ -63,22 +74,22 @@ class SEA(Stream):
 
     @property
     def name(self) -> str:
-        """As in the paper's tables, with the noise in per cent."""
+        """Name as in the paper's tables, with the noise in per cent."""
         kind = "SEA-gradual" if self.gradual else "SEA"
         noise = percent("noise", self.noise)
         return kind if self.gradual and noise == 10 else f"{kind}{noise}"
 
     @property
     def drifts(self) -> tuple[Drift, ...]:
-        """Three abrupt ones, or one gradual one."""
+        """Three abrupt drifts, or one gradual drift."""
         if self.gradual:
             return (Drift(2 * self.n_rows // 5, 3 * self.n_rows // 5),)
         quarter = self.n_rows // 4
         return tuple(Drift(k * quarter, k * quarter) for k in (1, 2, 3))
 
     def blocks(self) -> Iterator[Block]:
-        """Rows as drawn by MOA's ConceptDriftStream over SEAGenerator."""
-        from driftsurf import _kernels
+        """Yield rows as MOA's ConceptDriftStream draws them from SEAGenerator."""
+        from driftsurf.kernels.streams import java_state, sea
 
         if self.gradual:
             theta = np.array([7.0, 9.0])
@@ -87,7 +98,7 @@ class SEA(Stream):
             theta = np.array([7.0, 9.0, 9.5, 8.0])
             position, width = self.n_rows // 4, 1
         concepts, joints = len(theta), len(theta) - 1
-        start = _kernels.java_state(self.seed)
+        start = java_state(self.seed)
         state = (
             np.full(concepts, start, dtype=np.int64),
             np.ones(concepts, dtype=np.int64),  # the group wanted first is 1
@@ -98,5 +109,5 @@ class SEA(Stream):
         for size in block_sizes(self.n_rows):
             X = np.empty((size, self.n_features))
             y = np.empty(size, dtype=np.int64)
-            _kernels.sea(X, y, state, theta, float(position), float(width), noise)
+            sea(X, y, state, theta, float(position), float(width), noise)
             yield X, y

@@ -1,25 +1,27 @@
-"""SINE1: two numbers on either side of a sine, the sides exchanged at every drift."""
+"""SINE1: two numbers above or below a sine curve; the classes are exchanged at every drift."""
 
 from __future__ import annotations
 
 from driftsurf.streams._balanced import BalancedStream
+from driftsurf.streams.base import register_stream
 
 
+@register_stream("sine1", "SINE1, four reversals, 10 % noise", table_row=8, paper_settings=(0.2, 1e-3), published=True)
 class SINE1(BalancedStream):
-    """x1 and x2 uniform in [0, 1); +1 iff x2 <= sin(x1), reversed at each of four drifts.
+    """Points uniform in [0, 1)^2; the label is +1 if x2 <= sin(x1), reversed at each of four drifts.
 
-    Made as the Tornado framework makes it: classes are balanced by a fair coin, the concepts overlap in
-    the first 50 rows after a drift, along a sigmoid, and values have three decimals. With the default
-    arguments it is the file that the paper's authors published, row by row.
+    It is generated as in the Tornado framework: classes are balanced by a fair coin, the concepts overlap along a
+    sigmoid in the first 50 rows after a drift, and values have three decimals. With the default arguments it equals the
+    file that the paper's authors published, row by row.
 
     Parameters
     ----------
     noise
-        The share of flipped labels.
+        Share of flipped labels.
     seed
-        Of Python's ``random``.
+        Seed of Python's ``random``.
     n_rows
-        Length; the drifts are at 20, 40, 60 and 80 % of it.
+        Number of rows; the drifts are at 20, 40, 60 and 80 % of it.
 
     Examples
     --------

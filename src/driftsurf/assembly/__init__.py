@@ -1,1 +1,0 @@
-"""From names and options to the parts of a run."""

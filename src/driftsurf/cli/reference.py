@@ -1,0 +1,153 @@
+"""Documentation of options, made from their definitions: ``python -m driftsurf.cli.reference docs/options.md``."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from driftsurf.cli.options import value_types
+from driftsurf.comparison.options import COMPARE_GROUPS
+from driftsurf.core.option_fields import OptionField
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.reproduction.options import REPRODUCE_GROUPS
+from driftsurf.runs.options import GROUPS, OptionGroup
+
+__all__ = ["options_page", "python_help", "python_parameter"]
+
+_FLAG = re.compile(r"--([a-z][a-z-]*)")
+_DEFAULT = re.compile(r"\s*\[default: (.*)\]$", re.DOTALL)
+VALUES = {bool: "yes or no", float: "number", int: "whole number"}
+TABLE_HEAD = "| option | value | default | meaning |\n|---|---|---|---|"
+HEAD = """# Options
+
+Every option is defined once, in `driftsurf.runs.options`, `driftsurf.data.reading_options`, `driftsurf.keyed.options`,
+`driftsurf.comparison.options` or `driftsurf.reproduction.options`. This page is made by
+`python -m driftsurf.cli.reference docs/options.md`.
+
+An option of a run has the same name on the command line (`driftsurf run SOURCE --batch-size 500`), in a TOML file
+(`batch-size = 500`) and in Python (`driftsurf.run(source, batch_size=500)`); the tables give the name in Python where
+it differs. The options of a run come first, those of `driftsurf compare` and `driftsurf reproduce` at the end.
+"""
+COMPARE_HEAD = """
+## driftsurf compare
+
+In Python, `driftsurf.comparison.inputs.Input` has the options of a source, and `driftsurf.comparison.compare.compare`
+those of models and work, with the folder as its first argument instead of `--out` and without `--cluster`. Files are
+read with the options of [Reading of tables](#reading-of-tables).
+"""
+REPRODUCE_HEAD = """
+## driftsurf reproduce
+
+In Python, `driftsurf.reproduction.reproduce.reproduce` has the same options, with the folder as its first argument
+instead of `--out` and without `--cluster`.
+"""
+
+
+def python_parameter(field: OptionField) -> str:
+    """Return an option as a parameter of ``driftsurf.run``.
+
+    A mapping cannot be a default value of a Python function, so it is None there, which means the same as no entries.
+    """
+    if field.pairs:
+        return f"{field.name}: {field.annotation} | None = None"
+    return f"{field.name}: {field.annotation} = {field.default!r}".replace("'", '"')
+
+
+def python_help(field: OptionField) -> str:
+    """Return the help of an option in the words of Python: ``batch_size`` instead of ``--batch-size``."""
+    text = _FLAG.sub(lambda found: f"``{found[1].replace('-', '_')}``", field.help)
+    return re.sub(r"\s+", " ", text)
+
+
+def options_page() -> str:
+    """Return the page of documentation about all options."""
+    compared = [group for group in COMPARE_GROUPS if group.options is not ReadingOptions]
+    return "".join(
+        (
+            HEAD,
+            _tables(GROUPS),
+            COMPARE_HEAD,
+            _tables(compared, "###"),
+            REPRODUCE_HEAD,
+            _tables(REPRODUCE_GROUPS, "###"),
+        )
+    )
+
+
+def _tables(groups: Iterable[OptionGroup], heading: str = "##") -> str:
+    """Return a table of options for each heading of groups."""
+    sections: dict[str, list[str]] = {}
+    for group in groups:
+        sections.setdefault(group.title, []).extend(_row(field) for field in group.fields.values())
+    return "".join(
+        f"\n{heading} {title}\n\n{TABLE_HEAD}\n" + "\n".join(rows) + "\n" for title, rows in sections.items()
+    )
+
+
+def _row(field: OptionField) -> str:
+    default = _DEFAULT.search(field.help)
+    meaning = field.help[: default.start()] if default else field.help
+    shown = default[1] if default else _default(field)
+    return "| " + " | ".join(_cell(text) for text in (_names(field), _value(field), shown, meaning)) + " |"
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|")
+
+
+def _names(field: OptionField) -> str:
+    if field.flag is None:
+        return f"Python only: `{field.name}`"
+    same = field.toml_name.replace("-", "_") == field.name
+    return f"`{field.flag}`" + ("" if same else f" (Python: `{field.name}`)")
+
+
+def _value(field: OptionField) -> str:
+    if field.choices:
+        return ", ".join(f"`{choice}`" for choice in field.choices)
+    if field.metavar is not None:
+        return f"`{field.metavar}`"
+    kinds = value_types(field.hint)
+    return next((name for kind, name in VALUES.items() if kind in kinds), "text")
+
+
+def _default(field: OptionField) -> str:
+    if field.default is None or field.default == () or field.default == {}:
+        return ""
+    if isinstance(field.default, bool):
+        return "yes" if field.default else "no"
+    return f"`{field.default}`"
+
+
+def python_signature() -> Iterator[str]:
+    """Yield the lines of the parameters of ``driftsurf.run`` that are options, by group."""
+    title = ""
+    for group in GROUPS:
+        if group.title != title:
+            yield f"    # {group.title}"
+        title = group.title
+        for field in group.fields.values():
+            yield f"    {python_parameter(field)},"
+
+
+def python_docstring() -> Iterator[str]:
+    """Yield the lines of the docstring of ``driftsurf.run`` about its options."""
+    indent = " " * 8
+    for group in GROUPS:
+        for field in group.fields.values():
+            yield f"    {field.name}"
+            yield from textwrap.wrap(
+                python_help(field),
+                120,
+                initial_indent=indent,
+                subsequent_indent=indent,
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(options_page(), encoding="utf-8")

@@ -1,0 +1,323 @@
+"""Comparison of models on sources: errors, costs, the winner, and how certain it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from driftsurf import __version__
+from driftsurf.comparison.inputs import Input
+from driftsurf.comparison.matches import FIRST_STEP, InUnits, Match, Score
+from driftsurf.comparison.models import Model, Situation, model
+from driftsurf.comparison.runner import Ledger, run
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.options import number, whole
+from driftsurf.errors import CapabilityError, Option, OptionError, RunFolderError
+from driftsurf.evaluation.ranks import ranks
+from driftsurf.evaluation.resampling import Interval, interval, resampled_means
+from driftsurf.session.model_names import split_names
+
+__all__ = [
+    "DEFAULT_MODELS",
+    "DEFAULT_REGRESSION_MODELS",
+    "METHOD",
+    "RELATIVE",
+    "Comparison",
+    "Standing",
+    "Standings",
+    "compare",
+    "stand",
+    "to_json",
+]
+
+DEFAULT_MODELS = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
+"""Models of a classification when none are named."""
+DEFAULT_REGRESSION_MODELS = "driftsurf:linear,aue:linear,sliding-window:linear,oblivious:linear,mean,persistence"
+
+METHOD = (
+    "95 % intervals from a circular block bootstrap with 2,000 resamples: blocks of time steps are drawn for all "
+    "models together, seeds for each model separately; the streams are fixed"
+)
+RELATIVE = "the absolute error relative to that of predicting the mean of all targets before the batch"
+"""Error of a regression."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Result of a model on one source, or over all sources."""
+
+    model: str
+    error: Interval
+    """Share of wrong rows, or for a regression ``RELATIVE``: mean over steps (without the first), seeds and sources."""
+    behind: Interval
+    """Its error minus the error of the winner."""
+    wins: float
+    """Share of the resamples in which its error was the lowest."""
+    rank: float
+    """Rank among the models, 1 for the lowest error; over all sources the mean rank."""
+    seconds: float
+    """CPU seconds for one seed, summed over all sources."""
+    gradients_per_row: float
+    """0 for models that do not count gradients."""
+    in_units: InUnits | None = None
+    """Errors of a regression on one source in the unit of the label."""
+    relative_rmse: float | None = None
+    """For a regression: the RMSE relative to that of predicting the mean of all targets before the batch."""
+    diverged: bool = False
+    """Whether training diverged on any source with any seed."""
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Results of all models on one source, or over all sources, in the order in which the models were named."""
+
+    title: str
+    n_rows: int
+    steps: int
+    models: tuple[Standing, ...]
+
+    @property
+    def winner(self) -> Standing:
+        """Model with the lowest error."""
+        return min(self.models, key=lambda one: one.error.value)
+
+    @property
+    def second(self) -> Standing:
+        """Model with the second lowest error."""
+        return sorted(self.models, key=lambda one: one.error.value)[1]
+
+    @property
+    def sure(self) -> bool:
+        """Whether the winner is ahead of every other model by more than chance."""
+        return all(one.behind.low > 0.0 for one in self.models if one is not self.winner)
+
+    def verdict(self) -> str:
+        """Return a sentence that names the winner and how certain it is."""
+        best, next_best = self.winner, self.second
+        gap = next_best.behind
+        certainty = "significantly ahead of all others" if self.sure else "not significantly ahead of all others"
+        what = "an error" if best.relative_rmse is None else "a relative error"
+        return (
+            f"{best.model} wins with {what} of {best.error.value:.4f} ({best.error.low:.4f} to "
+            f"{best.error.high:.4f}): {gap.value:.4f} ({gap.low:.4f} to {gap.high:.4f}) ahead of {next_best.model}, "
+            f"{certainty}, and best in {best.wins:.0%} of the resamples"
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results of a comparison."""
+
+    sources: tuple[Standings, ...]
+    overall: Standings
+    """Results over all sources; with a single source, the results on it."""
+    seeds: tuple[int, ...]
+    gradients_per_row: float | None
+
+    @property
+    def regression(self) -> bool:
+        """Whether the targets are numbers rather than classes."""
+        return self.overall.winner.relative_rmse is not None
+
+
+def compare(
+    folder: Path,
+    sources: Sequence[Input],
+    models: Sequence[str] | None = None,
+    *,
+    trials: int = 1,
+    seed: int = 0,
+    jobs: int = 1,
+    gradients_per_row: float | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Comparison:
+    """Run every model on every source, once for each seed. Results in ``folder / "ledger.jsonl"`` are reused.
+
+    Parameters
+    ----------
+    folder
+        Where the ledger is written; no other files may be in it.
+    sources
+        Streams or files. All of them must have classes, or all of them numbers to predict.
+    models
+        Names of models (:mod:`driftsurf.comparison.models`); None for the defaults of the task.
+    trials, seed
+        Number of seeds, and the first one.
+    jobs
+        Number of processes.
+    gradients_per_row
+        A budget that all models share; None leaves each learner its own budget.
+    on_progress
+        Called with "matches", the number of finished matches and the number of all matches.
+    """
+    if not sources:
+        raise OptionError("sources is empty: pass at least one stream or file")
+    regression = _is_regression(sources)
+    chosen = split_names(DEFAULT_REGRESSION_MODELS if regression else DEFAULT_MODELS) if models is None else models
+    contenders = {one.name: one for one in map(model, chosen)}
+    if len(contenders) < 2:
+        raise OptionError(Option("models"), f" are {', '.join(chosen) or 'none'}; a comparison needs at least two")
+    if gradients_per_row is not None:
+        number("gradients_per_row", gradients_per_row, above=0.0)
+    seeds = tuple(range(seed, seed + whole("trials", trials, at_least=1)))
+    ledger = Ledger(folder / "ledger.jsonl")
+    if folder.exists() and any(folder.iterdir()) and not ledger.path.exists():
+        raise RunFolderError(f"{str(folder)!r} contains other files; choose an empty folder or one of a comparison")
+    _check(contenders.values(), sources, Situation(0 if regression else 2, gradients_per_row=gradients_per_row))
+    matches = {
+        (what, name, one): Match(what, name, gradients_per_row, contender.built_on, one)
+        for what in sources
+        for name, contender in contenders.items()
+        for one in seeds
+    }
+    digests = {what.source: what.digest() for what in sources}
+    report = None if on_progress is None else lambda done, total: on_progress("matches", done, total)
+    done = cast(
+        "dict[Match, Score]",
+        run(matches.values(), ledger, jobs=jobs, on_done=report, digest=digests.__getitem__),
+    )
+    found = [
+        (what.title, {name: [done[matches[what, name, one]] for one in seeds] for name in contenders})
+        for what in sources
+    ]
+    return stand(found, seeds, gradients_per_row)
+
+
+def _is_regression(sources: Sequence[Input]) -> bool:
+    """Return whether all sources are regressions; OptionError if only some are."""
+    kinds = {what.title: what.is_regression() for what in sources}
+    if len(set(kinds.values())) > 1:
+        first = {regression: title for title, regression in reversed(kinds.items())}
+        raise OptionError(
+            f"the label of {first[False]} is a class and that of {first[True]} is a number; their errors cannot be "
+            "averaged: compare these sources separately"
+        )
+    return any(kinds.values())
+
+
+def _check(contenders: Iterable[Model], sources: Sequence[Input], at: Situation) -> None:
+    """Make each model once, so that an unusable one is refused before the first match."""
+    known = replace(at, drift_steps=())
+    for one in contenders:
+        try:
+            one.make(known)
+        except CapabilityError as error:
+            raise CapabilityError(
+                f"{one.name} cannot be compared on {sources[0].title}, whose targets are {at.target}: ", *error.args
+            ) from error
+
+
+def stand(
+    found: Sequence[tuple[str, dict[str, list[Score]]]], seeds: tuple[int, ...], gradients_per_row: float | None
+) -> Comparison:
+    """Return the comparison of scores, given for each source by its title and for each model one score per seed."""
+    each = [_of_source(title, scores) for title, scores in found]
+    single = tuple(_standings(one) for one in each)
+    overall = single[0] if len(each) == 1 else _standings(_over_all(each))
+    return Comparison(single, overall, seeds, gradients_per_row)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Numbers of one source, or over all sources; arrays have one entry for each model."""
+
+    title: str
+    n_rows: int
+    steps: int
+    models: tuple[str, ...]
+    errors: FloatArray
+    means: FloatArray
+    """Errors in each resample, (resamples, models)."""
+    costs: FloatArray
+    """Seconds and gradients, (models, 2)."""
+    ranks: FloatArray
+    diverged: tuple[bool, ...]
+    in_units: tuple[InUnits, ...] = ()
+    """Errors of a regression on one source in the unit of the label."""
+    relative_rmse: FloatArray | None = None
+    """RMSE of a regression relative to that of predicting the mean of earlier targets; None for classes."""
+
+
+def _of_source(title: str, scores: dict[str, list[Score]]) -> _Numbers:
+    tables = [np.array([score.error[FIRST_STEP:] for score in of_seeds]) for of_seeds in scores.values()]
+    any_score = next(iter(scores.values()))[0]
+    errors = np.array([table.mean() for table in tables])
+    costs = [np.mean([(score.seconds, score.gradients) for score in of_seeds], axis=0) for of_seeds in scores.values()]
+    in_units: tuple[InUnits, ...] = ()
+    if any_score.in_units is not None:
+        means = (
+            np.mean([astuple(score.in_units) for score in of_seeds if score.in_units is not None], axis=0)
+            for of_seeds in scores.values()
+        )
+        in_units = tuple(InUnits(*map(float, mean)) for mean in means)
+    return _Numbers(
+        title,
+        any_score.n_rows,
+        len(any_score.error),
+        tuple(scores),
+        errors,
+        resampled_means(tables),
+        np.array(costs),
+        ranks(errors),
+        tuple(any(score.diverged for score in of_seeds) for of_seeds in scores.values()),
+        in_units,
+        np.array([one.relative_rmse for one in in_units]) if in_units else None,
+    )
+
+
+def _over_all(each: Sequence[_Numbers]) -> _Numbers:
+    ratios = [one.relative_rmse for one in each if one.relative_rmse is not None]
+    return _Numbers(
+        f"mean of {len(each)} sources",
+        sum(one.n_rows for one in each),
+        sum(one.steps for one in each),
+        each[0].models,
+        np.mean([one.errors for one in each], axis=0),
+        np.mean([one.means for one in each], axis=0),
+        np.sum([one.costs for one in each], axis=0),
+        np.mean([one.ranks for one in each], axis=0),
+        tuple(map(any, zip(*(one.diverged for one in each), strict=True))),
+        relative_rmse=np.mean(ratios, axis=0) if ratios else None,
+    )
+
+
+def _standings(of: _Numbers) -> Standings:
+    best = int(of.errors.argmin())
+    lowest = of.means.argmin(axis=1)
+    models = tuple(
+        Standing(
+            name,
+            interval(of.errors[k], of.means[:, k]),
+            interval(of.errors[k] - of.errors[best], of.means[:, k] - of.means[:, best]),
+            float(np.mean(lowest == k)),
+            float(of.ranks[k]),
+            float(of.costs[k, 0]),
+            float(of.costs[k, 1]) / of.n_rows,
+            of.in_units[k] if of.in_units else None,
+            None if of.relative_rmse is None else float(of.relative_rmse[k]),
+            of.diverged[k],
+        )
+        for k, name in enumerate(of.models)
+    )
+    return Standings(of.title, of.n_rows, of.steps, models)
+
+
+def to_json(result: Comparison) -> str:
+    """Return all results as JSON."""
+    whole_result: dict[str, Any] = {
+        "driftsurf": __version__,
+        "error": RELATIVE if result.regression else "the share of wrong rows",
+        "method": METHOD,
+        "seeds": result.seeds,
+        "gradients_per_row": result.gradients_per_row,
+        "winner": result.overall.winner.model,
+        "verdict": result.overall.verdict(),
+        "overall": asdict(result.overall),
+        "sources": [asdict(one) for one in result.sources],
+    }
+    return json.dumps(whole_result, indent=1) + "\n"

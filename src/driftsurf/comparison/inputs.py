@@ -1,0 +1,315 @@
+"""Sources for comparisons: streams of the catalogue, well-known public files, and files of the user."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from driftsurf.comparison.options import InputOptions
+from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.options import choice, whole
+from driftsurf.data import FileSource, ReadingOptions, catalogue, number_hint
+from driftsurf.data.datasets import authors, files
+from driftsurf.data.datasets import known as datasets
+from driftsurf.data.datasets.real import category_numbers
+from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.hints import hints
+from driftsurf.data.tables import Table
+from driftsurf.data.target import TASKS, Target, find_target
+from driftsurf.errors import InputError, LabelError, Message, Option, OptionError
+from driftsurf.runs.options import BATCH_ROWS
+from driftsurf.streams.base import Block, Drift
+
+__all__ = ["FILES", "REAL", "Input", "Rows", "expand", "load"]
+
+BATCHES = 100
+MOST_CLASSES = 1000
+READ_ROWS = 10_000
+
+
+class KnownFile(NamedTuple):
+    """A public file whose label is known."""
+
+    title: str
+    file: str
+    label: str
+    regression: bool = False
+    drop: tuple[str, ...] = ()
+    """Columns that reveal the label, or that only number the rows."""
+
+
+FILES: Final[dict[str, KnownFile]] = {
+    "noaa-weather": KnownFile("NOAA weather", "noaa_weather.csv", "target"),
+    "insects": KnownFile("INSECTS, 6 classes", "insects_gradual_balanced.csv", "class"),
+    "rialto": KnownFile("Rialto, 10 classes", "rialto.csv", "class"),
+    "outdoor": KnownFile("outdoor, 40 classes", "outdoor.csv", "class"),
+    "phishing": KnownFile("phishing", "phishing.csv", "target"),
+    "luxembourg": KnownFile("Luxembourg", "luxembourg.csv", "label"),
+    "electricity-price": KnownFile(
+        "Electricity, price", "elec2.csv", "nswprice", regression=True, drop=("date", "class")
+    ),
+    "powersupply-load": KnownFile("PowerSupply, load", "powersupply.csv", "attribute0", regression=True),
+    "noaa-temperature": KnownFile("NOAA, temperature", "noaa_weather.csv", "feat_1", regression=True, drop=("target",)),
+}
+"""Public streams that the paper does not use, by name; the files are in the folder DRIFTSURF_DATA."""
+
+REAL: Final = (
+    "electricity",
+    "noaa-weather",
+    "powersupply",
+    "insects",
+    "airline-2007",
+    "covertype-sample",
+    "rialto",
+    "outdoor",
+    "phishing",
+    "luxembourg",
+)
+"""The ten streams of ``driftsurf compare real``."""
+
+
+@dataclass(frozen=True, order=True)
+class Input(ReadingOptions, InputOptions):
+    """A source, how it is read, and how its rows are cut into batches. A named source needs no ``label``."""
+
+    def is_regression(self) -> bool:
+        """Return whether the targets are numbers rather than classes."""
+        if self.source in FILES:
+            return self._checked(FILES[self.source].regression)
+        if self.source in catalogue.CATALOGUE:
+            return self._checked(catalogue.get(self.source).regression)
+        return _target(self, next(_tables(self))).task == "regression"
+
+    def _checked(self, regression: bool) -> bool:
+        """Return whether a named source is a regression; OptionError if ``task`` contradicts it."""
+        choice("task", self.task, ("auto", *TASKS))
+        if self.task != "auto" and (self.task == "regression") != regression:
+            raise OptionError(
+                *(Option("task"), f" is {self.task!r}, and the label of {self.source} is "),
+                f"{'a number' if regression else 'a class'}; leave the option out, it is for files",
+            )
+        return regression
+
+    def hints(self) -> list[Message]:
+        """Return what looks wrong about the columns of a file, each with a remedy."""
+        if self.source in FILES or self.source in catalogue.CATALOGUE:
+            return []
+        self.paths()  # raises if there is no file
+        table = _first(self, next(_tables(self)))
+        return hints(_source(self), table, _target(self, table).column)
+
+    @property
+    def title(self) -> str:
+        """Name of the source in tables."""
+        if self.source in FILES:
+            return FILES[self.source].title
+        if self.source in catalogue.CATALOGUE:
+            known = catalogue.get(self.source).dataset
+            return self.source if known is None else known.label
+        return Path(self.source).name
+
+    def paths(self) -> list[str]:
+        """Return the files that are read; none for a generated stream."""
+        if self.source in FILES:
+            found = files.find([FILES[self.source].file])
+            if found is None:
+                raise InputError(
+                    f"{self.source} was not found; set {files.FOLDER_VARIABLE} to a folder with "
+                    f"{FILES[self.source].file}, plain or compressed"
+                )
+            return [str(found)]
+        if self.source in datasets.DATASETS:
+            return [str(datasets.require(self.source))]
+        if self.source in catalogue.CATALOGUE:
+            of_paper = authors.find(self.source)
+            return [] if of_paper is None else [str(of_paper)]
+        if self.source == "-":
+            raise InputError("standard input '-' can be read only once, and every model needs the rows: pass a file")
+        if not os.path.exists(self.source) and os.sep not in self.source and not set("*?[.") & set(self.source):
+            catalogue.get(self.source)  # raises an error that lists the choices
+        return FileSource(self.source, self.reading_options()).files()
+
+    def digest(self) -> str:
+        """Return what identifies the rows: a digest of the files, or "generated"."""
+        total = hashlib.sha256()
+        paths = self.paths()
+        for path in paths:
+            total.update(Path(path).read_bytes())
+        return total.hexdigest() if paths else "generated"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A stream in memory, cut to whole batches; its targets are class codes or numbers."""
+
+    name: str
+    X: Any
+    y: IntArray | FloatArray
+    labels: tuple[Any, ...]
+    """Labels by code; empty for a regression."""
+    batch_size: int
+    drift_steps: tuple[int, ...] | None
+    """Steps at which the stream drifts; None if they are unknown."""
+    drifts: tuple[Drift, ...] = ()
+    compact: Any = None
+    """Dense rows with fewer columns, for models that do not accept the sparse ones."""
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Class codes; empty for a regression."""
+        return tuple(range(len(self.labels)))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are a CSR matrix."""
+        return not isinstance(self.X, np.ndarray)
+
+    def dense(self) -> Rows:
+        """Return the stream with dense rows."""
+        if not self.sparse:
+            return self
+        return replace(self, X=self.X.toarray() if self.compact is None else self.compact, compact=None)
+
+    def first(self, count: int) -> Rows:
+        """Return the first ``count`` rows."""
+        compact = None if self.compact is None else self.compact[:count]
+        return replace(self, X=self.X[:count], y=self.y[:count], compact=compact)
+
+    def batches(self, size: int) -> Iterator[Block]:
+        """Yield batches of ``size`` rows."""
+        for start in range(0, self.n_rows, size):
+            yield self.X[start : start + size], self.y[start : start + size]
+
+
+def expand(sources: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the sources without duplicates, ``real`` replaced by its ten streams and paths by absolute ones."""
+    every = (name for source in sources for name in (REAL if source == "real" else (_absolute(source),)))
+    return tuple(dict.fromkeys(every))
+
+
+def _absolute(source: str) -> str:
+    """Return an absolute path, because a worker may run in another folder; names as they are."""
+    known = source in FILES or source in catalogue.CATALOGUE or source == "-"
+    return os.path.abspath(source) if not known and (os.path.exists(source) or set("*?[") & set(source)) else source
+
+
+@functools.lru_cache(maxsize=1)
+def load(what: Input) -> Rows:
+    """Read a source into memory."""
+    if what.source in catalogue.CATALOGUE:
+        return _from_catalogue(what)
+    return _from_table(what, _read(what))
+
+
+def _from_catalogue(what: Input) -> Rows:
+    entry = catalogue.get(what.source)
+    stream = entry.make()
+    X, y = stream.arrays()
+    size = _size(what, min(len(y), what.rows or len(y)), entry.batch_size)
+    steps = stream.drift_steps(size)
+    count = len(y) if what.rows is None else what.rows
+    real = entry.dataset
+    compact = category_numbers(X, real) if real is not None and real.categories else None
+    regression = what._checked(entry.regression)
+    target, labels = (y, ()) if regression else ((y > 0).astype(np.int64), (-1, 1))
+    return _cut(Rows(what.title, X, target, labels, size, steps or None, compact=compact), count)
+
+
+def _source(what: Input) -> FileSource:
+    path, drop = what.source, what.drop
+    if what.source in FILES:
+        (path,), drop = what.paths(), (*drop, *FILES[what.source].drop)
+    return FileSource(path, replace(what.reading_options(), drop=drop), batch_size=READ_ROWS)
+
+
+def _tables(what: Input) -> Iterator[Table]:
+    return (table for table, _ in _source(what).tables())
+
+
+def _read(what: Input) -> Table:
+    wanted, parts, count = what.rows, [], 0
+    for table in _tables(what):
+        parts.append(table)
+        count += len(table)
+        if wanted is not None and count >= wanted:
+            break
+    return Table.concatenate(parts).rows(0, count if wanted is None else min(wanted, count))
+
+
+def _labelled(what: Input, table: Table, label: str) -> Table:
+    """Return the rows with a label; LabelError if more labels are missing than ``on_bad_row`` allows."""
+    missing = table[label].missing()
+    count, allowed = int(missing.sum()), what.on_bad_row
+    if count and (allowed == "fail" or (allowed != "skip" and count > int(allowed))):
+        raise LabelError(
+            f"{what.source}: the label {label!r} is missing in {count:,} rows, the first of which is row "
+            f"{int(np.argmax(missing))}. Skip them with ",
+            Option("on_bad_row", "skip"),
+            ".",
+        )
+    return table.select(~missing) if count else table
+
+
+def _target(what: Input, table: Table) -> Target:
+    """Return the target, decided by as many rows as a run would use for it."""
+    if what.source in FILES:
+        return Target(FILES[what.source].label, "regression" if what.is_regression() else "multiclass")
+    return find_target(what.label, what.task, _first(what, table), source=_source(what))
+
+
+def _first(what: Input, table: Table) -> Table:
+    return table.rows(0, min(len(table), what.batch_size or BATCH_ROWS))
+
+
+def _from_table(what: Input, table: Table) -> Rows:
+    """Encode a table. The first batch fixes the layout of the rows, as in a run."""
+    target = _target(what, table)
+    table = _labelled(what, table, target.column)
+    read = target.read(table)
+    name = f"the label {target.column!r} of {what.source}"
+    classes, codes = np.unique(read, return_inverse=True)
+    if len(classes) < 2:
+        raise LabelError(f"{name} is always {classes[0].item()!r}: there is nothing to predict")
+    regression = target.task == "regression"
+    if not regression and (read.dtype.kind == "f" or len(classes) > MOST_CLASSES):
+        text = read.dtype.kind == "U"
+        raise LabelError(
+            f"{name} has {len(classes)} different values, and its first rows look like classes: choose a column of "
+            "classes",
+            *([number_hint(_source(what), table[target.column])] if text else [", or ", Option("task", "regression")]),
+        )
+    if what.task == "binary" and len(classes) > 2:
+        raise LabelError(
+            *(f"{name} has {len(classes)} classes, and ", Option("task"), " is 'binary'; use "),
+            Option("task", "multiclass"),
+        )
+    columns = table.without(target.column)
+    size = _size(what, len(table), max(1, len(table) // BATCHES))
+    X = TableEncoder(categorical=what.categorical).fit(columns.rows(0, size)).transform(columns)
+    y, labels = (read, ()) if regression else (codes.astype(np.int64), tuple(classes.tolist()))
+    return _cut(Rows(what.title, X, y, labels, size, None), len(table))
+
+
+def _size(what: Input, count: int, usual: int) -> int:
+    if what.batch_size is None:
+        return usual if what.rows is None else max(1, count // BATCHES)
+    size = whole("batch_size", what.batch_size, at_least=1)
+    if 2 * size > count:
+        raise InputError(f"{what.source} has {count} rows, which is less than two batches of {size} rows")
+    return size
+
+
+def _cut(rows: Rows, count: int) -> Rows:
+    return rows.first(min(count, rows.n_rows) // rows.batch_size * rows.batch_size)

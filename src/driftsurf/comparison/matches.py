@@ -1,0 +1,143 @@
+"""A match, the unit of work of ``driftsurf compare``: one model on one source with one seed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+
+from driftsurf.comparison.inputs import Input, Rows, load
+from driftsurf.comparison.models import Model, Situation, model
+from driftsurf.comparison.peers import Diverged, Mean
+from driftsurf.core.contracts import FloatArray
+from driftsurf.data.target import Task
+from driftsurf.errors import DivergenceError, LabelError
+from driftsurf.evaluation.prequential import prequential
+from driftsurf.evaluation.trace import Trace
+from driftsurf.streams.base import Stream
+
+__all__ = ["FIRST_STEP", "InUnits", "Match", "Score"]
+
+WARM_UP_ROWS = 60
+FIRST_STEP = 1
+"""First step that counts; step 0 is predicted by untrained models."""
+FLOOR = "(mean)"
+"""Model to which regression errors are relative: the mean of all targets before a batch."""
+WORST = 1e6
+"""Relative error of a regression model that diverges: a finite number, which can be averaged and printed."""
+
+
+@dataclass(frozen=True, order=True)
+class Match:
+    """One model on one source: each batch is predicted by the model as it is, and then learned."""
+
+    what: Input
+    model: str
+    gradients_per_row: float | None = None
+    built_on: str = ""
+    """Packages that the model comes from, with their versions."""
+    seed: int = 0
+
+    kind: ClassVar[str] = "match"
+
+    @property
+    def dataset(self) -> str:
+        """Name or path of the source."""
+        return self.what.source
+
+    def perform(self) -> Score:
+        """Run the match."""
+        rows, contender = load(self.what), model(self.model)
+        asked = None if self.what.task == "auto" else cast("Task", self.what.task)
+        at = Situation(len(rows.labels), rows.batch_size, self.seed, rows.drift_steps, self.gradients_per_row, asked)
+        if rows.sparse and not contender.sparse(at):
+            rows = rows.dense()
+        with np.errstate(over="ignore", invalid="ignore"):  # a model may diverge
+            try:
+                _warm_up(contender, at, rows)
+                trace, diverged = self._evaluate(rows, contender.make(at)), False
+            except DivergenceError:
+                trace, diverged = self._evaluate(rows, Diverged()), True
+        run = trace.of(self.model)
+        error, in_units = (run["error"], None) if rows.labels else _relative(trace, self.model)
+        seconds = round(trace.seconds[self.model], 4)
+        diverged = diverged or bool(error.max() == WORST)
+        return Score(error, rows.n_rows, int(run["gradients"].sum()), seconds, in_units, diverged)
+
+    def _evaluate(self, rows: Rows, learning: Any) -> Trace:
+        models = {self.model: learning} | ({} if rows.labels else {FLOOR: Mean()})
+        return prequential(cast("Stream", rows), models, batch_size=rows.batch_size, clock=time.process_time)
+
+    @staticmethod
+    def decode(values: Mapping[str, Any]) -> Score:
+        """Return the score from which ``to_dict`` made ``values``."""
+        return Score.from_dict(values)
+
+
+def _warm_up(contender: Model, at: Situation, rows: Rows) -> None:
+    """Run the model on a few rows, so that the measured time contains no compilation and no start of Java."""
+    few = rows.first(WARM_UP_ROWS)
+    prequential(cast("Stream", few), contender.make(at), batch_size=max(1, few.n_rows // 3))
+
+
+def _relative(trace: Trace, model: str) -> tuple[FloatArray, InUnits]:
+    """Return the absolute error of each step relative to the mean predictor, and mean errors without the first step."""
+    mine, floor = trace.of(model), trace.of(FLOOR)
+    mae, mse = (float(floor[name][FIRST_STEP:].mean()) for name in ("absolute_error", "squared_error"))
+    if mae == 0.0:
+        raise LabelError(f"every target of {trace.stream} is the mean of those before it: there is nothing to predict")
+    absolute, squared = (
+        np.minimum(np.nan_to_num(mine[name] / unit, nan=worst, posinf=worst), worst)
+        for name, unit, worst in (("absolute_error", mae, WORST), ("squared_error", mse, WORST**2))
+    )
+    ratio = float(np.sqrt(squared[FIRST_STEP:].mean()))
+    return absolute, InUnits(float(absolute[FIRST_STEP:].mean() * mae), ratio * float(np.sqrt(mse)), ratio)
+
+
+@dataclass(frozen=True)
+class InUnits:
+    """Regression errors in the unit of the label."""
+
+    mae: float
+    rmse: float
+    relative_rmse: float
+    """RMSE divided by the RMSE of predicting the mean of all targets before a batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """The result of a match."""
+
+    error: FloatArray
+    """Error of each step: the share of wrong rows, or the absolute error relative to the mean predictor."""
+    n_rows: int
+    gradients: int
+    """Number of gradients or visits of rows; 0 for models that do not count them."""
+    seconds: float
+    """CPU seconds for predicting and learning, summed over threads."""
+    in_units: InUnits | None = None
+    """None for classification."""
+    diverged: bool = False
+    """Whether training diverged. The error is then ``WORST`` for regression, and every row is wrong for classes."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the score as values that JSON can hold."""
+        return {
+            "error": self.error.tolist(),
+            "n_rows": self.n_rows,
+            "gradients": self.gradients,
+            "seconds": self.seconds,
+            "in_units": None if self.in_units is None else asdict(self.in_units),
+            "diverged": self.diverged,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the score from which ``to_dict`` made ``values``."""
+        error = np.array(values["error"], np.float64)
+        in_units = None if values["in_units"] is None else InUnits(**values["in_units"])
+        counts = int(values["n_rows"]), int(values["gradients"])
+        return cls(error, *counts, float(values["seconds"]), in_units, bool(values["diverged"]))

@@ -1,0 +1,193 @@
+"""Models that can be compared: those of :mod:`driftsurf.session.model_names`, and those of other libraries.
+
+An evaluation runs a strategy in its own way (:mod:`driftsurf.comparison.algorithms`) and knows a few more of them:
+``aware``, ``no-greedy``, ``aue-2`` and others. Models of other libraries run as they are: ``capymoa:ARF10``,
+``capymoa:SRP10``, ``capymoa:CLASS(...)``, ``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``. ``majority``
+(classes), ``mean`` (regression) and ``persistence`` are trivial rules to beat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from driftsurf.comparison import peers
+from driftsurf.comparison.algorithms import ALGORITHMS, Setting, algorithm
+from driftsurf.core.contracts import Learner, Strategy
+from driftsurf.data.target import Task
+from driftsurf.errors import CapabilityError, Option, OptionError
+from driftsurf.session.model_names import make_learner, read_model, read_part, with_options
+from driftsurf.session.session import Session
+from driftsurf.strategies import BudgetRule
+
+__all__ = ["Model", "Situation", "model"]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a model is made for: the task, the batch size, and what is known about the source."""
+
+    n_classes: int
+    """0 for a regression."""
+    batch_size: int = 1000
+    seed: int = 0
+    drift_steps: tuple[int, ...] | None = None
+    """Steps at which the source drifts, for an oracle; None if they are unknown."""
+    gradients_per_row: float | None = None
+    """A budget that all models of a strategy share; None leaves each learner its own budget."""
+    asked: Task | None = None
+    """The task that the user asked for; None to derive it from the number of classes."""
+
+    @property
+    def task(self) -> Task:
+        """The task: as asked for, or by the number of classes."""
+        found: dict[int, Task] = {0: "regression", 2: "binary"}
+        return self.asked or found.get(self.n_classes, "multiclass")
+
+    @property
+    def target(self) -> peers.TargetKind:
+        """What is predicted: classes, or numbers."""
+        return "classes" if self.n_classes else "numbers"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model by name. ``make`` returns an object that :func:`driftsurf.prequential` can run."""
+
+    name: str
+    make: Callable[[Situation], Any]
+    sparse: Callable[[Situation], bool]
+    """Whether it takes sparse rows."""
+    packages: tuple[str, ...] = ()
+    """Import names of the packages it is made of, beside driftsurf and what driftsurf requires."""
+
+    @property
+    def built_on(self) -> str:
+        """The packages with their versions; results of another version are not taken for its own."""
+        return ", ".join(map(_versioned, self.packages))
+
+
+def _versioned(package: str) -> str:
+    """Return a package with its version, or with a digest of its source if it is a module that is not installed."""
+    package = package.replace("sklearn", "scikit-learn")
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        found = find_spec(package)
+        source = None if found is None or found.origin is None else Path(found.origin)
+        if source is None or not source.is_file():
+            return package
+        return f"{package} {hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+
+
+_SHORT: dict[str, tuple[str, dict[str, dict[peers.TargetKind, str]]]] = {
+    "capymoa": (
+        "ensemble_size",
+        {
+            "ARF": {"classes": "AdaptiveRandomForestClassifier", "numbers": "AdaptiveRandomForestRegressor"},
+            "SRP": {"classes": "StreamingRandomPatches"},
+        },
+    ),
+    "river": (
+        "n_models",
+        {
+            "ARF": {"classes": "forest.ARFClassifier", "numbers": "forest.ARFRegressor"},
+            "SRP": {"classes": "ensemble.SRPClassifier", "numbers": "ensemble.SRPRegressor"},
+        },
+    ),
+}
+"""Ensembles of other libraries that have a short name: the option for their size, and their classes."""
+_SEEDS = {"capymoa": "random_seed", "river": "seed"}
+_TRIVIAL: dict[str, type[peers.Peer]] = {
+    "majority": peers.Majority,
+    "mean": peers.Mean,
+    "persistence": peers.Persistence,
+}
+_PEERS = *_TRIVIAL, "capymoa:ARF10", "capymoa:SRP10", "river:ARF10"
+
+
+def model(text: str) -> Model:
+    """Return the model of this name.
+
+    >>> model("driftsurf( threshold=0.2 ):logistic").name
+    'driftsurf(threshold=0.2):logistic'
+    >>> model("persistense")
+    Traceback (most recent call last):
+    driftsurf.errors.OptionError: model is 'persistense'; did you mean 'persistence'? choices: aue, ...
+    """
+    head, colon, rest = text.strip().partition(":")
+    if not colon and head in _TRIVIAL:
+        return Model(head, lambda at: _trivial(head, at), lambda at: False)
+    if colon and head in _SHORT:
+        return _peer(head, rest, text)
+    return _adaptive(text)
+
+
+def _trivial(name: str, at: Situation) -> peers.Peer:
+    if at.target not in _TRIVIAL[name].predicts:
+        choices = [other for other, kind in _TRIVIAL.items() if at.target in kind.predicts]
+        raise CapabilityError(f"{name} does not predict {at.target}; choices: {', '.join(choices)}")
+    return _TRIVIAL[name]()
+
+
+def _adaptive(text: str) -> Model:
+    """Return the model of a strategy around a learner."""
+    found = read_model(text, more=ALGORITHMS, others=_PEERS)
+    strategy = found.strategy.name
+
+    def template(at: Situation) -> Learner:
+        made = make_learner(found.learner_for(at.task), at.task)
+        return made if at.gradients_per_row is None else _with_budget(made, at.gradients_per_row, text)
+
+    def make(at: Situation) -> Session:
+        made = with_options(_strategy(strategy, template(at), at, text), found.strategy.options, strategy)
+        return Session(made, classes=range(at.n_classes) if at.n_classes else None)
+
+    return Model(found.text, make, lambda at: template(at).capabilities.sparse, found.packages)
+
+
+def _strategy(name: str, learner: Learner, at: Situation, text: str) -> Strategy:
+    """Make a strategy as the evaluation runs it."""
+    chosen = algorithm(name)
+    if chosen.family == "oracle" and at.drift_steps is None:
+        raise OptionError(f"{text!r} needs the steps at which the source drifts, and they are unknown for this source")
+    budget: BudgetRule = "each" if at.gradients_per_row is None else "divided"
+    return chosen.make(learner, Setting(at.drift_steps or (), at.batch_size, budget, seed=at.seed))
+
+
+def _with_budget(learner: Learner, gradients_per_row: float, text: str) -> Learner:
+    known = learner.get_params(deep=False)
+    for option in ("steps_per_row", "passes"):
+        if option in known:
+            return type(learner)(**(known | {option: gradients_per_row}))
+    raise OptionError(
+        f"the learner of {text!r} has no option for its budget; leave ", Option("gradients_per_row"), " out"
+    )
+
+
+def _peer(package: str, rest: str, text: str) -> Model:
+    """Return the model of another library."""
+    part = read_part(rest, text)
+    size_option, ensembles = _SHORT[package]
+    short = re.fullmatch(r"([A-Z]+)(\d*)", part.name)
+    ensemble = ensembles.get(short[1]) if short is not None else None
+    options = dict(part.options)
+    if short is not None and ensemble is not None and short[2]:
+        options |= {size_option: int(short[2])}
+
+    def make(at: Situation) -> peers.Peer:
+        if ensemble is not None and at.target not in ensemble:
+            choices = ", ".join(f"{package}:{name}10" for name, classes in ensembles.items() if at.target in classes)
+            raise CapabilityError(f"{package}:{part} does not predict {at.target}; choices: {choices}")
+        full = part.name if ensemble is None else ensemble[at.target]
+        # A model that draws no random numbers takes no seed; every ensemble with a short name takes one.
+        seeded = options if ensemble is None else options | {_SEEDS[package]: at.seed}
+        return peers.CapyMOA(full, seeded) if package == "capymoa" else peers.River(full, seeded, at.target)
+
+    return Model(f"{package}:{part}", make, lambda at: False, (package,))

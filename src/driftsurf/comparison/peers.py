@@ -1,0 +1,184 @@
+"""Models of other libraries and trivial rules, to compare with: each predicts a whole batch, then learns it."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.errors import CapabilityError, MissingExtraError, OptionError
+
+__all__ = ["CapyMOA", "Diverged", "Majority", "Mean", "Peer", "Persistence", "River", "TargetKind"]
+
+TargetKind: TypeAlias = Literal["classes", "numbers"]
+"""What is predicted: classes as codes from 0 to K - 1, or the numbers of a regression."""
+
+
+class Peer(ABC):
+    """A model that :func:`driftsurf.prequential` can run through ``partial_fit`` and ``predict``.
+
+    ``n_features_in_`` (and ``classes_``, unless it is a regression) appear with the first batch, as in scikit-learn.
+    """
+
+    predicts: ClassVar[tuple[TargetKind, ...]] = ("classes", "numbers")
+    n_features_in_: int
+    classes_: npt.NDArray[Any]
+    _begun = False
+
+    def partial_fit(
+        self, X: npt.NDArray[Any], y: npt.NDArray[Any], classes: npt.NDArray[Any] | Sequence[int] = ()
+    ) -> None:
+        """Learn the rows one after the other. The first call fixes the classes; without any it is a regression."""
+        if not self._begun:
+            self._begin(X.shape[1], len(classes))
+            self._begun = True
+            self.n_features_in_ = X.shape[1]
+            if len(classes):
+                self.classes_ = np.asarray(classes)
+        self._learn(X, y)
+
+    def predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Predict all rows with the model as it is."""
+        return np.asarray(self._predict(X))
+
+    @abstractmethod
+    def _begin(self, n_features: int, n_classes: int) -> None:
+        """Make the model; ``n_classes`` is 0 for a regression."""
+
+    @abstractmethod
+    def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+        """Learn the rows."""
+
+    @abstractmethod
+    def _predict(self, X: npt.NDArray[Any]) -> Sequence[float] | npt.NDArray[Any]:
+        """Return the class codes or numbers of the rows."""
+
+
+class Majority(Peer):
+    """Predicts the most frequent class so far."""
+
+    predicts: ClassVar[tuple[TargetKind, ...]] = ("classes",)
+
+    def _begin(self, n_features: int, n_classes: int) -> None:
+        self._counts = np.zeros(n_classes, np.int64)
+
+    def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+        self._counts += np.bincount(y, minlength=len(self._counts))
+
+    def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.full(len(X), self._counts.argmax())
+
+
+class Diverged(Peer):
+    """Predicts NaN for every row: stands in for a model whose training diverged."""
+
+    def _begin(self, n_features: int, n_classes: int) -> None:
+        """There is no model to make."""
+
+    def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+        """There is nothing to learn."""
+
+    def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.full(len(X), np.nan)
+
+
+class Mean(Peer):
+    """Predicts the mean of all targets so far."""
+
+    predicts: ClassVar[tuple[TargetKind, ...]] = ("numbers",)
+
+    def _begin(self, n_features: int, n_classes: int) -> None:
+        self._sum, self._count = 0.0, 0
+
+    def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+        self._sum, self._count = self._sum + float(y.sum()), self._count + len(y)
+
+    def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.full(len(X), self._sum / self._count)
+
+
+class Persistence(Peer):
+    """Predicts the last target of the previous batch."""
+
+    def _begin(self, n_features: int, n_classes: int) -> None:
+        self._last = 0.0
+
+    def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+        self._last = y[-1].item()
+
+    def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.full(len(X), self._last)
+
+
+class River(Peer):
+    """A classifier or regressor of river. ``name`` is its path in the package, such as "forest.ARFClassifier"."""
+
+    def __init__(self, name: str, options: Mapping[str, Any], target: TargetKind) -> None:
+        where, _, kind = name.rpartition(".")
+        self._model = _make("river", f"river.{where}" if where else "river", kind, options)
+        if isinstance(self._model, _import("river", "river.base").Regressor) != (target == "numbers"):
+            remedy = "a regressor, such as river:ARF10 or river:tree.HoeffdingAdaptiveTreeRegressor"
+            if target == "classes":
+                remedy = "a classifier, such as river:ARF10 or river:tree.HoeffdingTreeClassifier"
+            raise CapabilityError(f"river.{name} does not predict {target}; use {remedy}")
+
+    def _begin(self, n_features: int, n_classes: int) -> None:
+        """The model was made by the constructor."""
+
+    def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+        for x, label in zip(X.tolist(), y.tolist(), strict=True):
+            self._model.learn_one(dict(enumerate(x)), label)
+
+    def _predict(self, X: npt.NDArray[Any]) -> list[float]:
+        return [self._model.predict_one(dict(enumerate(x))) or 0 for x in X.tolist()]
+
+
+class CapyMOA(Peer):
+    """A classifier or regressor of CapyMOA, which needs Java. ``name`` is the name of its class."""
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self._name, self._options = name, options
+
+    def _begin(self, n_features: int, n_classes: int) -> None:
+        package, stream = _import("capymoa", "capymoa.core"), _import("capymoa", "capymoa.stream")
+        names = [f"x{k}" for k in range(n_features)]
+        codes = {"label": [str(code) for code in range(n_classes)]} if n_classes else {}
+        self._schema = stream.Schema.from_custom([*names, "label"], target="label", categories=codes, name="rows")
+        labelled = package.LabeledInstance if n_classes else package.RegressionInstance
+        self._rows, self._labelled = package.Instance.from_array, labelled.from_array
+        module = "capymoa.classifier" if n_classes else "capymoa.regressor"
+        self._model = _make("capymoa", module, self._name, {"schema": self._schema, **self._options})
+
+    def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+        for x, label in zip(X, y.tolist(), strict=True):
+            self._model.train(self._labelled(self._schema, x, label))
+
+    def _predict(self, X: npt.NDArray[Any]) -> list[float]:
+        return [self._model.predict(self._rows(self._schema, x)) or 0 for x in X]
+
+
+def _import(name: str, module: str) -> Any:
+    try:
+        with contextlib.redirect_stdout(None):  # CapyMOA prints a line when it starts Java
+            return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise OptionError(f"{name} has no module {module!r}; use a name as in its documentation") from None
+        raise MissingExtraError(
+            f"models of {name} need that package, which is not installed: pip install 'driftsurf[{name}]'"
+        ) from error
+
+
+def _make(name: str, module: str, kind: str, options: Mapping[str, Any]) -> Any:
+    maker = getattr(_import(name, module), kind, None)
+    if maker is None:
+        raise OptionError(f"{module} has no {kind!r}; use a name as in its documentation")
+    try:
+        return maker(**options)
+    except TypeError as error:
+        raise OptionError(f"{module}.{kind} does not accept these options: {error}") from error

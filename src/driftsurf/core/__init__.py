@@ -1,0 +1,19 @@
+"""Contracts, shared values and infrastructure that every other package builds on.
+
+=======================================  ==========================================================================
+``contracts``, ``abilities``             protocols of learners, detectors and strategies, with ``Batch`` and
+                                         ``Segment``; what a part may offer beyond its protocol
+``decisions``, ``journal``               what a strategy saw and decided in a step; the record of all steps
+``input``, ``frames``, ``typing``        validation of rows; tables of other libraries; types of arguments
+``targets``                              class labels and their codes, or numbers for regression
+``samples``, ``buffer``                  the sample store; the growing arrays it is made of
+``column_sizes``                         norms of rows and scales of columns
+``state``                                the state format: flat dictionaries as bytes
+``options``, ``parameters``              checks of constructor arguments; reading and changing them
+``option_fields``                        options of a run, each defined once with its help text
+``files``, ``disk``                      durable files; every call to the operating system behind them
+``values``                               a fast ``replace`` for frozen dataclasses
+=======================================  ==========================================================================
+
+Nothing here learns, decides or prints, and nothing here depends on a concrete learner or strategy.
+"""

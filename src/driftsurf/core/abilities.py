@@ -1,0 +1,242 @@
+"""Optional abilities of learners and strategies, and the test for a whole contract.
+
+:mod:`driftsurf.core.contracts` says what every part must do. An ability is something that only some parts can do; it is
+a small protocol, and a part has the ability if it has the protocol's members. ``isinstance`` on a protocol takes
+tens of microseconds, so code that runs at every time step or visit asks :func:`abilities_of`, which is cached.
+
+=======================  ==========  ==============================================================
+ability                  of          what it is good for
+=======================  ==========  ==============================================================
+`IncrementallySaved`     both        checkpoints write only what is new
+`JointlyTrained`         learner     the models of one strategy learn a batch in one call
+`JointlyScored`          learner     the models of one strategy score a batch in one call
+`ShapeChecked`           learner     a saved model for other rows is refused
+`Refittable`             learner     declared by ``state_kind="rows"``: saved as the rows of its fit
+`Anchorable`             learner     declared by ``anchor=True``: needed by Candor
+`OnePassLearner`         learner     declared by ``one_pass=True``: needed by OnePass
+`LinearPredictor`        learner     can be exported as plain arrays and ONNX
+`SinglePredictor`        strategy    says which of its models predicts now
+`RowBounded`             strategy    keeps at most ``max_rows`` rows
+`DetectorBased`          strategy    has a drift detector with options of its own
+=======================  ==========  ==============================================================
+
+Three abilities of a learner are also declared in its :class:`~driftsurf.core.contracts.Capabilities`, because
+strategies refuse a learner without them by name. :func:`driftsurf.checks.check_learner` verifies that declaration and
+methods agree.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, Self, runtime_checkable
+
+from driftsurf.core.contracts import (
+    Detector,
+    FloatArray,
+    IncrementalState,
+    Learner,
+    Rows,
+    SampleStore,
+    Segment,
+    Undo,
+)
+from driftsurf.errors import OptionError
+
+__all__ = [
+    "Anchorable",
+    "DetectorBased",
+    "IncrementallySaved",
+    "JointlyScored",
+    "JointlyTrained",
+    "LinearPredictor",
+    "OnePassLearner",
+    "Refittable",
+    "RowBounded",
+    "ShapeChecked",
+    "SinglePredictor",
+    "abilities_of",
+    "check_contract",
+    "missing_members",
+]
+
+MOST_LISTED = 5
+"""An error message names at most this many missing members."""
+
+
+@runtime_checkable
+class IncrementallySaved(Protocol):
+    """Can hand out its state with growing arrays that a checkpoint saves by their new entries only."""
+
+    def incremental_state(self) -> IncrementalState:
+        """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
+        ...
+
+
+@runtime_checkable
+class JointlyTrained(Protocol):
+    """Several models made from one template can be updated in one call, which is faster than one by one."""
+
+    @classmethod
+    def update_all(
+        cls, models: Sequence[Self], samples: SampleStore, new: Sequence[Segment], steps: Sequence[int]
+    ) -> Undo:
+        """Update every model with its own new rows and its own number of steps, all or none.
+
+        The result equals calling ``update`` of each model in turn, bit for bit.
+        """
+        ...
+
+
+@runtime_checkable
+class JointlyScored(Protocol):
+    """Several models made from one template can score the same rows in one pass."""
+
+    @classmethod
+    def joint_scorer(cls, models: Sequence[Self]) -> Callable[[Rows], Sequence[FloatArray]]:
+        """Return a function that gives the scores of each model, in order, as the models are now."""
+        ...
+
+
+@runtime_checkable
+class ShapeChecked(Protocol):
+    """Knows the shape of the rows and classes it was made for."""
+
+    def fits(self, n_features: int, n_classes: int) -> bool:
+        """Return whether the model was made for this many columns and classes (0 classes: regression)."""
+        ...
+
+
+@runtime_checkable
+class Refittable(Protocol):
+    """Is saved as the rows of its last fit, and fitted again on them when it is loaded."""
+
+    def refit(self, samples: SampleStore) -> None:
+        """Fit a model that ``from_state`` made on the rows it had; StateWarning if it predicts differently."""
+        ...
+
+
+@runtime_checkable
+class Anchorable(Protocol):
+    """Its penalty can pull the weights towards a given point instead of the origin."""
+
+    def anchored(self, models: Sequence[Self], shares: FloatArray) -> Self:
+        """Return this unfitted model, anchored at the weighted sum of the weights of ``models``."""
+        ...
+
+
+@runtime_checkable
+class OnePassLearner(Protocol):
+    """Can learn each row once, on arrival, and keep no rows."""
+
+    def one_pass(self) -> Self:
+        """Return a template with the same parameters that takes one step at each new row."""
+        ...
+
+
+@runtime_checkable
+class LinearPredictor(Protocol):
+    """Scores are linear in the columns: ``X @ coef + intercept``."""
+
+    @property
+    def coef(self) -> FloatArray:
+        """Weights of the columns; with several outputs, one row for each."""
+        ...
+
+    @property
+    def intercept(self) -> Any:
+        """Intercept, a float; with several outputs, an array with one for each."""
+        ...
+
+
+@runtime_checkable
+class SinglePredictor(Protocol):
+    """One of the strategy's models predicts at a time."""
+
+    @property
+    def predicting(self) -> Learner | None:
+        """Model that predicts now; None while several models vote."""
+        ...
+
+
+@runtime_checkable
+class RowBounded(Protocol):
+    """Keeps at most ``max_rows`` rows; None keeps all."""
+
+    max_rows: int | None
+
+
+@runtime_checkable
+class DetectorBased(Protocol):
+    """Watches its errors with a drift detector, given as a template."""
+
+    detector: Detector
+
+
+def missing_members(part: object, contract: type) -> list[str]:
+    """Return the members of a contract that an object does not have, in alphabetical order.
+
+    Unlike ``isinstance`` it names what is missing, and it evaluates no property: many properties of a learner work
+    only once it has been trained.
+
+    >>> from driftsurf.detectors import DDM
+    >>> from driftsurf.core.contracts import Detector
+    >>> missing_members(DDM(), Detector)
+    []
+    >>> missing_members("ddm", JointlyTrained)
+    ['update_all']
+    """
+    kind: Any = type(part)
+    missing = _missing_in_class(kind, contract).difference(getattr(part, "__dict__", ()))
+    # dir() is slow, and a class may define it: it is asked only about members that are not found otherwise.
+    return sorted(missing.difference(dir(part))) if missing else []
+
+
+def check_contract(part: object, contract: type, name: str, remedy: str) -> None:
+    """Raise OptionError unless an object implements a contract; the message says which members it lacks.
+
+    ``name`` is the name of the argument that holds the object, ``remedy`` says what to pass instead.
+    """
+    if isinstance(part, type):
+        raise OptionError(f"{name} is the class {part.__name__}; pass an instance of it, or {remedy}")
+    missing = missing_members(part, contract)
+    if missing:
+        listed = ", ".join(missing[:MOST_LISTED]) + (", ..." if len(missing) > MOST_LISTED else "")
+        raise OptionError(
+            f"{name} is {part!r}, which does not implement {contract.__module__}.{contract.__name__}: it has no "
+            f"{listed}; pass {remedy}"
+        )
+
+
+@functools.cache
+def _missing_in_class(kind: type, contract: type) -> frozenset[str]:
+    """Return the members of a contract that are no attributes of a class; its instances may still have them."""
+    return frozenset(_members(contract).difference(dir(kind)))
+
+
+def _members(contract: type) -> set[str]:
+    protocols = [kind for kind in contract.__mro__ if kind not in (object, Protocol, Generic)]
+    names = {name for kind in protocols for name in (*vars(kind), *inspect.get_annotations(kind))}
+    return {name for name in names if not name.startswith("_")}
+
+
+def abilities_of(part: object) -> frozenset[type]:
+    """Return the abilities of a learner or a strategy that consist of methods alone.
+
+    >>> from driftsurf.learners import LogisticRegression
+    >>> abilities = abilities_of(LogisticRegression())
+    >>> JointlyTrained in abilities, Refittable in abilities
+    (True, False)
+    """
+    kind: Any = type(part)
+    return _abilities_of_class(kind)
+
+
+@functools.cache
+def _abilities_of_class(kind: type) -> frozenset[type]:
+    return frozenset(ability for ability in _OF_METHODS if issubclass(kind, ability))
+
+
+_OF_METHODS: tuple[type, ...] = (IncrementallySaved, JointlyTrained, JointlyScored, ShapeChecked, Refittable)
+"""Abilities that are asked for at every time step or visit."""

@@ -1,0 +1,131 @@
+"""Norms of rows, and the typical centre and size of columns, from which learners derive their scaling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from driftsurf.core.contracts import CSR, FloatArray, Rows, n_rows
+from driftsurf.kernels.columns import (
+    add_magnitudes_csr,
+    add_magnitudes_dense,
+    measure_csr,
+    measure_dense,
+    squared_norms_csr,
+    squared_norms_dense,
+)
+
+__all__ = ["CAP", "add_magnitudes", "measure", "squared_norms", "usual_frame", "usual_sizes"]
+
+CAP = 3.0
+"""A value counts as at most this multiple of the typical size of its column."""
+FAR = 1.0
+"""A column is centred if its median is at least this multiple of its typical distance from the median."""
+FARTHEST = 10.0
+"""The size of a centred column is at least its centre divided by this. A clock or a counter varies little in the first
+rows and moves far away later."""
+ENOUGH_ROWS = 200
+"""Fewest rows from which columns are centred, for the same reason."""
+MOST_PASSES = 200
+"""Each pass divides a single huge value by a third of the number of rows, so this suffices for 1e150 among ten rows."""
+
+
+def squared_norms(X: Rows, factor: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return the squared norm of factor * (x - centre) for each row; infinity where it overflows.
+
+    Factor and centre have one entry more than there are columns, for the constant column (whose centre is 0).
+    """
+    out = np.empty(n_rows(X))
+    if isinstance(X, CSR):
+        squared_norms_csr(X.data, X.indices, X.indptr, factor, centre, out)
+    else:
+        squared_norms_dense(X, factor, centre, out)
+    return out
+
+
+def add_magnitudes(X: Rows, weight: FloatArray, cap: FloatArray, total: FloatArray, mass: FloatArray) -> None:
+    """Add each column's weighted sum of min(|x|, cap) to ``total``, and the weight of its non-zeros to ``mass``."""
+    if isinstance(X, CSR):
+        add_magnitudes_csr(X.data, X.indices, X.indptr, weight, cap, total, mass)
+    else:
+        add_magnitudes_dense(X, weight, cap, total, mass)
+
+
+def measure(X: Rows, columns: FloatArray) -> tuple[FloatArray, float, int]:
+    """Return the squared norm of factor * x for each row, the largest of them, and the number of zeros.
+
+    ``columns`` is (factor, cap, total, mass). The sizes of the rows are added to ``total`` and ``mass``, as in
+    ``add_magnitudes``, except for rows whose squares overflow.
+    """
+    out = np.empty(n_rows(X))
+    factor, cap, total, mass = columns
+    if isinstance(X, CSR):
+        largest, zeros = measure_csr(X.data, X.indices, X.indptr, factor, cap, total, mass, out)
+    else:
+        largest, zeros = measure_dense(X, factor, cap, total, mass, out)
+    return out, largest, zeros
+
+
+def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:
+    """Return the typical size of the non-zero values of each column; 0 for a column of zeros.
+
+    This is the mean of |x|, where each value counts as at most three times that mean. So a rare column is measured
+    like a frequent one, and outliers hardly matter: each pass reduces their share, until the mean does not change.
+
+    >>> column = np.ones((100, 1)); column[7] = 1e6
+    >>> usual_sizes(column, np.ones(100)).round(2)
+    array([1.02])
+    """
+    width = X.n_features if isinstance(X, CSR) else X.shape[1]
+    sizes = np.full(width, np.inf)
+    for _ in range(MOST_PASSES):
+        total, mass = np.zeros((2, width))
+        add_magnitudes(X, weight, CAP * sizes, total, mass)
+        before, sizes = sizes, np.divide(total, mass, out=np.zeros(width), where=mass > 0.0)
+        if (before <= 1.01 * sizes).all():  # sizes decrease from pass to pass
+            break
+    return sizes
+
+
+def usual_frame(X: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the centre and the typical size of each column; a size of 0 means that it is not known yet.
+
+    A column with zeros, or around zero, has the centre 0. A column that is never 0 in these rows and far from 0 (its
+    median is at least its typical distance from the median, as for a price, a pressure or degrees Kelvin) has its
+    median as centre, and a size of at least a tenth of it.
+
+    >>> X = np.column_stack([np.linspace(-1, 1, 201), 20 + np.linspace(-8, 8, 201)])
+    >>> centre, sizes = usual_frame(X, np.ones(201))
+    >>> centre, sizes.round(1)
+    (array([ 0., 20.]), array([0.5, 4. ]))
+    """
+    sizes = usual_sizes(X, weight)
+    centre = np.zeros(len(sizes))
+    whole = np.flatnonzero(_never_zero(X, weight))
+    if len(whole) and np.count_nonzero(weight) >= ENOUGH_ROWS:
+        block = _columns(X, weight, whole)
+        middle = np.median(block, axis=0)
+        spread = usual_sizes(np.ascontiguousarray(block - middle), weight[weight > 0.0])
+        far = np.abs(middle) >= FAR * spread
+        spread = np.maximum(spread, np.abs(middle) / FARTHEST)
+        centre[whole[far]], sizes[whole[far]] = middle[far], spread[far]
+    return centre, sizes
+
+
+def _never_zero(X: Rows, weight: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which columns are non-zero in every row with a positive weight."""
+    counted = (weight > 0.0).astype(np.float64)
+    width = X.n_features if isinstance(X, CSR) else X.shape[1]
+    total, mass = np.zeros((2, width))
+    add_magnitudes(X, counted, np.ones(width), total, mass)
+    never: np.ndarray[tuple[int], np.dtype[np.bool_]] = (mass == counted.sum()) & (mass > 0.0)
+    return never
+
+
+def _columns(X: Rows, weight: FloatArray, whole: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FloatArray:
+    """Return the columns ``whole``, which have no zeros, as dense rows; only rows with a positive weight."""
+    counted = weight > 0.0
+    if not isinstance(X, CSR):
+        return X[counted][:, whole].astype(np.float64)
+    a, b = X.indptr[0], X.indptr[-1]
+    kept = np.isin(X.indices[a:b], whole) & np.repeat(counted, np.diff(X.indptr))
+    return X.data[a:b][kept].astype(np.float64).reshape(-1, len(whole))

@@ -1,0 +1,365 @@
+"""Contracts between the parts of the package, and the small values that pass between them.
+
+Data flows one way. A *batch* of rows enters the *sample store* and from then on is known by a *segment* of row numbers.
+*Learners* are trained on segments, and a *strategy* decides which learners live and which one predicts. Every mutation
+returns its own undo, so that a time step over several learners is applied completely or not at all.
+
+What only some parts can do is in :mod:`driftsurf.core.abilities`; :mod:`driftsurf.checks` tests both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.decisions import Decision, Transition
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+DenseRows: TypeAlias = npt.NDArray[np.floating[Any]]
+Scalar: TypeAlias = bool | int | float | str
+State: TypeAlias = dict[str, "Scalar | npt.NDArray[Any]"]
+"""Saved state of an object: a flat dictionary of scalars, text and arrays."""
+IncrementalState: TypeAlias = dict[str, Any]
+"""A state in which the arrays that grow with the rows are ``AppendOnlyArray``."""
+Undo: TypeAlias = Callable[[], None]
+"""Reverts the mutation that returned it; valid until the next mutation."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendOnlyArray:
+    """Array of a state that a checkpoint saves incrementally.
+
+    Entries are numbered. New entries are appended at the end and old ones are dropped at the start.
+    """
+
+    owner: object
+    """Object that holds the entries. The same owner means the same numbering."""
+    first: int
+    stop: int
+    read: Callable[[int, int], npt.NDArray[Any]]
+    """Returns the entries from one number up to, but not including, another."""
+    version: int = 0
+    """Counts the changes of existing entries."""
+    changed: Callable[[int], IntArray | None] = lambda version: np.zeros(0, np.int64)
+    """Returns the numbers of the entries changed since a version, in any order; None if the version is too old."""
+    ends: bool = False
+    """Whether the entries are lengths, and the saved array holds their cumulative sum, starting with 0."""
+
+    def array(self) -> npt.NDArray[Any]:
+        """Return the whole array as a state holds it."""
+        return self.laid_out(self.read(self.first, self.stop))
+
+    def laid_out(self, entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return entries as a state holds them."""
+        return np.concatenate([np.zeros(1, entries.dtype), np.cumsum(entries)]) if self.ends else entries
+
+
+@dataclass(frozen=True, slots=True)
+class Pickled:
+    """Object of another library inside a state. It is written and read only where pickle is trusted."""
+
+    owner: str
+    """Name of the part that holds the object, for messages."""
+    value: Any
+
+
+class CSR(NamedTuple):
+    """Sparse rows: row i has the values ``data[indptr[i]:indptr[i+1]]`` in the columns ``indices`` of that range."""
+
+    data: npt.NDArray[np.floating[Any]]
+    indices: npt.NDArray[np.int32]
+    indptr: npt.NDArray[np.int64]
+    n_features: int
+
+
+Rows: TypeAlias = DenseRows | CSR
+
+
+def n_rows(X: Rows) -> int:
+    """Return the number of rows, dense or sparse."""
+    return len(X.indptr) - 1 if isinstance(X, CSR) else int(X.shape[0])
+
+
+def take_rows(X: Rows, start: int, stop: int) -> Rows:
+    """Return the rows ``start`` to ``stop - 1`` without copying their values."""
+    if isinstance(X, CSR):
+        return X._replace(indptr=X.indptr[start : stop + 1])
+    return X[start:stop]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The rows numbered ``lo`` to ``hi - 1`` of a stream.
+
+    >>> len(Segment(10, 25))
+    15
+    """
+
+    lo: int
+    hi: int
+
+    def __len__(self) -> int:
+        return self.hi - self.lo
+
+
+class Batch(NamedTuple):
+    """Rows with their targets (class codes 0, 1, ... or numbers) and weights, as the store holds them."""
+
+    X: Rows
+    y: FloatArray
+    weight: FloatArray
+    first_row: int = 0
+
+
+class SampleStore(Protocol):
+    """The sample store as a learner sees it: rows by number, never copied."""
+
+    def view(self, segment: Segment) -> Batch:
+        """Return the rows of ``segment``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a learner can do. Strategies and estimators refuse a learner by the names of these fields."""
+
+    tasks: frozenset[str] = frozenset({"binary"})
+    """Any of "binary" and "multiclass", or "regression" alone."""
+    sparse: bool = True
+    """Accepts CSR rows."""
+    weights: bool = True
+    """Takes the weights of rows into account."""
+    anchor: bool = False
+    """Its penalty can pull towards a given point: it is :class:`~driftsurf.core.abilities.Anchorable`."""
+    one_pass: bool = False
+    """Can learn each row once and keep none: it is :class:`~driftsurf.core.abilities.OnePassLearner`."""
+    quadratic_loss: bool = False
+    """The loss of a row grows with the square of its score, not in proportion to it."""
+    can_memorise: bool = False
+    """Can fit its training rows perfectly, so that its loss on those rows says little."""
+    exact_state: bool = True
+    """``from_state(state())`` continues bit for bit."""
+    state_kind: Literal["arrays", "rows", "tensors", "pickle"] = "arrays"
+    """What a state holds: all numbers of the model ("arrays"); the rows it was fitted on, to be fitted again on loading
+    ("rows": it is :class:`~driftsurf.core.abilities.Refittable`); the tensors of a network whose code has to be passed
+    to ``load`` ("tensors"); or an object that only pickle can save ("pickle")."""
+    probabilities: bool = True
+    """Scores of a classifier are log-odds or log-probabilities; otherwise they only rank the classes."""
+    grows_classes: bool = False
+    """``grow`` makes room for classes that appear after the first update."""
+
+    @property
+    def regression(self) -> bool:
+        """Whether the targets are numbers rather than classes."""
+        return "regression" in self.tasks
+
+    @property
+    def min_classes(self) -> int:
+        """Smallest ``n_classes`` of a model: 0 for regression, else 2."""
+        return 0 if self.regression else 2
+
+
+class Learner(Protocol):
+    """A base learner. One that has not been trained is a template, which strategies never change."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the learner can do."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name."""
+        ...
+
+    def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
+        """Return a new model with the parameters of this template, all its random draws fixed by ``seed``.
+
+        ``n_classes`` is 0 for regression. CapabilityError if the learner cannot be used for this task.
+        """
+        ...
+
+    def budget(self, new: Segment) -> int:
+        """Return the compute budget rho, in gradients, that one model gets for these new rows."""
+        ...
+
+    def update(self, samples: SampleStore, new: Segment, steps: int) -> Undo:
+        """Learn with ``steps`` gradients; the training set reaches from the first row ever given to ``new.hi``."""
+        ...
+
+    def forget(self, samples: SampleStore, before_row: int) -> Undo:
+        """Drop the rows before ``before_row`` from the training set, and their gradients from the average."""
+        ...
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Return margins (n,), log-probabilities (n, K) or predicted numbers (n,). Changes nothing.
+
+        A learner uses one shape for all its tasks: a multiclass learner returns two columns for two classes.
+        """
+        ...
+
+    def scorer(self) -> Callable[[Rows], FloatArray]:
+        """Return ``scores`` of the model as it is now; later updates do not affect the returned function."""
+        ...
+
+    def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the loss of each row, without the penalty, computed from its score and its target."""
+        ...
+
+    def penalty(self) -> float:
+        """Return what regularisation adds to the mean loss."""
+        ...
+
+    def needs(self) -> int | None:
+        """Return the number of the oldest row that is still needed; None before the first update."""
+        ...
+
+    def grow(self, n_classes: int) -> Undo:
+        """Make room for more classes; CapabilityError if the learner cannot."""
+        ...
+
+    @property
+    def gradients(self) -> int:
+        """Gradients computed since the model was made."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in addition to the rows."""
+        ...
+
+    def state(self) -> State:
+        """Return everything that changes while learning."""
+        ...
+
+    @classmethod
+    def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
+        """Return the model that ``state()`` was called on; ``template`` has its parameters."""
+        ...
+
+
+class Detector(Protocol):
+    """A drift detector, fed value by value. One that has seen no value is a template, which strategies never change.
+
+    All detectors have the same polarity: the values are errors, 1 for a wrong prediction and 0 for a right one.
+    """
+
+    @property
+    def drift(self) -> bool:
+        """Whether the last update ended with a drift signal."""
+        ...
+
+    @property
+    def warning(self) -> bool:
+        """Whether the last update ended in the warning zone, for detectors that have one."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name."""
+        ...
+
+    def check(self) -> None:
+        """Raise OptionError if a parameter is invalid."""
+        ...
+
+    def fresh(self) -> Self:
+        """Return a new detector with the same parameters."""
+        ...
+
+    def update(self, values: npt.ArrayLike) -> int:
+        """Consume values up to the first signal; return how many were consumed, the signalling one included."""
+        ...
+
+    def reset(self) -> None:
+        """Forget all values."""
+        ...
+
+    def state(self) -> State:
+        """Return everything that values change."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over a state that ``state()`` of a detector with the same parameters returned."""
+        ...
+
+    @classmethod
+    def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
+        """Return the detector that ``state()`` was called on; ``template`` has its parameters."""
+        ...
+
+
+class Strategy(Protocol):
+    """An algorithm for learning under drift: holds the rows and the models, and decides which model predicts.
+
+    Any class with these members is a strategy: it can be checked (:func:`driftsurf.checks.check_strategy`), saved,
+    resumed from a checkpoint and run per key. A class may also derive from this protocol and inherit the bodies of
+    ``check``, ``fresh`` and ``test_scores``. Its constructor takes ``learner`` and ``seed``, stores every argument
+    under its own name, and does nothing else.
+    """
+
+    learner: Learner
+    """Template of the models."""
+    dtype: str
+    """Type of the stored rows, "float64" or "float32"."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name, ``learner`` and ``seed`` among them."""
+        ...
+
+    def check(self) -> None:
+        """Raise OptionError or CapabilityError if a parameter is invalid. The default accepts everything."""
+        return
+
+    def fresh(self, seed: int) -> Self:
+        """Return a strategy with the same parameters and another seed, which has learned nothing.
+
+        The two share their parameters, which nobody changes, and no other object: every key of a keyed run gets its
+        strategy this way. The default calls the constructor with ``get_params()``.
+        """
+        return type(self)(**(self.get_params(deep=False) | {"seed": seed}))
+
+    def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
+        """Create the store and the first model, before the first batch; ``n_classes`` is 0 for regression."""
+        ...
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Return the scores of the model that predicts now. Changes nothing."""
+        ...
+
+    def test_scores(self, batch: Batch) -> FloatArray:
+        """Return the scores by which a batch is evaluated before it is learned. The default is ``scores``."""
+        return self.scores(batch.X)
+
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
+        """Learn one batch, completely or not at all; class codes beyond the known classes make the models grow.
+
+        ``tested`` is the result of ``test_scores`` for this batch, if it was computed, so that it can be reused.
+        """
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for rows and models."""
+        ...
+
+    def reset(self, why: str) -> Transition:
+        """Start over with fresh models and without any of the rows so far, at the request of a user."""
+        ...
+
+    def state(self) -> State:
+        """Return everything that later steps depend on in addition to the parameters.
+
+        This includes the seed of the draws to come, since a model may be loaded into a strategy with another seed.
+        """
+        ...
+
+    def restore(self, state: Mapping[str, Any], n_features: int, *, sparse: bool, n_classes: int) -> None:
+        """Take over a state that ``state()`` returned, instead of ``begin``.
+
+        StateError if the state is damaged, or is not for rows of this shape and at most this many classes.
+        """
+        ...

@@ -1,0 +1,236 @@
+"""Records of what a strategy saw and decided, complete enough to replay and to explain every decision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+StateName: TypeAlias = Literal["stable", "reactive"]
+Role: TypeAlias = Literal["predictive", "reactive", "stable", "expert"]
+TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset", "replaced"]
+
+
+class TransitionWords(NamedTuple):
+    """The words for one kind of transition, the same in the journal, the terminal, explanations and pages."""
+
+    phrase: str
+    """What the strategy did, for tables, legends and sentences."""
+    singular: str
+    """One transition of this kind, for counts."""
+    plural: str
+    """Several of them."""
+
+
+TRANSITION_WORDS: Final[Mapping[TransitionKind, TransitionWords]] = {
+    "entered": TransitionWords("entered the reactive state", "sign of drift", "signs of drift"),
+    "switched": TransitionWords("switched to the new model", "switch to the new model", "switches to the new model"),
+    "kept": TransitionWords("kept the old model", "new model rejected", "new models rejected"),
+    "greedy": TransitionWords(
+        "another model predicts", "change of the predicting model", "changes of the predicting model"
+    ),
+    "reset": TransitionWords("started a fresh model", "fresh start", "fresh starts"),
+    "replaced": TransitionWords("promoted the newer model", "promotion", "promotions"),
+}
+"""The words for every kind of transition."""
+EASY = 0.01, 1e3
+"""Range of risks for which two decimals are enough; those of classifiers are within it."""
+
+
+# Not frozen: a frozen dataclass takes three times as long to create, and several records are created at every step.
+
+
+@dataclass(slots=True)
+class ModelRecord:
+    """State of one model at one step. Risks that were not computed are None."""
+
+    role: Role
+    id: int
+    age: int
+    """Number of steps since it was created, without this one."""
+    first_row: int
+    """Number of the first row that it was, or will be, trained on."""
+    risk_before: float | None = None
+    """Risk on this batch before learning it."""
+    risk_after: float | None = None
+    """Risk on this batch after learning it."""
+    risk_reactive: float | None = None
+    """Risk over T, the batches of the reactive state, at its end. The training judge measures it after learning them
+    all; the prequential judge measures it on each batch before learning it, without the first one, which the reactive
+    model could not have learned from."""
+    best_risk: float | None = None
+    """Smallest ``risk_before`` of this model so far; R_b in the paper."""
+    gradients: int = 0
+    """Number of gradients computed for this batch."""
+    weight: float | None = None
+    """Share of an expert in the vote on the next batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """Change of the state or of the predicting model, with the numbers that decided it.
+
+    ``left`` and ``right`` are the compared risks, and ``margin`` is the threshold that is added to ``right``.
+    """
+
+    kind: TransitionKind
+    step: int
+    condition: int = 0
+    """Number of the paper's condition that was met, 1 or 2, for "entered"; else 0."""
+    left: float | None = None
+    right: float | None = None
+    margin: float = 0.0
+    over: int = 1
+    """Number of batches over which the risks were measured."""
+    old: int = 0
+    """Identity of the model that predicted so far."""
+    new: int = 0
+    """Identity of the model that predicts from now on, or of the challenger."""
+    why: str = ""
+    """Reason of a "reset" or a "replaced", in words."""
+
+    @property
+    def phrase(self) -> str:
+        """What the strategy did, such as "switched to the new model"."""
+        if self.kind == "greedy":
+            return f"the {'new' if self.new > self.old else 'old'} model predicts"
+        return TRANSITION_WORDS[self.kind].phrase
+
+    @property
+    def reason(self) -> str:
+        """Reason of the transition: the compared risks, or the signal of a detector, or an order.
+
+        >>> Transition("switched", 28, left=0.41, right=0.52, over=4).reason
+        'new model 0.41 < old 0.52 over 4 steps'
+        """
+        if self.kind in ("reset", "replaced"):
+            return self.why
+        left, right, margin = self._shown()
+        if self.kind == "entered":
+            return f"risk {left} > {'best' if self.condition == 1 else 'stable model'} {right} + {margin}"
+        better = self.new > self.old if self.kind == "greedy" else self.kind == "switched"
+        over = "on this batch" if self.kind == "greedy" else f"over {_steps(self.over)}"
+        return f"new model {left} {'<' if better else '>='} old {right} {over}"
+
+    def describe(self) -> str:
+        """Describe the transition in one line: the step, the reason, and what was done.
+
+        >>> Transition("entered", 25, 1, left=0.61, right=0.38, margin=0.1).describe()
+        'step 25: risk 0.61 > best 0.38 + 0.10: entered the reactive state'
+        >>> Transition("entered", 25, 1, left=48_363_182_405.4, right=5_641_231_694.6, margin=3e9).describe()
+        'step 25: risk 4.836e10 > best 5.641e9 + 3e9: entered the reactive state'
+        """
+        return f"step {self.step}: {self.reason}: {self.phrase}"
+
+    def _shown(self) -> list[str]:
+        """Return left, right and margin as text, with as many digits as it takes for the comparison to read true.
+
+        Two decimals, or four digits if the numbers are large or small, are the fewest.
+        """
+        values = [self.left, self.right, self.margin]
+        known = [value for value in values if value is not None and value == value]
+        texts = list[str]()
+        for form in _forms(max(map(abs, known))):
+            texts = ["without evidence" if value is None or value != value else form(value) for value in values]
+            if len(known) < 3 or _order(*known) == _order(*map(float, texts)):
+                break
+        return texts
+
+
+def _forms(largest: float) -> Iterator[Callable[[float], str]]:
+    """Yield formats for numbers up to ``largest``, from short to exact."""
+    if EASY[0] <= largest < EASY[1]:
+        yield from (f"{{:.{decimals}f}}".format for decimals in range(2, 9))
+    yield from (partial(significant, digits=digits) for digits in range(4, 18))
+
+
+def _order(left: float, right: float, margin: float) -> int:
+    return (left > right + margin) - (left < right + margin)
+
+
+@dataclass(slots=True)
+class Decision:
+    """Record of what a strategy saw and decided at one time step, complete enough to replay and to explain it."""
+
+    step: int
+    first_row: int
+    rows: int
+    state: StateName
+    """State in which the batch was learned."""
+    predicted_by: int
+    trained_from: int
+    """First row that the model which predicted this batch was trained on."""
+    predicts_next: int
+    models: tuple[ModelRecord, ...]
+    reactive_step: int = 0
+    """Number of this batch within the reactive state, from 1 (i in the paper); 0 in the stable state."""
+    condition: int = 0
+    threshold: float | None = None
+    stable_threshold: float | None = None
+    reactive_length: int | None = None
+    greedy: bool | None = None
+    variant: str | None = None
+    judge: str | None = None
+    """Risks by which the models of a reactive state are compared: "training" or "prequential"."""
+    transitions: tuple[Transition, ...] = ()
+
+    @property
+    def gradients(self) -> int:
+        """Number of gradients computed at this step by all models."""
+        return sum(model.gradients for model in self.models)
+
+    @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including this step."""
+        return self.first_row + self.rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as plain values for JSON, without its transitions; NaN becomes None."""
+        record = {"type": "step", **asdict(self), "rows_seen": self.rows_seen}
+        del record["transitions"]
+        return {key: _plain(value) for key, value in record.items()}
+
+    def transition_dicts(self) -> Iterator[dict[str, Any]]:
+        """Yield the transitions as plain values for JSON."""
+        for transition in self.transitions:
+            record = {"type": "transition", **asdict(transition), "text": transition.describe()}
+            yield {key: _plain(value) for key, value in record.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def transition_noun(kind: TransitionKind, count: int) -> str:
+    """Return the noun for ``count`` transitions of a kind.
+
+    >>> transition_noun("switched", 2)
+    'switches to the new model'
+    """
+    words = TRANSITION_WORDS[kind]
+    return words.singular if count == 1 else words.plural
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'s' * (count != 1)}"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """Format a number with ``digits`` significant digits, integers below a million in full, others as short powers.
+
+    >>> [significant(value) for value in (2.68149, 109_450.2, 48_363_182_405.4, 0.0039321, 2e-5, 0.0)]
+    ['2.681', '109450', '4.836e10', '0.003932', '2e-5', '0']
+    """
+    size = abs(value)
+    if size and math.isfinite(size) and not 1e-4 <= size < 1e6:
+        mantissa, power = f"{value:.{digits - 1}e}".split("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    return f"{value:.0f}" if size >= 10**digits - 0.5 else f"{value:.{digits}g}"

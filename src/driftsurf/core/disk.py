@@ -1,0 +1,138 @@
+"""All calls to the operating system that read, write, rename or lock files, as methods of one object.
+
+Durability can only be tested if every call can be made to fail. Tests replace the disk (``using``) by one that fails at
+the n-th call, or that loses what was not flushed, as a power failure does. No other module calls the file system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["Disk", "using"]
+
+
+class Disk:
+    """Calls to the operating system that touch files, each as thin as possible."""
+
+    def create(self, path: Path) -> int:
+        """Create a file that must not exist, and open it for writing."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+    def append(self, path: Path, mode: int = 0o666) -> int:
+        """Open a file for appending; create it with these permissions if it does not exist."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
+
+    def write(self, handle: int, data: bytes | memoryview) -> int:
+        """Write some of the data; return the number of bytes written."""
+        return os.write(handle, data)
+
+    def truncate(self, handle: int, size: int) -> None:
+        """Truncate a file to its first ``size`` bytes."""
+        os.ftruncate(handle, size)
+
+    def sync(self, handle: int) -> None:
+        """Flush a file to the storage device."""
+        os.fsync(handle)
+
+    def close(self, handle: int) -> None:
+        """Close a file."""
+        os.close(handle)
+
+    def sync_folder(self, path: Path) -> None:
+        """Flush the entries of a folder to the storage device.
+
+        A new or renamed file survives a power failure only if its folder was flushed, too.
+        """
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def replace(self, old: Path, new: Path) -> None:
+        """Rename a file or folder atomically, replacing the target."""
+        os.replace(old, new)
+
+    def link(self, old: Path, new: Path) -> None:
+        """Create a hard link; raise FileExistsError if ``new`` exists."""
+        os.link(old, new)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, if it exists."""
+        path.unlink(missing_ok=True)
+
+    def make_folder(self, path: Path) -> None:
+        """Create a folder and its parents, unless they exist."""
+        path.mkdir(parents=True, exist_ok=True)
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove an empty folder."""
+        path.rmdir()
+
+    def read(self, path: Path) -> bytes:
+        """Return the content of a file."""
+        return path.read_bytes()
+
+    def names(self, path: Path) -> list[str]:
+        """Return the names in a folder, in any order."""
+        return os.listdir(path)
+
+    def is_folder(self, path: Path) -> bool:
+        """Return whether a path is a folder."""
+        return path.is_dir()
+
+    def lock(self, path: Path, who: bytes) -> int:
+        """Lock a file and write the holder into it; raise BlockingIOError if another process holds it.
+
+        The operating system releases the lock when the process ends, however it ends, so there are no stale locks.
+        """
+        import fcntl  # not available on Windows; nothing else needs it
+
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, who, 0)
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle
+
+    def is_locked(self, path: Path) -> bool:
+        """Return whether a living process holds the lock on a file."""
+        import fcntl
+
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)  # releases the shared lock, too
+        return False
+
+    def unlock(self, handle: int) -> None:
+        """Release a lock, and erase the name of its holder."""
+        os.ftruncate(handle, 0)
+        os.close(handle)
+
+
+calls: Disk = Disk()
+"""The disk that all file calls use."""
+
+
+@contextlib.contextmanager
+def using(disk: Disk) -> Iterator[None]:
+    """Use another disk for all file calls, in all threads; for tests."""
+    global calls
+    before, calls = calls, disk
+    try:
+        yield
+    finally:
+        calls = before

@@ -1,0 +1,312 @@
+"""Durable files: atomic writes, files that grow, backups and locks.
+
+A file is either written whole or not at all. The recipe: write a temporary file in the same folder, flush it, rename it
+over the target, flush the folder. A crash at any point leaves the old file or the new one, never a part of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import secrets
+import socket
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from driftsurf.core import disk
+from driftsurf.errors import LockedError, StateError, StateVersionError, StateWarning
+
+__all__ = [
+    "AppendedFile",
+    "FolderLock",
+    "backup_path",
+    "holder",
+    "is_folder",
+    "is_held",
+    "make_folder",
+    "names",
+    "publish",
+    "read_bytes",
+    "read_text",
+    "read_with_backup",
+    "remove",
+    "sync_folder",
+    "write_bytes",
+    "write_new",
+    "write_private",
+    "write_text",
+    "write_with_backup",
+]
+
+PARTIAL = ".partial"
+PREVIOUS = ".previous"
+LOCK = "lock"
+
+
+# ---------------------------------------------------------------------------- whole files
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file atomically: to a temporary file, flushed, then renamed over ``path``.
+
+    The folder is not flushed; see ``sync_folder``.
+    """
+    _through_temporary(path, data, lambda temporary: disk.calls.replace(temporary, path))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write text to a new file that only its owner may read."""
+    with AppendedFile(path, mode=0o600) as file:
+        file.write(text)
+        file.sync()
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file atomically; raise FileExistsError if it exists."""
+
+    def publish(temporary: Path) -> None:
+        # A rename would silently replace the target; a link fails if it exists.
+        disk.calls.link(temporary, path)
+        disk.calls.remove(temporary)
+
+    _through_temporary(path, data, publish)
+
+
+def _through_temporary(path: Path, data: bytes, publish: Callable[[Path], None]) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        handle = disk.calls.create(temporary)
+    except FileNotFoundError as error:  # its folder is missing: name the file that was asked for
+        raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
+    try:
+        try:
+            _write_all(handle, data)
+            disk.calls.sync(handle)
+        finally:
+            disk.calls.close(handle)
+        publish(temporary)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            disk.calls.remove(temporary)
+        raise
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:  # a call may write less than it was given
+        written = disk.calls.write(handle, rest)
+        if written <= 0:
+            raise OSError(errno.EIO, "the file accepts no more bytes")
+        rest = rest[written:]
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file."""
+    return disk.calls.read(path)
+
+
+def read_text(path: Path) -> str:
+    """Return the content of a text file."""
+    return disk.calls.read(path).decode()
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it exists."""
+    disk.calls.remove(path)
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and its parents, unless they exist."""
+    disk.calls.make_folder(path)
+
+
+def names(path: Path) -> list[str]:
+    """Return the names in a folder, sorted."""
+    return sorted(disk.calls.names(path))
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a path is a folder."""
+    return disk.calls.is_folder(path)
+
+
+def publish(partial: Path, path: Path) -> None:
+    """Rename a complete file to its final name, replacing the target, and flush the folder."""
+    disk.calls.replace(partial, path)
+    disk.calls.sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Flush the entries of a folder to the storage device."""
+    disk.calls.sync_folder(path)
+
+
+def backup_path(path: Path) -> Path:
+    """Return the path of the backup of ``path``."""
+    return path.with_name(path.name + PREVIOUS)
+
+
+def write_with_backup(path: Path, data: bytes, good: Callable[[bytes], object]) -> None:
+    """Write a file atomically and durably, and keep the file that it replaces as a backup.
+
+    ``good`` raises StateError for damaged content; a damaged file does not replace a good backup. Once a good file has
+    been written, at least one of the two is good at every moment, even if the process or the power fails.
+    """
+    try:
+        good(disk.calls.read(path))
+    except (OSError, StateError):
+        pass
+    else:
+        # A second link, renamed over the backup: ``path`` itself never disappears.
+        second = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+        disk.calls.link(path, second)
+        disk.calls.replace(second, backup_path(path))
+    write_bytes(path, data)
+    disk.calls.sync_folder(path.parent)
+
+
+def read_with_backup(path: Path, good: Callable[[bytes], object]) -> bytes:
+    """Read a file that ``write_with_backup`` wrote; if it is damaged, return its backup and issue a StateWarning."""
+    try:
+        data = disk.calls.read(path)
+        good(data)
+        return data
+    except (StateError, FileNotFoundError, OSError) as error:
+        if isinstance(error, StateVersionError) or (
+            isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.EIO)
+        ):
+            raise
+        previous = backup_path(path)
+        try:
+            data = disk.calls.read(previous)
+            good(data)
+        except (StateError, OSError) as second:
+            if isinstance(second, FileNotFoundError):
+                if isinstance(error, StateError):
+                    raise StateError(f"{path} cannot be loaded: {error}") from None
+                raise error from None
+            raise StateError(
+                f"{path} cannot be read ({error}), nor can its backup {previous.name} ({second})"
+            ) from error
+        warnings.warn(f"{path} cannot be read ({error}); its backup {previous} was loaded instead.", StateWarning, 3)
+        return data
+
+
+# ---------------------------------------------------------------------------- files that grow
+
+
+class AppendedFile:
+    """Append-only file whose size and digest are known, so that a checkpoint can refer to it.
+
+    After a crash the file may be longer than the checkpoint says. Opened with the size and digest of the checkpoint, it
+    is cut back to that length, and writing resumes there.
+
+    Parameters
+    ----------
+    path
+        The file. Anything beyond ``size`` is cut off.
+    size, digest
+        Size and SHA-256 of the content to keep; StateError if the file does not begin with that content.
+    mode
+        Permissions of the file if it has to be created.
+    """
+
+    def __init__(self, path: Path, size: int = 0, digest: str = "", *, mode: int = 0o666) -> None:
+        self.path = path
+        self.size: int = size
+        self._sha = hashlib.sha256()
+        if size:
+            kept = disk.calls.read(path)[:size]
+            self._sha.update(kept)
+            if len(kept) < size or self.digest != digest:
+                raise StateError(f"{path.name} does not begin with the {size} bytes that were written to it before")
+        self._handle: int | None = disk.calls.append(path, mode)
+        disk.calls.truncate(self._handle, size)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content, in hexadecimal digits."""
+        return self._sha.hexdigest()
+
+    def write(self, text: str) -> None:
+        """Append text."""
+        self.write_bytes(text.encode())
+
+    def write_bytes(self, data: bytes) -> None:
+        """Append bytes."""
+        assert self._handle is not None
+        _write_all(self._handle, data)
+        self._sha.update(data)
+        self.size += len(data)
+
+    def sync(self) -> None:
+        """Flush the file to the storage device."""
+        assert self._handle is not None
+        disk.calls.sync(self._handle)
+
+    def text(self) -> str:
+        """Return the content as text."""
+        return disk.calls.read(self.path)[: self.size].decode()
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            disk.calls.close(handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class FolderLock:
+    """Lock on a folder, held until ``release`` or the end of the process.
+
+    The operating system releases the lock of a process that has ended, so a stale lock is impossible. The lock file
+    names the holder, for the error message that the next process gets.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        me = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
+        try:
+            self._handle = disk.calls.lock(folder / LOCK, json.dumps(me).encode())
+        except BlockingIOError:
+            raise LockedError(
+                f"{str(folder)!r} is locked by {holder(folder) or 'another process'}. Wait for it, stop it, or use "
+                "another folder."
+            ) from None
+
+    def release(self) -> None:
+        """Release the lock."""
+        disk.calls.unlock(self._handle)
+
+
+def holder(folder: Path) -> str:
+    """Return the last holder of the lock on a folder as text; '' if there is none.
+
+    A process that was killed could not erase its name, so the holder may have ended; see ``is_held``.
+    """
+    try:
+        process: dict[str, Any] = json.loads(disk.calls.read(folder / LOCK))
+        return f"process {process['pid']} on {process['host']} since {process['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def is_held(folder: Path) -> bool:
+    """Return whether a living process holds the lock on a folder."""
+    return disk.calls.is_locked(folder / LOCK)

@@ -1,0 +1,107 @@
+"""The journal: a record of every decision of a strategy, bounded in memory and complete in a sink."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from driftsurf.core.decisions import Decision, ModelRecord, Transition
+
+__all__ = ["Journal"]
+
+
+class Journal:
+    """Record of the last ``limit`` decisions and the last ``limit`` transitions.
+
+    The journal is not part of the saved state of a model. To keep it across restarts, pass a sink that writes it.
+
+    Parameters
+    ----------
+    limit
+        Number of decisions, and of transitions, to hold in memory.
+    sink
+        Called with every decision.
+
+    Examples
+    --------
+    >>> journal = Journal(limit=2)
+    >>> for step in range(3):
+    ...     journal.record(Decision(step, 10 * step, 10, "stable", 0, 0, 0, models=()))
+    >>> [decision.step for decision in journal], journal.steps_recorded
+    ([1, 2], 3)
+    """
+
+    def __init__(self, limit: int = 10_000, sink: Callable[[Decision], None] | None = None) -> None:
+        self.limit = limit
+        self.sink = sink
+        self.steps_recorded: int = 0
+        self._decisions: deque[Decision] = deque(maxlen=limit)
+        self._transitions: deque[Transition] = deque(maxlen=limit)
+
+    def record(self, decision: Decision) -> None:
+        """Add a decision and its transitions."""
+        self._decisions.append(decision)
+        self._transitions.extend(decision.transitions)
+        self.steps_recorded += 1
+        if self.sink is not None:
+            self.sink(decision)
+
+    @property
+    def transitions(self) -> list[Transition]:
+        """Transitions in memory, oldest first."""
+        return list(self._transitions)
+
+    def __len__(self) -> int:
+        return len(self._decisions)
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(self._decisions)
+
+    def __getitem__(self, index: int) -> Decision:
+        return self._decisions[index]
+
+    def __repr__(self) -> str:
+        return f"<Journal: {self.steps_recorded} steps, {len(self._transitions)} transitions>"
+
+    def explain(self) -> str:
+        """Describe every transition in words, one per line."""
+        return "\n".join(transition.describe() for transition in self._transitions)
+
+    def to_jsonl(self) -> str:
+        """Return the decisions in memory as JSON lines, each step followed by its transitions."""
+        return "".join(json_lines(self._decisions))
+
+
+def json_lines(decisions: Iterable[Decision]) -> Iterator[str]:
+    """Yield a line of JSON for each step and each transition, in order."""
+    for decision in decisions:
+        yield _line(decision.to_dict())
+        for transition in decision.transition_dicts():
+            yield _line(transition)
+
+
+def read_lines(text: str) -> list[Decision]:
+    """Return the decisions that were written as these lines; other kinds of lines are skipped.
+
+    Numbers that were not finite are read as None.
+    """
+    decisions: list[Decision] = []
+    for line in text.splitlines():
+        record = json.loads(line)
+        kind = record.pop("type")
+        if kind == "step":
+            del record["rows_seen"]
+            models = tuple(ModelRecord(**model) for model in record.pop("models"))
+            decisions.append(Decision(**record, models=models))
+        elif kind == "transition":
+            del record["text"]
+            last = decisions[-1]
+            decisions[-1] = replace(last, transitions=(*last.transitions, Transition(**record)))
+    return decisions
+
+
+def _line(record: dict[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n"

@@ -1,0 +1,65 @@
+"""Checks of parameters; each error names the parameter, its value and the allowed values."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+from driftsurf.errors import Option, OptionError
+
+
+def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None, otherwise: str = "") -> int:
+    """Return ``value`` as an int; raise OptionError if it is no integer within the limits. Booleans are refused.
+
+    >>> whole("batch_size", 0, at_least=1, otherwise=", or None")
+    Traceback (most recent call last):
+    driftsurf.errors.OptionError: batch_size is 0; it must be an integer of at least 1, or None
+    """
+    most = math.inf if at_most is None else at_most
+    if not (is_number(value) and isinstance(value, numbers.Integral) and at_least <= int(value) <= most):
+        limits = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most:,}"
+        raise OptionError(Option(name), f" is {value!r}; it must be an integer {limits}{otherwise}")
+    return int(value)
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    below: float = math.inf,
+    infinite: bool = False,
+    otherwise: str = "",
+) -> float:
+    """Return ``value`` as a float; raise OptionError if it is no number within the limits. Booleans are refused."""
+    low = -math.inf if at_least is None else at_least
+    good = is_number(value) and value >= low and (above is None or above < value) and (infinite or value < below)
+    if not good:
+        bound = f"of at least {at_least:g}" if at_least is not None else f"above {above:g}"
+        bound += f" and below {below:g}" * (below < math.inf)
+        raise OptionError(Option(name), f" is {value!r}; it must be a number {bound}{otherwise}")
+    return float(value)
+
+
+def choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise OptionError unless ``value`` is one of ``choices`` and has the same type."""
+    if not any(value is option or (type(value) is type(option) and value == option) for option in choices):
+        raise OptionError(Option(name), f" is {value!r}; choices: {', '.join(repr(option) for option in choices)}")
+
+
+def truth(name: str, value: Any) -> bool:
+    """Return ``value`` as a bool; raise OptionError if it is none."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise OptionError(Option(name), f" is {value!r}; choices: True, False")
+    return bool(value)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether ``value`` is a real number of Python or numpy, and not a boolean."""
+    kind = type(value)
+    if kind is float or kind is int:  # the usual types, ten times as fast as the check below
+        return True
+    return isinstance(value, numbers.Real) and kind.__name__ not in ("bool", "bool_")

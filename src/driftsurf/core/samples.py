@@ -1,0 +1,264 @@
+"""The sample store: keeps every row once, numbered, and shares it among all models as ranges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.buffer import Buffer
+from driftsurf.core.contracts import (
+    CSR,
+    AppendOnlyArray,
+    Batch,
+    FloatArray,
+    IncrementalState,
+    Rows,
+    Segment,
+    State,
+    n_rows,
+)
+from driftsurf.core.state import resolved
+from driftsurf.errors import StateError
+from driftsurf.kernels.columns import are_codes
+from driftsurf.kernels.losses import largest
+
+__all__ = ["Samples"]
+
+DTYPES = {name: np.dtype(name) for name in ("float64", "float32")}
+
+
+class Samples:
+    """Store of the rows of a stream, numbered from 0 in the order of arrival.
+
+    A model holds no rows, only the range of row numbers that it is trained on (in the paper, S' is represented by
+    pointers into S). Rows never change once appended. Rows that no model needs any more are released from the front.
+    Appending takes amortised constant time.
+
+    Parameters
+    ----------
+    n_features
+        Number of columns.
+    sparse
+        Whether to store rows as CSR.
+    dtype
+        Type of the row values: float64, or float32 for half the memory. Weights of models are float64 in any case.
+
+    Examples
+    --------
+    >>> samples = Samples(n_features=2)
+    >>> samples.append(np.ones((3, 2)), np.array([0.0, 1.0, 1.0]))
+    Segment(lo=0, hi=3)
+    >>> samples.release(before_row=1)
+    >>> samples.view(Segment(1, 3)).y
+    array([1., 1.])
+    """
+
+    def __init__(self, n_features: int, *, sparse: bool = False, dtype: npt.DTypeLike = np.float64) -> None:
+        self.n_features = n_features
+        self.sparse = sparse
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.first_row: int = 0
+        self._y = Buffer(np.float64)
+        self._weight = Buffer(np.float64)
+        if sparse:
+            self._data = Buffer(self.dtype)
+            self._indices = Buffer(np.int32)
+            # Boundaries of rows as positions in the physical data, so that trimming the front changes none of them.
+            self._indptr = Buffer(np.int64)
+            self._indptr.extend(1, 0)
+        else:
+            self._X = Buffer(self.dtype, n_features)
+
+    @property
+    def next_row(self) -> int:
+        """Number of the next row to be appended."""
+        return self.first_row + len(self._y)
+
+    def __len__(self) -> int:
+        return len(self._y)
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes allocated for rows, targets and weights."""
+        rows = (self._data, self._indices, self._indptr) if self.sparse else (self._X,)
+        return sum(buffer.nbytes for buffer in (*rows, self._y, self._weight))
+
+    def append(self, X: Rows, y: FloatArray, weight: FloatArray | None = None) -> Segment:
+        """Append rows that the caller has checked; if memory runs out, the store is unchanged.
+
+        Returns the row numbers that they got.
+        """
+        lo, count = self.next_row, n_rows(X)
+        weight = np.ones(count) if weight is None else weight
+        if not isinstance(X, CSR) and self._X.fits(count) and self._y.fits(count) and self._weight.fits(count):
+            self._X.write(X)
+            self._y.write(y)
+            self._weight.write(weight)
+            return Segment(lo, lo + count)  # the usual case: nothing has to grow
+        parts: list[tuple[Buffer, npt.NDArray[Any]]] = [
+            (self._y, y),
+            (self._weight, weight),
+        ]
+        ends = np.zeros(0, np.int64)
+        if isinstance(X, CSR):
+            a, b = int(X.indptr[0]), int(X.indptr[-1])
+            ends = X.indptr[1:] - a
+            parts += [(self._data, X.data[a:b]), (self._indices, X.indices[a:b]), (self._indptr, ends)]
+        else:
+            parts.append((self._X, X))
+        plans = [buffer.plan(len(values)) for buffer, values in parts]
+        # From here on nothing can fail.
+        moved = [buffer.adopt(plan, len(values)) for (buffer, values), plan in zip(parts, plans, strict=True)]
+        if self.sparse:
+            # The data may have moved to the front, and the boundaries with them. Data and indices always move alike,
+            # because they have the same lengths and the same history.
+            self._indptr.live[:] -= moved[2]
+            ends += self._data.stop
+        for buffer, values in parts:
+            buffer.write(values)
+        return Segment(lo, lo + count)
+
+    def view(self, segment: Segment) -> Batch:
+        """Return the rows of ``segment`` as views, which stay valid until the next ``append``."""
+        a, b = segment.lo - self.first_row, segment.hi - self.first_row
+        if a < 0 or b > len(self):
+            raise IndexError(f"{segment} is not within the stored rows {self.first_row} to {self.next_row}")
+        X: Rows = self._csr(self._indptr.between(a, b + 1)) if self.sparse else self._X.between(a, b)
+        return Batch(X, self._y.between(a, b), self._weight.between(a, b), segment.lo)
+
+    def truncate(self, row: int) -> None:
+        """Drop every row from number ``row`` on; the undo of ``append``."""
+        keep = row - self.first_row
+        if self.sparse:
+            drop = self._data.stop - int(self._indptr.live[keep])
+            self._data.truncate(len(self._data) - drop)
+            self._indices.truncate(len(self._indices) - drop)
+            self._indptr.truncate(keep + 1)
+        else:
+            self._X.truncate(keep)
+        self._y.truncate(keep)
+        self._weight.truncate(keep)
+
+    def release(self, before_row: int) -> None:
+        """Release the rows before number ``before_row``; their numbers are never used again."""
+        count = min(before_row, self.next_row) - self.first_row
+        if count <= 0:
+            return
+        if self.sparse:
+            values = int(self._indptr.live[count] - self._indptr.live[0])
+            self._data.trim(values)
+            self._indices.trim(values)
+            self._indptr.trim(count)
+        else:
+            self._X.trim(count)
+        self._y.trim(count)
+        self._weight.trim(count)
+        self.first_row += count
+
+    def state(self) -> State:
+        """Return the live rows as flat entries; the arrays are views, valid until the next ``append``."""
+        return resolved(self.incremental_state())
+
+    def incremental_state(self) -> IncrementalState:
+        """Return the state with append-only arrays, whose rows are read only when a checkpoint asks for them."""
+        state: IncrementalState = {
+            "n_features": self.n_features,
+            "sparse": self.sparse,
+            "dtype": "float64" if self.dtype == np.float64 else "float32",
+            "first_row": self.first_row,
+            "y": _growing(self._y),
+            "weight": _growing(self._weight),
+        }
+        if self.sparse:
+            starts = self._indptr
+
+            # Saved as lengths: boundaries are positions in memory, which change when the data moves.
+            def lengths(lo: int, hi: int) -> npt.NDArray[Any]:
+                return np.diff(starts.numbered(lo, hi + 1))
+
+            state |= {"data": _growing(self._data), "indices": _growing(self._indices)}
+            state["indptr"] = AppendOnlyArray(starts, starts.first, starts.first + len(self), lengths, ends=True)
+        else:
+            state["X"] = _growing(self._X)
+        return state
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], n_classes: int | None = None) -> Samples:
+        """Return the store that was saved as ``state``.
+
+        The targets have to be codes of ``n_classes`` classes, or finite numbers if it is 0; None skips that check.
+        """
+        _check_state(state)
+        if n_classes is not None:
+            _check_targets(state["y"], n_classes)
+        samples = cls.__new__(cls)
+        samples.n_features, samples.sparse = state["n_features"], state["sparse"]
+        samples.dtype = DTYPES[state["dtype"]]
+        samples.first_row = state["first_row"]
+        for name in ("y", "weight", *(("data", "indices", "indptr") if samples.sparse else ("X",))):
+            setattr(samples, f"_{name}", Buffer.of(state[name]))
+        return samples
+
+    def _csr(self, indptr: npt.NDArray[np.int64]) -> CSR:
+        return CSR(self._data.physical, self._indices.physical, indptr, self.n_features)
+
+
+def _growing(buffer: Buffer) -> AppendOnlyArray:
+    return AppendOnlyArray(buffer, buffer.first, buffer.first + len(buffer), buffer.numbered)
+
+
+def _check_state(state: Mapping[str, Any]) -> None:
+    # A state file can be forged, and compiled code does not check bounds: nothing may point outside an array.
+    n_features, sparse, first_row, y = (state[name] for name in ("n_features", "sparse", "first_row", "y"))
+    if not (
+        type(n_features) is int
+        and n_features >= 1
+        and type(sparse) is bool
+        and state["dtype"] in DTYPES
+        and type(first_row) is int
+        and 0 <= first_row < 2**62
+        and _is_array(y, DTYPES["float64"], (-1,))
+        and _is_array(state["weight"], DTYPES["float64"], y.shape)
+        and (
+            _is_csr(state, len(y), n_features)
+            if sparse
+            else _is_array(state["X"], DTYPES[state["dtype"]], (len(y), n_features))
+        )
+    ):
+        raise StateError("the entries of the saved rows are inconsistent: they are not those of a sample store")
+
+
+def _check_targets(y: FloatArray, n_classes: int) -> None:
+    # Compiled code uses the code of a class as an index without checking bounds.
+    values = np.ascontiguousarray(y)
+    if not (are_codes(values, n_classes) if n_classes else largest(values) < math.inf):
+        good = (y >= 0.0) & (y < n_classes) & (y == np.floor(y)) if n_classes else np.isfinite(y)
+        wanted = f"the code of one of {n_classes} classes" if n_classes else "a finite number"
+        raise StateError(f"a target of the saved rows is {y[np.argmin(good)]}; expected {wanted}")
+
+
+def _is_csr(state: Mapping[str, Any], n: int, n_features: int) -> bool:
+    data, indices, indptr = state["data"], state["indices"], state["indptr"]
+    return bool(
+        _is_array(data, DTYPES[state["dtype"]], (-1,))
+        and _is_array(indices, np.dtype(np.int32), data.shape)
+        and _is_array(indptr, np.dtype(np.int64), (n + 1,))
+        and indptr[0] == 0
+        and indptr[-1] == len(data)
+        and np.all(indptr[1:] >= indptr[:-1])
+        and np.all((indices >= 0) & (indices < n_features))
+    )
+
+
+def _is_array(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+    """Return whether a value is an array of this type and shape; -1 stands for any length."""
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype == dtype
+        and value.ndim == len(shape)
+        and all(m in (-1, n) for m, n in zip(shape, value.shape, strict=True))
+    )

@@ -1,0 +1,395 @@
+"""Targets: class labels with their codes, or numbers for regression.
+
+Learners see codes only. ``ClassTargets`` and ``RegressionTargets`` have the same methods: they turn targets into codes,
+and scores into predictions. Both are immutable: a session replaces them once a batch has been learned, so that a failed
+batch leaves no new class behind.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import Capabilities, FloatArray, IntArray, State
+from driftsurf.core.input import listed
+from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, ValueTypeError
+from driftsurf.kernels.columns import binary_codes
+
+__all__ = ["ClassTargets", "RegressionTargets", "targets_of"]
+
+PLAIN = int, str, bool, float
+"""Types of labels that can be compared with any value without an error."""
+NAMED = 12
+"""Largest number of classes that a message lists."""
+LARGEST_VALUE = 1e150
+"""Largest target of a regression: sums of larger squares would overflow."""
+LABELS = "For class labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
+
+
+@dataclass(frozen=True)
+class ClassTargets:
+    """Known class labels; the position of a label is its code, which never changes.
+
+    A closed set is declared in advance and sorted. An open set grows, in order of appearance.
+
+    >>> classes, codes = ClassTargets().read(["b", "a", "b"], 3)
+    >>> classes.labels, codes
+    (('b', 'a'), array([0., 1., 0.]))
+    """
+
+    labels: tuple[bool | int | float | str, ...] = ()
+    closed: bool = False
+    limit: int | None = None
+    """Largest number of classes that the learner supports; None if there is no limit."""
+
+    @classmethod
+    def declared(cls, labels: Iterable[Any], limit: int | None = None) -> ClassTargets:
+        """Return the closed set of these labels."""
+        array = _label_array(list(labels))
+        distinct = tuple(np.unique(array).tolist())
+        if not distinct:
+            raise LabelError("classes is empty; list every class, or omit the argument.")
+        _check_limit(distinct, limit)
+        return cls(distinct, closed=True, limit=limit)
+
+    def with_classes(self, classes: Iterable[Any] | None, begun: bool) -> ClassTargets:
+        """Return the set to use after a call with the argument ``classes``, which may only repeat known classes."""
+        if classes is None:
+            return self
+        given = ClassTargets.declared(classes, self.limit)
+        if not begun and not self.closed:
+            return given
+        if set(given.labels) != set(self.labels):
+            raise LabelError(
+                f"classes is {list(given.labels)}, but the classes of this model are {list(self.labels)}. "
+                "Omit classes after the first call, or create a new model."
+            )
+        return self
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes that a learner is created for; at least 2."""
+        return max(2, len(self.labels))
+
+    @functools.cached_property
+    def array(self) -> npt.NDArray[Any]:
+        """Labels as a read-only array, in the order of their codes."""
+        labels = np.array(self.labels) if self.labels else np.zeros(0, np.int64)
+        labels.setflags(write=False)
+        return labels
+
+    def read(self, y: Any, count: int) -> tuple[ClassTargets, FloatArray]:
+        """Return the codes of ``y``, and the set with the labels of ``y`` that were not known."""
+        codes = self._read_two(y, count)  # the fast path, without any copy of ``y``
+        if codes is not None:
+            return self, codes
+        array = _label_array(y)
+        if len(array) != count:
+            raise ShapeError(f"X has {count} rows and y has {len(array)} labels; pass one label for each row.")
+        if not self.labels:
+            return self._grown(array).read(array, count) if count else (self, np.zeros(0))
+        known = self.array
+        array = self._same_kind(array, known)
+        if len(known) == 2 and array.dtype.kind in "iubf":  # two comparisons are cheaper than a sort
+            second = array == known[1]
+            if np.count_nonzero(second | (array == known[0])) == count:
+                return self, second.astype(np.float64)
+        # Codes follow the order of appearance, so ``known`` need not be sorted: search in a sorted view of it.
+        order = np.argsort(known)
+        place = np.searchsorted(known, array, sorter=order).clip(max=len(known) - 1)
+        codes = order[place]  # the code of the nearest known label, which is wrong for an unknown label
+        strange = known[codes] != array
+        if not strange.any():
+            return self, codes.astype(np.float64)
+        return self._grown(array[strange]).read(array, count)
+
+    def _read_two(self, y: Any, count: int) -> FloatArray | None:
+        """Return the codes if all labels are one of two known integers, the usual case, in one pass; else None."""
+        if not (type(y) is np.ndarray and y.dtype == np.int64 and y.shape == (count,) and y.flags.c_contiguous):
+            return None
+        if not self._two_whole:
+            return None
+        codes = np.empty(count)
+        first, second = self.labels
+        return codes if binary_codes(y, first, second, codes) else None
+
+    @functools.cached_property
+    def _two_whole(self) -> bool:
+        return len(self.labels) == 2 and all(isinstance(label, int) for label in self.labels)
+
+    def code_of(self, y: Any) -> float | None:
+        """Return the code of a single known label in a list or an array; None if ``read`` has to check it.
+
+        >>> ClassTargets(("b", "a")).code_of(["a"])
+        1.0
+        """
+        if len(y := _listed(y)) != 1 or type(y[0]) not in PLAIN or y[0] not in self.labels:
+            return None
+        return float(self.labels.index(y[0]))
+
+    def _grown(self, strange: npt.NDArray[Any]) -> ClassTargets:
+        """Return the set with these new labels, in order of appearance; LabelError if the set is closed or full."""
+        # ``unique`` sorts; codes must follow the order of appearance, so that they do not depend on later labels.
+        distinct, first = np.unique(strange, return_index=True)
+        new = tuple(distinct[np.argsort(first)].tolist())
+        if self.closed:
+            raise LabelError(
+                f"y contains the unknown label {new[0]!r}; the classes of this model are {listed(self.labels)}. "
+                "Correct the label, or create a model with classes that include it.",
+                value=new[0],
+                reason="unknown",
+            )
+        _check_limit(self.labels + new, self.limit)
+        return replace(self, labels=self.labels + new)
+
+    def _same_kind(self, array: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return ``array``; LabelError if it mixes text and numbers with the known labels, which cannot be compared."""
+        if (array.dtype.kind == "U") != (known.dtype.kind == "U"):
+            raise LabelError(
+                f"y contains {'text' if array.dtype.kind == 'U' else 'numbers'} ({array[:1].tolist()[0]!r}), but the "
+                f"classes of this model are {listed(self.labels)}. All labels must be of one kind."
+            )
+        return array
+
+    # -------------------------------------------------------------------- predictions
+
+    def after_batch(self, before: int, codes: FloatArray) -> ClassTargets:
+        """Return the classes known after rows with these codes, when ``before`` classes were known before them.
+
+        A batch is read as a whole and may be learned in several time steps. A class becomes known with the step that
+        brings its first row, as if the steps had arrived one by one.
+        """
+        if self.closed or before == len(self.labels):
+            return self
+        return replace(self, labels=self.labels[: max(before, int(codes.max()) + 1)])
+
+    def restrict(self, scores: FloatArray, n_classes_learned: int) -> FloatArray:
+        """Restrict the scores of a model to the classes that it has learned.
+
+        A class without a time step so far is never predicted. Before the first step only the names are known. The codes
+        follow the order of appearance in the batch to be predicted, so they would give away its first label: there, a
+        positive margin stands for the larger name, and all of more than two classes have the same probability.
+        """
+        if scores.ndim == 1:
+            if n_classes_learned == 0:
+                return -scores if self._against_names else scores
+            # With one class learned, every margin has to be negative, also one of 0.
+            return -np.abs(scores) - np.finfo(np.float64).tiny if n_classes_learned == 1 else scores
+        if n_classes_learned == 0:
+            return np.full((len(scores), len(self.labels)), -np.log(len(self.labels)))
+        if n_classes_learned == scores.shape[1] == len(self.labels):
+            return scores
+        if n_classes_learned < scores.shape[1]:
+            # Log-probabilities of the learned classes, which have to sum to 1 again.
+            scores = scores[:, :n_classes_learned] - np.logaddexp.reduce(
+                scores[:, :n_classes_learned], axis=1, keepdims=True
+            )
+        unknown = np.full((len(scores), len(self.labels) - scores.shape[1]), -np.inf)
+        return np.hstack([scores, unknown]) if unknown.size else scores
+
+    def predicted(self, scores: FloatArray) -> IntArray:
+        """Return the codes that the scores predict; ties go to the smaller label."""
+        if len(self.labels) < 2:
+            return np.zeros(len(scores), np.int64)
+        if scores.ndim == 1:
+            return (scores >= 0.0 if self._against_names else scores > 0.0).astype(np.int64)
+        # Ties go to the smaller label and not to the smaller code: codes depend on which row happened to come first.
+        if len(self.labels) == 2:
+            smaller, larger = (1, 0) if self._against_names else (0, 1)
+            return np.asarray(np.where(scores[:, larger] > scores[:, smaller], larger, smaller))
+        by_name = np.argsort(self.array)
+        return np.asarray(by_name[scores[:, by_name].argmax(axis=1)])
+
+    def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the labels of codes."""
+        labels: npt.NDArray[Any] = self.array[codes.astype(np.int64, copy=False)]
+        return labels
+
+    @functools.cached_property
+    def _against_names(self) -> bool:
+        """Whether the order of the codes, which is that of appearance, is the reverse of that of the labels."""
+        if len(self.labels) != 2:
+            return False
+        first, second = self.labels
+        return first > second  # type: ignore[operator]  # labels are all numbers or all text
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """Return the set as flat entries."""
+        limit = -1 if self.limit is None else self.limit
+        return {"labels": json.dumps(self.labels), "closed": self.closed, "limit": limit}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> ClassTargets:
+        """Return the set that was saved as ``state``."""
+        limit = None if state["limit"] < 0 else int(state["limit"])
+        return cls(tuple(json.loads(state["labels"])), bool(state["closed"]), limit)
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionTargets:
+    """Targets of a regression: numbers are their own codes, and scores are the predictions.
+
+    >>> RegressionTargets().read([1, 2.5], 2)[1]
+    array([1. , 2.5])
+    """
+
+    labels: tuple[float, ...] = ()
+    n_classes: int = 0
+
+    def with_classes(self, classes: Iterable[Any] | None, begun: bool) -> RegressionTargets:
+        """Raise LabelError if ``classes`` is not None, since a regression has none."""
+        if classes is not None:
+            raise LabelError(f"classes is {classes!r}, but a regression has no classes; omit the argument.")
+        return self
+
+    def read(self, y: Any, count: int) -> tuple[RegressionTargets, FloatArray]:
+        """Return the targets as an array of finite numbers."""
+        if y is None:
+            raise LabelError(
+                "learning requires y to be passed, but the target y is None. Pass one number for each row."
+            )
+        array = np.asarray(y)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim != 1 or len(array) != count:
+            raise ShapeError(f"X has {count} rows and y has shape {array.shape}; pass one number for each row.")
+        if array.dtype.kind not in "fiubO":
+            raise ValueTypeError(f"y has type {array.dtype}, which is not numeric. {LABELS}")
+        try:
+            numbers = array.astype(np.float64)
+        except (ValueError, TypeError) as error:
+            raise ValueTypeError(f"y contains a value that is not a number ({error}). {LABELS}") from error
+        if not np.isfinite(numbers).all():
+            bad = int(np.argmax(~np.isfinite(numbers)))
+            raise NonFiniteError(
+                "Input y contains NaN or infinity: ",
+                RowIndex("y", bad),
+                f" is {numbers[bad]}. Drop such rows.",
+                row=bad,
+                value=float(numbers[bad]),
+            )
+        if len(numbers) and np.abs(numbers).max() > LARGEST_VALUE:
+            bad = int(np.argmax(np.abs(numbers) > LARGEST_VALUE))
+            raise LabelError(
+                RowIndex("y", bad),
+                f" is {numbers[bad]}, whose square overflows; the largest target is {LARGEST_VALUE:g}. "
+                "Divide all targets by a constant.",
+                row=bad,
+                value=float(numbers[bad]),
+                reason="too_large",
+            )
+        return self, numbers
+
+    def code_of(self, y: Any) -> float | None:
+        """Return a single finite number in a list or an array; None if ``read`` has to check it."""
+        if len(y := _listed(y)) != 1 or type(y[0]) not in (int, float) or not abs(y[0]) <= LARGEST_VALUE:
+            return None
+        return float(y[0])
+
+    def after_batch(self, before: int, codes: FloatArray) -> RegressionTargets:
+        """Return itself: no target can be new."""
+        return self
+
+    def restrict(self, scores: FloatArray, n_classes_learned: int) -> FloatArray:
+        """Return the scores, which are the predictions."""
+        return scores
+
+    def predicted(self, scores: FloatArray) -> FloatArray:
+        """Return the scores, which are the predictions."""
+        return scores
+
+    def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the codes, which are the targets."""
+        return codes
+
+    def state(self) -> State:
+        """Return no entries: there is nothing to save."""
+        return {}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> RegressionTargets:
+        """Return the targets that were saved as ``state``."""
+        return cls()
+
+
+def targets_of(capabilities: Capabilities, classes: Iterable[Any] | None) -> ClassTargets | RegressionTargets:
+    """Return the kind of targets for a learner with these capabilities; ``classes`` make a closed set."""
+    if capabilities.regression:
+        return RegressionTargets().with_classes(classes, begun=False)
+    limit = None if "multiclass" in capabilities.tasks else 2
+    return ClassTargets(limit=limit) if classes is None else ClassTargets.declared(classes, limit)
+
+
+def _listed(y: Any) -> list[Any]:
+    """Return a list or a one-dimensional array as a list, and anything else as an empty list."""
+    if type(y) is np.ndarray and y.ndim == 1:
+        return list(y.tolist())
+    return y if type(y) is list else []
+
+
+def _label_array(y: Any) -> npt.NDArray[Any]:
+    if y is None:
+        raise LabelError("learning requires y to be passed, but the target y is None. Pass one label for each row.")
+    array = np.asarray(y)
+    if array.dtype.kind == "U" and isinstance(y, list | tuple):
+        array = np.asarray(y, object)  # numpy would convert numbers among text to text
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ShapeError(f"y must be one label for each row, but has shape {array.shape}.")
+    if array.dtype.kind in "OT":
+        kinds = {type(value) for value in array.tolist()}
+        if all(issubclass(kind, str) for kind in kinds):
+            array = array.astype(str)
+        elif all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
+            array = np.array(array.tolist())
+        else:
+            names = listed(sorted(kind.__name__ for kind in kinds))
+            raise LabelError(f"Unknown label type: y contains {names}; labels must be integers, booleans or text.")
+    if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
+        raise LabelError(f"the label {array.max()} is too large; class labels must be integers below 2**63.")
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            bad = int(np.argmax(~np.isfinite(array)))
+            raise LabelError(
+                "Input y contains NaN or infinity: ",
+                RowIndex("y", bad),
+                f" is {array[bad]}. Drop unlabelled rows.",
+                row=bad,
+                value=float(array[bad]),
+                reason="not_finite",
+            )
+        if (array != np.floor(array)).any():
+            bad = int(np.argmax(array != np.floor(array)))
+            raise LabelError(
+                "Unknown label type: continuous. ",
+                RowIndex("y", bad),
+                f" is {array[bad]}; class labels must be integers, booleans or text. "
+                "To predict numbers, use a regressor (a learner with the task 'regression').",
+                row=bad,
+                value=float(array[bad]),
+                reason="continuous",
+            )
+    elif array.dtype.kind not in "iubU":
+        raise LabelError(f"Unknown label type: {array.dtype}; class labels must be integers, booleans or text.")
+    return array
+
+
+def _check_limit(labels: tuple[Any, ...], limit: int | None) -> None:
+    if limit is not None and len(labels) > limit:
+        raise LabelError(
+            f"Only {'binary' if limit == 2 else f'{limit}-class'} classification is supported by this learner: "
+            f"{labels[limit]!r} would be class {limit + 1} after {listed(labels[:limit])}. "
+            "Merge classes, or use a learner with the task 'multiclass', such as SoftmaxRegression "
+            f"(on the command line: --task multiclass, or with --key: --classes {','.join(map(str, labels[:NAMED]))}).",
+            value=labels[limit],
+            reason="too_many_classes",
+        )

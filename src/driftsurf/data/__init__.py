@@ -1,0 +1,60 @@
+"""Data as tables: sources, file formats, encoding of tables as rows, targets, data sets and the catalogue.
+
+Files, folders, growing files and standard input are read in bounded memory and can be resumed at any position.
+
+==============================================  ===================================================================
+``source``, ``sources/``                        the protocol of a source and ``open_source``; one source per module
+``formats/``                                    readers of one file, one format per module
+``reading_options``                             every option that says how files are read
+``tables``, ``kinds``                           columns by name; the four kinds of columns
+``frames``, ``arrow_columns``                   tables of pandas, polars and pyarrow as tables
+``encoding``, ``column_slots``, ``vocabulary``  rows of numbers from tables, and from rows of named values
+``target``, ``row_encoder``                     the column to predict; it and the encoder, saved together
+``source_reader``                               a source as a run reads it: first table in advance, rows counted
+``hints``, ``column_summary``                   how columns were read, and advice where that looks wrong
+``datasets/``, ``catalogue``, ``fetch``         real data sets; streams by name; downloads
+==============================================  ===================================================================
+
+Nothing here learns; generators of synthetic streams are in :mod:`driftsurf.streams`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from driftsurf.data.formats._bytes import polling
+    from driftsurf.data.hints import number_hint
+    from driftsurf.data.reading_options import ReadingOptions
+    from driftsurf.data.source import BadRow, Position, Source, open_source
+    from driftsurf.data.sources.files import FileSource
+
+__all__ = [
+    "BadRow",
+    "FileSource",
+    "Position",
+    "ReadingOptions",
+    "Source",
+    "number_hint",
+    "open_source",
+    "polling",
+]
+
+_HOMES = {
+    "BadRow": "source",
+    "FileSource": "sources.files",
+    "Position": "source",
+    "ReadingOptions": "reading_options",
+    "Source": "source",
+    "number_hint": "hints",
+    "open_source": "source",
+    "polling": "formats._bytes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that listing data sets does not load numba."""
+    if name in _HOMES:
+        return getattr(import_module(f"driftsurf.data.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'driftsurf.data' has no attribute {name!r}")

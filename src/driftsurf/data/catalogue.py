@@ -1,0 +1,117 @@
+"""The streams by name: registered generators and real data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+
+from driftsurf import registry
+from driftsurf.data.datasets.authors import published
+from driftsurf.data.datasets.known import DATASETS, Dataset
+from driftsurf.errors import OptionError
+from driftsurf.registry import REGRESSION
+from driftsurf.streams.base import Stream
+
+__all__ = ["CATALOGUE", "CLASSES", "PAPER", "StreamEntry", "get"]
+
+STEPS = 100
+"""Number of time steps into which a generated stream is cut, as in the paper."""
+
+
+class StreamEntry:
+    """A stream by name, as it is registered."""
+
+    def __init__(self, entry: registry.Entry) -> None:
+        self.entry = entry
+        self.name: str = entry.name
+
+    @property
+    def description(self) -> str:
+        """One line about the stream, for tables."""
+        return str(self.entry.details.get("description", self.entry.summary))
+
+    @property
+    def make(self) -> Callable[..., Stream]:
+        """Function that makes the stream. It takes ``seed`` and ``n_rows``; the defaults are the paper's values.
+
+        A real data set is made only if its file is available, and has whole batches only unless ``n_rows`` is given.
+        """
+        return partial(published, self.name) if self.entry.details.get("published") else self.entry.make
+
+    @cached_property
+    def _default(self) -> Stream:
+        stream: Stream = self.entry.make()
+        return stream
+
+    @property
+    def dataset(self) -> Dataset | None:
+        """Facts about a real data set; None for a generated stream."""
+        return DATASETS.get(self.name)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, unless ``make`` is given another one."""
+        return int(self._default.n_rows if self.dataset is None else self.entry.options["n_rows"])
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns; None if only the file tells."""
+        return self._default.n_features if self.dataset is None else self.dataset.columns
+
+    @property
+    def batch_size(self) -> int:
+        """Number of rows in a time step of the paper's experiments."""
+        return max(1, self.n_rows // STEPS) if self.dataset is None else self.dataset.batch_size
+
+    @property
+    def regression(self) -> bool:
+        """Whether it is a stream for regression."""
+        return bool(self.entry.tasks) and self.entry.tasks <= REGRESSION
+
+    @property
+    def paper_settings(self) -> tuple[float, float] | None:
+        """Step size and L2 regularisation of the paper's learner; None if the paper has no such stream."""
+        real = self.dataset
+        if real is not None:
+            return real.paper_settings if real.stands_for is None else DATASETS[real.stands_for].paper_settings
+        settings: tuple[float, float] | None = self.entry.details.get("paper_settings")
+        return settings
+
+    @property
+    def in_paper(self) -> bool:
+        """Whether it is one of the fifteen streams of the paper."""
+        return "table_row" in self.entry.details or (self.dataset is not None and self.dataset.exact)
+
+
+def _ordered() -> Iterator[StreamEntry]:
+    """Yield the paper's generated streams in the order of its tables, the real data sets, then all others by name."""
+    entries = {entry.name: entry for entry in registry.entries("stream")}
+    of_tables = [entry for entry in entries.values() if "table_row" in entry.details]
+    order = [entry.name for entry in sorted(of_tables, key=lambda entry: int(entry.details["table_row"]))]
+    for name in dict.fromkeys([*order, *DATASETS, *entries]):
+        yield StreamEntry(entries[name])
+
+
+CATALOGUE: dict[str, StreamEntry] = {entry.name: entry for entry in _ordered()}
+"""The fifteen streams of the paper in the order of its tables, the stand-ins for real data, then all others."""
+
+PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.in_paper)
+"""Names of the paper's streams, in its order."""
+CLASSES = tuple(name for name, entry in CATALOGUE.items() if entry.in_paper or entry.dataset is not None)
+"""Names of the paper's streams and of the stand-ins, on which its experiments can run."""
+
+
+def get(name: str) -> StreamEntry:
+    """Return the entry of this name; raise OptionError if there is none.
+
+    >>> get("sea10").make(n_rows=1_000)
+    SEA(noise=0.1, gradual=False, seed=1, n_rows=1000)
+    >>> get("sea-gradul")
+    Traceback (most recent call last):
+    driftsurf.errors.OptionError: no stream is called 'sea-gradul'; did you mean 'sea-gradual'? choices: sea0, ...
+    """
+    entry = CATALOGUE.get(name)
+    if entry is None:
+        near = registry.nearest(name.lower(), CATALOGUE)
+        raise OptionError(f"no stream is called {name!r}; {near}choices: {', '.join(CATALOGUE)}")
+    return entry

@@ -1,0 +1,149 @@
+"""Slots of encoded rows: where each column of a table stands, and which values it has there."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import FloatArray
+from driftsurf.data.kinds import Kind
+from driftsurf.data.tables import Column
+from driftsurf.kernels.random import GAMMA, mixed
+
+__all__ = ["ColumnSlots", "Layout", "SlotValues", "hash_slots"]
+
+DAYS = "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"
+FIRST_WEEKDAY = 3
+"""1 January 1970 was a Thursday."""
+MICROSECONDS_A_DAY = 86_400_000_000
+
+SlotValues: TypeAlias = "tuple[npt.NDArray[np.int64] | int, FloatArray | float]"
+"""At most one value for each row: its slot and its value, each either one for all rows or an array."""
+
+
+@dataclass(frozen=True)
+class ColumnSlots:
+    """The slots of one column, which never change once the layout is fixed."""
+
+    name: str
+    kind: Kind
+    first: int
+    """Number of the first slot."""
+    gaps: bool = False
+    """Number or boolean: whether missing values have an indicator slot. Text: whether the first batch had no value."""
+    fill: float = 0.0
+    """Number, boolean or date: what replaces a missing value."""
+    words: tuple[str, ...] = ()
+    """Text: words that have a slot each, sorted."""
+    n_hashed: int = 0
+    """Text: number of slots that all other words share by a hash."""
+
+    @property
+    def width(self) -> int:
+        """Number of slots."""
+        match self.kind:
+            case "text":
+                return len(self.words) + self.n_hashed + 1
+            case "date":
+                return 1 + len(DAYS) + 2 + 1
+        return 1 + self.gaps
+
+    @property
+    def values_per_row(self) -> int:
+        """Number of values of a typical row that are not zero."""
+        return 4 if self.kind == "date" else 1
+
+    def slot_names(self) -> Iterator[str]:
+        """Yield the name of each slot."""
+        match self.kind:
+            case "text":
+                yield from (f"{self.name}={word}" for word in self.words)
+                yield from (f"{self.name}#{place}" for place in range(self.n_hashed))
+                yield f"{self.name}?"
+            case "date":
+                yield f"{self.name} days"
+                yield from (f"{self.name} {day}" for day in DAYS)
+                yield from (f"{self.name} hour sin", f"{self.name} hour cos", f"{self.name}?")
+            case _:
+                yield self.name
+                if self.gaps:
+                    yield f"{self.name}?"
+
+    def encode(self, column: Column) -> Iterator[SlotValues]:
+        """Yield the values of a column, in rising slots."""
+        match self.kind:
+            case "text":
+                yield self._word_slots(column), 1.0
+            case "date":
+                yield from self._encode_date(column)
+            case _:
+                missing = column.missing()
+                yield self.first, np.where(missing, self.fill, column.values)
+                if self.gaps:
+                    yield self.first + 1, missing.astype(np.float64)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {word: place for place, word in enumerate(self.words)}
+
+    def _word_slots(self, column: Column) -> npt.NDArray[np.int64]:
+        used = column.used()
+        words = [column.words[code] for code in used.tolist()]
+        places = np.array([self._places.get(word, -1) for word in words], np.int64)
+        unknown = np.flatnonzero(places < 0)
+        places[unknown] = len(self.words) + hash_slots([words[i] for i in unknown.tolist()], self.n_hashed)
+        slots = np.empty(len(column.words) + 1, np.int64)
+        slots[-1] = len(self.words) + self.n_hashed  # the code -1 of a missing value points here
+        slots[used] = places
+        return np.asarray(self.first + slots[column.values])
+
+    def _encode_date(self, column: Column) -> Iterator[SlotValues]:
+        missing = column.missing()
+        present = (~missing).astype(np.float64)
+        since = np.where(missing, np.datetime64(0, "us"), column.values).astype("datetime64[us]").astype(np.int64)
+        day, rest = np.divmod(since, MICROSECONDS_A_DAY)
+        angle = rest * (2 * np.pi / MICROSECONDS_A_DAY)
+        days = since / MICROSECONDS_A_DAY
+        yield self.first, np.where(missing, self.fill, days)
+        yield self.first + 1 + (day + FIRST_WEEKDAY) % 7, present
+        yield self.first + 8, np.sin(angle) * present
+        yield self.first + 9, np.cos(angle) * present
+        yield self.first + 10, missing.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The slots of all columns, one after the other, then the shared indicator and the sparse features."""
+
+    columns: tuple[ColumnSlots, ...]
+    n_features: int
+    """Number of sparse features that follow the columns."""
+    sparse: bool
+    """Whether rows are CSR."""
+    shared: int = field(init=False)
+    """Slot that marks a missing value in any column of numbers that has no indicator of its own."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shared", sum(column.width for column in self.columns))
+
+    @property
+    def width(self) -> int:
+        """Number of slots in all."""
+        return self.shared + bool(self.columns) + self.n_features
+
+
+def hash_slots(words: Sequence[str], count: int) -> npt.NDArray[np.int64]:
+    """Return one of ``count`` slots for each word: the same on every machine and in every version.
+
+    >>> hash_slots(["Rome", "Oslo", "Lima"], 8)
+    array([2, 1, 5])
+    """
+    checks = [zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in words]
+    hashes = mixed(np.array(checks, np.uint64) * np.uint64(GAMMA))  # a checksum alone is linear in its text
+    return (hashes % np.uint64(count)).astype(np.int64)

@@ -1,0 +1,138 @@
+"""The real data of the paper and the data that stand in for them: facts, and where to find their files.
+
+The facts are in ``datasets.toml``. Stand-ins have names of their own, so that their numbers never appear in a row of
+the paper.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any, Literal
+
+from driftsurf.data.datasets import files
+from driftsurf.errors import InputError, OptionError
+from driftsurf.streams.base import Block
+
+__all__ = ["DATASETS", "Dataset", "find", "get", "how_to_get", "require"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dataset:
+    """A set of real data: what it is, where it comes from, and how it becomes a stream."""
+
+    name: str
+    label: str
+    """What tables and figures call it."""
+    description: str
+    rows: int
+    columns: int | None = None
+    """Number of columns; None where the file decides, as with one column for each airport."""
+    batch_size: int
+    """Rows of a time step; rows that do not fill a batch at the end are left out."""
+    aware_steps: tuple[int, ...] = ()
+    """Time steps at which Aware is reset, unless drift is injected."""
+    paper_settings: tuple[float, float] | None = None
+    """Step size and L2 regularisation of the paper's learner; None for a stand-in."""
+    reader: Mapping[str, Any] = field(hash=False)
+    """Name of a function of ``driftsurf.data.datasets._readers``, and its further arguments."""
+    categories: int = 0
+    """Number of one-hot categories with which each row begins ..."""
+    numbers: int = 0
+    """... and number of other columns, which follow the slots of all categories."""
+    values: str | None = None
+    """SHA-256 of rows and labels as read; None where the data were never available."""
+    sparse: bool = False
+    shuffled: bool = False
+    tf_idf: bool = False
+    injected: Literal["swap_labels", "rotate"] | None = None
+    """Drift that is injected in rows 0.3 n to 0.6 n."""
+    stands_for: str | None = None
+    """Name of the paper's data whose place it takes."""
+
+    files: tuple[str, ...]
+    """Names under which it is found, compressed or not."""
+    page: str
+    """Where it is described."""
+    urls: tuple[str, ...] = ()
+    """Addresses of the published file; empty if they are not known."""
+    saved_as: str = ""
+    """Name of the file when it is downloaded."""
+    sha256: str | None = None
+    """SHA-256 of the published file, compressed as it is; None if it is not known."""
+    n_bytes: int | None = None
+    licence: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether these are the data of the paper."""
+        return self.stands_for is None
+
+    @property
+    def batches(self) -> int:
+        """Number of time steps."""
+        return self.rows // self.batch_size
+
+    def read(self, path: Path) -> Block:
+        """Return rows and labels as they are in the file, before shuffling and drift."""
+        from driftsurf.data.datasets._readers import READERS
+
+        arguments = dict(self.reader)
+        return READERS[arguments.pop("name")](path, **arguments)
+
+
+def _load() -> dict[str, Dataset]:
+    tables = tomllib.loads((resources(__package__) / "datasets.toml").read_text(encoding="utf-8"))
+    found = {}
+    for name, facts in tables.items():
+        values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()}
+        found[name] = Dataset(name=name, **values)
+    return found
+
+
+DATASETS: dict[str, Dataset] = _load()
+"""The paper's data in the order of its tables, then the stand-ins."""
+
+
+def get(name: str) -> Dataset:
+    """Return the data set of this name; raise OptionError if there is none.
+
+    >>> get("electricity").batches
+    34
+    >>> get("elec")
+    Traceback (most recent call last):
+    driftsurf.errors.OptionError: no data set is called 'elec'; did you mean 'electricity'? choices: rcv1, ...
+    """
+    entry = DATASETS.get(name)
+    if entry is None:
+        near = difflib.get_close_matches(name.lower(), DATASETS, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise OptionError(f"no data set is called {name!r}; {hint}choices: {', '.join(DATASETS)}")
+    return entry
+
+
+def find(name: str) -> Path | None:
+    """Return the file of a data set in the folder that DRIFTSURF_DATA names or in the cache; None if there is none."""
+    return files.find(get(name).files)
+
+
+def require(name: str) -> Path:
+    """Return the file of a data set; raise InputError that tells how to get it if it is not there."""
+    path = find(name)
+    if path is None:
+        present = [other.name for other in DATASETS.values() if other.stands_for == name and find(other.name)]
+        instead = f" (available in its place: {', '.join(present)})" if present else ""
+        raise InputError(f"{name} is not available{instead}; {how_to_get(get(name))}")
+    return path
+
+
+def how_to_get(dataset: Dataset) -> str:
+    """Return what a user can do who does not have the file."""
+    by_hand = f"set {files.FOLDER_VARIABLE} to a folder that holds {dataset.files[0]}, compressed or not"
+    if dataset.urls:
+        return f"download it with 'driftsurf datasets fetch {dataset.name}', or {by_hand}"
+    return f"download it from {dataset.page}, and {by_hand}"

@@ -1,0 +1,319 @@
+"""Encode tables as rows of numbers, in a layout that the first batch fixes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import FloatArray, State
+from driftsurf.core.input import listed
+from driftsurf.core.options import choice, whole
+from driftsurf.data.column_slots import MICROSECONDS_A_DAY, ColumnSlots, Layout, SlotValues
+from driftsurf.data.frames import read_table
+from driftsurf.data.kinds import KINDS, Kind
+from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.errors import OptionError, SchemaError, ShapeError, StateError
+
+__all__ = ["TableEncoder"]
+
+LEAST_HASHED = 8
+"""Least number of hashed slots for words that appear after the first batch."""
+LEAST_SPARSE_WIDTH = 64
+"""Narrower rows are always dense: CSR would save nothing."""
+
+
+class TableEncoder:
+    """Encodes columns of any kind as rows of numbers. ``fit`` on the first batch fixes the layout.
+
+    Only the batch that it is fitted on decides; afterwards each row is encoded by itself, so that neither later rows
+    nor the size of batches change anything. The width never changes, because that of a model cannot.
+
+    - A **number** is passed on unchanged (learners scale internally). A missing value becomes the median of the first
+      batch. A column with missing values in the first batch has an indicator slot; all other columns share one.
+    - A **boolean** is 0 or 1, otherwise like a number.
+    - A **date** becomes days since 1970 with their fraction, one of seven slots for the weekday, the hour as the sine
+      and cosine of its angle on the clock, and an indicator slot for missing values.
+    - **Text** with at most ``max_categories`` different words in the first batch has a slot for each word; words that
+      appear later are hashed into as many slots again, and at least 8. Text with more words is hashed into ``n_hashes``
+      slots. A missing value has a slot of its own. A column without a value is text, and its later values are text too.
+    - **Sparse features** are passed on after the columns.
+
+    Rows of 64 slots or more are CSR if that takes at most half of the memory, otherwise dense.
+
+    Parameters
+    ----------
+    max_categories
+        Largest number of words of which each has a slot.
+    n_hashes
+        Number of slots for text with more words.
+    categorical
+        Columns whose numbers, booleans or dates are treated as words.
+    sparse
+        Whether rows are CSR; "auto" takes what is smaller.
+
+    Examples
+    --------
+    >>> encoder = TableEncoder().fit({"price": [1.5, 2.5], "city": ["Rome", "Oslo"]})
+    >>> encoder.feature_names()[:3], encoder.width
+    (['price', 'city=Oslo', 'city=Rome'], 13)
+    >>> encoder.transform({"price": [None, 9.0], "city": ["Rome", "Lima"]})[:, :3]
+    array([[2., 0., 1.],
+           [9., 0., 0.]])
+    """
+
+    def __init__(
+        self,
+        *,
+        max_categories: int = 32,
+        n_hashes: int = 256,
+        categorical: Collection[str] = (),
+        sparse: bool | Literal["auto"] = "auto",
+    ) -> None:
+        self.max_categories = max_categories
+        self.n_hashes = n_hashes
+        self.categorical = categorical
+        self.sparse = sparse
+        self._layout: Layout | None = None
+
+    def check(self) -> None:
+        """Raise OptionError if an option has a value that cannot be used."""
+        whole("max_categories", self.max_categories, at_least=1)
+        whole("n_hashes", self.n_hashes, at_least=1)
+        choice("sparse", self.sparse, (True, False, "auto"))
+        if isinstance(self.categorical, str):
+            raise OptionError(
+                f"categorical must be a list of column names; got {self.categorical!r}. Pass [{self.categorical!r}]"
+            )
+
+    # -------------------------------------------------------------------- fitting
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the layout is fixed."""
+        return self._layout is not None
+
+    def fit(self, X: Any) -> Self:
+        """Fix the layout by these rows; an earlier layout is discarded."""
+        self.check()
+        table = read_table(X)
+        if not len(table):
+            raise ShapeError("Found array with 0 sample(s) while a minimum of 1 is required to fit an encoder.")
+        unknown = [name for name in self.categorical if name not in table.columns]
+        if unknown:
+            raise SchemaError(f"categorical names {listed(unknown)}; the columns are {listed(list(table.columns))}")
+        columns: list[ColumnSlots] = []
+        first = 0
+        for name, column in table.columns.items():
+            columns.append(self._column_slots(name, column, first))
+            first += columns[-1].width
+        n_features = 0 if table.features is None else table.features.n_features
+        self._layout = Layout(tuple(columns), n_features, self._is_sparse(columns, n_features))
+        return self
+
+    def partial_fit(self, X: Any) -> Self:
+        """Fit on the first call; later calls check that the table has the same columns, and change nothing."""
+        if self._layout is None:
+            return self.fit(X)
+        self._matching_columns(read_table(X), self._layout)
+        return self
+
+    def _column_slots(self, name: str, column: Column, first: int) -> ColumnSlots:
+        if name in self.categorical:
+            column = column.as_text()
+        missing = column.missing()
+        match column.kind:
+            case "text":
+                words = tuple(sorted({column.words[code] for code in column.used().tolist()}))
+                if len(words) > self.max_categories:
+                    return ColumnSlots(name, "text", first, n_hashed=self.n_hashes)
+                n_hashed = max(LEAST_HASHED, len(words))
+                return ColumnSlots(name, "text", first, not words, words=words, n_hashed=n_hashed)
+            case "date":
+                days = column.values[~missing].astype("datetime64[us]").astype(np.int64) / MICROSECONDS_A_DAY
+                return ColumnSlots(name, "date", first, fill=_median(days))
+        return ColumnSlots(name, column.kind, first, bool(missing.any()), _median(column.values[~missing]))
+
+    def _is_sparse(self, columns: list[ColumnSlots], n_features: int) -> bool:
+        if self.sparse != "auto":
+            return bool(self.sparse)
+        n_values = sum(column.values_per_row for column in columns)
+        width = sum(column.width for column in columns) + 1
+        # A value takes 12 bytes in CSR (a row 8 more) and 8 bytes in a dense row.
+        return n_features > 0 or (width >= LEAST_SPARSE_WIDTH and 2 * (12 * n_values + 8) <= 8 * width)
+
+    # -------------------------------------------------------------------- encoding
+
+    @property
+    def layout(self) -> Layout:
+        """The layout that ``fit`` fixed."""
+        if self._layout is None:
+            raise StateError("this encoder is not fitted; call fit or partial_fit with the first batch")
+        return self._layout
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the encoded rows."""
+        return self.layout.width
+
+    def feature_names(self) -> list[str]:
+        """Return the names of the encoded columns: "city=Rome", "city#3" (hashed), "city?" (missing)."""
+        layout = self.layout
+        names = [name for column in layout.columns for name in column.slot_names()]
+        return names + ["other?"] * bool(layout.columns) + [f"feature {place}" for place in range(layout.n_features)]
+
+    def transform(self, X: Any) -> Any:
+        """Return rows of numbers: a float64 array, or ``scipy.sparse.csr_array``. Changes nothing."""
+        layout = self.layout
+        table = read_table(X)
+        columns = self._matching_columns(table, layout)
+        pairs = list(zip(layout.columns, columns, strict=True))
+        values = [one for slots, column in pairs for one in slots.encode(column)]
+        without_indicator = [
+            column.missing() for slots, column in pairs if slots.kind in ("number", "boolean") and not slots.gaps
+        ]
+        if without_indicator:
+            values.append((layout.shared, np.any(without_indicator, axis=0).astype(np.float64)))
+        if not layout.sparse:
+            rows = _dense(values, len(table), layout.width - layout.n_features)
+            return rows if table.features is None else np.hstack([rows, _scipy(table).toarray()])
+        from scipy import sparse
+
+        rows = _csr(values, len(table), layout.width - layout.n_features)
+        if table.features is None:
+            return rows
+        return sparse.csr_array(sparse.hstack([rows, _scipy(table)], format="csr")) if layout.columns else _scipy(table)
+
+    def fit_transform(self, X: Any) -> Any:
+        """Fit the encoder and return the encoded rows."""
+        table = read_table(X)
+        return self.fit(table).transform(table)
+
+    def _matching_columns(self, table: Table, layout: Layout) -> list[Column]:
+        """Return the columns in the order and of the kinds of the layout; raise SchemaError if they differ."""
+        names = {slots.name for slots in layout.columns}
+        added = [name for name in table.columns if name not in names]
+        removed = [slots.name for slots in layout.columns if slots.name not in table.columns]
+        columns, retyped = [], []
+        for slots in layout.columns:
+            column = table.columns.get(slots.name)
+            if column is None:
+                continue
+            if slots.name in self.categorical or (slots.kind == "text" and slots.gaps):
+                column = column.as_text()
+            if not _fits(column, slots.kind):
+                if not column.missing().all():
+                    retyped.append(f"{slots.name!r} from {slots.kind} to {column.kind}")
+                column = empty_column(slots.kind, len(column))
+            columns.append(column)
+        faults = [f"added: {listed(added)}"] * bool(added) + [f"removed: {listed(removed)}"] * bool(removed)
+        faults += [f"retyped: {', '.join(retyped)}"] * bool(retyped)
+        width = 0 if table.features is None else table.features.n_features
+        if width != layout.n_features:
+            faults.append(f"{width} sparse features, expected {layout.n_features}")
+        if faults:
+            raise SchemaError(
+                f"the columns differ from those of the first batch ({'; '.join(faults)}). "
+                "Pass the same columns, in any order, or fit a new encoder and model"
+            )
+        return columns
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """Return the layout and the options as a flat state."""
+        layout = self.layout
+        columns = [[c.name, c.kind, c.gaps, c.fill.hex(), list(c.words), c.n_hashed] for c in layout.columns]
+        params = {
+            "max_categories": int(self.max_categories),
+            "n_hashes": int(self.n_hashes),
+            "categorical": sorted(self.categorical),
+            "sparse": self.sparse,
+        }
+        return {
+            "params": json.dumps(params, sort_keys=True),
+            "parts": json.dumps(columns),
+            "n_features": layout.n_features,
+            "sparse": layout.sparse,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> TableEncoder:
+        """Return the encoder that ``state()`` came from."""
+        try:
+            encoder = cls(**json.loads(state["params"]))
+            encoder.check()
+            columns = _read_columns(json.loads(state["parts"]))
+            if type(state["sparse"]) is not bool or len({column.name for column in columns}) < len(columns):
+                raise ValueError("its entries contradict each other")
+            n_features = whole("n_features", state["n_features"], at_least=0 if columns else 1)
+            encoder._layout = Layout(columns, n_features, state["sparse"])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise StateError(f"not the state of an encoder, or incomplete ({error})") from error
+        return encoder
+
+
+def _read_columns(saved: list[Any]) -> tuple[ColumnSlots, ...]:
+    """Return the slots of saved columns; raise ValueError if they are not valid."""
+    columns: list[ColumnSlots] = []
+    first = 0
+    for name, kind, gaps, fill, words, n_hashed in saved:
+        value = float.fromhex(fill)
+        if not (isinstance(name, str) and kind in KINDS and type(gaps) is bool and np.isfinite(value)):
+            raise ValueError(f"the column {name!r} is not valid")
+        if kind == "text":
+            whole("n_hashed", n_hashed, at_least=1)
+            if not all(type(word) is str for word in words):
+                raise ValueError(f"the words of {name!r} are not text")
+        columns.append(ColumnSlots(name, kind, first, gaps, value, tuple(words), n_hashed))
+        first += columns[-1].width
+    return tuple(columns)
+
+
+def _fits(column: Column, kind: Kind) -> bool:
+    return column.kind == kind or {column.kind, kind} == {"number", "boolean"}
+
+
+def _median(values: npt.NDArray[Any]) -> float:
+    if not len(values):
+        return 0.0
+    with np.errstate(over="ignore"):
+        middle = float(np.median(values))
+    # The sum of the two middle values may overflow where their mean does not.
+    return middle if np.isfinite(middle) else 2.0 * float(np.median(values / 2.0))
+
+
+def _dense(values: list[SlotValues], count: int, width: int) -> FloatArray:
+    rows = np.zeros((count, width))
+    each_row = np.arange(count)
+    for slots, own in values:
+        rows[each_row if isinstance(slots, np.ndarray) else slice(None), slots] = own
+    return rows
+
+
+def _csr(values: list[SlotValues], count: int, width: int) -> Any:
+    """Return CSR rows without zeros. Values come in rising slots, so that the columns of each row are sorted."""
+    from scipy import sparse
+
+    slots = np.empty((count, len(values)), np.int32)
+    data = np.empty((count, len(values)))
+    for place, (slot, own) in enumerate(values):
+        slots[:, place] = slot
+        data[:, place] = own
+    present = data != 0.0
+    indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+    return sparse.csr_array((data[present], slots[present], indptr), shape=(count, width))
+
+
+def _scipy(table: Table) -> Any:
+    """Return the sparse features of a table as a scipy matrix."""
+    from scipy import sparse
+
+    features = table.features
+    assert features is not None
+    start, stop = int(features.indptr[0]), int(features.indptr[-1])
+    parts = features.data[start:stop], features.indices[start:stop], features.indptr - start
+    return sparse.csr_array(parts, shape=(len(table), features.n_features))

@@ -1,0 +1,216 @@
+"""Download files: interrupted downloads are resumed, files are checked, and are moved into place only when complete."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from driftsurf.core.files import PARTIAL
+from driftsurf.errors import DriftsurfError, FetchError
+
+__all__ = ["Report", "fetch"]
+
+CHUNK_BYTES = 2**16
+TIMEOUT_SECONDS = 60
+
+
+class Report(Protocol):
+    """Function that is called with the progress of a download."""
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """Report that ``done`` bytes have arrived, of ``total`` if the server tells."""
+        ...
+
+
+def fetch(
+    urls: Sequence[str],
+    path: Path,
+    *,
+    sha256: str | None = None,
+    n_bytes: int | None = None,
+    check: Callable[[Path], object] | None = None,
+    report: Report = lambda done, total: None,
+) -> bool:
+    """Download a file from the first address that has it; return False if the file exists already.
+
+    Until it is complete and checked, the file is called NAME.partial; NAME.partial.json beside it tells which version
+    of the file it is the beginning of. An interrupted download is resumed if the server still has the same version, and
+    otherwise starts over. A file that fails a check is deleted.
+
+    Parameters
+    ----------
+    urls
+        Addresses of the file, in the order of preference.
+    path
+        Where the file is saved. Its folder is created if necessary.
+    sha256, n_bytes
+        Digest and size that the file must have; None if they are not known.
+    check
+        Called with the downloaded file before it is moved into place; it raises an error of this package to refuse it.
+    report
+        Called after each piece.
+    """
+    if path.is_file() and sha256 in (None, _sha256(path)):
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + PARTIAL)
+    notes = partial.with_name(partial.name + ".json")
+    with _alone(partial) as file:
+        url = _download(urls, file, notes, n_bytes, report)
+        os.fsync(file.fileno())
+        try:
+            _verify(partial, url, sha256, check)
+        except FetchError:
+            partial.unlink()
+            notes.unlink(missing_ok=True)
+            raise
+        os.replace(partial, path)
+    notes.unlink(missing_ok=True)
+    return True
+
+
+class _UnavailableError(Exception):
+    """This address does not have the file; another one may."""
+
+
+@contextmanager
+def _alone(partial: Path) -> Iterator[IO[bytes]]:
+    """Open the partial file to append to it; raise FetchError if another process writes it."""
+    with open(partial, "ab") as file:
+        try:
+            import fcntl
+        except ImportError:  # pragma: no cover - Windows has no such locks
+            pass
+        else:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                ours = os.path.samestat(os.fstat(file.fileno()), partial.stat())
+            except (BlockingIOError, FileNotFoundError):
+                ours = False
+            if not ours:
+                raise FetchError(f"{partial} is being written by another process; wait until it has finished")
+        try:
+            yield file
+        finally:
+            if not file.tell():
+                partial.unlink(missing_ok=True)
+
+
+def _download(urls: Sequence[str], file: IO[bytes], notes: Path, n_bytes: int | None, report: Report) -> str:
+    """Complete the partial file, and return the address that it came from."""
+    failures = []
+    for url in urls:
+        try:
+            _download_from(url, file, notes, n_bytes, report)
+            return url
+        except _UnavailableError as failure:
+            failures.append(str(failure))
+    raise FetchError(f"{'; '.join(failures)}. Try again later, or save the file in {notes.parent} yourself")
+
+
+def _download_from(url: str, file: IO[bytes], notes: Path, n_bytes: int | None, report: Report) -> None:
+    version, total = _read_notes(notes, url)
+    if file.tell() and file.tell() == total:
+        return  # it was complete, but not checked yet
+    headers = {"Accept-Encoding": "identity", "User-Agent": "driftsurf"}
+    if file.tell() and version is not None:
+        headers |= {"Range": f"bytes={file.tell()}-", "If-Range": version}
+    with _open(url, headers) as response:
+        done = _begin(url, response, file.tell())
+        length = response.headers.get("Content-Length", "")
+        total = done + int(length) if length.isdecimal() else None
+        if n_bytes is not None and total not in (None, n_bytes):
+            raise FetchError(f"{url} has {total:,} bytes, expected {n_bytes:,}: the published file has changed")
+        file.seek(file.truncate(done))
+        kept = {"url": url, "version": _validator(response), "total": total}
+        notes.write_text(json.dumps(kept), encoding="utf-8")
+        report(done, total)
+        for piece in _pieces(url, response):
+            file.write(piece)
+            done += len(piece)
+            report(done, total)
+    file.flush()
+    expected = total if n_bytes is None else n_bytes
+    if expected is not None and done != expected:
+        raise FetchError(_interrupted_message(url, f"{done:,} of {expected:,} bytes arrived"))
+
+
+def _pieces(url: str, response: Any) -> Iterator[bytes]:
+    while True:
+        try:
+            piece = response.read(CHUNK_BYTES)
+        except (http.client.HTTPException, OSError) as error:
+            raise FetchError(_interrupted_message(url, repr(error))) from error
+        if not piece:
+            return
+        yield piece
+
+
+def _verify(partial: Path, url: str, sha256: str | None, check: Callable[[Path], object] | None) -> None:
+    found = _sha256(partial) if sha256 else None
+    if found != sha256:
+        raise FetchError(f"{url} has SHA-256 {found}, expected {sha256}: the published file has changed; deleted")
+    try:
+        if check is not None:
+            check(partial)
+    except DriftsurfError as error:
+        raise FetchError(f"{url} is not the expected file, and was deleted: {error}") from error
+
+
+def _open(url: str, headers: dict[str, str]) -> Any:
+    """Send a request; if the server cannot resume at the requested byte, ask for the whole file."""
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        return urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+    except urllib.error.HTTPError as error:
+        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and "Range" in headers:
+            return _open(url, {name: value for name, value in headers.items() if "Range" not in name})
+        raise _UnavailableError(f"{url}: the server answered {error.code} {error.reason}") from error
+    except urllib.error.URLError as error:
+        raise _UnavailableError(f"{url} cannot be reached ({error.reason}); check the network") from error
+    except (http.client.HTTPException, OSError) as error:
+        raise _UnavailableError(f"{url}: the server sent an invalid answer ({error!r})") from error
+
+
+def _begin(url: str, response: Any, asked: int) -> int:
+    """Return where the body begins: at the requested byte, or at 0 if the server sends the whole file anyway."""
+    if response.status != http.client.PARTIAL_CONTENT:
+        return 0
+    if not response.headers.get("Content-Range", "").startswith(f"bytes {asked}-"):
+        raise FetchError(f"{url}: requested bytes {asked}-, received {response.headers.get('Content-Range')!r}")
+    return asked
+
+
+def _validator(response: Any) -> str | None:
+    """Return what identifies this version of the file for If-Range: a strong entity tag, or its date."""
+    tag: str | None = response.headers.get("ETag")
+    if tag is not None and not tag.startswith("W/"):
+        return tag
+    date: str | None = response.headers.get("Last-Modified")
+    return date
+
+
+def _read_notes(notes: Path, url: str) -> tuple[str | None, int | None]:
+    """Return which version of ``url`` the partial file is the beginning of, and its full length, as far as known."""
+    try:
+        kept = json.loads(notes.read_text(encoding="utf-8"))
+        return (kept["version"], kept["total"]) if kept["url"] == url else (None, None)
+    except (OSError, ValueError, LookupError, TypeError):
+        return None, None
+
+
+def _interrupted_message(url: str, why: str) -> str:
+    return f"{url}: the connection was interrupted ({why}); fetch it again to resume"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

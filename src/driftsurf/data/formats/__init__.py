@@ -1,0 +1,50 @@
+"""File formats: one module for each, registered with the endings of its files.
+
+A reader of a format reads one file front to back in chunks, and can continue from any position that it gave. Where a
+cell of text becomes a number, a date or a boolean is decided in ``_cells.py`` (and, for many CSV cells at a time, in
+``csv.py``). Which files are read, and how rows become batches, is decided in :mod:`driftsurf.data.sources`.
+
+A new format is a new file with a class derived from ``TextReader`` (``_text.py``), ``ColumnarReader``
+(``_columnar.py``, for files with a schema) or ``Reader`` (``_reader.py``), whose docstring has the arguments of
+``@register``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from driftsurf import registry
+from driftsurf.data.formats._bytes import COMPRESSION_ENDINGS, member_of_zip
+
+__all__ = ["format_of_file", "formats_by_ending", "list_endings"]
+
+
+def formats_by_ending() -> dict[str, registry.Entry]:
+    """Return the registered format of each file ending."""
+    return {ending: entry for entry in registry.entries("format") for ending in entry.details.get("endings", ())}
+
+
+def format_of_file(path: str, formats: Mapping[str, registry.Entry]) -> str | None:
+    """Return the name of the format that the ending of a file tells, or None.
+
+    The ending of a compression is passed over; an archive such as ``sales.zip`` is what the file in it is.
+
+    >>> formats = formats_by_ending()
+    >>> [format_of_file(name, formats) for name in ("sales.CSV.gz", "sales.parquet", "notes.md")]
+    ['csv', 'parquet', None]
+    """
+    name = PurePath(path.lower())
+    compressed = name.suffix in COMPRESSION_ENDINGS
+    plain = name.with_suffix("") if compressed else name
+    if name.suffix == ".zip" and plain.suffix not in formats:
+        plain = PurePath((member_of_zip(path) or "").lower())
+    entry = formats.get(plain.suffix)
+    if entry is None or (compressed and not entry.details.get("streamed", False)):
+        return None
+    return entry.name
+
+
+def list_endings(formats: Mapping[str, registry.Entry]) -> str:
+    """List the endings of all formats, for messages."""
+    return f"{', '.join(formats)}; text also compressed: {', '.join(COMPRESSION_ENDINGS)}"

@@ -1,0 +1,248 @@
+"""Bytes of one file or of standard input: decompressed, read block by block, followed while the file grows."""
+
+from __future__ import annotations
+
+import bz2
+import os
+import sys
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import IO, Any
+
+from driftsurf.core.options import number
+from driftsurf.data.formats._reader import extra
+from driftsurf.data.source import STANDARD_INPUT
+from driftsurf.errors import OptionError, SourceError
+
+__all__ = ["COMPRESSION_ENDINGS", "ByteFile", "member_of_zip", "polling"]
+
+COMPRESSION_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".zstd": "zstd", ".zip": "zip"}
+"""Compressions by the ending of a file."""
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+    # "BZh" alone may be the start of a header line; a block or the end of the data follows in a compressed file.
+    **{b"BZh%d%s" % (level, block): "bzip2" for level in range(1, 10) for block in (b"1AY&SY", b"\x17rE8P\x90")},
+}
+"""Compressions by the first bytes of a file."""
+_MAGIC_BYTES = max(map(len, _MAGIC))
+_GZIP_WINDOW = 31
+"""zlib's code for a gzip header and checksum around the largest window."""
+_UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+"""What damaged, truncated, encrypted or exotic files raise while they are read and decompressed."""
+
+
+def polling(seconds: float = 1.0, *, idle_seconds: float | None = None) -> Callable[[], bool]:
+    """Follow a growing file: look for new rows every ``seconds``, and stop after ``idle_seconds`` without one.
+
+    >>> follow = polling(0.001, idle_seconds=0.002)
+    >>> follow(), follow(), follow()
+    (True, True, False)
+    """
+    number("seconds", seconds, above=0.0)
+    if idle_seconds is not None:
+        number("idle_seconds", idle_seconds, above=0.0, otherwise=", or None to follow for ever")
+    return _Polling(seconds, idle_seconds)
+
+
+@dataclass
+class _Polling:
+    seconds: float
+    idle_seconds: float | None
+    waited: float = 0.0
+
+    def __call__(self) -> bool:
+        if self.idle_seconds is not None and self.waited >= self.idle_seconds:
+            return False
+        time.sleep(self.seconds)
+        self.waited += self.seconds
+        return True
+
+    def found(self) -> None:
+        """Start to count idle time again: new bytes have arrived."""
+        self.waited = 0.0
+
+
+@dataclass(frozen=True)
+class ByteFile:
+    """A file whose bytes are read front to back, as often as needed (standard input once).
+
+    ``follow`` is called at the end of a growing file: whether to look again.
+    """
+
+    path: str
+    block_bytes: int
+    follow: Callable[[], bool] | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "standard input" if self.path == STANDARD_INPUT else self.path
+
+    def blocks(self, start: int = 0) -> Generator[bytes]:
+        """Yield the decompressed bytes from ``start`` on; raise SourceError if the file is damaged or truncated."""
+        with self._named_errors(), self._open() as file:
+            first = file.read(_MAGIC_BYTES)
+            expected = COMPRESSION_ENDINGS.get(PurePath(self.path).suffix.lower())
+            found = next((name for magic, name in _MAGIC.items() if first.startswith(magic)), None)
+            if expected is not None and found != expected:
+                raise SourceError(f"{self.name} is empty or not compressed with {expected}, as its ending says")
+            if found is not None and self.follow is not None:
+                raise OptionError(f"{self.name} is compressed and cannot be followed; follow the uncompressed file")
+            if found is None:
+                yield from self._plain(file, first, start)
+                return
+            decompressed = {"gzip": self._gunzip, "bzip2": self._bunzip2, "zstd": self._unzstd, "zip": self._unzip}
+            yield from self.skip(start, decompressed[found](file, first))
+
+    @contextmanager
+    def _open(self) -> Iterator[IO[bytes]]:
+        if self.path == STANDARD_INPUT:
+            yield sys.stdin.buffer
+            return
+        with open(self.path, "rb") as file:
+            yield file
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Turn what the operating system and the decompressors raise into a SourceError that names the file."""
+        try:
+            yield
+        except SourceError:
+            raise
+        except OSError as error:
+            raise SourceError(f"{self.name} cannot be read: {error.strerror or error}") from error
+        except _UNREADABLE as error:
+            raise SourceError(f"{self.name} cannot be read: {error}") from error
+
+    def _plain(self, file: IO[bytes], first: bytes, start: int) -> Iterator[bytes]:
+        if self.path == STANDARD_INPUT or not file.seekable():
+            yield from self.skip(start, self._pieces(file, first))
+            return
+        if start > os.fstat(file.fileno()).st_size:
+            raise self.too_short(start)
+        file.seek(start)
+        while True:
+            yield from self._pieces(file, b"")
+            if self.follow is None or not self._look_again(file):
+                return
+
+    def _look_again(self, file: IO[bytes]) -> bool:
+        assert self.follow is not None
+        if not self.follow():
+            return False
+        grown = os.fstat(file.fileno()).st_size - file.tell()
+        if grown < 0 or not os.path.samestat(os.fstat(file.fileno()), os.stat(self.path)):
+            raise SourceError(
+                f"{self.name} was truncated or replaced while it was followed; start over with the new file"
+            )
+        if grown and isinstance(self.follow, _Polling):
+            self.follow.found()
+        return True
+
+    def _pieces(self, file: Any, first: bytes) -> Iterator[bytes]:
+        # Files and pipes that are opened for reading are buffered: read1 returns what a pipe has now, without waiting
+        # for a full block.
+        if first:
+            yield first
+        while block := file.read1(self.block_bytes):
+            yield block
+
+    def skip(self, start: int, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the blocks from byte ``start`` on. Bytes that cannot be seeked in are read and discarded."""
+        end = 0
+        for block in blocks:
+            end += len(block)
+            if end > start:
+                yield block[max(0, len(block) - (end - start)) :]
+        if end < start:
+            raise self.too_short(start)
+
+    def check_length(self, length: int) -> None:
+        """Raise SourceError if a followed file is shorter than this, instead of waiting for bytes at its end."""
+        with self._named_errors():
+            if self.follow is not None and os.stat(self.path).st_size < length:
+                raise self.too_short(length)
+
+    def too_short(self, start: int) -> SourceError:
+        """Return the error of a file that ends before a saved position."""
+        return SourceError(f"{self.name} ends before byte {start}, where the saved position is; it is another file")
+
+    # -------------------------------------------------------------------- compression
+
+    def _gunzip(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
+        unpack = zlib.decompressobj(_GZIP_WINDOW)
+        for block in self._pieces(file, first):
+            data = block
+            while data:
+                if unpack.eof:  # another member follows, or the zeros with which tapes were padded
+                    data = data.lstrip(b"\0")
+                    unpack = zlib.decompressobj(_GZIP_WINDOW) if data else unpack
+                    continue
+                out = unpack.decompress(data, self.block_bytes)
+                data = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
+                if out:
+                    yield out
+                while not unpack.eof and not data and len(out) == self.block_bytes:
+                    out = unpack.decompress(b"", self.block_bytes)  # output that zlib still holds back
+                    if out:
+                        yield out
+        if not unpack.eof:
+            raise SourceError(f"{self.name} is truncated: the gzip data end too early")
+
+    def _bunzip2(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
+        with bz2.BZ2File(_Rejoined(first, file)) as unpacked:  # type: ignore[call-overload]
+            yield from self._pieces(unpacked, b"")
+
+    def _unzstd(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
+        pa = extra("pyarrow")
+        stream = pa.CompressedInputStream(pa.PythonFile(_Rejoined(first, file), "r"), "zstd")
+        while block := stream.read(self.block_bytes):
+            yield block
+
+    def _unzip(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
+        if not file.seekable():
+            raise OptionError(f"{self.name} is a zip archive, which cannot be piped; decompress it first")
+        with zipfile.ZipFile(file) as archive, archive.open(_only_member(self.name, archive)) as unpacked:
+            yield from self._pieces(unpacked, b"")
+
+
+class _Rejoined:
+    """A file of which the first bytes have already been read."""
+
+    closed = False
+
+    def __init__(self, first: bytes, file: Any) -> None:
+        self._first, self._file = first, file
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to ``size`` bytes."""
+        if self._first:
+            part, self._first = self._first[:size], self._first[size:]
+            return part
+        return bytes(self._file.read(size))
+
+    def close(self) -> None:
+        """Do nothing: the file is closed where it was opened."""
+
+
+def member_of_zip(path: str) -> str | None:
+    """Return the name of the only file in a zip archive, or None if there is no such archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _only_member(path, archive).filename
+    except (OSError, zipfile.BadZipFile):
+        return None
+
+
+def _only_member(name: str, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    members = [one for one in archive.infolist() if not one.is_dir() and "__MACOSX" not in one.filename]
+    if len(members) != 1:
+        raise SourceError(f"{name} must be a zip archive of one file; it holds {len(members)}")
+    return members[0]

@@ -1,0 +1,179 @@
+"""Find where the records of text begin and end, and which of them are malformed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from driftsurf.data.formats._reader import RECORD_LIMIT
+from driftsurf.kernels.compile import kernel
+
+SOUND, STRAY_QUOTE, OPEN_QUOTE, NUL, TOO_LONG = range(5)
+FAULTS = {
+    STRAY_QUOTE: "text follows a closing quote",
+    OPEN_QUOTE: "a quote is not closed",
+    NUL: "the row holds a NUL byte",
+}
+
+_U1, _I8 = types.uint8, types.int64
+_IN = types.Array(_U1, 1, "C", readonly=True)
+_PAIR = types.Array(_I8, 1, "C", readonly=True)
+_OUT = types.Array(_I8, 2, "C")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """Consecutive records of some bytes."""
+
+    data: bytes
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    lines: npt.NDArray[np.int64]
+    """Number of lines of the data that end with or before each record."""
+    cells: npt.NDArray[np.int64]
+    """Number of cells; 0 for an empty line, which is not a row."""
+    faults: npt.NDArray[np.int64]
+    """SOUND (0), or what is wrong with the record."""
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, place: int) -> bytes:
+        return self.data[self.starts[place] : self.ends[place]]
+
+    def take(self, places: npt.NDArray[Any] | slice) -> Records:
+        """Return the records at these places."""
+        columns = self.starts, self.ends, self.lines, self.cells, self.faults
+        return Records(self.data, *(column[places] for column in columns))
+
+    def bytes(self) -> bytes:
+        """Return the bytes of all records."""
+        if not len(self):
+            return b""
+        if np.array_equal(self.starts[1:], self.ends[:-1]):
+            return self.data[self.starts[0] : self.ends[-1]]
+        return b"".join([self.data[a:b] for a, b in zip(self.starts.tolist(), self.ends.tolist(), strict=True)])
+
+    def reasons(self) -> dict[int, str]:
+        """Return why malformed records are not rows, by place."""
+        return {int(place): FAULTS[int(self.faults[place])] for place in np.flatnonzero(self.faults)}
+
+
+def find_records(data: bytes, delimiter: str | None, *, final: bool, limit: int = RECORD_LIMIT) -> Records:
+    r"""Return the complete records of ``data``; with ``final`` the end of the data completes the last one.
+
+    A record ends with a line feed, a carriage return, or both, outside of quotes. A quote opens a quoted cell only as
+    its first character; inside, two quotes stand for one, and a closing quote is followed by a delimiter or by the end
+    of the record. A malformed record ends with its first line, so that a forgotten quote costs one line and not the
+    rest of the file. For the same reason, a quoted cell must not stretch a record of several lines beyond ``limit``
+    bytes. A single line that is longer is TOO_LONG. Without a delimiter there are no cells and no quotes: a record is a
+    line.
+
+    >>> records = find_records(b'a,"b\nc"\nd', ",", final=True)
+    >>> records[0], records.lines, records.cells
+    (b'a,"b\nc"\n', array([2, 3]), array([2, 1]))
+    """
+    array = np.frombuffer(data, np.uint8)
+    marks = np.array([-1, -1] if delimiter is None else [ord(delimiter), ord('"')])
+    found = []
+    start = line = 0
+    room = max(16, len(array) // 16)
+    while start < len(array):
+        out = np.empty((room, 4), np.int64)
+        count = _find_records(array, marks, final, limit, np.array([start, line]), out)
+        found.append(out[:count])
+        if count < room or out[-1, 3] == TOO_LONG:
+            break
+        start, line = int(out[-1, 0]), int(out[-1, 1])
+    table = np.concatenate(found) if found else np.empty((0, 4), np.int64)
+    ends, lines, cells, faults = (np.ascontiguousarray(column) for column in table.T)
+    return Records(data, np.concatenate([[0], ends])[:-1], ends, lines, cells, faults)
+
+
+@kernel(lambda f: (_IN, _PAIR, types.boolean, _I8, _PAIR, _OUT))
+def _find_records(data: Any, marks: Any, final: Any, limit: Any, begin: Any, out: Any) -> Any:
+    """Fill ``out`` with (end, lines, cells, fault) of each record from ``begin`` (place, line); return how many.
+
+    States: 0 at the first character of a cell, 1 in a plain cell, 2 in a quoted cell, 3 after a quote in a quoted cell.
+    Faults are the constants of this module: 1 stray quote, 2 open quote, 3 NUL byte, 4 too long.
+    """
+    delimiter, quote = marks[0], marks[1]
+    start, line = begin[0], begin[1]
+    size = len(data)
+    count = 0
+    while start < size and count < len(out):
+        state, cells, fault = 0, 1, 0
+        first_newline, inner_lines = -1, 0
+        p = start
+        end = -1
+        while p < size:
+            if p - start > limit:
+                fault = 2 if first_newline >= 0 else 4
+                break
+            byte = data[p]
+            newline = byte == 10 or byte == 13
+            if newline:
+                if byte == 13 and p + 1 == size and not final:
+                    break  # a line feed may follow in the next block
+                after = p + 2 if byte == 13 and p + 1 < size and data[p + 1] == 10 else p + 1
+                if first_newline < 0:
+                    first_newline = after
+                if state != 2:
+                    end = after
+                    break
+                inner_lines += 1
+                p = after
+                continue
+            if byte == 0:
+                fault = 3
+            if state == 2:
+                if byte == quote:
+                    state = 3
+            elif byte == delimiter:
+                state = 0
+                cells += 1
+            elif state == 0:
+                state = 2 if byte == quote else 1
+            elif state == 3:
+                if byte == quote:
+                    state = 2
+                else:
+                    fault = 1
+                    break
+            p += 1
+        if end < 0 and (fault == 0 or fault == 3) and final and p == size:
+            if state == 2:
+                fault = 2
+            else:
+                end = size
+        if fault == 1 or fault == 2:
+            # A malformed record ends with its first line.
+            inner_lines = 0
+            end = first_newline
+            while end < 0 and p < size:
+                if p - start > limit:
+                    fault = 4
+                    break
+                if data[p] == 10 or data[p] == 13:
+                    if data[p] == 13 and p + 1 == size and not final:
+                        break
+                    end = p + 2 if data[p] == 13 and p + 1 < size and data[p + 1] == 10 else p + 1
+                p += 1
+            if end < 0 and final:
+                end = size
+        if fault == 4:
+            end = p
+        if end < 0:
+            return count
+        blank = data[start] == 10 or data[start] == 13
+        line += inner_lines + 1
+        out[count, 0], out[count, 1], out[count, 2], out[count, 3] = end, line, 0 if blank else cells, fault
+        start = end
+        count += 1
+        if fault == 4:
+            return count
+    return count

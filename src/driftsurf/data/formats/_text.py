@@ -1,0 +1,240 @@
+"""The base class of readers of text: the head that decides the columns, and the rows cut from blocks of bytes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.data.formats._bytes import ByteFile
+from driftsurf.data.formats._reader import (
+    RAW_LIMIT,
+    RECORD_LIMIT,
+    Chunk,
+    Mark,
+    Reader,
+    Shape,
+    check_tail,
+    tail_digest,
+)
+from driftsurf.data.formats._records import TOO_LONG, Records, find_records
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.source import STANDARD_INPUT, BadRow
+from driftsurf.data.tables import Table
+from driftsurf.errors import SchemaError, SourceError
+
+UTF8_MARK = b"\xef\xbb\xbf"
+UTF16_MARKS = b"\xff\xfe", b"\xfe\xff"
+TAIL_BYTES = 2**14
+"""Number of bytes before a place by which a file is recognised."""
+
+
+class Parsed(NamedTuple):
+    """What became of some records: a table of those that are rows, and the reasons why others are not."""
+
+    table: Table
+    rows: npt.NDArray[np.int64]
+    """Places of the rows of the table among the records."""
+    reasons: dict[int, str]
+    """Reasons of bad rows, by place."""
+    error: Exception | None = None
+    """To be raised after the last row."""
+
+
+class TextReader(Reader):
+    """A text file whose records are rows.
+
+    A subclass defines where records end (``split``), what the head means (``read_head``) and how records become rows
+    (``parse``). Blocks of bytes may end anywhere: the incomplete last record is kept for the next block.
+    """
+
+    def __init__(self, file: ByteFile, reading: ReadingOptions) -> None:
+        self.file = file
+        self.reading = reading
+        self._blocks = file.blocks()
+        self._head = b""
+        self._ended = False
+        self._body = Mark(0, 1)
+        """Where the rows begin."""
+        self._shape: Shape | None = None
+        self._top = b""
+        """All bytes before the rows."""
+
+    # -------------------------------------------------------------------- what a format defines
+
+    def split(self, data: bytes, *, final: bool) -> Records:
+        """Return the complete records of ``data``, which begins with a record. By default, a record is a line."""
+        return find_records(data, None, final=final)
+
+    @abstractmethod
+    def read_head(self) -> tuple[Mark, Shape]:
+        """Return where the rows begin, and their columns. ``head_records`` returns the records that it needs."""
+
+    @abstractmethod
+    def parse(self, records: Records, wanted: Shape, *, ignore_added: bool) -> Parsed:
+        """Return rows from records, none of which is an empty line. A record may also be a comment, and no row."""
+
+    # -------------------------------------------------------------------- the head
+
+    def shape(self) -> Shape:
+        """Return the columns that the head of the file tells."""
+        if self._shape is None:
+            self._read_more_head(len(UTF8_MARK))
+            if self._head.startswith(UTF16_MARKS):
+                raise SourceError(f"{self.file.name} is encoded in UTF-16; convert it to UTF-8 first")
+            if self._head.startswith(UTF8_MARK):
+                self._body = Mark(len(UTF8_MARK), 1)
+            self._body, self._shape = self.read_head()
+            self._top = self._head[: self._body.offset]
+        return self._shape
+
+    def _read_more_head(self, size: int) -> None:
+        """Read until ``size`` bytes of the head are there, or the file ends."""
+        parts = [self._head]
+        have = len(self._head)
+        while have < size and not self._ended:
+            block = next(self._blocks, None)
+            self._ended = block is None
+            parts.append(block or b"")
+            have += len(parts[-1])
+        self._head = b"".join(parts)
+
+    def head_records(self, start: Mark, count: int) -> Records:
+        """Return the first ``count`` records from ``start`` on that are not blank, or all if there are fewer."""
+        while True:
+            data = self._head[start.offset :]
+            found = self.split(data, final=self._final)
+            if error := self._too_long(found, start):
+                raise error
+            places = np.flatnonzero(found.cells)[:count]
+            if len(places) == count or self._ended:
+                return found.take(places)
+            # The head grows by an eighth at a time: a pipe may be slow, so that more is not waited for, and no byte is
+            # split more than about ten times.
+            self._read_more_head(len(self._head) * 9 // 8 + 1)
+
+    @property
+    def _final(self) -> bool:
+        """Whether the end of the bytes ends the last record. The last line of a growing file may be incomplete."""
+        return self._ended and self.file.follow is None
+
+    # -------------------------------------------------------------------- the rows
+
+    def chunks(self, wanted: Shape, start: Mark | None, *, ignore_added: bool) -> Iterator[Chunk]:
+        """Yield the rows from ``start`` on, as many at a time as a block holds."""
+        self.shape()
+        at = self._body if start is None else start
+        before, blocks = (b"", self._blocks_from(at.offset)) if start is None else self._resume(start)
+        data = b""
+        for block in blocks:
+            data = data + block if data else block
+            chunk = self._chunk(self.split(data, final=False), at, wanted, ignore_added)
+            chunk.tail = partial(self._tail, before, data, at.offset)
+            yield chunk
+            consumed = chunk.end.offset - at.offset
+            before, data, at = _last_bytes(before, data, consumed), data[consumed:], chunk.end
+        if data and self.file.follow is None:
+            chunk = self._chunk(self.split(data, final=True), at, wanted, ignore_added)
+            chunk.tail = partial(self._tail, before, data, at.offset)
+            yield chunk
+
+    def _resume(self, start: Mark) -> tuple[bytes, Iterator[bytes]]:
+        """Return the bytes before a saved place, checked against its digest, and the blocks after it."""
+        self.file.check_length(start.offset)
+        first = min(max(self._body.offset, start.offset - TAIL_BYTES), start.offset)
+        blocks, size = self._blocks_from(first), start.offset - first
+        have = b""
+        while len(have) < size:
+            block = next(blocks, None)
+            if block is None:
+                raise self.file.too_short(start.offset)
+            have += block
+        before, rest = have[:size], have[size:]
+        check_tail(self.file.name, start, tail_digest(self._top, before))
+        return before, chain([rest] if rest else [], blocks)
+
+    def _tail(self, before: bytes, data: bytes, first: int, offset: int) -> str:
+        """Return the digest for a place in ``data``, which begins at offset ``first``."""
+        return tail_digest(self._top, _last_bytes(before, data, offset - first))
+
+    def _blocks_from(self, offset: int) -> Iterator[bytes]:
+        """Return the blocks from ``offset`` on: what was read as the head is used again."""
+        if offset <= len(self._head):
+            rest = self._head[offset:]
+            self._head = b""
+            return chain([rest] if rest else [], self._blocks)
+        if self.file.path != STANDARD_INPUT:
+            self._blocks.close()
+            return self.file.blocks(offset)
+        return self.file.skip(offset - len(self._head), self._blocks)
+
+    def _chunk(self, found: Records, at: Mark, wanted: Shape, ignore_added: bool) -> Chunk:
+        places = np.flatnonzero((found.cells > 0) & (found.faults != TOO_LONG))
+        records = found.take(places)
+        parsed = self.parse(records, wanted, ignore_added=ignore_added)
+        # Number of lines of the block before each record: those that end with the record before it.
+        before = np.concatenate([[0], found.lines])[places]
+        bad = [
+            BadRow(
+                self.file.name,
+                at.line + int(before[i]),
+                reason,
+                records[i][:RAW_LIMIT].decode(self.reading.encoding, "backslashreplace").rstrip("\r\n"),
+                at.offset + int(records.ends[i]),
+            )
+            for i, reason in sorted(parsed.reasons.items())
+        ]
+        good = records.take(parsed.rows)
+        consumed, lines = (int(found.ends[-1]), int(found.lines[-1])) if len(found) else (0, 0)
+        end = Mark(at.offset + consumed, at.line + lines)
+        error = parsed.error or self._too_long(found, at)
+        return Chunk(parsed.table, at.offset + good.ends, at.line + good.lines, end, bad, error)
+
+    def _too_long(self, found: Records, at: Mark) -> SourceError | None:
+        if not len(found) or found.faults[-1] != TOO_LONG:
+            return None
+        line = at.line + (int(found.lines[-2]) if len(found) > 1 else 0)
+        return SourceError(
+            f"{self.file.name}, line {line}: a row must not be longer than {RECORD_LIMIT} bytes; check the format"
+        )
+
+
+def _last_bytes(before: bytes, data: bytes, size: int) -> bytes:
+    """Return the last bytes before place ``size`` of ``data``, which ``before`` precedes."""
+    return data[size - TAIL_BYTES : size] if size >= TAIL_BYTES else (before + data[:size])[-TAIL_BYTES:]
+
+
+Row = TypeVar("Row")
+
+
+def read_each(
+    records: Records, read: Callable[[bytes], Row | None]
+) -> tuple[list[Row], npt.NDArray[np.int64], dict[int, str], SchemaError | None]:
+    """Read records one at a time. Return the rows, their places, the reasons of bad rows, and what ended reading.
+
+    ``read`` returns None for a comment, and raises ValueError for a bad row and SchemaError to end reading.
+    """
+    reasons = records.reasons()
+    rows: list[Row] = []
+    places: list[int] = []
+    ended: SchemaError | None = None
+    for place in range(len(records)):
+        if place in reasons:
+            continue
+        try:
+            row = read(records[place])
+        except SchemaError as error:
+            ended = error
+            break
+        except ValueError as error:
+            reasons[place] = str(error)
+            continue
+        if row is not None:
+            rows.append(row)
+            places.append(place)
+    return rows, np.array(places, np.int64), reasons, ended

@@ -1,0 +1,274 @@
+"""CSV, TSV and other delimited text. ``CsvReader._convert`` is where cells become numbers."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.data.arrow_columns import arrow_column
+from driftsurf.data.formats._bytes import COMPRESSION_ENDINGS, ByteFile
+from driftsurf.data.formats._cells import cell_reader, infer_kind
+from driftsurf.data.formats._reader import PYARROW, Mark, Shape, extra
+from driftsurf.data.formats._records import Records, find_records
+from driftsurf.data.formats._suggestions import suggest_number_options
+from driftsurf.data.formats._text import Parsed, TextReader
+from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.errors import Message, Option, SchemaError, SourceError
+from driftsurf.registry import register
+
+__all__ = ["CsvReader"]
+
+DELIMITERS = ",;\t|"
+_SEPARATOR_LINE = re.compile(rb"sep=([,;\t|])\r?\n?")
+
+
+@register("format", "csv", endings=(".csv", ".tsv", ".txt"), streamed=True, cells="text", **PYARROW)
+class CsvReader(TextReader):
+    """Delimited text with a header line, quoted as in RFC 4180.
+
+    Records are found by a compiled loop, which knows the line of each and what is wrong with it. pyarrow converts the
+    cells of the valid records to values, many rows at a time. If it refuses a cell, the records are halved until the
+    bad ones stand alone, so that the same rule decides about a row whatever stands beside it.
+    """
+
+    def __init__(self, file: ByteFile, reading: ReadingOptions) -> None:
+        super().__init__(file, reading)
+        self._csv: Any = extra("pyarrow.csv")
+        self._names: list[str] = []
+        self._zoned: set[str] = set()
+        # pyarrow does not know thousands separators, and its strptime reads 30 February as 2 March.
+        needs_own_reader: dict[Kind, object] = {"number": reading.thousands, "date": reading.date_formats}
+        self._own_readers = {kind: cell_reader(kind, reading) for kind, needed in needs_own_reader.items() if needed}
+
+    def split(self, data: bytes, *, final: bool) -> Records:
+        """Return the complete records of ``data``; a record is a line unless a quoted cell holds a line end."""
+        return find_records(data, self._delimiter, final=final)
+
+    # -------------------------------------------------------------------- the head
+
+    def read_head(self) -> tuple[Mark, Shape]:
+        """Read the header line, and infer the kinds from the first rows."""
+        body, announced = self._separator_line(self._body)
+        self._delimiter = self.reading.delimiter or announced or self._most_frequent_delimiter(body)
+        if self.reading.names is not None:
+            self._names = _without_repeats(self.reading.names, self.file.name)
+        else:
+            header = self.head_records(body, 1)
+            if not len(header):
+                raise SourceError(f"{self.file.name} is empty: it has no header line")
+            if header.faults[0]:
+                raise SourceError(f"{self.file.name}, line 1: {header.reasons()[0]}")
+            cells = self._header_cells(header[0])
+            names = [cell.strip() or f"column_{i + 1}" for i, cell in enumerate(cells)]
+            self._names = _without_repeats(names, self.file.name)
+            body = Mark(body.offset + int(header.ends[0]), body.line + int(header.lines[0]))
+        sample = self.head_records(body, self.reading.sample_rows)
+        return body, Shape(self._kinds(sample), empty=not len(sample))
+
+    def _header_cells(self, record: bytes) -> list[str]:
+        try:
+            return next(csv.reader([record.decode(self.reading.encoding)], delimiter=self._delimiter))
+        except UnicodeDecodeError as error:
+            raise SourceError(
+                f"{self.file.name}, line 1: the header is not encoded in {self.reading.encoding}; try ",
+                Option("encoding", "latin-1"),
+            ) from error
+        except csv.Error as error:
+            raise SourceError(f"{self.file.name}, line 1: the header cannot be read ({error})") from error
+
+    def _separator_line(self, body: Mark) -> tuple[Mark, str | None]:
+        """Return the delimiter of a first line ``sep=;``, as Excel writes it, and the place after that line."""
+        self._delimiter = ","
+        first = self.head_records(body, 1)
+        found = _SEPARATOR_LINE.fullmatch(first[0]) if len(first) else None
+        if found is None:
+            return body, None
+        return Mark(body.offset + int(first.ends[0]), body.line + 1), found[1].decode()
+
+    def _most_frequent_delimiter(self, body: Mark) -> str:
+        path = PurePath(self.file.path.lower())
+        if (path.with_suffix("") if path.suffix in COMPRESSION_ENDINGS else path).suffix == ".tsv":
+            return "\t"
+        first = self.head_records(body, 1)
+        line = re.sub(rb'"[^"]*"', b"", first[0]).decode("latin-1") if len(first) else ""
+        return max(DELIMITERS, key=line.count)
+
+    def _kinds(self, sample: Records) -> dict[str, Kind | None]:
+        valid, _ = self._valid(sample)
+        words = self._convert(sample.take(valid), dict.fromkeys(self._names, "text"), {})
+        kinds: dict[str, Kind | None] = {}
+        for name in self._names:
+            cells = [words[name].words[code] if code >= 0 else None for code in words[name].values.tolist()]
+            kinds[name] = infer_kind(cells, self.reading)
+            if kinds[name] == "date" and any(_has_zone(cell) for cell in cells if cell is not None):
+                self._zoned.add(name)
+        return kinds
+
+    # -------------------------------------------------------------------- rows
+
+    def parse(self, records: Records, wanted: Shape, *, ignore_added: bool) -> Parsed:
+        """Return valid records as a table, and the reasons why others are not rows."""
+        valid, reasons = self._valid(records)
+        kinds = {name: kind for name, kind in wanted.kinds.items() if name in self._names and kind is not None}
+        parts: list[tuple[npt.NDArray[np.int64], dict[str, Column]]] = []
+        self._convert_or_halve(records, valid, kinds, parts, reasons)
+        rows = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0, np.int64)
+        tables = [Table(columns) for _, columns in parts if columns]
+        table = Table.concatenate(tables) if tables else Table({n: empty_column(k, 0) for n, k in kinds.items()})
+        columns = dict(table.columns)
+        for name, kind in wanted.kinds.items():
+            if name not in columns and kind is not None:
+                columns[name] = empty_column(kind, len(rows))
+        return Parsed(Table({name: columns[name] for name in wanted.kinds}), rows, reasons)
+
+    def _valid(self, records: Records) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+        """Return the places of records with the right number of cells in the right encoding; why others are bad."""
+        width = len(self._names)
+        reasons = records.reasons()
+        for place in np.flatnonzero((records.faults == 0) & (records.cells != width)).tolist():
+            reasons[place] = f"the row has {records.cells[place]} cells, expected {width}"
+        if self.reading.encoding == "utf-8" and not _is_utf8(records.data):
+            for place in range(len(records)):
+                if place not in reasons and not _is_utf8(records[place]):
+                    reasons[place] = Message(
+                        "the row is not encoded in UTF-8; if the whole file is not, pass ",
+                        Option("encoding", "latin-1"),
+                    )
+        valid = np.ones(len(records), bool)
+        valid[list(reasons)] = False
+        return np.flatnonzero(valid), reasons
+
+    def _convert_or_halve(
+        self,
+        records: Records,
+        places: npt.NDArray[np.int64],
+        kinds: dict[str, Kind],
+        parts: list[tuple[npt.NDArray[np.int64], dict[str, Column]]],
+        reasons: dict[int, str],
+    ) -> None:
+        """Convert the records at ``places`` and append them to ``parts``; find bad ones by halving."""
+        if not len(places):
+            return
+        try:
+            columns = self._values(records.take(places), kinds)
+        except ValueError:  # pyarrow's ArrowInvalid is a ValueError
+            if len(places) > 1:
+                middle = len(places) // 2
+                self._convert_or_halve(records, places[:middle], kinds, parts, reasons)
+                self._convert_or_halve(records, places[middle:], kinds, parts, reasons)
+            else:
+                reasons[int(places[0])] = self._reason(records.take(places), kinds)
+            return
+        infinite = np.zeros(len(places), bool)
+        for name, column in columns.items():
+            if column.kind == "number":  # a sum would tell faster, but it can overflow where no number is infinite
+                for row in np.flatnonzero(np.isinf(column.values) & ~infinite).tolist():
+                    infinite[row] = True
+                    reasons[int(places[row])] = f"the number in column {name!r} is infinite or too large"
+        if infinite.any():
+            places = places[~infinite]
+            columns = {name: column[~infinite] for name, column in columns.items()}
+        parts.append((places, columns))
+
+    def _values(self, records: Records, kinds: dict[str, Kind]) -> dict[str, Column]:
+        """Return the columns of ``kinds``; raise ValueError if a cell does not fit its kind."""
+        try:
+            return self._convert(records, kinds, self._own_readers)
+        except ValueError:
+            if "date" in self._own_readers or "date" not in kinds.values():
+                raise
+            # pyarrow wants a time zone in all cells of a column or in none.
+            return self._convert(records, kinds, self._own_readers | {"date": cell_reader("date", self.reading)})
+
+    def _convert(
+        self, records: Records, kinds: dict[str, Kind], own_readers: Mapping[Kind, Callable[[str], Any]]
+    ) -> dict[str, Column]:
+        """Convert cells with pyarrow; cells of a kind in ``own_readers`` are read by that function instead."""
+        pa, pa_csv = extra("pyarrow"), self._csv
+        data = records.bytes() if kinds else b""
+        if not data:
+            return {name: empty_column(kind, 0) for name, kind in kinds.items()}
+        if self.reading.encoding != "utf-8":
+            data = data.decode(self.reading.encoding).encode()
+        types: dict[Kind, Any] = {
+            "number": pa.float64(),
+            "boolean": pa.bool_(),
+            "date": pa.timestamp("us"),
+            "text": pa.dictionary(pa.int32(), pa.string()),
+        }
+        types |= dict.fromkeys(own_readers, types["text"])
+        zoned = types["date"] if "date" in own_readers else pa.timestamp("us", "UTC")
+        table = pa_csv.read_csv(
+            pa.py_buffer(data),
+            read_options=pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
+            parse_options=pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(
+                column_types={n: zoned if k == "date" and n in self._zoned else types[k] for n, k in kinds.items()},
+                include_columns=list(kinds),
+                null_values=list(self.reading.missing_cells),
+                strings_can_be_null=True,
+                decimal_point=self.reading.decimal,
+                timestamp_parsers=[pa_csv.ISO8601],
+            ),
+        )
+        assert len(table) == len(records), "pyarrow found other records than find_records"
+        columns = {name: arrow_column(name, table.column(name)) for name in kinds}
+        return {
+            name: _read_words(column, kinds[name], own_readers[kinds[name]]) if kinds[name] in own_readers else column
+            for name, column in columns.items()
+        }
+
+    def _reason(self, record: Records, kinds: dict[str, Kind]) -> str:
+        """Return why one record cannot be converted; the column is found by halving too."""
+        names = list(kinds)
+        while len(names) > 1:
+            half = names[: len(names) // 2]
+            try:
+                self._values(record, {name: kinds[name] for name in half})
+            except ValueError:
+                names = half
+            else:
+                names = names[len(half) :]
+        word = self._convert(record, {names[0]: "text"}, {})[names[0]].words[0]
+        kind = kinds[names[0]]
+        reason = f"column {names[0]!r} must be a {kind}; got {word[:200]!r}"
+        if kind == "date":
+            return Message(reason, " (besides ISO 8601, dates are read in the formats of ", Option("date_formats"), ")")
+        ways = suggest_number_options([word], self.reading) if kind == "number" else []
+        return Message(reason, " (try ", *ways[0], ")") if ways else reason
+
+
+def _read_words(column: Column, kind: Kind, read: Callable[[str], Any]) -> Column:
+    """Return a text column as another kind; each different word is read once. Raise ValueError if one does not fit."""
+    gap = empty_column(kind, 1).values
+    values = np.array([*(read(word) for word in column.words), gap[0]], gap.dtype)
+    return Column(kind, values[column.values])
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _has_zone(cell: str) -> bool:
+    return len(cell) > 10 and (cell.endswith("Z") or cell[-6:-5] in ("+", "-") or cell[-5:-4] in ("+", "-"))
+
+
+def _without_repeats(names: Sequence[str], file: str) -> list[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise SchemaError(f"{file}: the column name {name!r} occurs more than once; rename one of the columns")
+        seen.add(name)
+    return list(names)

@@ -1,0 +1,185 @@
+"""Frames of pandas, polars and pyarrow, dictionaries, arrays and sparse matrices as tables.
+
+No frame library is imported: a frame is recognised by what it can do.
+"""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import CSR
+from driftsurf.core.frames import Frame, LazyFrame, PandasFrame, PandasSeries, SparseMatrix
+from driftsurf.core.input import listed, read_rows, read_schema
+from driftsurf.data.arrow_columns import arrow_column
+from driftsurf.data.kinds import Kind
+from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
+
+__all__ = ["read_table"]
+
+
+@runtime_checkable
+class ArrowTable(Protocol):
+    """A table or a record batch of pyarrow."""
+
+    @property
+    def schema(self) -> Any:
+        """Types of the columns."""
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        """Names of the columns."""
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """Values of the columns."""
+
+
+@runtime_checkable
+class SupportsToNumpy(Protocol):
+    """A column that can be converted to an array, such as a polars series."""
+
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """Return the values as an array."""
+
+
+def read_table(X: Any) -> Table:
+    """Return a table from a frame, a mapping of names to columns, a 2D array or a sparse matrix.
+
+    Columns that are not numbers, booleans, dates or text are refused by name, and so is infinity.
+    """
+    if isinstance(X, Table):
+        return X
+    if isinstance(X, LazyFrame):
+        raise ValueTypeError("X is a lazy frame; pass X.collect()")
+    if isinstance(X, SparseMatrix):
+        rows = read_rows(X, read_schema(X))
+        assert isinstance(rows, CSR)
+        return Table({}, rows)
+    table: dict[str, Column] = {}
+    for name, values in _columns(X):
+        if str(name) in table:
+            raise SchemaError(f"the column name {str(name)!r} occurs more than once; rename one of the columns")
+        table[str(name)] = _finite(str(name), _read_column(str(name), values))
+    if not table:
+        raise ShapeError("0 feature(s) (a table without columns) while a minimum of 1 is required.")
+    return Table(table)
+
+
+def _columns(X: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(X, ArrowTable):
+        return zip(X.column_names, X.columns, strict=True)
+    if isinstance(X, Mapping):
+        return X.items()
+    if isinstance(X, Frame):
+        return _frame_columns(X)
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise ShapeError(f"Expected 2D array, got {array.ndim}D array instead: pass rows of columns.")
+    return ((f"x{i}", array[:, i]) for i in range(array.shape[1]))
+
+
+def _frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
+    for place, name in enumerate(X.columns):
+        yield name, X.iloc[:, place] if isinstance(X, PandasFrame) else X.get_column(name)
+
+
+def _finite(name: str, column: Column) -> Column:
+    """Return the column; raise NonFiniteError if it contains infinity."""
+    if column.kind == "number" and np.isinf(column.values).any():
+        row = int(np.argmax(np.isinf(column.values)))
+        raise NonFiniteError(f"the column {name!r} contains infinity (inf) in row {row}; correct it or drop the column")
+    return column
+
+
+def _read_column(name: str, values: Any) -> Column:
+    if isinstance(values, Column):
+        return values
+    if type(values).__module__.partition(".")[0] == "pyarrow":
+        return arrow_column(name, values)
+    array = _as_array(values)
+    if array.ndim != 1:
+        raise ShapeError(f"the column {name!r} must have one value for each row; got the shape {array.shape}")
+    match array.dtype.kind:
+        case "b":
+            return Column("boolean", array.astype(np.float64))
+        case "i" | "u" | "f":
+            return Column("number", array.astype(np.float64))
+        case "M":
+            return Column("date", array.astype("datetime64[us]"))
+        case "m":
+            seconds: npt.NDArray[np.float64] = array / np.timedelta64(1, "s")
+            return Column("number", seconds)
+        case "U" | "T" | "O":
+            return _read_objects(name, array.tolist())
+    raise ValueTypeError(f"the column {name!r} must be numbers, booleans, dates or text; got the type {array.dtype}")
+
+
+def _as_array(values: Any) -> npt.NDArray[Any]:
+    if isinstance(values, np.ndarray):
+        return np.asarray(values.tolist(), object) if np.ma.isMaskedArray(values) else values
+    if isinstance(values, PandasSeries):
+        # The nullable types and the time zones of pandas would become objects.
+        if values.dtype.kind in ("i", "u", "f"):
+            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        if values.dtype.kind == "M":
+            return np.asarray(values.to_numpy(dtype="datetime64[us]"))
+    if isinstance(values, SupportsToNumpy):
+        return np.asarray(values.to_numpy())
+    return np.asarray(values, object)
+
+
+def _read_objects(name: str, values: list[Any]) -> Column:
+    """Return a column of Python values of one kind, some of which may be missing."""
+    present = [not _is_missing(value) for value in values]
+    types = {type(value) for value, there in zip(values, present, strict=True) if there}
+    kind = next((kind for kind, own in _PYTHON_TYPES if all(issubclass(one, own) for one in types)), None)
+    if kind is None:
+        raise ValueTypeError(
+            f"the column {name!r} must hold values of one kind (numbers, booleans, dates or text); got "
+            f"{listed(sorted(one.__name__ for one in types))}"
+        )
+    column = empty_column(kind, len(values))
+    places = np.flatnonzero(present)
+    if kind == "text":
+        codes: dict[str, int] = {}
+        column.values[places] = [codes.setdefault(str(values[i]), len(codes)) for i in places]
+        return replace(column, words=tuple(codes))
+    read = _utc if kind == "date" else _float
+    column.values[places] = [read(name, values[i]) for i in places]
+    return column
+
+
+_PYTHON_TYPES: tuple[tuple[Kind, tuple[type, ...]], ...] = (
+    ("text", (str,)),
+    ("boolean", (bool, np.bool_)),
+    ("number", (numbers.Number,)),
+    ("date", (datetime.date, np.datetime64)),
+)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    # NaN and NaT are the values that differ from themselves.
+    return isinstance(value, numbers.Number | datetime.date | np.datetime64) and bool(value != value)
+
+
+def _float(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueTypeError(f"{value!r} in the column {name!r} cannot be a float ({error})") from error
+
+
+def _utc(name: str, value: Any) -> np.datetime64:
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return np.datetime64(value, "us")

@@ -1,0 +1,154 @@
+"""Advice about columns that were read as text but look like numbers or dates, and about columns better left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from driftsurf.data.formats._cells import SPACES, infer_kind, number_reader
+from driftsurf.data.formats._suggestions import Ways, suggest_date_options, suggest_number_options
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.source import Cells, Source
+from driftsurf.data.tables import Column, Table
+from driftsurf.errors import Message, Option
+
+__all__ = ["hints", "number_hint"]
+
+UNITS = f"$€£¥%{SPACES}"
+_BRACKETS = re.compile(r"\((.*)\)")
+SAMPLED_WORDS = 200
+"""Number of different words of a column that are examined."""
+NUMBER_SHARE = 0.8
+"""A text column with at least this share of numbers is a column of numbers with a few other words ..."""
+MOST_OTHER_WORDS = 3
+"""... if there are at most this many different ones."""
+INFERRED = "text", "json"
+"""How values arrive where the kinds of columns are inferred, so that reading options can change them."""
+LEAST_ROWS = 20
+"""With fewer rows, all texts of a column may differ by chance."""
+
+
+def hints(source: Source, table: Table, label: str | None = None) -> list[Message]:
+    """Return advice about the columns of the first table of a source, of which ``label`` is to be predicted.
+
+    >>> import pathlib, tempfile
+    >>> from driftsurf.data import open_source
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "preise.csv"
+    >>> _ = path.write_text("tag;preis\\n31.12.2007;1,5\\n1.1.2008;12,25\\n")
+    >>> source = open_source(path)
+    >>> for hint in hints(source, next(source.tables())[0]):
+    ...     print(hint)
+    the column 'tag' was read as text but looks like dates ('31.12.2007'); try date_formats='%d.%m.%Y'
+    the column 'preis' was read as text but looks like numbers ('1,5'); try decimal=','
+    """
+    reading, cells = source.reading, source.cells
+    found = list[Message]()
+    if reading.date_formats and not any(column.kind == "date" for column in table.columns.values()):
+        found.append(
+            Message(
+                "no column was read as dates of the format ",
+                Option("date_formats", reading.date_formats[0]),
+                "; if a column looks like numbers, or is rarely present, set its kind with ",
+                Option("kinds"),
+            )
+        )
+    for name, column in table.columns.items():
+        if column.kind == "text" and name not in reading.kinds and len(column.used()):
+            found += islice(_text_hints(name, column, reading, cells, label), 1)
+        elif name != label and _rises(column):
+            found.append(
+                Message(
+                    f"the column {name!r} rises from row to row, so that every batch brings values that no model has "
+                    "seen; the run may be more accurate without it: ",
+                    Option("drop", name),
+                )
+            )
+    return found
+
+
+def number_hint(source: Source, column: Column) -> Message:
+    """Return which options would read a text column as numbers, in brackets; an empty message if none would."""
+    ways = _number_ways(_words(column), source.reading, source.cells) if column.kind == "text" else []
+    return Message(" (it looks like numbers; try ", *_either(ways), ")") if ways else Message()
+
+
+def _words(column: Column) -> list[str]:
+    return [column.words[code] for code in column.used()[:SAMPLED_WORDS].tolist()]
+
+
+def _number_ways(words: list[str], reading: ReadingOptions, cells: Cells) -> Ways:
+    return suggest_number_options(words, reading) if words and cells in INFERRED else []
+
+
+def _either(ways: Ways) -> list[str | Option]:
+    return [part for place, way in enumerate(ways) for part in ([" or "] if place else []) + way]
+
+
+def _rises(column: Column) -> bool:
+    """Whether the values never fall, as those of a counter or of a clock."""
+    if column.kind not in ("number", "date") or len(column) < LEAST_ROWS or column.missing().any():
+        return False
+    before, after = column.values[:-1], column.values[1:]
+    return bool((after >= before).all() and np.count_nonzero(after > before) >= LEAST_ROWS // 2)
+
+
+def _text_hints(
+    name: str, column: Column, reading: ReadingOptions, cells: Cells, label: str | None
+) -> Iterator[Message]:
+    """Yield what a text column may really be, the most likely first."""
+    words = _words(column)
+    looks_like = {
+        "numbers": _number_ways(words, reading, cells),
+        "dates": suggest_date_options(words, reading) if cells in INFERRED else [],
+    }
+    for what, ways in looks_like.items():
+        if ways:
+            yield Message(
+                f"the column {name!r} was read as text but looks like {what} ({words[0]!r}); try ", *_either(ways)
+            )
+    yield from _unit_hint(name, words, reading)
+    present = int((~column.missing()).sum())
+    if cells == "text":
+        others, count = _words_that_are_not_numbers(column, reading)
+        if 0 < len(others) <= MOST_OTHER_WORDS and count <= (1 - NUMBER_SHARE) * present:
+            advice = [part for word in others for part in (" ", Option("missing", word))]
+            yield Message(
+                f"the column {name!r} was read as text because of {', '.join(map(repr, others))} ({count:,} of "
+                f"{present:,} cells); the other cells are numbers. If it means 'no value', pass",
+                *advice,
+            )
+    if len(column.used()) == present >= LEAST_ROWS and name != label:
+        yield Message(
+            f"the column {name!r} has a different text in each row ({words[0][:50]!r}); if it identifies the row, "
+            "leave it out with ",
+            Option("drop", name),
+        )
+
+
+def _unit_hint(name: str, words: list[str], reading: ReadingOptions) -> Iterator[Message]:
+    """Yield a hint if the words would be numbers without a unit, or with a minus in place of brackets."""
+    bare = [word.strip(UNITS) for word in words]
+    signed = [_BRACKETS.sub(r"-\1", word) for word in bare]
+    if signed == words or not (infer_kind(signed, reading) == "number" or suggest_number_options(signed, reading)):
+        return
+    first = next(word for word, plain in zip(words, signed, strict=True) if word != plain)
+    how = f"with a unit ({first!r}); write them without it"
+    if signed != bare:
+        how = f"in brackets ({first!r}); write them with a minus, if that is the meaning"
+    yield Message(f"the column {name!r} was read as text but looks like numbers {how}")
+
+
+def _words_that_are_not_numbers(column: Column, reading: ReadingOptions) -> tuple[list[str], int]:
+    """Return the words that are not numbers, a few at most, and the number of cells that hold one."""
+    read, others = number_reader(reading), list[int]()
+    for code in column.used().tolist():
+        try:
+            read(column.words[code])
+        except ValueError:
+            others.append(code)
+            if len(others) > MOST_OTHER_WORDS:
+                break
+    return [column.words[code] for code in others], sum(int((column.values == code).sum()) for code in others)

@@ -1,0 +1,11 @@
+"""The four kinds of columns."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+__all__ = ["KINDS", "Kind"]
+
+Kind: TypeAlias = Literal["number", "boolean", "date", "text"]
+"""What the values of a column are."""
+KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -1,0 +1,207 @@
+"""Options that say how files and messages become tables: every one is defined here, and only here."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, TypeAlias, get_args
+
+from driftsurf.core.option_fields import option
+from driftsurf.core.options import choice, whole
+from driftsurf.data.kinds import KINDS, Kind
+from driftsurf.errors import Option, OptionError
+
+__all__ = ["MISSING", "STANDARD_INPUT", "OnBadRow", "OnSchemaChange", "ReadingOptions"]
+
+STANDARD_INPUT = "-"
+"""Location of standard input, as a source."""
+
+OnSchemaChange: TypeAlias = Literal["fail", "ignore-added", "fill-removed"]
+OnBadRow: TypeAlias = Literal["fail", "skip"] | int
+
+MISSING = "", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A"
+"""Cells that always mean "no value"."""
+ENCODINGS = "utf-8", "latin-1"
+DECIMALS = ".", ","
+LISTS = "categorical", "drop", "names", "date_formats", "missing"
+"""Options that are lists of strings."""
+DATE_EXAMPLES = "use the codes of strptime and include the year, as in %d.%m.%Y or '%m/%d/%Y %I:%M %p'"
+
+
+def _parse_on_bad_row(text: str) -> OnBadRow:
+    if text == "fail":
+        return "fail"
+    if text == "skip":
+        return "skip"
+    number = text.removeprefix("stop-after").lstrip(" =")
+    if not number.isdecimal():
+        raise ValueError("choices: fail, skip, or a number of rows")
+    return int(number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingOptions:
+    """How the rows of a source are read. The defaults suit files that follow the usual conventions.
+
+    Parameters
+    ----------
+    categorical
+        Columns whose numbers are names, such as postal codes.
+    drop
+        Columns to leave out.
+    kinds
+        "number", "boolean", "date" or "text" for columns that would be inferred as something else.
+    format
+        Name of a registered format, such as "csv"; None infers it from the file name.
+    delimiter
+        Character between the cells of CSV; None infers comma, semicolon, tab or bar from the first line.
+    names
+        Column names of a CSV file without a header line.
+    decimal
+        Decimal mark of numbers in CSV and ARFF, and of numbers that JSON holds as text: "." or ",".
+    thousands
+        Character between groups of digits, such as "." in 1.234.567,8. A space or an apostrophe stands for all its
+        typographic variants. None: numbers have no groups.
+    date_formats
+        Formats of dates besides ISO 8601, in the notation of ``datetime.strptime``: ("%d.%m.%Y",).
+    missing
+        Cells of CSV and texts of JSON that mean "no value", besides the usual ones ("", "NA", "null", "?" ...).
+    encoding
+        Encoding of text: "utf-8" or "latin-1".
+    on_schema_change
+        What to do when a later file has other columns: "fail"; "ignore-added" drops added columns; "fill-removed" also
+        fills removed columns with missing values. A column of another kind is always an error.
+    on_bad_row
+        What to do with a row that cannot be read: "fail", "skip", or a number to fail after that many skipped rows.
+    sample_rows
+        Number of rows at the start of the first file from which the kinds of columns are inferred.
+    n_features
+        Number of columns of a LIBSVM file; None takes the largest index in the first ``sample_rows`` rows.
+    zero_based
+        Whether the indices of a LIBSVM file start at 0 instead of 1.
+    block_bytes
+        Number of bytes read at a time. Affects speed and memory only.
+
+    Examples
+    --------
+    >>> ReadingOptions(decimal=",", kinds={"zip": "text"}).check()
+    >>> ReadingOptions(delimiter=";;").check()
+    Traceback (most recent call last):
+    driftsurf.errors.OptionError: delimiter must be one character that is not a quote, a letter or a digit; got ';;'
+    """
+
+    categorical: Sequence[str] = option(
+        (), "A column whose numbers are names; can be repeated.", metavar="COLUMN", repeated=True
+    )
+    drop: Sequence[str] = option((), "A column to leave out; can be repeated.", metavar="COLUMN", repeated=True)
+    kinds: Mapping[str, Kind] = option(
+        {},
+        "Kind of a column: number, boolean, date or text; can be repeated.",
+        flag="--kind",
+        metavar="COLUMN=KIND",
+        pairs=True,
+    )
+    format: str | None = option(
+        None, "Format of the files, such as csv or parquet.  [default: from the file name]", metavar="NAME"
+    )
+    delimiter: str | None = option(None, "Character between the cells of a CSV file.  [default: inferred]")
+    names: Sequence[str] | None = option(None, "Column names of a CSV file without a header line.", flag=None)
+    decimal: str = option(".", "Decimal mark of numbers.", choices=DECIMALS)
+    thousands: str | None = option(None, "Character between groups of digits.  [default: none]", metavar="CHARACTER")
+    date_formats: Sequence[str] = option(
+        (),
+        "Format of dates that are not ISO 8601, such as %d.%m.%Y; can be repeated.",
+        flag="--date-format",
+        metavar="FORMAT",
+        repeated=True,
+    )
+    missing: Sequence[str] = option(
+        (), "A cell that means 'no value', besides NA, ? and the like; can be repeated.", metavar="CELL", repeated=True
+    )
+    encoding: str = option("utf-8", "Encoding of a text file.", choices=ENCODINGS)
+    on_schema_change: OnSchemaChange = option(
+        "fail", "What to do when a later file has other columns.", choices=get_args(OnSchemaChange)
+    )
+    on_bad_row: OnBadRow = option(
+        "fail",
+        "What to do when a row cannot be read; N fails after more than N skipped rows.",
+        metavar="fail|skip|N",
+        parse=_parse_on_bad_row,
+    )
+    sample_rows: int = option(1000, "Rows from which the kinds of columns are inferred.", flag=None)
+    n_features: int | None = option(None, "Number of columns of a LIBSVM file.", flag=None)
+    zero_based: bool = option(False, "Whether the indices of a LIBSVM file start at 0.", flag=None)
+    block_bytes: int = option(2**20, "Bytes read at a time.", flag=None)
+
+    def __post_init__(self) -> None:
+        # Lists become tuples, so that options can be hashed and compared. Text is left for check() to refuse.
+        for name in LISTS:
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    @property
+    def missing_cells(self) -> tuple[str, ...]:
+        """All cells that mean "no value": the usual ones and ``missing``."""
+        return (*MISSING, *self.missing)
+
+    def reading_options(self) -> ReadingOptions:
+        """These options without those that a subclass adds."""
+        own = {one.name: getattr(self, one.name) for one in fields(ReadingOptions)}
+        return ReadingOptions(**own)
+
+    def check(self) -> None:
+        """Raise OptionError if an option has a value that cannot be used."""
+        for kind in self.kinds.values():
+            choice("kinds", kind, KINDS)
+        for name in LISTS:
+            if isinstance(value := getattr(self, name), str):
+                raise OptionError(Option(name), f" must be a list of strings; got {value!r}. Pass [{value!r}]")
+        _check_delimiter(self.delimiter)
+        choice("decimal", self.decimal, DECIMALS)
+        _check_thousands(self.thousands, self.decimal)
+        for date_format in self.date_formats:
+            check_date_format(date_format)
+        choice("encoding", self.encoding, ENCODINGS)
+        choice("on_schema_change", self.on_schema_change, get_args(OnSchemaChange))
+        if self.on_bad_row not in ("fail", "skip"):
+            whole("on_bad_row", self.on_bad_row, at_least=0, otherwise=", or 'fail' or 'skip'")
+        whole("sample_rows", self.sample_rows, at_least=1)
+        whole("block_bytes", self.block_bytes, at_least=1)
+        if self.n_features is not None:
+            whole("n_features", self.n_features, at_least=1, otherwise=", or None")
+
+
+def _check_delimiter(delimiter: str | None) -> None:
+    if delimiter is not None and (
+        len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter in '"\r\n\0'
+    ):
+        raise OptionError(
+            Option("delimiter"),
+            f" must be one character that is not a quote, a letter or a digit; got {delimiter!r}",
+        )
+
+
+def _check_thousands(thousands: str | None, decimal: str) -> None:
+    if thousands is not None and (
+        len(thousands) != 1 or thousands.isalnum() or thousands in '+-"\r\n\t\0' or thousands == decimal
+    ):
+        raise OptionError(
+            Option("thousands"),
+            f" must be one character that is not a sign, a quote, a letter, a digit or the decimal mark {decimal!r}; "
+            f"got {thousands!r}",
+        )
+
+
+def check_date_format(date_format: str) -> None:
+    """Raise OptionError unless ``strptime`` can read dates of this format and the format includes the year."""
+    day = datetime.datetime(2003, 11, 28, 23, 58, 57, tzinfo=datetime.UTC)
+    same_day_later = day.replace(year=2014)  # a Friday too, so that only the year differs
+    text = day.strftime(date_format)
+    if text == same_day_later.strftime(date_format):
+        raise OptionError(Option("date_formats", date_format), f" does not include the year; {DATE_EXAMPLES}")
+    try:
+        datetime.datetime.strptime(text, date_format)
+    except (ValueError, re.error) as error:
+        raise OptionError(Option("date_formats", date_format), f" is not valid ({error}); {DATE_EXAMPLES}") from error

@@ -1,0 +1,42 @@
+"""Encode tables as rows of numbers and read their target: the two belong together and are saved together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from driftsurf.core.contracts import State
+from driftsurf.core.state import nest, pick
+from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.tables import Table
+from driftsurf.data.target import Target
+
+__all__ = ["RowEncoder"]
+
+
+@dataclass(slots=True)
+class RowEncoder:
+    """The encoder of the columns that a model sees, and the target that it predicts."""
+
+    encoder: TableEncoder
+    target: Target
+    hidden: Collection[str] = ()
+    """Columns besides the target that the model does not see."""
+
+    def rows(self, table: Table) -> Any:
+        """Return the rows of a table as numbers. The first table fixes the layout."""
+        seen = table.without(self.target.column, *self.hidden)
+        return self.encoder.partial_fit(seen).transform(seen)
+
+    def state(self) -> State:
+        """Return the layout, once it is fixed, and the target as a flat state."""
+        state: State = {"target": self.target.to_json()}
+        return state | nest("encoder", self.encoder.state() if self.encoder.fitted else {})
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore what ``state()`` returned."""
+        self.target = Target.from_json(str(state["target"]))
+        saved = pick("encoder", state)
+        if saved:
+            self.encoder = TableEncoder.from_state(saved)

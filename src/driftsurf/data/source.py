@@ -1,0 +1,166 @@
+"""Sources of tables: the protocol that all of them follow, and how one is opened by its name or scheme."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from driftsurf import registry
+from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
+from driftsurf.data.tables import Table
+from driftsurf.errors import OptionError
+
+__all__ = ["STANDARD_INPUT", "BadRow", "Cells", "Position", "Source", "open_source"]
+
+"""The location of standard input."""
+
+Position: TypeAlias = bool | int | float | str | Sequence[Any] | Mapping[str, Any] | None
+"""A place between two rows of a source, as plain JSON values; None is the beginning. Only its source interprets it."""
+
+Cells: TypeAlias = Literal["text", "json", "declared", "typed"]
+"""How values arrive, which decides what reading options can change.
+
+"text" and "json": the kinds of columns are inferred from text or from JSON values. "declared": text in a file that
+declares the kinds; a column can be read as another kind. "typed": values that have a type and cannot be text.
+"""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that was left out because it cannot be read."""
+
+    file: str
+    line: int
+    """Number of its first line, from 1; in a file without lines, number of the row, from 1."""
+    reason: str
+    raw: str
+    """The row as it stands in the file, at most 10,000 characters."""
+    end: int = 0
+    """Offset of its end in the file."""
+
+    @property
+    def message_parts(self) -> tuple[str, ...]:
+        """Parts of a message that names the file, the line and the reason."""
+        return f"{self.file}, line {self.line}: ", self.reason
+
+    def __str__(self) -> str:
+        return "".join(self.message_parts)
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Rows as tables in a fixed order, which can be read again from every position that it has given.
+
+    A source is registered under its name, with the schemes that it opens (by default its name)::
+
+        @register("source", "redis", schemes=("redis", "rediss"), requires=("redis",), install="pip install ...")
+        class RedisSource: ...
+
+    Its constructor takes the location as it was given, the :class:`ReadingOptions`, and the keyword arguments of
+    :func:`open_source`.
+    """
+
+    @property
+    def name(self) -> str:
+        """What messages call it, such as a path."""
+        ...
+
+    @property
+    def reading(self) -> ReadingOptions:
+        """How its rows are read."""
+        ...
+
+    @property
+    def cells(self) -> Cells:
+        """How values arrive, which decides whether reading options can change the kind of a column."""
+        ...
+
+    @property
+    def seekable(self) -> bool:
+        """Whether it can be read twice, and from any position without the rows before it."""
+        ...
+
+    def check(self) -> None:
+        """Raise OptionError if an option has a value that cannot be used."""
+        ...
+
+    def tables(
+        self, position: Position = None, *, on_skip: Callable[[BadRow], None] | None = None
+    ) -> Iterator[tuple[Table, Position]]:
+        """Yield batches of rows from ``position`` on, each with the position after it.
+
+        The same rows follow a position whenever it is used. ``on_skip`` is called with every row that was left out,
+        once, before the batch that follows the row.
+        """
+        ...
+
+    def describe(self, position: Position) -> str:
+        """Return where a position lies, for messages: the file, or the topic."""
+        ...
+
+
+def open_source(
+    location: str | os.PathLike[str],
+    reading: ReadingOptions | None = None,
+    *,
+    batch_size: int | None = 1000,
+    batch_seconds: float | None = None,
+    time: str | None = None,
+    follow: Callable[[], bool] | None = None,
+) -> Source:
+    """Open a source of tables by its location.
+
+    Parameters
+    ----------
+    location
+        A file, a folder, a pattern such as ``"logs/*.csv.gz"``, "-" for standard input, or a URL whose scheme belongs
+        to a registered source.
+    reading
+        How rows are read; None for the defaults.
+    batch_size
+        Number of rows in a batch; None if ``batch_seconds`` alone decides.
+    batch_seconds, time
+        Cut batches by spans of this many seconds of the column ``time`` (dates, or numbers of seconds).
+    follow
+        Called at the end of a growing source: whether to look again. See :func:`~driftsurf.data.polling`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "sales.csv"
+    >>> _ = path.write_text("price,sold\\n1.5,yes\\n2,no\\n3,yes\\n")
+    >>> for table, position in open_source(path, batch_size=2).tables():
+    ...     print(table["price"].values)
+    [1.5 2. ]
+    [3.]
+    >>> open_source("carrier-pigeon://home")
+    Traceback (most recent call last):
+    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, file://
+    """
+    entry = _entry(os.fspath(location))
+    source: Source = entry.make(
+        location,
+        ReadingOptions() if reading is None else reading,
+        batch_size=batch_size,
+        batch_seconds=batch_seconds,
+        time=time,
+        follow=follow,
+    )
+    return source
+
+
+def _entry(location: str) -> registry.Entry:
+    found = _SCHEME.match(location)
+    scheme = found[1].lower() if found else location if location == STANDARD_INPUT else "file"
+    by_scheme = {
+        one: entry for entry in registry.entries("source") for one in entry.details.get("schemes", (entry.name,))
+    }
+    if scheme not in by_scheme:
+        choices = sorted(one if one == STANDARD_INPUT else f"{one}://" for one in by_scheme)
+        raise OptionError(f"no source opens '{scheme}://'; choices: {', '.join(choices)}")
+    return by_scheme[scheme]

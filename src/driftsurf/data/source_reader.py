@@ -1,0 +1,106 @@
+"""Read a source for a run: look at the first table in advance, count rows, and record rows that are left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
+
+from driftsurf.data.source import BadRow, Position, Source
+from driftsurf.data.tables import Table
+from driftsurf.errors import BadRowError, Option, SourceError, StateError
+
+__all__ = ["ReadTable", "SourceReader"]
+
+
+class ReadTable(NamedTuple):
+    """A table as it was read from a source."""
+
+    table: Table
+    position: dict[str, Any]
+    """Position of the reader after the table, as plain JSON values."""
+    first_row: int
+    """Number of its first row in the source, from 0."""
+    origin: str
+    """Where the source was after it, for messages: the file, or the topic."""
+
+
+class SourceReader:
+    """Tables of a source with their row numbers, and the rows that were left out as lines of JSON.
+
+    Parameters
+    ----------
+    source
+        Where the tables come from.
+    raw
+        Whether the text of a bad row is recorded.
+    hidden
+        Columns that are needed to read, but are not passed on.
+    """
+
+    def __init__(self, source: Source, *, raw: bool = True, hidden: Collection[str] = ()) -> None:
+        self.source = source
+        self.raw = raw
+        self.hidden = hidden
+        self.skipped: int = 0
+        """Number of rows that were left out so far."""
+        self._bad: list[str] = []
+        self._peeked: tuple[ReadTable, Iterator[ReadTable]] | None = None
+
+    def peek(self) -> Table:
+        """Return the first table without taking it; raise SourceError if the source has no rows."""
+        if self._peeked is None:
+            tables = self._read(None)
+            first = next(tables, None)
+            if first is None:
+                raise SourceError(f"{self.source.name} has no row that can be used")
+            self._peeked = first, tables
+        return self._peeked[0].table
+
+    def tables(self, position: Position = None) -> Iterator[ReadTable]:
+        """Yield the tables after a position."""
+        if position is None and self._peeked is not None:
+            (first, rest), self._peeked = self._peeked, None
+            return chain([first], rest)
+        return self._read(position)
+
+    def _read(self, position: Position) -> Iterator[ReadTable]:
+        start, rows = _split_position(position)
+        for table, place in self.source.tables(start, on_skip=self._record):
+            visible = table.without(*self.hidden) if self.hidden else table
+            first_row, rows = rows, rows + len(table)
+            yield ReadTable(visible, {"source": place, "rows": rows}, first_row, self.source.describe(place))
+
+    # -------------------------------------------------------------------- bad rows
+
+    def _record(self, bad: BadRow) -> None:
+        self.skip({"file": bad.file, "line": bad.line, "reason": bad.reason}, bad.raw)
+
+    def skip(self, record: dict[str, Any], raw: str | None = None) -> None:
+        """Record that a row was left out; raise BadRowError if that is one more than allowed."""
+        self.skipped += 1
+        self._bad.append(json.dumps(record | ({"raw": raw} if self.raw else {}), ensure_ascii=False) + "\n")
+        allowed = self.source.reading.on_bad_row
+        if allowed not in ("fail", "skip") and self.skipped > int(allowed):
+            place = f"line {record['line']}" if "line" in record else f"row {record['row']}"
+            raise BadRowError(
+                f"{self.skipped} rows could not be used, more than ",
+                Option("on_bad_row", allowed),
+                f"; the last one: {record['file']}, {place}: ",
+                record["reason"],
+            )
+
+    def bad_rows(self) -> str:
+        """Return the rows left out since the last call, as lines of JSON."""
+        lines, self._bad = "".join(self._bad), []
+        return lines
+
+
+def _split_position(position: Position) -> tuple[Position, int]:
+    """Return the position of the source and the number of rows before it."""
+    if position is None:
+        return None, 0
+    if not isinstance(position, Mapping) or not {"source", "rows"} <= position.keys():
+        raise StateError(f"not a position of a source reader: {position!r}")
+    return position["source"], int(position["rows"])

@@ -1,0 +1,207 @@
+"""Tables: columns by name, of four kinds, with missing values."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import CSR, take_rows
+from driftsurf.core.input import listed
+from driftsurf.data.kinds import Kind
+from driftsurf.errors import LabelError, SchemaError, ShapeError
+
+__all__ = ["Column", "Table", "empty_column"]
+
+LARGEST_EXACT = 2**53
+"""Smallest whole number from which on float64 merges neighbours."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """Values of one kind, some of which may be missing.
+
+    Numbers and booleans are float64 with NaN for a missing value, dates are ``datetime64[us]`` in UTC with NaT, and
+    text is int32 codes into ``words`` with -1, because most text repeats. A word may occur twice in ``words``, or be
+    unused.
+    """
+
+    kind: Kind
+    values: npt.NDArray[Any]
+    words: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Column:
+        return replace(self, values=self.values[rows])
+
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Return which values are missing."""
+        if self.kind == "text":
+            return np.asarray(self.values < 0)
+        return np.asarray(np.isnat(self.values) if self.kind == "date" else np.isnan(self.values))
+
+    def used(self) -> npt.NDArray[np.int64]:
+        """Return the codes of text that occur, in rising order."""
+        seen = np.zeros(len(self.words) + 1, bool)
+        seen[self.values] = True  # the code -1 of a missing value is the entry at the end
+        return np.flatnonzero(seen[:-1])
+
+    def compact(self) -> Column:
+        """Return the same text without unused words."""
+        used = self.used()
+        place = np.full(len(self.words) + 1, -1, np.int32)
+        place[used] = np.arange(len(used))
+        return Column("text", place[self.values], tuple(self.words[code] for code in used.tolist()))
+
+    def as_text(self) -> Column:
+        """Return the same values as text: whole numbers without a decimal point, dates in ISO format.
+
+        >>> Column("number", np.array([1.0, 2.5, np.nan])).as_text().words
+        ('1', '2.5')
+        """
+        if self.kind == "text":
+            return self
+        present = ~self.missing()
+        distinct, places = np.unique(self.values[present], return_inverse=True)
+        codes = np.full(len(self), -1, np.int32)
+        codes[present] = places
+        return Column("text", codes, tuple(map(_WORD[self.kind], distinct.tolist())))
+
+
+def _number_word(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < LARGEST_EXACT else repr(value)
+
+
+_WORD: dict[Kind, Callable[[Any], str]] = {
+    "number": _number_word,
+    "boolean": lambda value: "true" if value else "false",
+    "date": lambda value: str(value.isoformat()) if isinstance(value, datetime.datetime) else str(value),
+}
+
+
+def empty_column(kind: Kind, count: int) -> Column:
+    """Return a column of missing values."""
+    if kind == "text":
+        return Column(kind, np.full(count, -1, np.int32))
+    if kind == "date":
+        return Column(kind, np.full(count, np.datetime64("NaT"), "datetime64[us]"))
+    return Column(kind, np.full(count, np.nan))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Columns of equal length by name, and sparse features without names beside them, if the source has any.
+
+    Examples
+    --------
+    >>> from driftsurf.data.frames import read_table
+    >>> table = read_table({"price": [1.5, None], "city": ["Rome", "Oslo"], "sold": ["yes", "no"]})
+    >>> {name: column.kind for name, column in table.columns.items()}
+    {'price': 'number', 'city': 'text', 'sold': 'text'}
+    >>> table.labels("sold"), list(table.without("sold").columns)
+    (array(['yes', 'no'], dtype='<U3'), ['price', 'city'])
+    """
+
+    columns: Mapping[str, Column]
+    features: CSR | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(column) for name, column in self.columns.items()}
+        if self.features is not None:
+            lengths["(sparse features)"] = len(self.features.indptr) - 1
+        if len(set(lengths.values())) > 1:
+            raise ShapeError(f"the columns of a table must have the same length; got {lengths}")
+
+    def __len__(self) -> int:
+        if self.features is not None:
+            return len(self.features.indptr) - 1
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self.columns:
+            raise SchemaError(f"there is no column {name!r}; the columns are {listed(list(self.columns))}")
+        return self.columns[name]
+
+    def rows(self, start: int, stop: int) -> Table:
+        """Return rows ``start`` to ``stop``, without copying their values."""
+        features = None if self.features is None else take_rows(self.features, start, stop)
+        assert features is None or isinstance(features, CSR)
+        return Table({name: column[start:stop] for name, column in self.columns.items()}, features)
+
+    def select(self, kept: npt.NDArray[np.bool_]) -> Table:
+        """Return the rows for which ``kept`` is true."""
+        features = self.features
+        if features is not None:
+            start, stop = int(features.indptr[0]), int(features.indptr[-1])
+            lengths = np.diff(features.indptr)
+            entries = np.repeat(kept, lengths)
+            ends = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
+            data, indices = features.data[start:stop][entries], features.indices[start:stop][entries]
+            features = CSR(data, indices, ends, features.n_features)
+        return Table({name: column[kept] for name, column in self.columns.items()}, features)
+
+    def without(self, *names: str) -> Table:
+        """Return the table without these columns."""
+        return Table({name: column for name, column in self.columns.items() if name not in names}, self.features)
+
+    def labels(self, name: str) -> npt.NDArray[Any]:
+        """Return a column as class labels: text, booleans, or numbers, as integers if all of them are whole."""
+        column = self[name]
+        missing = column.missing()
+        if missing.any():
+            raise LabelError(
+                f"the label {name!r} is missing in row {int(np.argmax(missing))} ({int(missing.sum())} rows in all). "
+                "Drop rows without a label, or learn labels when they arrive (driftsurf.session.late)"
+            )
+        match column.kind:
+            case "text":
+                words = np.array(column.words or [""])
+                return np.asarray(words[column.values])
+            case "boolean":
+                return column.values.astype(bool)
+            case "number":
+                whole = (column.values == np.floor(column.values)) & (np.abs(column.values) < LARGEST_EXACT)
+                return column.values.astype(np.int64) if whole.all() else column.values
+            case "date":
+                raise LabelError(f"the label {name!r} is a date; labels must be whole numbers, booleans or text")
+
+    @staticmethod
+    def concatenate(tables: Sequence[Table]) -> Table:
+        """Concatenate the rows of tables with the same columns."""
+        if len(tables) == 1:
+            return tables[0]
+        first = tables[0]
+        columns = {name: _concatenated([table.columns[name] for table in tables]) for name in first.columns}
+        parts = [table.features for table in tables if table.features is not None]
+        return Table(columns, _stacked(parts) if parts else None)
+
+
+def _concatenated(columns: list[Column]) -> Column:
+    """Return the columns, all of one kind, one after the other; text gets one common vocabulary."""
+    kind = columns[0].kind
+    if kind != "text":
+        return Column(kind, np.concatenate([column.values for column in columns]))
+    codes, words = list[npt.NDArray[np.int32]](), list[str]()
+    for column in columns:
+        compact = column.compact() if len(column.words) > len(column) else column
+        codes.append(np.where(compact.values < 0, -1, compact.values + len(words)).astype(np.int32))
+        words += compact.words
+    return Column("text", np.concatenate(codes), tuple(words))
+
+
+def _stacked(parts: list[CSR]) -> CSR:
+    """Return sparse rows one after the other."""
+    spans = [(int(part.indptr[0]), int(part.indptr[-1])) for part in parts]
+    lengths = np.concatenate([np.diff(part.indptr) for part in parts])
+    return CSR(
+        np.concatenate([part.data[start:stop] for part, (start, stop) in zip(parts, spans, strict=True)]),
+        np.concatenate([part.indices[start:stop] for part, (start, stop) in zip(parts, spans, strict=True)]),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        parts[0].n_features,
+    )

@@ -1,0 +1,155 @@
+"""The target of a model: a column of a table, or a condition on one such as ``ArrDelay > 0``."""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.input import listed
+from driftsurf.core.options import choice
+from driftsurf.data.hints import number_hint
+from driftsurf.data.source import Source
+from driftsurf.data.tables import Column, Table
+from driftsurf.errors import LabelError, Message, Option, OptionError, SchemaError, StateError
+
+__all__ = ["TASKS", "Target", "Task", "find_target"]
+
+Task: TypeAlias = Literal["binary", "multiclass", "regression"]
+TASKS: tuple[Task, ...] = get_args(Task)
+MOST_CLASSES = 20
+"""Whole numbers with more different values than this in the first batch are for regression, unless a task is given."""
+_TESTS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_CONDITION = re.compile(rf"(.+?)\s*({'|'.join(_TESTS)})\s*(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How targets are read from a table.
+
+    Examples
+    --------
+    >>> from driftsurf.data.frames import read_table
+    >>> table = read_table({"delay": [12.0, -3.0, 0.0], "city": ["Rome", "Oslo", "Rome"]})
+    >>> find_target("delay > 0", "auto", table).read(table)
+    array([ True, False, False])
+    >>> find_target("city", "auto", table).task
+    'binary'
+    """
+
+    column: str
+    task: Task
+    test: str = ""
+    """Comparison of a condition, such as ">"; "" for the column itself."""
+    value: str = ""
+    """What the column is compared with."""
+
+    def read(self, table: Table) -> npt.NDArray[Any]:
+        """Return one label or number for each row; raise LabelError if one is missing."""
+        if self.test:
+            labels = _compare(table[self.column], self.column, self.test, self.value)
+            table.labels(self.column)
+            return labels
+        labels = table.labels(self.column)
+        return labels if self.task != "regression" else np.asarray(table[self.column].values)
+
+    def missing(self, table: Table) -> npt.NDArray[np.bool_]:
+        """Return which rows have no target."""
+        return table[self.column].missing()
+
+    def to_json(self) -> str:
+        """Return the target as JSON text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Target:
+        """Return the target that ``to_json()`` wrote."""
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError) as error:
+            raise StateError(f"not a saved target: {text[:100]!r} ({error})") from error
+
+
+def find_target(
+    label: str | None, task: str, table: Table, *, hidden: Collection[str] = (), source: Source | None = None
+) -> Target:
+    """Return the target by the name of a column or a condition (``"ArrDelay > 0"``).
+
+    With the task "auto" the rows of ``table`` decide: text, booleans, conditions, and whole numbers with at most 20
+    different values are classes, "binary" if there are two of them and otherwise "multiclass"; other numbers are for
+    regression. Columns in ``hidden`` cannot be targets. Errors tell which reading options of ``source`` might help.
+    """
+    choice("task", task, ("auto", *TASKS))
+    columns = [name for name in table.columns if name not in hidden]
+    if label is None:
+        raise OptionError(
+            Option("label"), f" is missing: name the column to predict; the columns are {listed(columns)}"
+        )
+    found = _CONDITION.fullmatch(label)
+    if label not in columns and found is not None and found[1] in columns:
+        column, test, value = found[1], found[2], found[3].strip()
+        if task == "regression":
+            raise OptionError(
+                Option("label"), f" must be a column of numbers for the task 'regression'; got the condition {label!r}"
+            )
+        compared = table[column]
+        if compared.kind != "number" and test not in ("==", "!="):
+            raise OptionError(
+                Option("label"),
+                f" compares {column!r}, a column of kind {compared.kind}, by {test!r}; choices: ==, !=",
+                _hint(source, compared),
+            )
+        _compare(compared, column, test, value)
+        return Target(column, "multiclass" if task == "multiclass" else "binary", test, value)
+    if label not in columns:
+        raise SchemaError(Option("label"), f" is {label!r}; the columns are {listed(columns)}")
+    kind = table[label].kind
+    if task == "regression" and kind not in ("number", "boolean"):
+        raise LabelError(
+            f"the label {label!r} must be numbers for the task 'regression'; it is a column of kind {kind}",
+            _hint(source, table[label]),
+        )
+    return Target(label, _task_of(table, label) if task == "auto" else task)  # type: ignore[arg-type]
+
+
+def _hint(source: Source | None, column: Column) -> Message:
+    return Message() if source is None else number_hint(source, column)
+
+
+def _task_of(table: Table, label: str) -> Task:
+    column = table[label]
+    values = column.values[~column.missing()]
+    if column.kind == "text":
+        distinct = len({column.words[code] for code in np.unique(values).tolist()})
+    else:
+        distinct = len(np.unique(values))
+        whole = column.kind == "boolean" or (column.kind == "number" and bool((values == np.floor(values)).all()))
+        if column.kind == "number" and (not whole or distinct > MOST_CLASSES):
+            return "regression"
+    return "binary" if distinct == 2 else "multiclass"
+
+
+def _compare(column: Column, name: str, test: str, value: str) -> npt.NDArray[Any]:
+    if column.kind == "number":
+        try:
+            return np.asarray(_TESTS[test](column.values, float(value)))
+        except ValueError:
+            raise OptionError(
+                Option("label"), f" must compare {name!r}, a column of numbers, with a number; got {value!r}"
+            ) from None
+    column = column.as_text()
+    words = np.array([word == value for word in column.words] or [False])
+    return np.asarray(words[column.values] == (test == "=="))

@@ -1,0 +1,141 @@
+"""Estimator classes of strategies: the generated ones by name, and classes made for strategies of other packages."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib import import_module
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+from driftsurf import registry
+from driftsurf.core.contracts import Strategy
+from driftsurf.core.options import choice
+from driftsurf.core.typing import LearnerLike
+from driftsurf.errors import CapabilityError
+from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
+
+__all__ = ["EstimatorTask", "estimator_class", "find_estimator"]
+
+EstimatorTask: TypeAlias = Literal["classification", "regression"]
+_SUFFIXES: dict[EstimatorTask, str] = {"classification": "Classifier", "regression": "Regressor"}
+_HERE = "driftsurf.estimators"
+
+if TYPE_CHECKING:
+
+    class _Classifier(AdaptiveClassifier):
+        """A classifier whose options a type checker does not know."""
+
+        def __init__(self, learner: LearnerLike | None = None, **options: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    class _Regressor(AdaptiveRegressor):
+        """A regressor whose options a type checker does not know."""
+
+        def __init__(self, learner: LearnerLike | None = None, **options: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+@overload
+def estimator_class(
+    strategy: str | type[Strategy], task: Literal["classification"] = "classification"
+) -> type[_Classifier]: ...
+@overload
+def estimator_class(strategy: str | type[Strategy], task: Literal["regression"]) -> type[_Regressor]: ...
+@overload
+def estimator_class(strategy: str | type[Strategy], task: EstimatorTask) -> type[_Classifier] | type[_Regressor]: ...
+def estimator_class(
+    strategy: str | type[Strategy], task: EstimatorTask = "classification"
+) -> type[_Classifier] | type[_Regressor]:
+    """Return the scikit-learn estimator class of a strategy.
+
+    Its parameters are ``learner``, the options of the strategy, ``batch_size``, ``guard``, ``classes`` (of a
+    classifier) and ``random_state``. The class of a registered strategy is also an attribute of
+    :mod:`driftsurf.estimators`, where pickle finds it.
+
+    Parameters
+    ----------
+    strategy
+        The name of a registered strategy, or a class that implements :class:`driftsurf.core.contracts.Strategy`.
+    task
+        "classification" or "regression". CapabilityError if the strategy is registered without this task.
+
+    Examples
+    --------
+    >>> estimator_class("sliding-window")(window=500)
+    SlidingWindowClassifier(window=500)
+    >>> from driftsurf.strategies import SlidingWindow
+    >>> class NewestRows(SlidingWindow):
+    ...     pass
+    >>> estimator_class(NewestRows, "regression")(window=50)
+    NewestRowsRegressor(window=50)
+    """
+    choice("task", task, tuple(_SUFFIXES))
+    entry = registry.get("strategy", strategy) if isinstance(strategy, str) else registry.find("strategy", strategy)
+    part: Any = strategy if entry is None else entry.part
+    if entry is not None and not _has_task(entry, task):
+        raise CapabilityError(
+            f"the strategy {entry.name!r} is for the tasks {', '.join(sorted(entry.tasks))}, not for {task}"
+        )
+    made: type[_Classifier] | type[_Regressor]
+    if entry is not None and part.__module__.startswith("driftsurf.strategies."):
+        made = getattr(import_module(_HERE), f"{part.__name__}{_SUFFIXES[task]}")
+    else:
+        made = _made(part, task, entry is not None)
+    return made
+
+
+def find_estimator(name: str) -> type[AdaptiveEstimator] | None:
+    """Return the estimator class of a registered strategy by the name of the class, or None.
+
+    >>> find_estimator("AUEClassifier").__name__, find_estimator("OakClassifier")
+    ('AUEClassifier', None)
+    """
+    for task, suffix in _SUFFIXES.items():
+        stem = name.removesuffix(suffix)
+        entry = registry.find("strategy", stem) if stem != name else None
+        if entry is not None and _has_task(entry, task):
+            return estimator_class(entry.name, task)
+    return None
+
+
+def _has_task(entry: registry.Entry, task: EstimatorTask) -> bool:
+    return bool(entry.tasks & (registry.REGRESSION if task == "regression" else registry.CLASSIFICATION))
+
+
+@functools.cache
+def _made(strategy: Callable[..., Strategy], task: EstimatorTask, registered: bool) -> Any:
+    """Make the estimator class of a strategy from the signature of its constructor."""
+    base = AdaptiveRegressor if task == "regression" else AdaptiveClassifier
+    full = _signature(strategy, base)
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = full.bind(self, *args, **kwargs)
+        given.apply_defaults()
+        for name, value in given.arguments.items():
+            if name != "self":
+                setattr(self, name, value)
+
+    __init__.__signature__ = full  # type: ignore[attr-defined]
+    name = f"{strategy.__name__}{_SUFFIXES[task]}"
+    members = {
+        "__init__": __init__,
+        "__doc__": f"{strategy.__name__} as a scikit-learn {_SUFFIXES[task].lower()}.\n\n{strategy.__doc__ or ''}",
+        # pickle looks a class up by module and name; the module's __getattr__ finds registered strategies.
+        "__module__": _HERE if registered else strategy.__module__,
+        "_strategy_class": staticmethod(strategy),
+    }
+    return type(name, (base,), members)
+
+
+def _signature(strategy: Callable[..., Strategy], base: type[AdaptiveEstimator]) -> Signature:
+    """Return the constructor's signature: that of the base class with the options of the strategy after ``learner``."""
+    this, learner, *common = signature(base.__init__).parameters.values()
+    options = [
+        option.replace(kind=Parameter.KEYWORD_ONLY, default=None if option.name == "detector" else option.default)
+        for option in signature(strategy).parameters.values()
+        if option.name not in ("learner", "seed")
+    ]
+    return Signature([this, learner, *options, *common])

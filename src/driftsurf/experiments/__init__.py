@@ -1,1 +1,0 @@
-"""The paper as data, and the models it describes."""

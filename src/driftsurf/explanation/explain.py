@@ -1,0 +1,344 @@
+"""Explanations of the decisions of a run, in words and numbers, from its journal and its trace."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from driftsurf.core.decisions import (
+    TRANSITION_WORDS,
+    Decision,
+    ModelRecord,
+    Transition,
+    significant,
+    transition_noun,
+)
+from driftsurf.core.journal import Journal
+from driftsurf.errors import InputError, Option, OptionError
+from driftsurf.evaluation.columns import ColumnMove, counters_last
+from driftsurf.evaluation.summary import mean_error_of
+from driftsurf.explanation.lineage import lineages, timeline
+from driftsurf.explanation.records import RunRecord, pinned, read_run
+from driftsurf.explanation.replay import replay, same_decisions
+
+__all__ = ["explain", "explain_decision", "recorded"]
+
+WIDTH = 100
+"""Number of characters in a line of text."""
+SHOWN_COLUMNS = 4
+"""Largest number of changed columns listed for a step."""
+MOST_MODELS = 40
+"""Largest number of models listed for a run."""
+MOST_REACTIONS = 100
+"""Largest number of steps explained for a run."""
+
+
+def explain(
+    run: str | Path | Journal | Iterable[Decision] | RunRecord,
+    *,
+    step: int | None = None,
+    threshold: float | None = None,
+    stable_threshold: float | None = None,
+) -> str:
+    """Explain why a model reacted, switched or stayed the same.
+
+    Parameters
+    ----------
+    run
+        A run folder, a folder of checkpoints, the ``journal_`` of a model, or a list of decisions.
+    step
+        Step to explain; None explains the whole run.
+    threshold, stable_threshold
+        Thresholds to replay: also explain what the run would have decided with them, as far as its record shows.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier
+    >>> from driftsurf.streams import Mixed
+    >>> model = DriftSurfClassifier(random_state=0)
+    >>> for X, y in Mixed(n_rows=30_000).batches(1000):
+    ...     _ = model.test_then_train(X, y)
+    >>> print(explain(model.journal_, step=6))
+    step 6, rows 6,000 to 6,999: entered the reactive state, the new model predicts
+      compared   before learning this batch, model 0 had risk 1.89; the limit was its best risk so far,
+                 0.43, plus the threshold, 0.10
+      crossed    the risk exceeded the limit by 1.36
+      compared   after learning this batch, the new model 1 had risk 0.47 and the old model 0 had risk 0.67
+      better     the new model, by 0.21
+      predicted  model 0 (trained from row 0) predicted this batch; model 1 predicts the next one
+    """
+    record = recorded(run)
+    if not record.decisions:
+        raise InputError("the run has no decisions yet, so there is nothing to explain")
+    parts: list[str] = []
+    if step is not None:
+        place = next((k for k, decision in enumerate(record.decisions) if decision.step == step), None)
+        if place is None:
+            first, last = record.decisions[0].step, record.decisions[-1].step
+            raise OptionError(Option("step"), f" is {step}; the recorded steps are {first} to {last}")
+        parts.append(explain_decision(record, place))
+    elif threshold is None:
+        parts += [_overview(record), *_reactions(record), _models(record)]
+    if threshold is not None:
+        orders = [order.step for order in record.orders if order.outcome == "done"]
+        answer = replay(record.decisions, threshold, stable_threshold, orders=orders)
+        parts.append(textwrap.fill(answer.describe(), WIDTH))
+        parts.append(_tolerance(record))
+    return "\n\n".join(part for part in parts if part)
+
+
+def recorded(run: str | Path | Journal | Iterable[Decision] | RunRecord) -> RunRecord:
+    """Return the record of a run that is given as a path, a journal, decisions, or a record."""
+    if isinstance(run, RunRecord):
+        return run
+    return read_run(run) if isinstance(run, str | Path) else RunRecord(list(run))
+
+
+# ---------------------------------------------------------------------------- one step
+
+
+def explain_decision(record: RunRecord, place: int) -> str:
+    """Explain the decision at this place of the record.
+
+    The text names the compared risks, the model that predicted, the error before and after, the columns that changed
+    and the orders of an operator.
+    """
+    decision = record.decisions[place]
+    last = decision.first_row + decision.rows - 1
+    what = ", ".join(transition.phrase for transition in decision.transitions) or "nothing changed"
+    lines = [f"step {decision.step}, rows {decision.first_row:,} to {last:,}: {what}"]
+    for transition in decision.transitions:
+        lines += _compared(decision, transition)
+    if not decision.transitions:
+        lines += _not_crossed(decision)
+    now = f"model {decision.predicted_by} (trained from row {decision.trained_from:,}) predicted this batch"
+    following = decision.predicts_next
+    same = following == decision.predicted_by
+    later = " and predicts the next one" if same else f"; model {following} predicts the next one"
+    lines.append(_entry("predicted", now + later))
+    lines += _error_moved(record, place)
+    moves = [move for move in record.moves if move.step == decision.step]
+    if moves:
+        lines += _columns_moved(counters_last(moves, record.moves))
+    lines += [_entry("order", order.text) for order in record.orders if order.step == decision.step]
+    return "\n".join(lines)
+
+
+def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
+    """Yield the risks that a transition compared, and by how much they differed."""
+    left, right = transition.left, transition.right
+    if transition.kind in ("reset", "replaced"):
+        yield _entry("why", transition.why)
+        return
+    old, new = _pair(decision)
+    if transition.kind == "entered":
+        stable = None if transition.condition == 1 else _id(decision, "stable")
+        yield _entry("compared", _limit(old, left, right, transition.margin, stable))
+        if left is not None and right is not None:
+            yield _entry("crossed", f"the risk exceeded the limit by {_number(left - right - transition.margin)}")
+        return
+    if transition.kind == "greedy":
+        before = decision.judge == "prequential" or decision.variant == "authors"
+        batches = "this batch"
+    else:
+        before = decision.judge == "prequential"
+        batches = f"the {_steps(transition.over)} of the reactive state"
+    a, b = _pair_of_numbers(left, right)
+    yield _entry(
+        "compared",
+        f"{'before' if before else 'after'} learning {batches}, the new model {new} had risk {a} and the old model "
+        f"{old} had risk {b}",
+    )
+    if left is not None and right is not None:
+        better = "new" if left < right else "old"
+        yield _entry("better", f"the {better} model, by {_number(abs(left - right))}")
+
+
+def _limit(model: int | str, risk: float | None, best: float | None, margin: float, stable: int | str | None) -> str:
+    """Describe the risk of a model and the limit above which a reactive state begins.
+
+    The limit is the model's best risk so far plus the threshold, or the risk of the stable model plus its threshold.
+    """
+    reference = "its best risk so far" if stable is None else f"the risk of the stable model {stable}"
+    threshold = "the threshold" if stable is None else "the stable threshold"
+    return (
+        f"before learning this batch, model {model} had risk {_number(risk)}; the limit was {reference}, "
+        f"{_number(best)}, plus {threshold}, {_number(margin)}"
+    )
+
+
+def _not_crossed(decision: Decision) -> Iterator[str]:
+    """Yield the risks of a step without transitions, and how far they were below their limits."""
+    roles = {record.role: record for record in decision.models}
+    model = roles.get("predictive")
+    if decision.threshold is None or model is None or model.risk_before is None:
+        return
+    if decision.state == "reactive":
+        where = f"step {decision.reactive_step} of {decision.reactive_length} of the reactive state"
+        yield _entry("compared", f"{where}: {_risks(decision.models)}")
+        return
+    limits: list[tuple[int | None, float | None, float]] = [(None, model.best_risk, decision.threshold)]
+    if "stable" in roles:
+        stable = roles["stable"]
+        limits.append((stable.id, stable.risk_before, decision.stable_threshold or 0.0))
+    for stable_id, risk, margin in limits:
+        if risk is not None:
+            text = _limit(model.id, model.risk_before, risk, margin, stable_id)
+            room = risk + margin - model.risk_before
+            yield _entry("compared", f"{text}; the risk was {_number(room)} below the limit")
+
+
+def _risks(models: Sequence[ModelRecord]) -> str:
+    """Describe the risk of each model on the batch, before and after learning it."""
+    shown = []
+    for record in models:
+        before, after = (_number(risk) for risk in (record.risk_before, record.risk_after))
+        shown.append(f"{record.role} model {record.id} had risk {before} before learning the batch, {after} after")
+    return "; ".join(shown)
+
+
+def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
+    """Yield the mean error before, at and after a decision with transitions."""
+    decision = record.decisions[place]
+    if record.trace is None or not decision.transitions:
+        return
+    run = record.trace.of(record.trace.models[0])
+    error = run["error"] if record.trace.labels else run["squared_error"]
+    rows, at = run["rows"], int(np.searchsorted(run["first_row"], decision.first_row, side="right")) - 1
+    span = decision.reactive_length or 4
+    parts = [
+        ("in the {} before", max(0, at - span), at),
+        ("on this batch", at, at + 1),
+        ("in the {} after", at + 1, at + 1 + span),
+        ("in the next {}", at + 1 + span, at + 1 + 3 * span),
+    ]
+    shown = []
+    for words, start, stop in parts:
+        weights = rows[start:stop]
+        if len(weights):
+            mean = float(np.average(error[start:stop], weights=weights))
+            text = _number(mean) if record.trace.labels else significant(math.sqrt(mean))
+            shown.append(f"{text} {words.format(_steps(len(weights)))}")
+    yield _entry("error" if record.trace.labels else "RMSE", ", ".join(shown))
+
+
+def _columns_moved(moves: Sequence[ColumnMove]) -> Iterator[str]:
+    """Yield the columns that changed most at a step, if any changed more than by chance."""
+    real = [move for move in moves if move.beyond_chance]
+    over = f"up to {_steps(moves[0].steps)} before this step compared with the {moves[0].steps} from it on"
+    if not real:
+        yield _entry("columns", f"no column changed more than by chance ({over})")
+        return
+    for k, move in enumerate(real[:SHOWN_COLUMNS]):
+        yield _entry("columns" if k == 0 else "", move.describe() + (f" ({over})" if k == 0 else ""))
+
+
+# ---------------------------------------------------------------------------- the whole run
+
+
+def _overview(record: RunRecord) -> str:
+    """Summarise a run: its steps and error, the counts of transitions, the thresholds that fit, and the orders."""
+    decisions = record.decisions
+    first, last = decisions[0], decisions[-1]
+    kinds = [transition.kind for decision in decisions for transition in decision.transitions]
+    name = f"{record.trace.stream}: " if record.trace is not None else ""
+    lines = [
+        f"{name}steps {first.step} to {last.step}, rows {first.first_row:,} to {last.rows_seen - 1:,}, "
+        f"{sum(decision.gradients for decision in decisions):,} gradients."
+    ]
+    if record.trace is not None:
+        name, mean = mean_error_of(record.trace, record.trace.models[0])
+        lines[0] += f" {name.capitalize()} {(_number if record.trace.labels else significant)(mean)}."
+    counted = ((kind, kinds.count(kind)) for kind in TRANSITION_WORDS if kind != "greedy" and kind in kinds)
+    totals = [f"{count:,} {transition_noun(kind, count)}" for kind, count in counted]
+    quiet = "No sign of drift." if record.orders else "No sign of drift: one model was used for the whole run."
+    lines.append(", ".join(totals) + "." if totals else quiet)
+    if last.threshold is not None:
+        lines.append(_tolerance(record))
+    for order in record.orders:
+        outcome = " (refused)" if order.outcome == "refused" else ""
+        lines.append(f"Operator order before step {order.step}: {order.kind}{outcome}; {order.text}.")
+    for start, stop in pinned(record.orders):
+        until = "until the end" if stop is None else f"to step {stop - 1}"
+        lines.append(f"PINNED from step {start} {until}: the model predicted and was scored, but did not learn.")
+    if record.waiting:
+        lines.append(f"Orders waiting for the next checkpoint: {', '.join(record.waiting)}.")
+    return "\n".join(textwrap.fill(line, WIDTH) for line in lines)
+
+
+def _tolerance(record: RunRecord) -> str:
+    """Describe the range of thresholds with the same decisions; empty if the strategy has no threshold."""
+    try:
+        low, high = same_decisions(record.decisions)
+    except InputError:
+        return ""
+    until = "upwards" if math.isinf(high) else f"up to {high:.4g}"
+    return f"Any threshold from {low:.4g} {until} would have led to the same decisions."
+
+
+def _reactions(record: RunRecord) -> Iterator[str]:
+    """Yield explanations of the first decisions with transitions, and the number of the others."""
+    places = [place for place, decision in enumerate(record.decisions) if decision.transitions]
+    for place in places[:MOST_REACTIONS]:
+        transitions = record.decisions[place].transitions
+        minor = all(transition.kind == "greedy" for transition in transitions)
+        yield transitions[0].describe() if minor else explain_decision(record, place)
+    if len(places) > MOST_REACTIONS:
+        yield f"{len(places) - MOST_REACTIONS:,} more steps with transitions are not shown; choose one with --step."
+
+
+def _models(record: RunRecord) -> str:
+    """Draw the timeline of the last models, and describe each of them."""
+    models = lineages(record.decisions)
+    shown = models[-MOST_MODELS:]
+    cut = f"; the last {MOST_MODELS} of {len(models)}" if len(models) > MOST_MODELS else ""
+    head = f"models (= predicted, - learned without predicting){cut}"
+    lines = [textwrap.fill(model.describe(), WIDTH, initial_indent="  ", subsequent_indent="    ") for model in shown]
+    return "\n".join([head, textwrap.indent(timeline(shown), "  "), "", *lines])
+
+
+# ---------------------------------------------------------------------------- words
+
+
+def _entry(label: str, text: str) -> str:
+    """Return an indented entry of an explanation: a label, and text that is wrapped beside it."""
+    start = f"  {label:9}  "
+    return textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_on_hyphens=False)
+
+
+def _pair(decision: Decision) -> tuple[str, str]:
+    """Return the ids of the old and the new model of a reactive state."""
+    return _id(decision, "predictive"), _id(decision, "reactive")
+
+
+def _id(decision: Decision, role: str) -> str:
+    """Return the id of the model with this role, or "?" if the decision has none."""
+    return next((str(record.id) for record in decision.models if record.role == role), "?")
+
+
+def _number(value: float | None) -> str:
+    """Format a number with two decimals; small and large ones with three significant digits."""
+    if value is None or math.isnan(value):
+        return "unknown"
+    return f"{value:.2f}" if 0.095 <= abs(value) < 1000 or value == 0.0 else significant(value, 3)
+
+
+def _pair_of_numbers(left: float | None, right: float | None) -> tuple[str, str]:
+    """Format two numbers that are compared, with more digits if they would look the same.
+
+    >>> _pair_of_numbers(0.3952, 0.3981), _pair_of_numbers(0.36, 0.54), _pair_of_numbers(0.4, 0.4)
+    (('0.395', '0.398'), ('0.36', '0.54'), ('0.40', '0.40'))
+    """
+    shown = _number(left), _number(right)
+    if left is None or right is None or left == right or shown[0] != shown[1]:
+        return shown
+    pairs = ((significant(left, digits), significant(right, digits)) for digits in range(3, 18))
+    return next((pair for pair in pairs if pair[0] != pair[1]), shown)
+
+
+def _steps(count: int) -> str:
+    return f"{count:,} step{'s' * (count != 1)}"

@@ -1,0 +1,138 @@
+"""History of each model of a run: when it was created, which rows it learned, when it predicted, what replaced it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from driftsurf.core.decisions import Decision, Role
+
+__all__ = ["Lineage", "lineages", "timeline"]
+
+
+@dataclass(slots=True)
+class Lineage:
+    """History of one model. Spans are pairs of steps, both included."""
+
+    id: int
+    born: int
+    first_row: int
+    """First row that the model was trained on."""
+    last_step: int = -1
+    rows_until: int = 0
+    """Row after the last one that the model could learn from."""
+    roles: list[tuple[Role, int, int]] = field(default_factory=list)
+    predicted: list[tuple[int, int]] = field(default_factory=list)
+    gradients: int = 0
+    end: str = ""
+    """Why the model went out of use; empty if it is still in use at the end of the run."""
+    replaced_by: int | None = None
+
+    def describe(self) -> str:
+        """Describe the model in one line.
+
+        >>> Lineage(1, 20, 4000, 40, 8200, [("predictive", 20, 40)], [(21, 40)], 900, "replaced by 3", 3).describe()
+        'model 1: created at step 20, learned rows 4,000 to 8,199; predicted steps 21 to 40; replaced by 3'
+        """
+        rows = f"learned rows {self.first_row:,} to {self.rows_until - 1:,}"
+        if self.rows_until <= self.first_row:
+            rows = "learned no rows"
+        return (
+            f"model {self.id}: created at step {self.born}, {rows}; "
+            f"{_describe_spans(self.predicted) or 'never predicted'}; {self.end or 'still in use'}"
+        )
+
+
+def lineages(decisions: Iterable[Decision]) -> list[Lineage]:
+    """Return the history of every model in these decisions, ordered by id."""
+    found: dict[int, Lineage] = {}
+    roles: dict[int, Role] = {}
+    last = -1
+    for decision in decisions:
+        last = decision.step
+        for record in decision.models:
+            model = found.get(record.id)
+            if model is None:
+                born = decision.step - record.age
+                model = found[record.id] = Lineage(record.id, born, record.first_row, rows_until=record.first_row)
+            # A model that appears again is still in use: a transition may only change which model predicts.
+            model.last_step, model.end, model.replaced_by = decision.step, "", None
+            model.gradients += record.gradients
+            if record.gradients:
+                model.rows_until = decision.rows_seen
+            _extend_role(model.roles, record.role, decision.step)
+            roles[record.id] = record.role
+        if decision.predicted_by in found:
+            _extend_span(found[decision.predicted_by].predicted, decision.step)
+        _note_ends(decision, found, roles)
+    for model in found.values():
+        if not model.end and model.last_step < last:
+            model.end = f"not used after step {model.last_step}"
+    return [found[key] for key in sorted(found)]
+
+
+def _note_ends(decision: Decision, found: dict[int, Lineage], roles: dict[int, Role]) -> None:
+    """Record which models went out of use at a step, and why."""
+    here = [found[record.id] for record in decision.models]
+    for transition in decision.transitions:
+        new, at = transition.new, f"step {transition.step}"
+        if transition.kind == "entered" and decision.variant != "authors":
+            for model in here:
+                if roles[model.id] == "stable":
+                    model.end = f"dropped at {at}, at the start of a reactive state"
+        elif transition.kind == "kept" and new in found:
+            found[new].end = f"rejected in favour of model {transition.old} at {at}"
+        elif transition.kind in ("switched", "replaced", "reset") and transition.old in found:
+            old = found[transition.old]
+            old.end, old.replaced_by = f"replaced by model {new} at {at}", new
+
+
+def _extend_role(spans: list[tuple[Role, int, int]], role: Role, step: int) -> None:
+    """Add a step to the spans of roles."""
+    if spans and spans[-1][0] == role:
+        spans[-1] = role, spans[-1][1], step
+    else:
+        spans.append((role, step, step))
+
+
+def _extend_span(spans: list[tuple[int, int]], step: int) -> None:
+    """Add a step to the last span if it follows directly, else as a new span."""
+    if spans and spans[-1][1] == step - 1:
+        spans[-1] = spans[-1][0], step
+    else:
+        spans.append((step, step))
+
+
+def _describe_spans(spans: Sequence[tuple[int, int]]) -> str:
+    """Describe the steps at which a model predicted; empty if there are none."""
+    if not spans:
+        return ""
+    shown = [f"{first} to {last}" if last > first else f"{first}" for first, last in spans]
+    if len(shown) > 4:
+        count = sum(last - first + 1 for first, last in spans)
+        return f"predicted {count} of the steps {spans[0][0]} to {spans[-1][1]}"
+    return f"predicted step{'s' * (len(shown) > 1 or ' ' in shown[0])} {', '.join(shown)}"
+
+
+def timeline(models: Sequence[Lineage], width: int = 60) -> str:
+    """Draw one line of text for each model: = where it predicted, - where it learned without predicting.
+
+    >>> old = Lineage(0, 0, 0, 9, 100, [("predictive", 0, 9)], [(0, 6)], end="replaced by model 1 at step 9")
+    >>> new = Lineage(1, 6, 60, 19, 200, [("reactive", 6, 9), ("predictive", 10, 19)], [(7, 19)])
+    >>> print(timeline([old, new], width=20))
+    model 0  =======---
+    model 1        -=============
+    """
+    if not models:
+        return ""
+    first, last = min(model.born for model in models), max(model.last_step for model in models)
+    scale = min(1.0, width / (last - first + 1))
+    lines = []
+    for model in models:
+        bar = [" "] * (int((last - first) * scale) + 1)
+        for mark, spans in (("-", [(model.born, model.last_step)]), ("=", model.predicted)):
+            for start, stop in spans:
+                for place in range(int((start - first) * scale), int((stop - first) * scale) + 1):
+                    bar[place] = mark
+        lines.append(f"model {model.id:<{len(str(models[-1].id))}}  {''.join(bar).rstrip()}")
+    return "\n".join(lines)

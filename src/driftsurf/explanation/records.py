@@ -1,0 +1,113 @@
+"""Record of a finished or running run: its journal, its trace and the files beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from driftsurf.core import files
+from driftsurf.core.decisions import Decision
+from driftsurf.core.journal import read_lines
+from driftsurf.core.state import peek, pick
+from driftsurf.errors import InputError, StateError
+from driftsurf.evaluation.columns import ColumnMove, read_moves
+from driftsurf.evaluation.trace import Trace
+from driftsurf.runs.checkpoint import HEAD, CheckpointFolder
+from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, TIMINGS, TRACE
+from driftsurf.runs.orders import OrderRecord, read_records, waiting
+
+__all__ = ["RunRecord", "newest_head", "pinned", "read_run"]
+
+
+def pinned(orders: Iterable[OrderRecord]) -> list[tuple[int, int | None]]:
+    """Return the spans of steps in which the model was pinned.
+
+    Each span is its first step and the first step after it, or None if the model is still pinned.
+    """
+    spans: list[tuple[int, int | None]] = []
+    for order in orders:
+        held = bool(spans) and spans[-1][1] is None
+        if order.pinned and not held:
+            spans.append((order.step, None))
+        elif held and not order.pinned:
+            spans[-1] = spans[-1][0], order.step
+    return spans
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything that a run has written. The field of a missing file is empty."""
+
+    decisions: list[Decision]
+    orders: list[OrderRecord] = field(default_factory=list)
+    trace: Trace | None = None
+    moves: list[ColumnMove] = field(default_factory=list)
+    about: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Measured seconds of each model since the step ``seconds_from``."""
+    seconds_from: int = 0
+    name: str = ""
+    waiting: list[str] = field(default_factory=list)
+    """Kinds of the orders that the run has not carried out yet."""
+
+
+def read_run(path: str | Path) -> RunRecord:
+    """Read a run folder or a folder of checkpoints, also while the run is writing it (incomplete lines are ignored)."""
+    folder = Path(path)
+    journal, trace = _text(folder / JOURNAL), _text(folder / TRACE)
+    if journal is None:
+        raise InputError(f"{str(folder)!r} has no {JOURNAL}; pass a run folder, or the folder of --checkpoint")
+    try:
+        orders = read_records(journal)
+        decisions = read_lines(journal)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise InputError(f"{folder / JOURNAL} is not the journal of a run: {error}") from error
+    moves, timings = _text(folder / COLUMNS), _json(_text(folder / TIMINGS))
+    known = Trace.from_csv(trace) if trace else None
+    return RunRecord(
+        decisions,
+        orders,
+        known if known is not None and known.models else None,
+        [] if moves is None else read_moves(moves),
+        _json(_text(folder / ABOUT) or str(newest_head(folder).get("about", ""))),
+        {name: float(entry["seconds"]) for name, entry in timings.get("models", {}).items()},
+        int(timings.get("first_step", 0)),
+        folder.name,
+        [order.kind for order in waiting(folder, max((order.number for order in orders), default=0))],
+    )
+
+
+def _text(path: Path) -> str | None:
+    """Return the complete lines of a file and of its numbered parts; None if the file does not exist.
+
+    A file that is being written may end in an incomplete line, which is left out.
+    """
+    parts = [name for name in files.names(path.parent) if re.fullmatch(re.escape(path.name) + r"(-\d+)?", name)]
+    text = "".join(files.read_bytes(path.with_name(name)).decode(errors="replace") for name in parts)
+    return text[: text.rfind("\n") + 1] if parts else None
+
+
+def _json(text: str | None) -> dict[str, Any]:
+    """Return the JSON object in this text; empty if there is none."""
+    try:
+        read = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def newest_head(folder: Path) -> dict[str, Any]:
+    """Return the small entries of the newest readable checkpoint, without unpickling; empty if there is none."""
+    saved = CheckpointFolder(folder)
+    for number in reversed(saved.generations()):
+        try:
+            head = pick("state", peek(files.read_bytes(saved.file(HEAD, number))))
+        except (StateError, OSError):
+            continue
+        if "about" in head:
+            return dict(head)
+    return {}

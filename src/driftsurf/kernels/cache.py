@@ -1,0 +1,90 @@
+"""The cache of compiled code: where numba puts it, or a private temporary folder, or none.
+
+Compiling a kernel takes seconds, loading it from the cache milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
+
+log: logging.Logger = logging.getLogger("driftsurf")
+
+
+def compile_cached(function: Callable[..., Any], signature: Any, **options: Any) -> Callable[..., Any]:
+    """Compile a function for ``signature`` and cache the result on disk if possible.
+
+    numba raises an error when neither the installation nor the home folder is writable, as in some containers. The
+    package has to work there too.
+    """
+    try:
+        return _compile(function, signature, cache=True, **options)
+    except RuntimeError as error:
+        if "cache" not in str(error):
+            raise
+    folder = private_folder()
+    if folder is not None:
+        _log_once(f"compiled code is cached in {folder}: neither the installation nor the home folder is writable")
+        numba.config.CACHE_DIR = str(folder)
+        return _compile(function, signature, cache=True, **options)
+    _log_once("compiled code is not cached: no folder is writable")
+    return _compile(function, signature, cache=False, **options)
+
+
+@functools.cache
+def _log_once(text: str) -> None:
+    log.info(text)
+
+
+def private_folder() -> Path | None:
+    """Return a temporary folder that only this user can write to, or None.
+
+    Cached code is executed as it is found, so a folder that another user prepared must not be used.
+    """
+    folder = Path(tempfile.gettempdir()) / f"driftsurf-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return None
+    mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    closed = os.name == "nt" or stat.S_IMODE(status.st_mode) & 0o077 == 0
+    return folder if stat.S_ISDIR(status.st_mode) and mine and closed and os.access(folder, os.W_OK) else None
+
+
+def _compile(function: Callable[..., Any], signature: Any, **options: Any) -> Callable[..., Any]:
+    dispatcher: Any = numba.njit(**options)(function)
+    with _alone(dispatcher.stats.cache_path if options["cache"] else None):
+        dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    compiled: Callable[..., Any] = dispatcher
+    return compiled
+
+
+@contextlib.contextmanager
+def _alone(folder: str | None) -> Iterator[None]:
+    """Hold a lock on the cache folder, so that of many processes that start at once only one compiles a kernel."""
+    handle = None
+    if folder is not None and fcntl is not None:
+        with contextlib.suppress(OSError):  # without the lock, at worst a kernel is compiled twice
+            handle = os.open(Path(folder) / "driftsurf.lock", os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)

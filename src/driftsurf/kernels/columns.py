@@ -1,0 +1,180 @@
+"""Sizes of rows and columns, and checks of values.
+
+The size of a column is the mean of its non-zero absolute values: zeros of a sparse column do not make it small. Each
+value counts up to a cap only, so that an outlier does not change the scale of its column.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from driftsurf.kernels.compile import F8, I8, _in, _out, kernel
+
+
+@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8)))
+def squared_norms_dense(X: Any, factor: Any, centre: Any, out: Any) -> None:
+    """Squared norms of rows in a frame: out[i] = sum of (factor * (x_i - centre))^2, with the constant column."""
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        total = factor[d] * factor[d]
+        for c in range(d):
+            value = factor[c] * (X[i, c] - centre[c])
+            total += value * value
+        out[i] = total
+
+
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8)))
+def squared_norms_csr(data: Any, indices: Any, indptr: Any, factor: Any, centre: Any, out: Any) -> None:
+    """Squared norms of sparse rows in a frame: (x - m)^2 = m^2 + x (x - 2 m), and most x are 0."""
+    last = factor[factor.shape[0] - 1]
+    empty = last * last  # squared norm of a row without non-zeros
+    for k in range(centre.shape[0]):
+        empty += (factor[k] * centre[k]) ** 2
+    for i in range(out.shape[0]):
+        total = empty
+        for p in range(indptr[i], indptr[i + 1]):
+            c = np.uintp(indices[p])
+            value = factor[c] * data[p]
+            total += value * (value - 2.0 * factor[c] * centre[c])
+        out[i] = total
+
+
+@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8)))
+def add_magnitudes_dense(X: Any, weight: Any, cap: Any, total: Any, mass: Any) -> None:
+    """Add each column's weighted sum of min(|x|, cap) to ``total``, and the weight of its non-zeros to ``mass``."""
+    for i in range(X.shape[0]):
+        if weight[i] != 0.0:
+            for c in range(X.shape[1]):
+                size = abs(np.float64(X[i, c]))
+                total[c] += weight[i] * min(size, cap[c])
+                mass[c] += weight[i] if size != 0.0 else 0.0
+
+
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8), _out(F8)))
+def add_magnitudes_csr(data: Any, indices: Any, indptr: Any, weight: Any, cap: Any, total: Any, mass: Any) -> None:
+    """Add the sizes of sparse rows to ``total`` and ``mass``, as ``add_magnitudes_dense`` does."""
+    for i in range(weight.shape[0]):
+        if weight[i] != 0.0:
+            for p in range(indptr[i], indptr[i + 1]):
+                size = abs(np.float64(data[p]))
+                if size != 0.0:
+                    c = np.uintp(indices[p])
+                    total[c] += weight[i] * min(size, cap[c])
+                    mass[c] += weight[i]
+
+
+@kernel(lambda f: (_in(f, 2),))
+def all_finite(X: Any) -> Any:
+    """Return whether no value is NaN or infinite."""
+    bad = 0  # counted to the end: without an early exit the loop is vectorised
+    for i in range(X.shape[0]):
+        for c in range(X.shape[1]):
+            bad += 0 if abs(X[i, c]) < math.inf else 1
+    return bad == 0
+
+
+@kernel(lambda f: (_in(F8), I8))
+def are_codes(values: Any, n_classes: Any) -> Any:
+    """Return whether every value is the code of a class, an integer from 0 to ``n_classes`` - 1."""
+    bad = 0
+    for i in range(values.shape[0]):
+        value = values[i]
+        bad += 0 if value >= 0.0 and value < n_classes and value == math.floor(value) else 1
+    return bad == 0
+
+
+@kernel(lambda f: (_in(I8), I8, I8, _out(F8)))
+def binary_codes(labels: Any, first: Any, second: Any, out: Any) -> Any:
+    """Encode integer labels: 0 for ``first``, 1 for ``second``; return whether there is no other label."""
+    other = 0
+    for i in range(labels.shape[0]):
+        is_second = labels[i] == second
+        out[i] = 1.0 if is_second else 0.0
+        other += 0 if is_second or labels[i] == first else 1
+    return other == 0
+
+
+@kernel(lambda f: (_in(F8), _in(F8), F8, F8, _out(F8, 2)), exact=True)
+def column_sizes(total: Any, mass: Any, memory: Any, most: Any, out: Any) -> Any:
+    """Write factor, cap, total and mass of each column, the arguments of ``measure_dense``, to the rows of ``out``.
+
+    The size of a column is total / mass. Both are halved once a column has more mass than ``memory``, so that old rows
+    fade. A column without mass has factor 1 and cap 0; any other has factor 1 / size and a cap of ``most`` sizes.
+    Returns the number of columns without mass.
+    """
+    fade = 1.0
+    for c in range(total.shape[0]):
+        if mass[c] > memory:
+            fade = 0.5
+    without = 0
+    for c in range(total.shape[0]):
+        out[2, c] = fade * total[c]
+        out[3, c] = fade * mass[c]
+        size = 0.0
+        if out[3, c] == 0.0:
+            without += 1
+        else:
+            size = out[2, c] / out[3, c]
+        out[0, c] = 1.0 / size if size > 0.0 else 1.0
+        out[1, c] = most * size
+    return without
+
+
+@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8), _out(F8)))
+def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any) -> Any:
+    """Squared norms out[i] = sum of (factor * x_i)^2, and the sizes of columns as in ``add_magnitudes_dense``.
+
+    Rows whose squares overflow do not contribute to the sizes. Everything is done in one pass, so that the second loop
+    over a row finds it in the cache. Returns the largest norm and the number of norms that are 0.
+    """
+    d = X.shape[1]
+    largest = 0.0
+    zeros = 0
+    for i in range(X.shape[0]):
+        plain = 0.0
+        scaled = 0.0
+        for c in range(d):
+            value = np.float64(X[i, c])
+            plain += value * value
+            scaled += (factor[c] * value) * (factor[c] * value)
+        out[i] = scaled
+        largest = scaled if scaled > largest else largest
+        zeros += 1 if scaled == 0.0 else 0
+        if plain < math.inf:  # not isfinite: numba compiles it to x - x == 0, which fastmath may turn into true
+            for c in range(d):
+                size = abs(np.float64(X[i, c]))
+                total[c] += min(size, cap[c])
+                mass[c] += 1.0 if size != 0.0 else 0.0
+    return largest, zeros
+
+
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8), _out(F8), _out(F8)))
+def measure_csr(data: Any, indices: Any, indptr: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any) -> Any:
+    """Squared norms of sparse rows, and the sizes of columns, as ``measure_dense`` computes them."""
+    largest = 0.0
+    zeros = 0
+    for i in range(out.shape[0]):
+        plain = 0.0
+        scaled = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            q = np.uintp(p)
+            value = np.float64(data[q])
+            plain += value * value
+            value *= factor[np.uintp(indices[q])]
+            scaled += value * value
+        out[i] = scaled
+        largest = scaled if scaled > largest else largest
+        zeros += 1 if scaled == 0.0 else 0
+        if plain < math.inf:  # not isfinite: numba compiles it to x - x == 0, which fastmath may turn into true
+            for p in range(indptr[i], indptr[i + 1]):
+                q = np.uintp(p)
+                size = abs(np.float64(data[q]))
+                if size != 0.0:
+                    c = np.uintp(indices[q])
+                    total[c] += min(size, cap[c])
+                    mass[c] += 1.0
+    return largest, zeros

@@ -1,0 +1,133 @@
+"""Decorators that compile the kernels: one signature each, on first use, cached on disk.
+
+numba reuses compiled code as long as the file of the kernel itself is unchanged. It does not notice changes in other
+files. So a helper belongs into the file of the kernel that calls it, and after a change to this file or to
+``prefetch.py`` the ``__pycache__`` folders have to be removed (``make clean``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import register_jitable
+
+from driftsurf.kernels.cache import compile_cached
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Sums may be reordered, which lets the compiler vectorise them. Not full fastmath, which would assume that there are no
+# NaN and no infinities: isnan and comparisons with infinity must work. (isfinite does not work with these flags: numba
+# compiles it to x - x == 0, which may be simplified to 0 == 0.)
+FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
+
+
+def inline(function: Function) -> Function:
+    """Mark a helper function that kernels may call; the optimiser decides whether to inline it."""
+    return cast("Function", register_jitable(function))
+
+
+def merged(function: Function) -> Function:
+    """Mark a helper function that the optimiser must inline, however large it is.
+
+    The optimiser would call a large helper, copy every array argument onto the stack and count references to it. With
+    tuples of arrays that takes a quarter of the time of a fleet.
+    """
+    return cast("Function", register_jitable(forceinline=True)(function))
+
+
+def written_out(function: Function) -> Function:
+    """Mark a helper function whose source is copied into the kernels that call it, before anything is optimised.
+
+    With ``inline``, a helper that calls another helper still counts references to its arrays, even when the optimiser
+    inlines both; that takes a quarter of a step.
+    """
+    return cast("Function", register_jitable(inline="always")(function))
+
+
+def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) -> Callable[[Function], Function]:
+    """Compile a function for exactly one signature per type of row, on first use, cached on disk.
+
+    Input arrays are declared read-only, which accepts writable arrays too; numba's own signatures would compile a
+    kernel again for every mixture of the two. If the last argument is None, a separate kernel without it is compiled.
+
+    Parameters
+    ----------
+    signature
+        Returns the types of the arguments, given the type of the row values (float32 or float64).
+    exact
+        Keep the order of arithmetic, for kernels whose result has to agree with other code to the bit.
+
+    Returns
+    -------
+    A decorator. The decorated function has an attribute ``compiled_for(row_type, without_last)``, which returns the
+    compiled function, for callers that need its address.
+    """
+
+    def decorate(function: Function) -> Function:
+        if numba.config.DISABLE_JIT:
+            return function
+        # Two dictionaries by type of row: one with pairs as keys would have to build a pair at every call.
+        whole: dict[Any, Callable[..., Any]] = {}
+        lacking: dict[Any, Callable[..., Any]] = {}
+
+        def compiled_for(row_type: Any, without_last: bool) -> Callable[..., Any]:
+            compiled = lacking if without_last else whole
+            run = compiled.get(row_type)
+            if run is None:
+                declared = signature(types.float32 if row_type == np.float32 else types.float64)
+                if without_last:
+                    declared = (*declared[:-1], types.none)
+                run = compile_cached(
+                    function, declared, nogil=True, fastmath=not exact and FASTMATH, error_model="numpy"
+                )
+                compiled[row_type] = run
+            return run
+
+        def call(*arguments: Any) -> Any:
+            first = arguments[0]
+            row_type = (first[0] if isinstance(first, tuple) else first).dtype
+            without_last = arguments[-1] is None
+            run = (lacking if without_last else whole).get(row_type)
+            return (run or compiled_for(row_type, without_last))(*arguments)
+
+        call.__doc__ = function.__doc__
+        call.__name__ = function.__name__
+        call.__wrapped__ = function  # type: ignore[attr-defined]
+        call.compiled_for = compiled_for  # type: ignore[attr-defined]
+        return cast("Function", call)
+
+    return decorate
+
+
+def _in(element: Any, dimensions: int = 1) -> Any:
+    """Type of a read-only C-contiguous array."""
+    return types.Array(element, dimensions, "C", readonly=True)
+
+
+def _out(element: Any, dimensions: int = 1) -> Any:
+    """Type of a writable C-contiguous array."""
+    return types.Array(element, dimensions, "C")
+
+
+F8: Any = types.float64
+I8: Any = types.int64
+
+
+def _dense(f: Any) -> Any:
+    """Type of dense rows: (X, y, weight)."""
+    return types.Tuple((_in(f, 2), _in(F8), _in(F8)))
+
+
+def _csr(f: Any) -> Any:
+    """Type of sparse rows: (data, indices, indptr, y, weight)."""
+    return types.Tuple((_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8)))
+
+
+MODEL: Any = types.UniTuple(_out(F8), 3)
+"""Type of a linear model: (w, G, table)."""
+FRAME: Any = types.Tuple((_in(F8), _in(F8), _in(I8)))
+"""Type of a frame: (gain, centre, centred)."""

@@ -1,0 +1,279 @@
+"""The folder of a keyed run: its options, and for each epoch Parquet tables of predictions, journal and keys.
+
+An epoch is valid once its mark exists. It is written completely before that, over whatever an earlier attempt has left,
+so that a reader never sees half an epoch, or two attempts of one. Its tables are on the disk before its mark is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from driftsurf import __version__
+from driftsurf.core import files
+from driftsurf.core.state import FORMAT
+from driftsurf.errors import MissingExtraError, Option, OptionError, RunFolderError, StateError, StateVersionError
+from driftsurf.keyed.summary import key_columns
+from driftsurf.keyed.visit import KeyedLearner, Visit
+
+__all__ = ["ABOUT", "PAGE", "TABLES", "KeyedFolder", "Name", "fitted", "is_keyed_run", "key_entry"]
+
+Name: TypeAlias = Literal["predictions", "journal", "keys"]
+TABLES: tuple[Name, ...] = get_args(Name)
+ABOUT = "run.json"
+COMPACT = "keys.parquet"
+PAGE = "keys.html"
+"""The page that shows the keys."""
+_PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
+
+
+def is_keyed_run(folder: Path) -> bool:
+    """Return whether a folder is that of a keyed run."""
+    return ABOUT in (names := files.names(folder)) and "epochs" in names
+
+
+def arrow(module: str = "pyarrow") -> Any:
+    """Import a module of pyarrow; MissingExtraError if it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"the tables of a keyed run need pyarrow, which cannot be imported ({error}): "
+            "pip install 'driftsurf[sources]'"
+        ) from error
+
+
+def fitted(values: Iterable[Any], kind: str) -> list[Any]:
+    """Convert values to one type; those that it cannot hold exactly become None. All values have a form as "string".
+
+    >>> fitted([True, 2.0, 2.7, None, "3"], "int64")
+    [1, 2, None, None, None]
+    """
+    return [value if value is None else _fit(value, _PYTHON[kind]) for value in values]
+
+
+def _fit(value: Any, kind: type) -> Any:
+    if kind is str:
+        return str(value)
+    try:
+        found = None if isinstance(value, str) else kind(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if kind is float or found == value else None
+
+
+def key_entry(visit: Visit) -> dict[str, Any]:
+    """Return the entry of a key in the table of keys: its summary, its error, the checksum of its state."""
+    return {**vars(visit.summary), "error": visit.summary.error, "digest": visit.digest}
+
+
+class KeyedFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    # -------------------------------------------------------------------- opening
+
+    def open(self, engine: str, learner: KeyedLearner, columns: Mapping[str, Any]) -> bool:
+        """Start a run, or resume it; return whether it is resumed.
+
+        StateError if the run in the folder has other options; OptionError if the learner readmits an unknown key.
+        """
+        now = {"format": FORMAT, "engine": engine, "columns": dict(columns), "learner": learner.about()}
+        if not (self.path / ABOUT).exists():
+            if self.path.exists() and any(self.path.iterdir()):
+                raise RunFolderError(
+                    f"{str(self.path)!r} exists and is not a keyed run: choose another folder with ", Option("out")
+                )
+            self._check_readmitted(learner, {})
+            above = [self.path.parent, *(one.parent for one in self.path.parents if not files.is_folder(one))]
+            files.make_folder(self.path)
+            text = json.dumps(now | {"driftsurf": __version__}, indent=1, sort_keys=True)
+            files.write_text(self.path / ABOUT, text + "\n")
+            for folder in (self.path, *above):
+                files.sync_folder(folder)
+            return False
+        was = self.about()
+        if was.get("format") != FORMAT:
+            raise StateVersionError(
+                f"{str(self.path)!r} has state format {was.get('format')!r}; this is driftsurf {__version__}, which "
+                f"uses format {FORMAT}. Start a new run with another ",
+                Option("out"),
+            )
+        other = _differences(was, json.loads(json.dumps(now)))
+        if other:
+            raise StateError(
+                f"{str(self.path)!r} was started with other options ({'; '.join(other)}): use the same ones, or start "
+                "a new run with another ",
+                Option("out"),
+            )
+        self._check_readmitted(learner, self.keys() if learner.readmit else {})
+        return True
+
+    def _check_readmitted(self, learner: KeyedLearner, keys: Iterable[Any]) -> None:
+        unknown = {str(key) for key in learner.readmit} - {str(key) for key in keys}
+        if unknown:
+            raise OptionError(
+                f"{str(self.path)!r} has no key {', '.join(sorted(unknown))} to readmit: name keys as its table of "
+                "keys shows them"
+            )
+
+    def about(self) -> dict[str, Any]:
+        """Return what run.json says: engine, columns, options, versions."""
+        try:
+            about: dict[str, Any] = json.loads(files.read_text(self.path / ABOUT))
+        except (OSError, ValueError) as error:
+            raise RunFolderError(f"{str(self.path)!r} is not the folder of a keyed run ({error})") from error
+        return about
+
+    # -------------------------------------------------------------------- writing
+
+    def part(self, name: Name, epoch: int) -> Path:
+        """Return the folder of one table of one epoch."""
+        return self.path / name / f"epoch={epoch:08d}"
+
+    def write(self, epoch: int, visits: Mapping[Any, Visit], types: tuple[str, str], counts: Mapping[str, int]) -> None:
+        """Write an epoch; ``types`` are the types of keys and labels, as pyarrow names them."""
+        tables = _tables(visits, *types)
+        self.unmark(epoch)
+        for name, table in tables.items():
+            folder = self.part(name, epoch)
+            files.make_folder(folder)
+            for left in files.names(folder):
+                files.remove(folder / left)
+            self._write_parquet(folder / "part-0.parquet", table)
+            files.sync_folder(folder)
+            files.sync_folder(folder.parent)
+        self.mark(epoch, counts)
+
+    def unmark(self, epoch: int) -> None:
+        """Remove the mark of an epoch before it is written again."""
+        mark = self._mark(epoch)
+        if mark.exists():
+            for path in (self.path / COMPACT, mark):  # first the compact table, which may hold results of the epoch
+                files.remove(path)
+                files.sync_folder(path.parent)
+
+    def mark(self, epoch: int, counts: Mapping[str, int]) -> None:
+        """Mark an epoch as complete."""
+        path = self._mark(epoch)
+        files.make_folder(path.parent)
+        files.sync_folder(self.path)
+        files.write_text(path, json.dumps(dict(counts), sort_keys=True) + "\n")
+        files.sync_folder(path.parent)
+
+    def _mark(self, epoch: int) -> Path:
+        return self.path / "epochs" / f"{epoch:08d}.json"
+
+    # -------------------------------------------------------------------- reading
+
+    def epochs(self) -> dict[int, dict[str, int]]:
+        """Return the complete epochs, with their counts."""
+        found = sorted((self.path / "epochs").glob("[0-9]*.json"))
+        return {int(path.stem): json.loads(files.read_text(path)) for path in found}
+
+    def read(self, name: Name, columns: list[str] | None = None, *, after: int = -1) -> dict[str, list[Any]]:
+        """Return one table over all complete epochs ``after`` one, as lists, with the epoch of each row."""
+        parquet, table = arrow("pyarrow.parquet"), dict[str, list[Any]]()
+        for epoch in (number for number in self.epochs() if number > after):
+            for path in sorted(self.part(name, epoch).glob("*.parquet")):
+                part = parquet.ParquetFile(path).read(columns=columns).to_pydict()
+                count = len(next(iter(part.values())))
+                part["epoch"] = [epoch] * count
+                for column, values in part.items():
+                    table.setdefault(column, []).extend(values)
+        return table
+
+    def keys(self) -> dict[Any, dict[str, Any]]:
+        """Return the latest entry of each key, in order of the keys: from ``keys.parquet``, and newer epochs."""
+        parquet, place = arrow("pyarrow.parquet"), self.path / COMPACT
+        known = parquet.read_table(place).to_pydict() if place.exists() else {}
+        newer = self.read("keys", after=max(known.get("epoch", ()), default=-1))
+        last: dict[Any, dict[str, Any]] = {}
+        for table in (known, newer):
+            names = [name for name in table if name != "key"]
+            place_of = {key: row for row, key in enumerate(table.get("key", ()))}
+            last |= {key: {name: table[name][row] for name in names} for key, row in place_of.items()}
+        return dict(sorted(last.items()))
+
+    def compact(self) -> dict[Any, dict[str, Any]]:
+        """Write the latest entries to ``keys.parquet``, so that the next call reads only newer epochs; return them."""
+        keys = self.keys()
+        pa = arrow()
+        kind = "string" if any(isinstance(key, str) for key in keys) else "int64"
+        types = {"key": kind, **key_columns(), "epoch": "int64"}
+        entries = [{"key": key, **entry} for key, entry in keys.items()]
+        columns = {
+            name: pa.array([entry.get(name) for entry in entries], _arrow_type(own)) for name, own in types.items()
+        }
+        self._write_parquet(self.path / COMPACT, pa.table(columns))
+        return keys
+
+    @staticmethod
+    def _write_parquet(path: Path, table: Any) -> None:
+        buffer = io.BytesIO()
+        arrow("pyarrow.parquet").write_table(table, buffer, compression="zstd")
+        files.write_bytes(path, buffer.getvalue())
+
+
+def _tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any]:
+    pa = arrow()
+    done = list(visits.values())
+
+    def column(values: Iterable[Any], kind: str) -> Any:
+        return pa.array(fitted(values, kind), _arrow_type(kind))
+
+    def repeated(lists: Iterable[list[int]]) -> Any:
+        """Return the key of each visit as often as its list is long."""
+        return column((own for own, entries in zip(visits, lists, strict=True) for _ in entries), key)
+
+    def joined(lists: Iterable[list[Any]], kind: str) -> Any:
+        return column(itertools.chain.from_iterable(lists), kind)
+
+    entries = [key_entry(visit) for visit in done]
+    return {
+        "predictions": pa.table(
+            {
+                "key": repeated(visit.sequence for visit in done),
+                "sequence": joined((visit.sequence for visit in done), "int64"),
+                "predicted": joined((visit.predicted for visit in done), label),
+                "true": joined((visit.true for visit in done), label),
+            }
+        ),
+        "journal": pa.table(
+            {
+                "key": repeated(visit.decided_at for visit in done),
+                "sequence": joined((visit.decided_at for visit in done), "int64"),
+                "transitions": joined((visit.transitions for visit in done), "string"),
+                "record": joined((visit.decisions for visit in done), "string"),
+            }
+        ),
+        "keys": pa.table(
+            {"key": column(visits, key)}
+            | {name: column((entry[name] for entry in entries), kind) for name, kind in key_columns().items()}
+        ),
+    }
+
+
+def _arrow_type(name: str) -> Any:
+    pa = arrow()
+    return {"int64": pa.int64, "float64": pa.float64, "bool_": pa.bool_, "string": pa.string}[name]()
+
+
+def _differences(was: Mapping[str, Any], now: Mapping[str, Any], where: str = "") -> list[str]:
+    """Return in words which options differ."""
+    if was.get("name") != now.get("name"):  # another strategy: that its options differ too needs no mention
+        now = {"name": now.get("name")}
+    found = []
+    for name, value in now.items():
+        if isinstance(value, dict) and isinstance(was.get(name), dict):
+            found += _differences(was[name], value, f"{where}{name}.")
+        elif was.get(name) != value:
+            found.append(f"{where}{name} was {was.get(name)!r} and is {value!r}")
+    return found

@@ -1,0 +1,149 @@
+"""Rows of a table grouped by key, as visits take them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import IntArray
+from driftsurf.data.tables import Column, Table
+from driftsurf.errors import LabelError, Option, OptionError, ValueTypeError
+from driftsurf.keyed.keys import by_slot
+from driftsurf.keyed.rows import KeyRows
+from driftsurf.keyed.visit import KeyedLearner
+
+__all__ = ["Columns", "Grouped", "by_key", "check_columns", "label_type"]
+
+NOT_NUMBERS = {"text": "text", "date": "a date"}
+"""Kinds of columns that are not numbers, and what messages call them."""
+LARGEST_INTEGER = 2.0**53
+"""Floats beyond it are no longer distinct integers."""
+
+
+class Columns(NamedTuple):
+    """The names of the columns of a keyed stream; the learner knows the features."""
+
+    key: str
+    sequence: str
+    label: str
+    id: str | None = None
+
+
+class Grouped(NamedTuple):
+    """The rows of each key, in order of the keys."""
+
+    rows: dict[Any, KeyRows]
+    counts: dict[str, int]
+    """Rows that were dropped, by cause: "unplaced" ones have no key or no sequence number."""
+    types: tuple[str, str]
+    """The types of keys and labels, as pyarrow names them."""
+
+
+def by_key(table: Table, learner: KeyedLearner, columns: Columns, limit: int | None) -> Grouped:
+    """Group the rows of a table by key; rows with sequence numbers up to ``limit`` are late, and dropped."""
+    keys, key_type = _key_codes(columns.key, table[columns.key])
+    sequence, placed = _integers(columns.sequence, table[columns.sequence])
+    placed &= keys >= 0
+    late = placed & (sequence <= limit) if limit is not None else np.zeros(len(table), np.bool_)
+    places = np.flatnonzero(placed & ~late)
+    X = np.column_stack([_numbers(name, table[name]) for name in learner.features])
+    y = _plain(table[columns.label])
+    ids = None if columns.id is None else _plain(table[columns.id])
+    codes = keys[places].astype(np.int32)
+    _, starts, order = by_slot(codes, int(codes.max(initial=-1)) + 1)
+    name_of = _key_names(table[columns.key])
+    rows = {}
+    for a, b in itertools.pairwise(starts.tolist()):
+        own = places[order[a:b]]
+        chosen = own.tolist()
+        own_ids = None if ids is None else [ids[i] for i in chosen]
+        rows[name_of(chosen[0])] = KeyRows(sequence[own], X[own], [y[i] for i in chosen], own_ids)
+    counts = {"unplaced": int((~placed).sum()), "late": int(late.sum())}
+    return Grouped(dict(sorted(rows.items())), counts, (key_type, label_type(table[columns.label].kind, learner)))
+
+
+def check_columns(table: Table, learner: KeyedLearner, columns: Columns) -> None:
+    """Raise an error that says what to do if a column is missing or of the wrong kind."""
+    found = {name: table[name] for name in (*columns, *learner.features) if name is not None}
+    _key_codes(columns.key, found[columns.key])
+    _integers(columns.sequence, found[columns.sequence])
+    for name in learner.features:
+        _numbers(name, found[name])
+    label = found[columns.label].kind
+    if learner.regression and label in NOT_NUMBERS:
+        raise LabelError(
+            f"the label {columns.label!r} is {NOT_NUMBERS[label]}; the task 'regression' needs numbers",
+            column=columns.label,
+        )
+
+
+def _key_codes(name: str, column: Column) -> tuple[IntArray, str]:
+    """Return a code for the key of each row, -1 for a row without one, and the type of keys."""
+    if column.kind == "text":
+        first: dict[str, int] = {}  # the vocabulary of a column may hold a word twice
+        codes = np.array([*(first.setdefault(word, code) for code, word in enumerate(column.words)), -1])
+        return codes[column.values], "string"
+    if column.kind != "number":
+        raise ValueTypeError(f"the key {name!r} is a {column.kind}; keys must be integers or text", column=name)
+    values, good = _integers(name, column)
+    codes = np.unique(values, return_inverse=True)[1]
+    return np.where(good, codes, -1), "int64"
+
+
+def _key_names(column: Column) -> Callable[[int], Any]:
+    """Return a function that gives the key of a row."""
+    if column.kind == "text":
+        return lambda row: column.words[int(column.values[row])]
+    return lambda row: int(column.values[row])
+
+
+def _integers(name: str, column: Column) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Return a column as integers (dates as microseconds), and which of its cells are such."""
+    if column.kind == "text":
+        raise ValueTypeError(f"the column {name!r} is text; sequence numbers must be integers or dates", column=name)
+    if column.kind == "date":
+        good = ~column.missing()
+        return np.where(good, column.values.astype(np.int64), 0), good
+    good = np.isfinite(column.values) & (np.abs(column.values) < LARGEST_INTEGER)
+    good &= np.where(good, column.values, 0.5) % 1 == 0
+    return np.where(good, column.values, 0).astype(np.int64), good
+
+
+def _numbers(name: str, column: Column) -> npt.NDArray[np.float64]:
+    if column.kind in NOT_NUMBERS:
+        raise OptionError(
+            f"the feature {name!r} is {NOT_NUMBERS[column.kind]}, and a keyed run learns from numbers only: leave it "
+            "out of ",
+            Option("features"),
+            ", or convert it to numbers first",
+        )
+    return column.values
+
+
+def _plain(column: Column) -> list[Any]:
+    """Return a column as Python values, None for a gap."""
+    missing = column.missing().tolist()
+    if column.kind == "text":
+        return [None if gap else column.words[code] for gap, code in zip(missing, column.values.tolist(), strict=True)]
+    if column.kind == "boolean":
+        return [None if gap else bool(value) for gap, value in zip(missing, column.values.tolist(), strict=True)]
+    if column.kind == "date":
+        return [None if gap else str(value) for gap, value in zip(missing, column.values, strict=True)]
+    return [
+        None if gap else int(value) if value.is_integer() else value
+        for gap, value in zip(missing, column.values.tolist(), strict=True)
+    ]
+
+
+def label_type(kind: str, learner: KeyedLearner) -> str:
+    """Return the type in which labels of a kind are kept, as pyarrow names it: integers if the classes are."""
+    if learner.regression:
+        return "float64"
+    if kind == "number":
+        classes = learner.classes
+        return "int64" if classes and all(isinstance(label, int) for label in classes) else "float64"
+    return {"boolean": "bool_"}.get(kind, "string")

@@ -1,0 +1,289 @@
+"""Seeds of keys, slots of keys, and rows grouped by slot; fleets and engines share them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from driftsurf.core.contracts import IntArray, State
+from driftsurf.core.typing import Series
+from driftsurf.errors import InputError, ShapeError, StateError, ValueTypeError
+from driftsurf.kernels.compile import I8, _in, _out, inline, kernel
+from driftsurf.kernels.draws import _word
+from driftsurf.kernels.prefetch import prefetch
+from driftsurf.kernels.random import derive
+from driftsurf.keyed.compiled.threads import ONE_THREAD, Threads
+
+__all__ = ["Key", "Keys", "KeysLike", "Slots", "by_slot", "key_seed"]
+
+Key: TypeAlias = int | str
+"""The name of one key."""
+KeysLike: TypeAlias = npt.ArrayLike | Series
+"""One key per row: integers, or text."""
+Kind = Literal["", "numbers", "text"]
+Slots = npt.NDArray[np.int32]
+MOST = 2**31 - 1
+"""Slots, and rows of a call, are int32: there can be no more of either."""
+I4: Any = types.int32
+LEAST_ROOM = 64
+AHEAD = 8
+"""Keys between the prefetch of a table entry, the prefetch of the key it points to, and the comparison."""
+
+
+def key_seed(seed: int, key: Key) -> int:
+    """Return the seed of one key. It depends on nothing but ``seed`` and the key.
+
+    >>> key_seed(0, 7) != key_seed(0, 8)
+    True
+    """
+    if isinstance(key, str):
+        return derive(seed, int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little"))
+    return derive(seed, int(key))
+
+
+# ---------------------------------------------------------------------------- compiled
+
+
+@inline
+def _first_place(key: Any, table: Any) -> Any:
+    """Return where the search for a key starts; the size of the table is a power of two, and half of it is empty."""
+    return _word(0, key) & np.uint64(table.shape[0] - 1)
+
+
+@inline
+def _place(key: Any, table: Any, known: Any) -> Any:
+    """Return where the key is in the table, or would be (open addressing with linear probing)."""
+    at = _first_place(key, table)
+    while table[at] >= 0 and known[table[at]] != key:
+        at = (at + np.uint64(1)) & np.uint64(table.shape[0] - 1)
+    return at
+
+
+@kernel(lambda f: (_in(I8), _in(I4), _in(I8), _out(I4)))
+def find(keys: Any, table: Any, known: Any, slots: Any) -> None:
+    """Set slots[i] to the slot of keys[i], or to -1 if it has none."""
+    n = keys.shape[0]
+    for i in range(n):
+        if i + 2 * AHEAD < n:
+            prefetch(table, _first_place(keys[i + 2 * AHEAD], table))
+            prefetch(known, table[_first_place(keys[i + AHEAD], table)])
+        slots[i] = table[_place(keys[i], table, known)]
+
+
+@kernel(lambda f: (_in(I8), _out(I4), _out(I8), I8, _out(I4)))
+def add(keys: Any, table: Any, known: Any, count: Any, slots: Any) -> Any:
+    """Assign slots from ``count`` on to keys without one, in order of appearance, while there is room.
+
+    Returns the next slot, and whether every key has a slot.
+    """
+    for i in range(keys.shape[0]):
+        if slots[i] < 0:
+            at = _place(keys[i], table, known)
+            if table[at] < 0:
+                if count == known.shape[0]:
+                    return count, False
+                table[at] = count
+                known[count] = keys[i]
+                count += 1
+            slots[i] = table[at]
+    return count, True
+
+
+@kernel(lambda f: (_in(I8), types.uint64, _out(types.uint64)))
+def seeds_of(keys: Any, seed: Any, out: Any) -> None:
+    """Set out[i] to ``key_seed(seed, keys[i])``."""
+    for i in range(keys.shape[0]):
+        out[i] = _word(_word(seed, keys[i]), 0)
+
+
+@kernel(lambda f: (_in(I4), _out(I4)))
+def count_rows(slots: Any, counts: Any) -> None:
+    """Count the rows of each slot."""
+    for i in range(slots.shape[0]):
+        counts[slots[i]] += 1
+
+
+@kernel(lambda f: (_in(I4), _out(I4), _in(I8), _out(I8), _out(I4)))
+def lay_out(slots: Any, counts: Any, touched: Any, starts: Any, order: Any) -> None:
+    """Order rows by slot, in the order of ``touched``; ``counts`` is overwritten with the end of each slot's rows."""
+    total = 0
+    for g in range(touched.shape[0]):
+        starts[g] = total
+        total += counts[touched[g]]
+        counts[touched[g]] = starts[g]
+    starts[touched.shape[0]] = total
+    for i in range(slots.shape[0]):
+        k = slots[i]
+        order[counts[k]] = i
+        counts[k] += 1
+
+
+def by_slot(slots: Slots, n_slots: int) -> tuple[IntArray, IntArray, Slots]:
+    """Group rows by slot, like a stable sort: return the slots with rows, where their rows start, and the rows.
+
+    >>> by_slot(np.array([2, 0, 2], np.int32), 3)
+    (array([0, 2]), array([0, 1, 3]), array([1, 0, 2], dtype=int32))
+    """
+    counts = np.zeros(n_slots, np.int32)
+    count_rows(slots, counts)
+    few = len(slots) < n_slots // 16  # then sorting them is cheaper than scanning all counts
+    touched = np.unique(slots).astype(np.int64) if few else np.flatnonzero(counts)
+    starts, order = np.empty(len(touched) + 1, np.int64), np.empty(len(slots), np.int32)
+    lay_out(slots, counts, touched, starts, order)
+    return touched, starts, order
+
+
+# ---------------------------------------------------------------------------- the index
+
+
+class Keys:
+    """An index of keys, all integers or all text, that gives each a slot: 0, 1, 2 ... in order of appearance.
+
+    >>> keys = Keys()
+    >>> keys.add(keys.read(["b", "a", "b"])).tolist(), keys.labels()
+    ([0, 1, 0], ['b', 'a'])
+    """
+
+    def __init__(self) -> None:
+        self.kind: Kind = ""
+        self._count = 0
+        self._known = np.empty(LEAST_ROOM, np.int64)
+        self._table = np.full(2 * LEAST_ROOM, -1, np.int32)
+        self._slots: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._texts) if self.kind == "text" else self._count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the index of integer keys; Python's objects for text keys are not counted."""
+        return self._known.nbytes + self._table.nbytes
+
+    def labels(self) -> Sequence[Key]:
+        """Return the keys by slot."""
+        return list(self._texts) if self.kind == "text" else self._known[: self._count].tolist()
+
+    def read(self, keys: KeysLike) -> IntArray | list[str]:
+        """Check keys and return them as the index takes them: an array of integers, or a list of text."""
+        array = np.asarray(keys)
+        if array.ndim != 1:
+            raise ShapeError(f"keys must be one-dimensional, one key per row; got shape {array.shape}.")
+        if array.dtype.kind in "iu":
+            if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
+                raise ValueTypeError(f"the key {array.max()} is too large: keys are integers below 2**63, or text.")
+            kind: Kind = "numbers"
+            made: IntArray | list[str] = np.ascontiguousarray(array, np.int64)
+        else:
+            made = array.tolist() if array.dtype.kind in "UOT" else []
+            if len(made) != len(array) or not all(isinstance(key, str) for key in made):
+                raise ValueTypeError(f"keys have type {array.dtype}; they must be integers or text.")
+            kind = "text"
+        if self.kind not in ("", kind):
+            raise InputError(f"keys are {kind}, but those of earlier calls were {self.kind}: pass keys of one kind.")
+        return made
+
+    def find(self, keys: IntArray | list[str], threads: Threads = ONE_THREAD) -> Slots:
+        """Return the slot of each key, -1 for an unknown key."""
+        if isinstance(keys, list):
+            get = self._slots.get
+            return np.fromiter((get(key, -1) for key in keys), np.int32, len(keys))
+        slots = np.empty(len(keys), np.int32)
+        threads.map(lambda part: find(keys[part], self._table, self._known, slots[part]), threads.parts(len(keys)))
+        return slots
+
+    def add(self, keys: IntArray | list[str], threads: Threads = ONE_THREAD) -> Slots:
+        """Return the slot of each key; unknown keys get the next slots. ``truncate`` undoes this after an error."""
+        slots = self.find(keys, threads)
+        self._check_room(keys, slots)
+        if isinstance(keys, list):
+            self.kind = "text"
+            for i in np.flatnonzero(slots < 0).tolist():
+                slots[i] = self._slots.setdefault(keys[i], len(self._texts))
+                if slots[i] == len(self._texts):
+                    self._texts.append(keys[i])
+            return slots
+        self.kind = "numbers"
+        done = bool(slots.min() >= 0)
+        while not done:
+            count, done = add(keys, self._table, self._known, self._count, slots)
+            self._count = int(count)
+            if not done:
+                self._double()
+        return slots
+
+    def _check_room(self, keys: IntArray | list[str], slots: Slots) -> None:
+        """Raise ShapeError if there are more rows, or would be more keys, than int32 can count."""
+        if len(keys) > MOST:
+            raise ShapeError(f"X has {len(keys):,} rows; the limit of a call is {MOST:,}: split it into several calls.")
+        if len(self) + len(keys) > MOST:
+            new = len(np.unique(np.asarray(keys)[slots < 0]))
+            if len(self) + new > MOST:
+                raise ShapeError(f"there are {len(self):,} keys and {new:,} new ones; the limit is {MOST:,} keys.")
+
+    def seeds(self, seed: int, start: int) -> npt.NDArray[np.uint64]:
+        """Return the seeds of the keys from slot ``start`` on."""
+        if self.kind == "text":
+            return np.array([key_seed(seed, key) for key in self._texts[start:]], np.uint64)
+        seeds = np.empty(self._count - start, np.uint64)
+        seeds_of(self._known[start : self._count], seed, seeds)
+        return seeds
+
+    def truncate(self, count: int) -> None:
+        """Remove every key from slot ``count`` on."""
+        if self.kind == "text":
+            while len(self._slots) > count:
+                self._slots.popitem()
+            del self._texts[count:]
+        elif count < self._count:
+            self._count = count
+            self._fill_table()
+        if count == 0:
+            self.kind = ""
+
+    def _double(self) -> None:
+        known, table = np.empty(2 * len(self._known), np.int64), np.empty(2 * len(self._table), np.int32)
+        known[: self._count] = self._known[: self._count]
+        self._known, self._table = known, table
+        self._fill_table()
+
+    def _fill_table(self) -> None:
+        self._table.fill(-1)
+        add(self._known[: self._count].copy(), self._table, self._known, 0, np.full(self._count, -1, np.int32))
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """Return the keys as flat entries: integers as an array, text as UTF-8 with the length of each key."""
+        if self.kind != "text":
+            return {"kind": self.kind, "numbers": self._known[: self._count].copy()}
+        coded = [key.encode() for key in self._texts]
+        return {
+            "kind": self.kind,
+            "text": np.frombuffer(b"".join(coded), np.uint8),
+            "lengths": np.array([len(key) for key in coded], np.int64),
+        }
+
+    @classmethod
+    def from_state(cls, state: State) -> Keys:
+        """Return the index that ``state()`` was taken from."""
+        index = cls()
+        given: Any = []
+        if state["kind"] == "numbers":
+            given = state["numbers"]
+        elif state["kind"] == "text":
+            text, lengths = np.asarray(state["text"]), np.asarray(state["lengths"])
+            if not (text.dtype == np.uint8 and (lengths >= 0).all() and lengths.sum() == len(text)):
+                raise StateError("the lengths of the saved keys do not add up to their text")
+            ends = np.cumsum(lengths).tolist()
+            given = [text[a:b].tobytes().decode() for a, b in zip([0, *ends], ends, strict=False)]
+        if len(given) and not np.array_equal(index.add(index.read(given)), np.arange(len(given))):
+            raise StateError("the saved keys contain a key twice")
+        if index.kind != state["kind"]:
+            raise StateError(f"the saved keys are not of the kind {state['kind']!r}")
+        return index

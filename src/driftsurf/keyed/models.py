@@ -1,0 +1,96 @@
+"""The models of keyed runs by name, with defaults that suit short streams."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from driftsurf.core.contracts import Strategy
+from driftsurf.core.options import choice
+from driftsurf.data.column_summary import MOST_CLASSES, ColumnSummary
+from driftsurf.data.tables import Table
+from driftsurf.data.target import TASKS, Task
+from driftsurf.errors import Message, Option, OptionError
+from driftsurf.keyed.grouping import Columns
+from driftsurf.keyed.options import DTYPE, KeyedOptions
+from driftsurf.keyed.visit import KeyedLearner
+from driftsurf.session.model_names import make_strategy, read_model, require_exact_state, settable_options, with_options
+from driftsurf.strategies import DriftSurf
+
+__all__ = ["keyed_strategy", "keyed_task", "summarise_columns"]
+
+
+def keyed_task(task: str, classes: Collection[Any] | None) -> Task:
+    """Return the task; "auto" goes by the classes, which are two unless more are named.
+
+    In other runs the first rows decide. Here they do not: keys start with few rows, and their labels may differ.
+
+    >>> keyed_task("auto", None), keyed_task("auto", ("low", "mid", "high")), keyed_task("regression", None)
+    ('binary', 'multiclass', 'regression')
+    """
+    choice("task", task, ("auto", *TASKS))
+    named = 0 if classes is None else len(classes)
+    if task == "regression" and named:
+        raise OptionError("the task is 'regression', which has no classes: leave ", Option("classes"), " out")
+    if task == "binary" and named > 2:
+        raise OptionError(
+            f"the task is 'binary', but {named} classes are named: leave ", Option("task"), " out, or name two"
+        )
+    if task == "auto":
+        return "multiclass" if named > 2 else "binary"
+    return task  # type: ignore[return-value]
+
+
+def keyed_strategy(
+    model: str = "driftsurf",
+    learner: str | None = None,
+    task: Task = "binary",
+    parameters: Mapping[str, Any] | None = None,
+) -> Strategy:
+    """Return the template of what learns a key, made by :func:`~driftsurf.session.model_names.make_strategy`.
+
+    Options that are not set have defaults that suit a key: 128 rows at most, kept as float32, and for DriftSurf a
+    threshold of 0.3, since its time steps are short. CapabilityError if only pickle could save the model.
+
+    >>> keyed_strategy("aue:svm", parameters={"experts": 4}).max_rows
+    128
+    >>> keyed_strategy("driftsurf(threshold=0.2)", parameters={"max_rows": 50}).threshold
+    0.2
+    """
+    made = make_strategy(model, learner, task, parameters)
+    why = Message("and a keyed run saves the state of every key; leave ", Option("key"), " out")
+    require_exact_state(made, model, learner, task, why)
+    named = read_model(model, learner).strategy
+    usual: dict[str, Any] = {"max_rows": KeyedOptions.max_rows, "dtype": DTYPE}
+    if isinstance(made, DriftSurf):
+        usual["threshold"] = KeyedOptions.threshold
+    given = {*named.options, *(parameters or {})}
+    known = settable_options(type(made))  # a strategy of another package may lack some of them
+    chosen = {name: value for name, value in usual.items() if name in known and name not in given}
+    return with_options(made, chosen, named.name)
+
+
+def summarise_columns(table: Table, learner: KeyedLearner, columns: Columns, task: Task) -> ColumnSummary:
+    """Return how a keyed run uses the columns of its first rows."""
+    kinds = {name: table[name].kind for name in learner.features}
+    label = table[columns.label]
+    classes = list(learner.classes or ())
+    if not (classes or learner.regression or label.kind == "date"):
+        labelled = Table({columns.label: label[~label.missing()]})
+        classes = np.unique(labelled.labels(columns.label)).tolist()
+    return ColumnSummary(
+        numbers=[name for name, kind in kinds.items() if kind == "number"],
+        booleans=[name for name, kind in kinds.items() if kind == "boolean"],
+        dates=[],
+        names={},
+        hashed={},
+        empty=[],
+        features=0,
+        left_out=[name for name in table.columns if name not in (*columns, *learner.features)],
+        label=columns.label,
+        task=task,
+        n_classes=len(classes),
+        classes=classes[:MOST_CLASSES],
+    )

@@ -1,0 +1,138 @@
+"""The options of a keyed run, defined once for Python, the command line, TOML files and the documentation.
+
+This module imports nothing heavy, so that ``driftsurf --help`` can list the options quickly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+
+from driftsurf.core.option_fields import option, parse_label
+from driftsurf.errors import OptionError
+
+if TYPE_CHECKING:
+    from driftsurf.core.contracts import Strategy
+    from driftsurf.keyed.visit import KeyedLearner
+
+__all__ = ["DTYPE", "ON_GAP", "EngineOptions", "KeyedOptions", "OnGap"]
+
+OnGap: TypeAlias = Literal["fill", "quarantine"]
+ON_GAP: tuple[OnGap, ...] = get_args(OnGap)
+DTYPE: Final = "float32"
+"""The type of the rows that a key keeps by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedOptions:
+    """How every key of a keyed run is learned, as plain values.
+
+    :meth:`learner` turns them into a :class:`~driftsurf.keyed.KeyedLearner`, whose parameters explain most of them.
+    ``step_size``, ``l2``, ``threshold`` and ``max_rows`` are for the default strategy, DriftSurf around logistic
+    regression (softmax regression for three or more classes); ``strategy`` replaces it by any other.
+    """
+
+    features: tuple[str, ...] = option(
+        (),
+        "Columns to learn from, separated by commas.  [default: all other columns of numbers]",
+        metavar="COLUMN,...",
+        commas=True,
+    )
+    drop: tuple[str, ...] = option((), "Columns to leave out of the features.", flag=None, repeated=True)
+    classes: tuple[Any, ...] | None = option(
+        None,
+        "The labels, separated by commas.  [default: those that appear]",
+        metavar="LABEL,...",
+        commas=True,
+        parse=parse_label,
+    )
+    batch_size: int | None = option(
+        32, "Rows of a key that make a time step; None (epoch) for the rows of each epoch.", flag=None
+    )
+    delay: float | None = option(
+        None, "How much later than its row a label may come, by id, in units of the sequence.", flag=None
+    )
+    max_pending: int = option(1000, "Rows of a key that wait for their labels at most.", flag=None)
+    max_bytes: int = option(2**20, "Largest state of a key in bytes; a key above it is put in quarantine.", at_least=1)
+    readmit: Mapping[Any, int] = option(
+        {},
+        "Readmit a key that is in quarantine for a fault in this row or an earlier one.",
+        metavar="KEY=SEQUENCE",
+        pairs=True,
+        parse=int,
+    )
+    on_gap: OnGap = option(
+        "fill", "Missing cells: fill them with the key's mean so far, or put the key in quarantine.", choices=ON_GAP
+    )
+    strategy: Strategy | None = field(default=None)
+    step_size: float | Literal["auto"] = option(
+        "auto", 'Size of a gradient step; "auto" also scales the columns.', flag=None
+    )
+    l2: float = option(1e-4, "Strength of the L2 penalty.", flag=None)
+    threshold: float = option(0.3, "Rise of the risk that is a sign of drift.", flag=None)
+    max_rows: int = option(128, "Rows that a key keeps to train on.", at_least=1)
+    seed: int = option(0, "Seed of all random numbers.", flag=None)
+
+    def learner(self, features: Sequence[str]) -> KeyedLearner:
+        """Return the keyed learner for these columns; OptionError if an option cannot be used."""
+        from driftsurf.keyed.visit import KeyedLearner
+
+        made = KeyedLearner(
+            strategy=self._default_strategy() if self.strategy is None else self.strategy,
+            features=tuple(features),
+            classes=self.classes,
+            batch_size=self.batch_size,
+            delay=self.delay,
+            max_pending=self.max_pending,
+            max_bytes=self.max_bytes,
+            readmit=self.readmit,
+            on_gap=self.on_gap,
+            seed=self.seed,
+        )
+        if self.features and self.drop:
+            raise OptionError("features and drop are both set: name the columns to learn from, or those to leave out")
+        if self.strategy is not None:
+            self._check_default_strategy_options()
+        made.check()
+        return made
+
+    def _check_default_strategy_options(self) -> None:
+        """Raise OptionError if an option is set that only the default strategy has."""
+        default = KeyedOptions()
+        changed = {
+            "step_size": self.step_size != default.step_size,
+            "l2": self.l2 != default.l2,
+            "threshold": self.threshold != default.threshold,
+            "max_rows": self.max_rows != default.max_rows,
+        }
+        names = [name for name, differs in changed.items() if differs]
+        if names:
+            raise OptionError(f"{names[0]} is an option of the default strategy, but a strategy is given: set it there")
+
+    def _default_strategy(self) -> Strategy:
+        from driftsurf.learners import LogisticRegression, SoftmaxRegression
+        from driftsurf.strategies import DriftSurf
+
+        many = self.classes is not None and len(self.classes) > 2
+        learner = (SoftmaxRegression if many else LogisticRegression)(step_size=self.step_size, l2=self.l2)
+        return DriftSurf(learner, threshold=self.threshold, max_rows=self.max_rows, dtype=DTYPE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Where a keyed run is done.
+
+    ``engine`` and ``ttl`` are for every engine. Each other field is passed to the engine if it was given, as the
+    constructor argument of the same name; an engine without that argument refuses it.
+    """
+
+    engine: str = option("local", "Engine of the run: local (this process), spark, or one of another package.")
+    ttl: float | None = option(
+        None, "Drop keys without a new row for longer than this, in units of the sequence.", above=0.0
+    )
+    master: str | None = option(None, "Where Spark runs: local[4], spark://host:7077, yarn ...")
+    partitions: int | None = option(None, "Partitions of Spark's state; fixed for the life of a run.", at_least=1)
+    epoch: int | None = option(
+        None, "Size of an epoch: rows (local, 100,000 by default) or files (Spark, all by default).", at_least=1
+    )

@@ -1,0 +1,67 @@
+"""Why a key is in quarantine, as data: a fleet and all engines use the same reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from driftsurf.errors import DivergenceError, InputError, Message, RowIndex
+
+__all__ = ["Fault", "Reason", "error_fault", "label_fault"]
+
+Reason: TypeAlias = Literal[
+    "", "not_finite", "out_of_range", "bad_label", "continuous_label", "diverged", "too_large", "error"
+]
+"""Why a key no longer learns; empty if it does.
+
+"not_finite"
+    A feature is NaN or infinite.
+"out_of_range"
+    A feature is finite, but too large for the type in which rows are kept.
+"bad_label"
+    A label is not one of the classes, makes one class too many, or is no label at all.
+"continuous_label"
+    A label is a fraction, and the task is a classification.
+"diverged"
+    Training gave weights that are not finite.
+"too_large"
+    The state of the key would take more than ``max_bytes``.
+"error"
+    Learning raised another error.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a row could not be learned."""
+
+    reason: Reason
+    message: str
+    """A sentence for people; programs use the other fields."""
+    column: str = ""
+    """The feature that is to blame, if it is one."""
+    value: str = ""
+    """The value that is to blame, as text, if it is one."""
+
+
+def label_fault(error: InputError, value: Any, sequence: Sequence[int]) -> Fault:
+    """Return the fault of a label that cannot be used.
+
+    ``sequence`` are the sequence numbers of the labels that were read: the message names rows by them.
+    """
+
+    def spell(part: object) -> object:
+        return f"the label of row {sequence[part.row]}" if isinstance(part, RowIndex) else part
+
+    message = error.args[0]
+    text = message.respelled(spell) if isinstance(message, Message) else str(error)
+    reason: Reason = "continuous_label" if error.reason == "continuous" else "bad_label"
+    return Fault(reason, text, value="" if value is None else str(value))
+
+
+def error_fault(error: Exception) -> Fault:
+    """Return the fault of a time step that failed."""
+    reason: Reason = "diverged" if isinstance(error, DivergenceError) else "error"
+    text = str(error) if reason == "diverged" else f"{type(error).__name__}: {error}"
+    return Fault(reason, text)

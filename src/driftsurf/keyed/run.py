@@ -1,0 +1,131 @@
+"""A keyed run over files, on any engine, with the same options and the same outputs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from driftsurf import registry
+from driftsurf.core.input import listed
+from driftsurf.data import FileSource, ReadingOptions, Source
+from driftsurf.data.tables import Table
+from driftsurf.errors import OptionError, SchemaError, SourceError
+from driftsurf.keyed.folder import KeyedFolder
+from driftsurf.keyed.grouping import Columns, check_columns
+from driftsurf.keyed.job import Engine, EpochReport, KeyedJob
+from driftsurf.keyed.options import KeyedOptions
+from driftsurf.keyed.visit import KeyedLearner
+
+__all__ = ["find_engine", "make_engine", "run_keyed"]
+
+READING = ReadingOptions()
+
+
+def run_keyed(
+    source: str,
+    out: Path,
+    columns: Columns,
+    options: KeyedOptions,
+    *,
+    engine: str | Engine = "local",
+    ttl: float | None = None,
+    reading: ReadingOptions = READING,
+    on_columns: Callable[[Source, Table, KeyedLearner], None] | None = None,
+    on_epoch: EpochReport | None = None,
+    **engine_options: Any,
+) -> KeyedFolder:
+    """Learn each key of files, and write predictions, decisions and a table of keys to a run folder.
+
+    The same call later resumes the run with what is new.
+
+    Parameters
+    ----------
+    source
+        A file, a folder, or a pattern.
+    out
+        The run folder.
+    columns
+        The names of the columns.
+    options
+        What learns each key, and how.
+    engine
+        The name of a registered engine, such as "local" or "spark"; or an engine.
+    ttl
+        Keys that are silent for longer are dropped, in units of the sequence; None keeps all.
+    reading
+        How text is read. Spark does not detect the delimiter of CSV files: it takes a comma unless one is set.
+    on_columns
+        Called with the source, its first rows and the learner, before anything is learned.
+    on_epoch
+        Called after each epoch with its number and its counts.
+    engine_options
+        Options of the engine that ``engine`` names. "local": ``epoch``, the rows of an epoch. "spark": ``master``,
+        ``partitions``, and ``epoch``, the files of an epoch.
+    """
+    runner = make_engine(engine, engine_options)
+    if options.delay is not None and columns.id is None:
+        raise OptionError("late labels (delay) find their rows by id: name the column of ids")
+    runner.check(reading)
+    # A row that cannot be read must not stop all keys.
+    reading = replace(reading, on_bad_row="skip", drop=())
+    files = FileSource(source, reading, batch_size=runner.first_rows)
+    first = next(files.tables(), None)
+    if first is None:
+        raise SourceError(f"{source!r} has no rows, so that there are no columns to learn from")
+    table = first[0]
+    learner = options.learner(options.features or _numeric_columns(table, columns, options.drop))
+    check_columns(table, learner, columns)  # before anything is written
+    if on_columns is not None:
+        on_columns(files, table, learner)
+    used = {name: column.kind for name, column in table.columns.items() if name in (*columns, *learner.features)}
+    job = KeyedJob(
+        source=source,
+        files=tuple(files.files()),
+        out=out,
+        learner=learner,
+        columns=columns,
+        kinds=used,
+        unused=tuple(name for name in table.columns if name not in used),
+        reading=reading,
+        ttl=ttl,
+        on_epoch=on_epoch,
+    )
+    return runner.run(job)
+
+
+def make_engine(engine: str | Engine, options: Mapping[str, Any]) -> Engine:
+    """Return the engine of this name with these options; an engine is returned as it is.
+
+    >>> make_engine("local", {"epoch": 500}).first_rows
+    500
+    """
+    if not isinstance(engine, str):
+        if options:
+            raise OptionError(f"{next(iter(options))} is given beside an engine: set it where the engine is made")
+        return engine
+    made: Engine = find_engine(engine, options).make(**options)
+    return made
+
+
+def find_engine(name: str, options: Iterable[str]) -> registry.Entry:
+    """Return the registered engine of this name; OptionError if it does not take one of the options."""
+    entry = registry.get("engine", name)
+    known = inspect.signature(entry.part).parameters
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise OptionError(f"the engine {name!r} has no option {unknown[0]!r}; its options: {', '.join(known)}")
+    return entry
+
+
+def _numeric_columns(table: Table, columns: Columns, drop: Sequence[str]) -> tuple[str, ...]:
+    unknown = [name for name in drop if name not in table.columns]
+    if unknown:
+        raise SchemaError(f"drop names {listed(unknown)}; the columns are {listed(list(table.columns))}.")
+    kinds = {name: column.kind for name, column in table.columns.items() if name not in (*columns, *drop)}
+    names = tuple(name for name, kind in kinds.items() if kind in ("number", "boolean"))
+    if not names:
+        raise OptionError("no numeric column is left to learn from: name the features")
+    return names

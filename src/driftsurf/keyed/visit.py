@@ -1,0 +1,300 @@
+"""A visit to one key: its saved bytes and its new rows in; predictions, decisions and new bytes out."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from driftsurf.core.abilities import RowBounded
+from driftsurf.core.contracts import State, Strategy
+from driftsurf.core.journal import json_lines
+from driftsurf.core.options import choice, number, whole
+from driftsurf.core.state import digest, from_bytes, nest, pick, to_bytes
+from driftsurf.core.values import replace
+from driftsurf.errors import InputError, OptionError, ShapeError, StateError
+from driftsurf.keyed.gaps import ColumnMeans, find_gaps
+from driftsurf.keyed.keys import key_seed
+from driftsurf.keyed.options import ON_GAP, OnGap
+from driftsurf.keyed.quarantine import Fault
+from driftsurf.keyed.rows import KeyRows, new_rows
+from driftsurf.keyed.serving import ImmediateLabels, LateLabels, Served, Serving
+from driftsurf.keyed.summary import KeySummary, after_visit
+from driftsurf.session.described import described_option
+from driftsurf.session.session import Session
+
+__all__ = ["KeyedLearner", "Visit"]
+
+NEW = KeySummary()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Visit:
+    """What a visit to a key gave."""
+
+    state: bytes
+    """To be kept and passed to the next visit; empty if the key was dropped."""
+    sequence: list[int]
+    """The sequence numbers of the rows that were taken or refused, in order."""
+    predicted: list[Any]
+    """One prediction for each of them, None where there was nothing to predict with. For a late label, what was
+    predicted for its row."""
+    true: list[Any]
+    """One label for each of them, None where there is none, or a bad one."""
+    decided_at: list[int]
+    """The sequence number of the last row of each time step that the visit completed."""
+    decisions: list[str]
+    """The record of each of these time steps, as a line of a journal."""
+    transitions: list[str]
+    """The kinds of transitions of each of these time steps, separated by commas."""
+    summary: KeySummary
+
+    @property
+    def digest(self) -> str:
+        """The checksum of the state: two keys with the same checksum are the same to the bit."""
+        return digest(self.state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedLearner:
+    """How every key is learned. It can be pickled, and holds nothing of any key.
+
+    With a ``batch_size`` the result does not depend on how the rows of a key are spread over visits. With
+    ``batch_size=None`` each visit is a time step: repeating a visit is exact, but a run with other visits is another
+    run.
+
+    Parameters
+    ----------
+    strategy
+        The template of what learns a key; keys differ only in its seed, ``key_seed(seed, key)``.
+    features
+        The names of the columns, in order.
+    classes
+        The closed set of labels; None for an open one.
+    batch_size
+        Rows of a key that make a time step, in the order of their sequence numbers; None for the rows of each visit.
+    guard
+        As for :class:`~driftsurf.session.session.Session`.
+    delay
+        How much later than its row a label may come, by id, in units of the sequence. None if a label comes with its
+        row or never.
+    max_pending
+        Rows of a key that wait for their labels at most.
+    max_bytes
+        A key whose state would take more after a time step is put in quarantine by the row that ends the step, with the
+        state before it. With ``delay``, waiting rows count too, and the size is checked every ``batch_size`` rows.
+    readmit
+        For a key in quarantine (or its text), the largest ``quarantined_at`` that is forgiven. The key resumes from
+        its last time step: rows that had started another one are dropped, since one of them may be why it failed.
+    on_gap
+        What to do about a missing cell (NaN): "fill" it with the mean of the key's earlier values in that column, 0 if
+        there is none, or "quarantine" the key, as for an infinite value.
+    seed
+        Seed of all random numbers.
+
+    Examples
+    --------
+    >>> from driftsurf.learners import LogisticRegression
+    >>> from driftsurf.strategies import DriftSurf
+    >>> learner = KeyedLearner(
+    ...     strategy=DriftSurf(LogisticRegression(), max_rows=128), features=("x",), classes=(0, 1), batch_size=4
+    ... )
+    >>> X = np.array([[-1.0], [1.0], [-2.0], [2.0]])
+    >>> first = learner.visit("shop 7", None, KeyRows(np.arange(4), X, [0, 1, 0, 1]))
+    >>> again = learner.visit("shop 7", first.state, KeyRows(np.arange(2, 6), X, [0, 1, 0, 1]))
+    >>> again.sequence, again.predicted, again.summary.duplicates
+    ([4, 5], [0, 1], 2)
+    """
+
+    strategy: Strategy
+    features: tuple[str, ...]
+    classes: tuple[Any, ...] | None = None
+    batch_size: int | None = 32
+    guard: float | None = None
+    delay: float | None = None
+    max_pending: int = 1000
+    max_bytes: int = 2**20
+    readmit: Mapping[Any, int] = field(default_factory=dict)
+    on_gap: OnGap = "fill"
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise OptionError if an option cannot be used."""
+        if not (isinstance(self.features, tuple) and self.features):
+            raise OptionError(f"features is {self.features!r}; name one column or more, in a tuple")
+        whole("max_bytes", self.max_bytes, at_least=1)
+        whole("max_pending", self.max_pending, at_least=1)
+        whole("seed", self.seed, at_least=0)
+        choice("on_gap", self.on_gap, ON_GAP)
+        if self.delay is not None:
+            number("delay", self.delay, above=0.0, otherwise=", or None")
+            if self.batch_size is None:
+                raise OptionError("late labels (delay) need a batch_size, the rows of a time step")
+        if isinstance(self.strategy, RowBounded) and self.strategy.max_rows is None:
+            raise OptionError("max_rows of the strategy is None; the state of a key must be bounded: set a number")
+        learner = self.session(0).strategy.learner
+        if not learner.capabilities.exact_state:
+            raise OptionError(
+                f"{learner!r} cannot save its exact state (capability 'exact_state'), which is kept between visits: "
+                "use a learner of driftsurf.learners, or one that is refitted on its rows"
+            )
+        try:
+            self.about()
+        except StateError as error:
+            raise OptionError(str(error)) from error
+
+    def about(self) -> dict[str, Any]:
+        """Return all that a saved key depends on, as plain values that a run folder keeps and compares."""
+        params = self.strategy.get_params(deep=False)
+        options = {name: described_option(value) for name, value in params.items() if name != "seed"}
+        return {
+            "strategy": {"name": type(self.strategy).__name__, **options},
+            "features": list(self.features),
+            "classes": None if self.classes is None else list(self.classes),
+            "batch_size": self.batch_size,
+            "guard": self.guard,
+            "delay": self.delay,
+            "on_gap": self.on_gap,
+            "seed": self.seed,
+        }
+
+    @property
+    def regression(self) -> bool:
+        """Whether numbers are predicted rather than classes."""
+        return self.strategy.learner.capabilities.regression
+
+    @functools.cached_property
+    def options_digest(self) -> str:
+        """A checksum of ``about()``, which distinguishes the states of this learner from those of others."""
+        text = json.dumps(self.about(), sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    @functools.cached_property
+    def _forgiven(self) -> dict[str, int]:
+        """Return ``readmit`` with keys as text, as tables show them."""
+        return {str(key): sequence for key, sequence in self.readmit.items()}
+
+    def session(self, key: Any) -> Session:
+        """Return the session that one key starts with."""
+        return self._template.fresh(key_seed(self.seed, key))
+
+    @functools.cached_property
+    def _template(self) -> Session:
+        strategy = self.strategy.fresh(self.seed)
+        return Session(strategy, classes=self.classes, batch_size=self.batch_size, guard=self.guard)
+
+    # -------------------------------------------------------------------- visits
+
+    def visit(self, key: Any, state: bytes | None, rows: KeyRows) -> Visit:
+        """Predict, then learn, the new rows of a key in the order of their sequence numbers."""
+        if rows.X.shape[1] != len(self.features):
+            raise ShapeError(f"the rows have {rows.X.shape[1]} columns; there are {len(self.features)} features")
+        if self.delay is not None and rows.ids is None:
+            raise InputError("late labels (delay) find their rows by id: pass ids")
+        summary, serving, means = self._open(key, state)
+        new = new_rows(rows, summary.high_water)
+        summary = replace(summary, duplicates=summary.duplicates + len(rows) - len(new))
+        if len(new):
+            summary = replace(summary, high_water=int(new.sequence[-1]))
+        served, good = Served(), 0
+        if not summary.quarantine:
+            filled = new if means is None else means.fill_as_they_come(new, late=self._late)
+            serving, served, good, fault = self._take(key, state, serving, filled)
+            if fault is not None:
+                summary = summary.quarantined(int(new.sequence[good]), fault)
+        taken, rest = (new, None) if good == len(new) else new.split(good)
+        if means is not None:
+            means = means.after(taken.X)
+            summary = replace(summary, gaps=summary.gaps + int(find_gaps(taken, late=self._late).sum()))
+        if rest is not None:
+            serving.refuse(rest if means is None else means.fill(rest, late=self._late), served)
+        summary = after_visit(summary, served, serving, taken=good, refused=len(new) - good)
+        return self._close(summary, serving, means, new, served)
+
+    @property
+    def _late(self) -> bool:
+        return self.delay is not None
+
+    def _take(
+        self, key: Any, state: bytes | None, serving: Serving, rows: KeyRows
+    ) -> tuple[Serving, Served, int, Fault | None]:
+        """Learn the rows before the first one that cannot be learned; return how many they are, and what is wrong.
+
+        A bad row leaves no trace: the visit starts again from the saved state, and ends before that row.
+        """
+        served, first_fault = Served(), None
+        good, fault = serving.take(rows, served)
+        while fault is not None:
+            first_fault, serving, served = fault, self._open(key, state)[1], Served()
+            good, fault = serving.take(rows.take(np.arange(good)), served)
+        return serving, served, good, first_fault
+
+    def expire(self, key: Any, state: bytes) -> Visit:
+        """Drop a key that has been silent for too long; if it comes again, it starts over."""
+        summary, *_ = self._open(key, state)
+        return Visit(b"", [], [], [], [], [], [], replace(summary, expired=True, bytes=0))
+
+    def summary(self, state: bytes) -> KeySummary:
+        """Return the summary of the key with this state."""
+        return _read(state, self.options_digest)[0]
+
+    def _open(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving, ColumnMeans | None]:
+        """Return the summary, the model and the column means of a key, from its saved state or new."""
+        session = self.session(key)
+        serving: Serving = (
+            ImmediateLabels(session, self.features, self.max_bytes)
+            if self.delay is None
+            else LateLabels(
+                session, self.features, self.max_bytes, max_pending=self.max_pending, timeout=float(self.delay)
+            )
+        )
+        fills, columns = self.on_gap == "fill", len(self.features)
+        if not state:
+            return NEW, serving, ColumnMeans.empty(columns) if fills else None
+        summary, saved = _read(state, self.options_digest)
+        serving.restore(pick("model", saved))
+        means = ColumnMeans.from_array(saved.get("means"), columns) if fills else None
+        forgiven = self._forgiven.get(str(key))
+        if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
+            # A row of the time step that failed may be why it failed, and would make the next one fail too.
+            summary = summary.readmitted(serving.session.drop_pending())
+        return summary, serving, means
+
+    def _close(
+        self, summary: KeySummary, serving: Serving, means: ColumnMeans | None, new: KeyRows, served: Served
+    ) -> Visit:
+        data = self._to_bytes(summary, serving.state(), means)
+        summary = replace(summary, bytes=len(data))
+        lines = ["".join(json_lines([decision])) for decision in served.decisions]
+        kinds = [",".join(one.kind for one in decision.transitions) for decision in served.decisions]
+        sequence = new.sequence.tolist()
+        return Visit(data, sequence, served.predicted, served.true, served.decided_at, lines, kinds, summary)
+
+    def _to_bytes(self, summary: KeySummary, model: State, means: ColumnMeans | None) -> bytes:
+        own = {name: value for name, value in vars(summary).items() if name not in _NOT_SAVED}
+        about: State = {"keyed": self.options_digest, "summary": json.dumps(own)}
+        own_means: State = {} if means is None else {"means": means.totals}
+        return to_bytes(about | own_means | nest("model", model))
+
+
+_NOT_SAVED = "bytes", "expired"
+"""Fields of a summary that follow from the state."""
+
+
+def _read(state: bytes, options: str) -> tuple[KeySummary, State]:
+    saved = from_bytes(state)
+    if saved.get("keyed") != options:
+        raise StateError(
+            f"the saved state of a key was written with other options ({saved.get('keyed')!r}, now {options!r}): "
+            "use the same columns and options, or start a new run"
+        )
+    try:
+        summary = replace(NEW, **json.loads(str(saved["summary"])), bytes=len(state))
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(f"the saved state of a key has no readable summary ({error})") from error
+    return summary, saved

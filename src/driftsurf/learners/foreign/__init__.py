@@ -1,0 +1,48 @@
+"""Adapters that turn models of scikit-learn, LightGBM, river and PyTorch into base learners.
+
+Each library has one file. An adapter imports its library only when it is used. It adds what a foreign model lacks: rows
+by number, scores of one shape, a risk, an undo and, where possible, an exact state. No learner of this package's own
+lives here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from driftsurf.core.abilities import check_contract, missing_members
+from driftsurf.core.contracts import Learner
+from driftsurf.learners.foreign.boosting import BoostedTrees
+from driftsurf.learners.foreign.river import RiverLearner
+from driftsurf.learners.foreign.sklearn import SklearnEstimator, SklearnLearner
+from driftsurf.learners.foreign.torch import TorchLearner
+
+__all__ = [
+    "BoostedTrees",
+    "RiverLearner",
+    "SklearnLearner",
+    "TorchLearner",
+    "as_learner",
+]
+
+
+def as_learner(model: Any) -> Learner:
+    """Return ``model`` if it is a learner, else the adapter for its kind around it.
+
+    >>> from sklearn.linear_model import SGDClassifier
+    >>> as_learner(SGDClassifier())
+    SklearnLearner(estimator=SGDClassifier())
+    """
+    if not isinstance(model, type) and missing_members(model, Learner):
+        if type(model).__module__.startswith("river."):
+            return RiverLearner(model)
+        if not missing_members(model, SklearnEstimator):
+            return SklearnLearner(model)
+    check_contract(
+        model,
+        Learner,
+        "learner",
+        "a learner of driftsurf.learners, a scikit-learn or river estimator, a PyTorch module in "
+        "driftsurf.learners.foreign.TorchLearner, or None for the default",
+    )
+    learner: Learner = model
+    return learner

@@ -1,0 +1,354 @@
+"""Strategies, learners, detectors, streams, formats, sources, sinks, engines and pages by name.
+
+A part is registered once, beside its class::
+
+    @register("strategy", "sliding-window", tasks=ALL_TASKS)
+    class SlidingWindow(SingleModel): ...
+
+Command-line names, estimators, the check matrix, comparison styles and documentation tables are made from entries.
+This module knows names and import paths only: it imports the packages in ``HOMES`` when a name is first asked for.
+Another package adds parts through entry points in the groups of ``ENTRY_POINTS``; each names the decorated class::
+
+    [project.entry-points."driftsurf.strategies"]
+    newest-batch = "my_package:NewestBatch"
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import pkgutil
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from driftsurf.errors import MissingExtraError, OptionError, RegistryWarning
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = [
+    "ALL_TASKS",
+    "CLASSIFICATION",
+    "REGRESSION",
+    "Entry",
+    "Example",
+    "Kind",
+    "default",
+    "entries",
+    "find",
+    "get",
+    "lookup",
+    "names",
+    "nearest",
+    "register",
+]
+
+Kind: TypeAlias = Literal["strategy", "learner", "detector", "stream", "format", "source", "sink", "engine", "page"]
+Part = TypeVar("Part", bound=Callable[..., Any])
+
+CLASSIFICATION = frozenset({"binary", "multiclass"})
+REGRESSION = frozenset({"regression"})
+ALL_TASKS = CLASSIFICATION | REGRESSION
+
+HOMES: Mapping[Kind, tuple[str, ...]] = {
+    "strategy": ("driftsurf.strategies",),
+    "learner": ("driftsurf.learners", "driftsurf.learners.foreign"),
+    "detector": ("driftsurf.detectors",),
+    "stream": ("driftsurf.streams", "driftsurf.data.datasets"),
+    "format": ("driftsurf.data.formats",),
+    "source": ("driftsurf.data.sources",),
+    "sink": ("driftsurf.runs.sinks",),
+    "engine": ("driftsurf.keyed.engines",),
+    "page": ("driftsurf.report.run_page", "driftsurf.report.keys"),
+}
+"""The packages whose public modules register parts, or single modules. They are imported in this order, until a name is
+found. A "page" is registered so that a run, in a lower layer, can write its page; sections of the page are not parts:
+see :mod:`driftsurf.report.sections`."""
+ENTRY_POINTS: Mapping[Kind, str] = {
+    "strategy": "driftsurf.strategies",
+    "learner": "driftsurf.learners",
+    "detector": "driftsurf.detectors",
+    "stream": "driftsurf.streams",
+    "format": "driftsurf.formats",
+    "source": "driftsurf.sources",
+    "sink": "driftsurf.sinks",
+    "engine": "driftsurf.engines",
+    "page": "driftsurf.pages",
+}
+"""The groups of entry points through which another package adds parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Options to try a part with. The check matrix runs a part once for each of its examples."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+    """What tells this example from the others of the same part, such as "huber"; empty for the plain one."""
+    tasks: frozenset[str] | None = None
+    """The tasks it can be used for, where they are fewer than those of the part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A registered part: its name, its class, and what has to be known before it is made."""
+
+    kind: Kind
+    name: str
+    part: Callable[..., Any]
+    """The class or function that makes the part."""
+    title: str
+    """What tables and figures call it."""
+    tasks: frozenset[str] = frozenset()
+    """The tasks that it can be used for: "binary", "multiclass", "regression"."""
+    needs: frozenset[str] = frozenset()
+    """What it needs: capabilities of its learner, such as "weights", or an argument, such as "detector"."""
+    requires: tuple[str, ...] = ()
+    """Import names of optional packages without which it cannot be used."""
+    install: str = ""
+    """What to run when one of them is missing, such as "pip install 'driftsurf[lightgbm]'"."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments that this name stands for: "mddm-g" is MDDM with weighting="geometric"."""
+    task_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Further arguments for a task: "lightgbm" for "regression" is BoostedTrees with task="regression"."""
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """The name of the part that replaces it for a task: "logistic" for "multiclass" is "softmax"."""
+    default_for: frozenset[str] = frozenset()
+    """The tasks for which it is used when no name is given."""
+    examples: tuple[Example, ...] = (Example(),)
+    """Options to try it with, in the check matrix."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Facts that only one kind of part has.
+
+    Of a strategy: ``family``, the group it is compared in ("single", "ensemble", "detector", "driftsurf" or "oracle");
+    ``batches``, options that a comparison sets to a number of batches; ``shares_budget``, whether its ``budget`` option
+    follows the comparison's budget.
+
+    Of a format: ``endings`` of its files, ``streamed``, whether it reads bytes front to back, and ``cells``, how values
+    arrive (:data:`driftsurf.data.source.Cells`). Of a source: ``schemes``. Of a sink: ``endings`` or ``schemes``.
+    """
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the docstring on one line, for tables."""
+        return " ".join((self.part.__doc__ or "").strip().partition("\n\n")[0].split())
+
+    @property
+    def installed(self) -> bool:
+        """Whether every package that it requires can be imported."""
+        return not self._missing()
+
+    def for_task(self, task: str) -> Entry:
+        """Return the entry to use for a task: the part that replaces this one, or this one with the task's options."""
+        if task in self.instead:
+            return get(self.kind, self.instead[task])
+        return replace(self, options={**self.options, **self.task_options.get(task, {})})
+
+    def make(self, *arguments: Any, **options: Any) -> Any:
+        """Make the part; MissingExtraError if a package that it requires is not installed."""
+        if missing := self._missing():
+            raise MissingExtraError(f"the {self.kind} {self.name!r} needs {', '.join(missing)}: {self.install}")
+        return self.part(*arguments, **{**self.options, **options})
+
+    def _missing(self) -> list[str]:
+        # A module that is None in sys.modules is one whose import is blocked.
+        return [package for package in self.requires if sys.modules.get(package) is None and find_spec(package) is None]
+
+
+_entries: dict[tuple[Kind, str], Entry] = {}
+_imported: set[str] = set()
+_lock = threading.RLock()
+
+
+def register(
+    kind: Kind,
+    name: str,
+    *,
+    title: str = "",
+    tasks: Iterable[str] = (),
+    needs: Iterable[str] = (),
+    requires: Iterable[str] = (),
+    install: str = "",
+    options: Mapping[str, Any] | None = None,
+    task_options: Mapping[str, Mapping[str, Any]] | None = None,
+    instead: Mapping[str, str] | None = None,
+    default_for: Iterable[str] = (),
+    examples: Iterable[Example] = (),
+    **details: Any,
+) -> Callable[[Part], Part]:
+    """Register the decorated class or function under a name.
+
+    The arguments are the fields of :class:`Entry`. The title is the name of the class unless another one is given.
+    """
+
+    def decorate(part: Part) -> Part:
+        entry = Entry(
+            kind,
+            name,
+            part,
+            title or part.__name__,
+            tasks=frozenset(tasks),
+            needs=frozenset(needs),
+            requires=tuple(requires),
+            install=install,
+            options=dict(options or {}),
+            task_options=dict(task_options or {}),
+            instead=dict(instead or {}),
+            default_for=frozenset(default_for),
+            examples=tuple(examples) or (Example(),),
+            details=details,
+        )
+        known = _entries.setdefault((kind, name), entry)
+        # A module that is imported again, as when a notebook reloads it, registers the same parts again.
+        if _home(known.part) != _home(part):
+            raise OptionError(f"the {kind} {name!r} is registered twice: by {_home(known.part)} and by {_home(part)}")
+        _entries[kind, name] = entry
+        return part
+
+    return decorate
+
+
+def get(kind: Kind, name: str) -> Entry:
+    """Return the entry of this name; OptionError with the choices if there is none.
+
+    >>> get("detector", "mddm-g").options
+    {'weighting': 'geometric'}
+    >>> get("strategy", "driftsurv")
+    Traceback (most recent call last):
+    driftsurf.errors.OptionError: no strategy is called 'driftsurv'; did you mean 'driftsurf'? choices: ...
+    """
+    entry = lookup(kind, name)
+    if entry is None:
+        choices = names(kind)
+        raise OptionError(f"no {kind} is called {name!r}; {nearest(name, choices)}choices: {', '.join(choices)}")
+    return entry
+
+
+def lookup(kind: Kind | tuple[Kind, ...], name: str) -> Entry | None:
+    """Return the entry of this name, or None. Of several kinds the first one that has the name counts.
+
+    >>> lookup(("strategy", "detector"), "ddm").kind
+    'detector'
+    """
+    kinds = (kind,) if isinstance(kind, str) else kind
+    for _ in _discover(*kinds, strict=name):
+        for one in kinds:
+            if (one, name) in _entries:
+                return _entries[one, name]
+    return None
+
+
+def find(kind: Kind, part: Callable[..., Any] | str) -> Entry | None:
+    """Return the entry of a class, or of a class name; None if it is not registered.
+
+    A class with several names is found under the one that stands for the fewest options.
+
+    >>> find("detector", "MDDM").name
+    'mddm'
+    """
+    for _ in _discover(kind):
+        found = [
+            entry
+            for entry in _of_kind(kind)
+            if (entry.part.__name__ == part if isinstance(part, str) else entry.part is part)
+        ]
+        if found:
+            return min(found, key=lambda entry: len(entry.options))
+    return None
+
+
+def default(kind: Kind, task: str) -> Entry:
+    """Return the entry to use for a task when no name is given.
+
+    >>> default("learner", "regression").name
+    'linear'
+    """
+    for _ in _discover(kind):
+        for entry in _of_kind(kind):
+            if task in entry.default_for:
+                return entry
+    raise OptionError(f"no {kind} is the default for the task {task!r}; choose one: {', '.join(names(kind))}")
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """Return "did you mean 'x'? " for the choice that resembles ``name`` most, or nothing."""
+    found = difflib.get_close_matches(name, list(choices), n=1)
+    return f"did you mean {found[0]!r}? " if found else ""
+
+
+def names(kind: Kind) -> list[str]:
+    """Return all names of a kind, in alphabetical order."""
+    return [entry.name for entry in entries(kind)]
+
+
+def entries(kind: Kind) -> list[Entry]:
+    """Return all entries of a kind, sorted by name."""
+    for _ in _discover(kind):
+        pass
+    return _of_kind(kind)
+
+
+def _of_kind(kind: Kind) -> list[Entry]:
+    return [entry for (other, _), entry in sorted(_entries.items(), key=lambda item: item[0]) if other == kind]
+
+
+def _discover(*kinds: Kind, strict: str = "") -> Iterator[None]:
+    """Import the homes of these kinds one by one, then their entry points, and yield after each.
+
+    A caller that has found its part stops the iteration, so that later homes and entry points are not imported.
+    A fault of another package is a warning and does not hide the other parts, unless ``strict`` names its part.
+    """
+    for kind in kinds:
+        for home in HOMES[kind]:
+            _import_home(home)
+            yield
+    for kind in kinds:
+        with _lock:
+            for point in _entry_points(ENTRY_POINTS[kind]):
+                _import_entry_point(kind, point, strict)
+        yield
+
+
+@functools.cache
+def _entry_points(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group; cached, because the metadata of all installed packages are read."""
+    from importlib.metadata import entry_points  # takes longer to import than this whole module
+
+    return tuple(entry_points(group=group))
+
+
+def _import_home(home: str) -> None:
+    with _lock:
+        if home in _imported:
+            return
+        spec = importlib.import_module(home).__spec__
+        for module in pkgutil.iter_modules((spec and spec.submodule_search_locations) or []):
+            if not module.ispkg and not module.name.startswith("_"):
+                importlib.import_module(f"{home}.{module.name}")
+        _imported.add(home)
+
+
+def _import_entry_point(kind: Kind, point: EntryPoint, strict: str) -> None:
+    name = f"{point.group}:{point.name}"
+    if name in _imported:
+        return
+    try:
+        point.load()
+        if (kind, point.name) not in _entries:
+            raise LookupError(f"it does not register a {kind} of this name")
+    except Exception as error:  # whatever another package raises
+        message = f"the entry point {point.name} = {point.value!r} in {point.group!r} cannot be used: {error}"
+        if strict == point.name:
+            raise OptionError(message) from error
+        warnings.warn(message, RegistryWarning, stacklevel=4)
+    _imported.add(name)
+
+
+def _home(part: Callable[..., Any]) -> str:
+    return f"{part.__module__}.{part.__qualname__}"

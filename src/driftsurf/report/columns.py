@@ -1,0 +1,67 @@
+"""A few lines on how the columns of a table were understood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from driftsurf.data.column_summary import ColumnSummary
+from driftsurf.report.terminal import console
+
+__all__ = ["lines", "print_columns"]
+
+MOST_NAMED = 12
+
+
+def print_columns(summary: ColumnSummary, *, errors: bool = False) -> None:
+    """Print a line for each kind of column."""
+    screen = console(errors=errors)
+    for line in lines(summary):
+        screen.print(line, markup=False)
+
+
+def lines(summary: ColumnSummary) -> list[str]:
+    """Return a line for each kind of column.
+
+    >>> text = lines(ColumnSummary(
+    ...     numbers=["price"], booleans=[], dates=["when"], names={"city": 3}, hashed={"shop": 1204}, empty=[],
+    ...     features=0, left_out=["id"], label="sold", task="binary", n_classes=2, classes=["no", "yes"],
+    ... ))
+    >>> print("\\n".join(text))
+    numbers   price
+    dates     when
+    names     city (3), shop (1,204, hashed)
+    left out  id
+    label     sold: no, yes (binary)
+    """
+    names = [f"{name} ({count:,})" for name, count in summary["names"].items()]
+    names += [f"{name} ({count:,}, hashed)" for name, count in summary["hashed"].items()]
+    names += [f"{name} (no value yet)" for name in summary["empty"]]
+    kinds = {
+        "numbers": _named(summary["numbers"]),
+        "booleans": _named(summary["booleans"]),
+        "dates": _named(summary["dates"]),
+        "names": _named(names),
+        "features": f"{summary['features']:,}" * bool(summary["features"]),
+        "left out": _named(summary["left_out"]),
+        "label": f"{summary['label']}: {_classes(summary)}",
+    }
+    width = 2 + max(map(len, kinds))
+    return [f"{kind:{width}}{text}" for kind, text in kinds.items() if text]
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return the first names as text, and how many more there are."""
+    rest = len(names) - MOST_NAMED
+    shown = ", ".join(names[:MOST_NAMED])
+    return f"{shown} and {rest:,} more ({len(names):,} in all)" if rest > 0 else shown
+
+
+def _classes(summary: ColumnSummary) -> str:
+    shown = ", ".join(map(str, summary["classes"]))
+    if summary["task"] == "regression":
+        shown = "numbers"
+    elif summary["n_classes"] == 0:
+        shown = "no label yet"
+    elif summary["n_classes"] > MOST_NAMED:
+        shown = f"{summary['n_classes']:,} classes"
+    return f"{shown} ({summary['task']})"

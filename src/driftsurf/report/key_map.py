@@ -1,0 +1,164 @@
+"""A map of which keys drifted when, as inline SVG: lines of keys, spans of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from driftsurf.core.decisions import TRANSITION_WORDS
+from driftsurf.report.svg import drawing, element
+
+__all__ = ["LINES", "STYLE", "Change", "KeyMap", "format_time"]
+
+LINES, SPANS, TICKS = 60, 120, 4
+"""Lines at most, cells of a line, and parts of the axis of time."""
+WIDTH, LEFT, RIGHT, TOP, BOTTOM = 960, 168, 12, 8, 36
+LINE_HEIGHT, TALL_LINE_HEIGHT, MOST_TALL_LINES = 9, 16, 15
+"""With few keys lines are tall, so that each has room for its name."""
+NAME_LENGTH = 22
+DAY = 86_400_000_000
+NEW_MODEL = {"switched", "replaced", "reset"}
+"""Kinds of transitions after which another model predicts."""
+SIGN_OF_DRIFT = {"entered"}
+STYLE = """
+.entered { fill: var(--band); } .changed { fill: var(--drift); } .field { fill: var(--line); opacity: .35; }
+"""
+
+
+class Change(NamedTuple):
+    """A time step of a key with transitions."""
+
+    key: Any
+    sequence: int
+    kinds: str
+    """The kinds of transitions, separated by commas."""
+
+    def has(self, kinds: set[str]) -> bool:
+        """Return whether one of its transitions is of these kinds."""
+        return not kinds.isdisjoint(self.kinds.split(","))
+
+
+def format_time(sequence: int, dates: bool, *, whole_days: bool = False) -> str:
+    """Format a sequence number; if ``dates``, as the date whose microseconds it is.
+
+    >>> format_time(1_751_191_200_000_000, dates=True), format_time(12_345, dates=False)
+    ('2025-06-29 10:00', '12,345')
+    """
+    if not dates:
+        return f"{sequence:,}"
+    text = str(np.datetime64(sequence, "us").astype("datetime64[m]")).replace("T", " ")
+    return text[:10] if whole_days else text
+
+
+@dataclass
+class KeyMap:
+    """Shows when keys entered a reactive state, and when they got a new model.
+
+    Keys that got a new model at the same time are next to each other. With more than LINES keys a line is a group of
+    keys, and the opacity of a cell is the share of them that changed.
+
+    Parameters
+    ----------
+    keys
+        The entries of the table of keys, by key.
+    changes
+        The time steps with transitions.
+    start
+        Where time starts; None if it is not known.
+    dates
+        Whether sequence numbers are microseconds of dates.
+    """
+
+    keys: Mapping[Any, Mapping[str, Any]]
+    changes: Sequence[Change]
+    start: int | None = None
+    dates: bool = False
+
+    def render(self) -> str:
+        """Return the SVG element."""
+        order = self._order()
+        n_lines = min(LINES, len(order))
+        lines: list[list[Any]] = [[] for _ in range(n_lines)]
+        for place, key in enumerate(order):
+            lines[place * n_lines // len(order)].append(key)
+        height = LINE_HEIGHT if n_lines > MOST_TALL_LINES else TALL_LINE_HEIGHT
+        base = TOP + height * n_lines
+        field = element("rect", class_="field", x=LEFT, y=TOP, width=WIDTH - LEFT - RIGHT, height=base - TOP)
+        parts = [field, *self._cells(lines, height), *self._names(lines, height), *self._time_axis(base)]
+        return drawing(WIDTH, base + BOTTOM, "which keys drifted when", parts)
+
+    def _order(self) -> list[Any]:
+        """Return the keys by when they first got a new model."""
+        first: dict[Any, int] = {}
+        for change in self.changes:
+            if change.has(NEW_MODEL):
+                first[change.key] = min(change.sequence, first.get(change.key, change.sequence))
+        return sorted(self.keys, key=lambda key: (key not in first, first.get(key, 0), str(key)))
+
+    def _range(self) -> tuple[int, int]:
+        """Return the first sequence number, if it is known, and the one after the last."""
+        tops = [int(entry["high_water"]) for entry in self.keys.values() if entry["high_water"] is not None]
+        low = min((change.sequence for change in self.changes), default=0)
+        high = max(tops, default=0) + 1
+        if self.start is not None:
+            return min(self.start, low if self.changes else self.start, high - 1), high
+        return (0 if 0 <= low <= high / 2 else min(low, high - 1)), high
+
+    def _cells(self, lines: list[list[Any]], height: int) -> list[str]:
+        low, high = self._range()
+        line_of = {key: line for line, group in enumerate(lines) for key in group}
+        changed: dict[tuple[int, int], set[Any]] = {}
+        entered: dict[tuple[int, int], set[Any]] = {}
+        for change in self.changes:
+            place = line_of[change.key], min(SPANS - 1, (change.sequence - low) * SPANS // (high - low))
+            for found, kinds in ((changed, NEW_MODEL), (entered, SIGN_OF_DRIFT)):
+                if change.has(kinds):
+                    found.setdefault(place, set()).add(change.key)
+        parts = []
+        for line, span in sorted(changed.keys() | entered.keys()):
+            at = format_time(low + (high - low) * span // SPANS, self.dates)
+            keys, css, what = changed.get((line, span), set()), "changed", f"new model at {at}"
+            if not keys:
+                keys, css, what = entered[line, span], "entered", f"{TRANSITION_WORDS['entered'].phrase} at {at}"
+            names = ", ".join(str(key) for key in sorted(keys, key=str)[:5]) + ", ..." * (len(keys) > 5)
+            width = (WIDTH - LEFT - RIGHT) / SPANS
+            parts.append(
+                element(
+                    "rect",
+                    title=f"{names}: {what}",
+                    class_=css,
+                    x=LEFT + span * width,
+                    y=TOP + line * height,
+                    width=width,
+                    height=height - 1,
+                    opacity=0.35 + 0.65 * len(keys) / len(lines[line]),
+                )
+            )
+        return parts
+
+    def _names(self, lines: list[list[Any]], height: int) -> list[str]:
+        parts = []
+        for line in range(0, len(lines), max(1 if height >= TALL_LINE_HEIGHT else 2, len(lines) // 15)):
+            more = f" +{len(lines[line]) - 1}" * (len(lines[line]) > 1)
+            name = str(lines[line][0])
+            if len(name + more) > NAME_LENGTH:
+                name = name[: NAME_LENGTH - 3 - len(more)] + "..."
+            y = TOP + line * height + height / 2 + 4
+            parts.append(element("text", name + more, class_="tick", x=LEFT - 8, y=y, text_anchor="end"))
+        return parts
+
+    def _time_axis(self, base: int) -> list[str]:
+        low, high = self._range()
+        days = self.dates and high - low >= TICKS * DAY
+        parts = []
+        for k in range(TICKS + 1):
+            x = LEFT + (WIDTH - LEFT - RIGHT) * k / TICKS
+            anchor = {0: "start", TICKS: "end"}.get(k, "middle")
+            value = format_time(low + (high - 1 - low) * k // TICKS, self.dates, whole_days=days)
+            parts.append(element("text", value, class_="tick", x=x, y=base + 16, text_anchor=anchor))
+        word = "time" if self.dates else "sequence"
+        middle = (LEFT + WIDTH) / 2
+        return [*parts, element("text", word, class_="name", x=middle, y=base + 32, text_anchor="middle")]

@@ -1,0 +1,75 @@
+"""The marks that all figures of a run's page share: reactive states, drifts, changes and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from driftsurf.core.decisions import Decision
+from driftsurf.explanation.records import pinned
+from driftsurf.report.figure import Change, Overlay
+from driftsurf.report.sections import RunView
+from driftsurf.runs.orders import OrderRecord
+
+__all__ = ["overlay_of"]
+
+MOST_MARKED_STEPS = 2_000
+"""In longer runs only changes of the model are marked, because more marks would hide the curve."""
+MODEL_CHANGES = "switched", "reset", "replaced"
+
+
+def overlay_of(run: RunView) -> Overlay:
+    """Return the marks of a run."""
+    trace, decisions = run.trace, run.decisions
+    columns = trace.of(trace.models[0])
+    size = trace.batch_size
+    reactive = []
+    for first, last in _reactive_spans(decisions):
+        half = 0.5 * first.rows / size
+        text = f"reactive state, steps {first.step} to {last.step}"
+        reactive.append((run.position(first) - half, run.position(last) + half, text))
+    drifts = []
+    for drift in trace.drifts:
+        start, end = drift.start / size, drift.end / size
+        text = f"drift from step {start:g} to {end:g}" if drift.gradual else f"drift at step {start:g}"
+        drifts.append((start, end, text))
+    changes = [
+        Change(run.position(decision), transition.kind, transition.describe())
+        for decision in decisions
+        for transition in decision.transitions
+        if len(decisions) <= MOST_MARKED_STEPS or transition.kind in MODEL_CHANGES
+    ]
+    steps = len(columns["step"])
+    return Overlay(
+        steps, columns["first_row"].tolist(), reactive, drifts, changes, _orders(run.orders, last_step=steps - 1)
+    )
+
+
+def _orders(orders: Sequence[OrderRecord], last_step: int) -> list[tuple[float, float, str]]:
+    """Return the spans in which the model was pinned, and the places of other orders."""
+    marks: list[tuple[float, float, str]] = []
+    for first, stop in pinned(orders):
+        text = f"pinned from step {first}" + ("" if stop is None else f" to {stop - 1}")
+        marks.append((first, last_step if stop is None else min(stop, last_step), text))
+    marks += [
+        (order.step, order.step, f"{order.kind} ordered before step {order.step}: {order.text}")
+        for order in orders
+        if order.kind not in ("pin", "unpin")
+    ]
+    return [mark for mark in marks if mark[0] <= last_step]
+
+
+def _reactive_spans(decisions: Sequence[Decision]) -> Iterator[tuple[Decision, Decision]]:
+    """Return the first and the last decision of each reactive state.
+
+    A span also ends where the number of the reactive step does not continue: a rollback can leave a reactive state
+    early, or enter one in its middle.
+    """
+    span = list[Decision]()
+    for decision in decisions:
+        if span and decision.reactive_step != span[-1].reactive_step + 1:
+            yield span[0], span[-1]
+            span.clear()
+        if decision.state == "reactive":
+            span.append(decision)
+    if span:
+        yield span[0], span[-1]

@@ -1,0 +1,178 @@
+"""The page of a run: one self-contained HTML file, made from its trace, its journal and the files beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from driftsurf.core import files
+from driftsurf.core.decisions import Decision, significant
+from driftsurf.errors import InputError
+from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.summary import (
+    ClassificationSummary,
+    Summary,
+    summarise_classification,
+    summarise_regression,
+)
+from driftsurf.evaluation.trace import Trace
+from driftsurf.explanation.records import RunRecord, pinned
+from driftsurf.registry import register
+from driftsurf.report import html, interactive
+from driftsurf.report.figure import Bars, Figure
+from driftsurf.report.overlay import overlay_of
+from driftsurf.report.sections import RunView, sections
+from driftsurf.runs.orders import OrderRecord
+from driftsurf.runs.result import RunResult
+from driftsurf.runs.streams import ORACLE
+
+__all__ = ["render", "render_record", "write_run_page"]
+
+NOTHING_SCORED = "No row was scored: no label arrived for a row that had been predicted."
+
+
+@register("page", "run")
+def write_run_page(result: RunResult, path: Path) -> None:
+    """Write the page of a run that has ended."""
+    page = render(
+        result.trace,
+        result.decisions,
+        model=result.model,
+        oracle=result.oracle,
+        moves=result.column_moves,
+        orders=result.orders,
+    )
+    files.write_text(path, page)
+
+
+def render_record(record: RunRecord) -> str:
+    """Return the page of a run on disk, with the seconds that were measured."""
+    if record.trace is None:
+        raise InputError("the run has no trace.csv, so there is nothing to draw")
+    models = record.trace.models
+    return render(
+        record.trace,
+        record.decisions,
+        model=models[0],
+        oracle=ORACLE if ORACLE in models[1:] else None,
+        moves=record.moves,
+        orders=record.orders,
+        seconds=record.seconds,
+        seconds_from=record.seconds_from,
+    )
+
+
+def render(
+    trace: Trace,
+    decisions: Sequence[Decision],
+    *,
+    model: str,
+    oracle: str | None = None,
+    moves: Sequence[ColumnMove] = (),
+    orders: Sequence[OrderRecord] = (),
+    seconds: Mapping[str, float] | None = None,
+    seconds_from: int = 0,
+) -> str:
+    """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
+
+    The page is the same to the byte for every run of the same thing, unless ``seconds`` are given. They were measured
+    from step ``seconds_from`` on, where the run was resumed.
+    """
+    title = f"{model} on {trace.stream}"
+    if not len(trace.columns["step"]):
+        return html.document(title, [f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>"])
+    run = RunView(trace, decisions, model, oracle, moves, orders, seconds or {}, seconds_from)
+    overlay = overlay_of(run)
+    figures = list[Figure | Bars]()
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        html.note(_extent(run)),
+        f'<p class="lead">{escape(_lead(run))}</p>',
+        html.cards(_cards(run)),
+        interactive.TOOLBAR,
+    ]
+    for section in sections():
+        parts = list(section.build(run))
+        body += [f"<h2>{escape(section.title)}</h2>"] if parts else []
+        body += [part if isinstance(part, str) else part.render(overlay) for part in parts]
+        figures += [part for part in parts if not isinstance(part, str)]
+    return interactive.document(title, body, overlay, figures)
+
+
+def _extent(run: RunView) -> str:
+    """Return rows, steps and known drifts in words."""
+    trace, columns = run.trace, run.trace.of(run.model)
+    steps, rows = len(columns["step"]), int(columns["rows"].sum())
+    endless = any(drift.start == 0 and drift.end >= rows for drift in trace.drifts)
+    drifts = "it drifts all the time" if endless else _count(len(trace.drifts), "known drift")
+    text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {trace.batch_size:,}; "
+    text += f"{drifts if trace.drifts else 'no known drift'}."
+    if not trace.warmup_steps:
+        return text
+    if steps <= trace.warmup_steps:
+        return f"{text} There is only one batch, so everything was predicted before anything was learned."
+    return f"{text} Mean errors leave out the first batch, which was predicted before anything was learned."
+
+
+def _lead(run: RunView) -> str:
+    """Return the result in a few sentences."""
+    summary = run.summary
+    if isinstance(summary, ClassificationSummary):
+        text = f"Mean error {summary.mean_error:.3f}. "
+    else:
+        text = f"Root mean squared error {significant(summary.root_mean_squared_error)}, in the unit of the label. "
+    if summary.reactions:
+        text += f"It reacted {_times(summary.reactions)} and switched to a new model {_times(summary.switches)}. "
+        text += _recovered(summary) if summary.drift_steps else ""
+    else:
+        text += "There was no sign of drift."
+    spans = [f"from step {first} " + ("on" if stop is None else f"to {stop - 1}") for first, stop in pinned(run.orders)]
+    return text + (f" An operator pinned it {', '.join(spans)}: there it learned nothing." if spans else "")
+
+
+def _recovered(summary: Summary) -> str:
+    """Return a sentence on how fast the model recovered from the known drifts."""
+    drifts = len(summary.drift_steps)
+    times = [time for time in summary.recovery_by_training if time is not None]
+    if len(times) == drifts:
+        return (
+            f"After each of the {drifts} drifts it came to predict from new rows alone, "
+            f"at the latest {_count(max(times), 'step')} after the drift."
+        )
+    return (
+        f"After {len(times)} of the {drifts} drifts it came to predict from new rows alone; after the others its model "
+        "kept rows from before the drift."
+    )
+
+
+def _cards(run: RunView) -> Iterator[tuple[str, str]]:
+    summary, trace, oracle = run.summary, run.trace, run.oracle
+    if isinstance(summary, ClassificationSummary):
+        yield "mean error", f"{summary.mean_error:.3f}"
+        if oracle is not None:
+            yield f"{oracle} (oracle)", f"{summarise_classification(trace, oracle).mean_error:.3f}"
+        if not math.isnan(summary.kappa):  # it is undefined where classes are counted together
+            yield "kappa", f"{summary.kappa:.3f}"
+    else:
+        yield "root mean squared error", significant(summary.root_mean_squared_error)
+        if oracle is not None:
+            yield f"{oracle} (oracle)", significant(summarise_regression(trace, oracle).root_mean_squared_error)
+        yield "mean absolute error", significant(summary.mean_absolute_error)
+        yield "skill over the mean target", f"{summary.skill_over_mean:.3f}"
+        yield "skill over the last target", f"{summary.skill:.3f}"
+    yield "reactions", str(summary.reactions)
+    if trace.drifts:
+        yield "false reactions", str(summary.false_reactions)
+    yield "switches", str(summary.switches)
+    yield "reactive steps", f"{summary.share_reactive:.0%}"
+    yield "gradients per row", f"{summary.gradients / int(trace.of(summary.model)['rows'].sum()):.2f}"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -1,0 +1,144 @@
+"""The table in the terminal at the end of a run: the model beside an oracle, or beside trivial predictions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from driftsurf.core.decisions import significant
+from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
+from driftsurf.evaluation.trace import Trace
+from driftsurf.report.terminal import console
+from driftsurf.runs.result import RunResult
+
+__all__ = ["print_run"]
+
+SUGGESTED_STEPS = 10
+"""Steps that a suggested batch size would give, if a run has few batches."""
+FEW_STEPS = 4
+"""Steps up to which a smaller batch size is suggested."""
+SMALL_BATCH = 100
+"""Rows below which a batch is too small to be suggested, unless there is only one batch."""
+
+
+def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
+    """Print the result of a run, and where its page is."""
+    screen = console(errors=to_stderr)
+    trace = result.trace
+    if not len(trace.columns["step"]):
+        screen.print("no row was scored: no label arrived for a row that had been predicted")
+    else:
+        if result.oracle is None:
+            _print_beside_baselines(screen, result)
+        else:
+            _print_beside_oracle(screen, result, result.oracle)
+        if trace.warmup_steps:
+            screen.print(_warmup_note(trace, result.model))
+    if result.label_counts is not None:
+        counts = asdict(result.label_counts)
+        shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
+        screen.print(f"labels: {shown}")
+    if result.skipped_rows:
+        screen.print(f"skipped rows: {result.skipped_rows:,}; they are in {result.folder / 'bad_rows.jsonl'}")
+    screen.print(f"report: {result.folder / 'report.html'}", markup=False)
+
+
+def _print_beside_baselines(screen: Console, result: RunResult) -> None:
+    """Print the error of the model and of trivial predictions, then the other numbers of the model."""
+    trace, model = result.trace, result.model
+    trivial = baselines(trace, model)
+    table = _table("", model, *trivial.others)
+    errors = (trivial.own, *trivial.others.values())
+    table.add_row(trivial.measure, *(f"{one:.4f}" if trace.labels else significant(one) for one in errors))
+    columns, summary = trace.of(model), summarise(trace, model)
+    rows = {
+        "rows": f"{int(columns['rows'].sum()):,}",
+        "steps": f"{len(columns['step']):,}",
+        **_other_errors(summary),
+        "reactions": str(summary.reactions),
+        "switches to a new model": str(summary.switches),
+        **_costs(result, summary),
+    }
+    for label, value in rows.items():
+        table.add_row(label, value, *[""] * len(trivial.others))
+    screen.print(table)
+
+
+def _print_beside_oracle(screen: Console, result: RunResult, oracle: str) -> None:
+    """Print the numbers of the model and of the oracle, then the recovery from each known drift."""
+    trace = result.trace
+    mine, other = (summarise(trace, name, oracle) for name in (result.model, oracle))
+    both = [_errors(summary) for summary in (mine, other)]
+    costs = [_costs(result, summary) for summary in (mine, other)]
+    rows = {
+        **{label: [one[label] for one in both] for label in both[0]},
+        "reactions": [str(mine.reactions), "-"],
+        "  false reactions": [str(mine.false_reactions), "-"],
+        "switches to a new model": [str(mine.switches), "-"],
+        "reactive steps": [f"{mine.share_reactive:.0%}", "-"],
+        **{label: [one[label] for one in costs] for label in costs[0]},
+    }
+    table = _table("", result.model, f"{oracle} (oracle)")
+    for label, values in rows.items():
+        table.add_row(label, *values)
+    screen.print(table)
+    if not trace.labels and trace.drifts:
+        screen.print(f"{oracle} starts a fresh model after the first batch of each drift")
+    if mine.drift_steps and mine.recovery_by_error is not None:
+        drifts = _table("drift at step", "predicts from new rows after", "error within 10 % of the oracle's after")
+        times = zip(mine.drift_steps, mine.recovery_by_training, mine.recovery_by_error, strict=True)
+        for (first, last), trained, close in times:
+            drifts.add_row(str(first) if first == last else f"{first} to {last}", _steps(trained), _steps(close))
+        screen.print(drifts)
+
+
+def _table(*heads: str) -> Table:
+    """Return a table whose columns are aligned right, apart from a first one without a head."""
+    table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
+    for head in heads:
+        table.add_column(head, justify="right" if head else "left")
+    return table
+
+
+def _errors(summary: ClassificationSummary | RegressionSummary) -> dict[str, str]:
+    """Return all errors of a model by name."""
+    if isinstance(summary, ClassificationSummary):
+        return {"mean error": f"{summary.mean_error:.4f}", **_other_errors(summary)}
+    return {
+        "root mean squared error": significant(summary.root_mean_squared_error),
+        **_other_errors(summary),
+        "skill over the mean target": f"{summary.skill_over_mean:.3f}",
+    }
+
+
+def _other_errors(summary: ClassificationSummary | RegressionSummary) -> dict[str, str]:
+    """Return the errors of a model beside its main one; those that are undefined are left out."""
+    if isinstance(summary, RegressionSummary):
+        return {"mean absolute error": significant(summary.mean_absolute_error)}
+    found = {"log loss": (summary.log_loss, 4), "kappa": (summary.kappa, 3)}
+    return {name: f"{value:.{digits}f}" for name, (value, digits) in found.items() if not math.isnan(value)}
+
+
+def _costs(result: RunResult, summary: Summary) -> dict[str, str]:
+    rows = int(result.trace.of(summary.model)["rows"].sum())
+    speed = result.rows_per_second[summary.model]
+    return {"gradients per row": f"{summary.gradients / rows:.2f}", "rows/s": f"{speed:,.0f}"}
+
+
+def _warmup_note(trace: Trace, model: str) -> str:
+    rows = trace.of(model)["rows"]
+    size = max(1, int(rows.sum()) // SUGGESTED_STEPS)
+    if len(rows) > trace.warmup_steps:
+        note = "errors leave out the first batch, which was predicted before anything was learned"
+        few = len(rows) <= FEW_STEPS and size >= SMALL_BATCH
+        return f"{note}\n{len(rows)} batches are too few to adapt to a drift; try --batch-size {size}" if few else note
+    return f"there is only one batch, predicted before anything was learned; try --batch-size {size}"
+
+
+def _steps(value: int | None) -> str:
+    return "not before the next drift" if value is None else f"{value} step{'s' * (value != 1)}"

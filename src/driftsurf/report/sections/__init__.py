@@ -1,0 +1,68 @@
+"""The sections of a run's page. Each module here holds one ``SECTION``: its title, figures, tables and words.
+
+To add a figure to the page, add a module; it is found by itself, and ``SECTION.position`` is its place on the page.
+``orders.py`` is a short example with a table, ``risk.py`` one with a figure. A section reads its :class:`RunView` and
+nothing else. The order of the sections is also in a test, ``tests/report/test_run_page.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pkgutil import iter_modules
+
+from driftsurf.core.decisions import Decision
+from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
+from driftsurf.evaluation.trace import Trace
+from driftsurf.report.figure import Bars, Figure
+from driftsurf.runs.orders import OrderRecord
+
+__all__ = ["RunView", "Section", "sections"]
+
+
+@dataclass(frozen=True)
+class RunView:
+    """What a page shows: one model of a trace, its decisions, and the files that were recorded with them."""
+
+    trace: Trace
+    decisions: Sequence[Decision]
+    model: str
+    oracle: str | None = None
+    """The model of the trace that knows the drifts, if there is one."""
+    moves: Sequence[ColumnMove] = ()
+    orders: Sequence[OrderRecord] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Measured seconds of each model; empty if the page is to be the same for every run of the same thing."""
+    seconds_from: int = 0
+    """The step from which on seconds were measured."""
+
+    @functools.cached_property
+    def summary(self) -> ClassificationSummary | RegressionSummary:
+        """The metrics of the model."""
+        return summarise(self.trace, self.model, self.oracle)
+
+    def position(self, decision: Decision) -> float:
+        """Where a decision is among the steps of the trace: a model may gather rows into larger steps of its own."""
+        return decision.first_row / self.trace.batch_size
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled part of the page."""
+
+    title: str
+    position: int
+    """Sections are ordered by this number."""
+    build: Callable[[RunView], Iterable[str | Figure | Bars]]
+    """Return HTML and figures, in their order; nothing leaves the section out."""
+
+
+@functools.cache
+def sections() -> tuple[Section, ...]:
+    """Return the sections of all modules of this package, in the order of the page."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    found: list[Section] = [module.SECTION for module in modules]
+    return tuple(sorted(found, key=lambda section: section.position))

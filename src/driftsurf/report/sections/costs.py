@@ -1,0 +1,54 @@
+"""The work of learning: gradients over time, and gradients and seconds in all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from driftsurf.report import html
+from driftsurf.report.figure import SERIES_STYLES, Figure, Series, per_row
+from driftsurf.report.sections import RunView, Section
+
+
+def build(run: RunView) -> Iterator[str | Figure]:
+    """Return the figure and the table."""
+    yield html.note("Gradients computed per row in each step: the work of learning.")
+    yield _figure(run)
+    yield from _table(run)
+
+
+def _figure(run: RunView) -> Figure:
+    models = run.trace.models
+    styles = ["curve", *(SERIES_STYLES[place % len(SERIES_STYLES)] for place in range(len(models) - 1))]
+    columns = [run.trace.of(name) for name in models]
+    series = [
+        Series(name, css, per_row(one["gradients"], one["rows"]))
+        for name, css, one in zip(models, styles, columns, strict=True)
+    ]
+    top = 1.1 * max([value for one in series for value in one.values], default=1.0)
+    return Figure("costs", "gradients per row over time", "gradients per row", max(top, 1e-3), series)
+
+
+def _table(run: RunView) -> Iterator[str]:
+    heads = ["model", "gradients", "gradients per row"] + ["seconds", "rows/s"] * bool(run.seconds)
+    rows = []
+    for name in run.trace.models:
+        columns = run.trace.of(name)
+        gradients, count = int(columns["gradients"].sum()), int(columns["rows"].sum())
+        row = [escape(name), f"{gradients:,}", f"{gradients / count:.2f}"]
+        if run.seconds:
+            taken = run.seconds.get(name, 0.0)
+            measured = int(columns["rows"][run.seconds_from :].sum())
+            row += [f"{taken:.3f}", f"{measured / taken:,.0f}"] if taken else ["-", "-"]
+        rows.append(row)
+    yield html.wide_table(heads, rows, numbers=range(1, len(heads)))
+    if not run.seconds:
+        yield (
+            '<p class="soft">Measured seconds are in timings.json, so that this page is the same each time the run is '
+            "repeated. <code>driftsurf explain RUN --html FILE</code> writes a page with them.</p>"
+        )
+    elif run.seconds_from:
+        yield html.note(f"Seconds since step {run.seconds_from}, where the run was resumed.")
+
+
+SECTION = Section("Costs", 80, build)

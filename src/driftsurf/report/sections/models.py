@@ -1,0 +1,46 @@
+"""Section of the run page on its models: when each was trained, and when it predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from driftsurf.explanation.lineage import lineages
+from driftsurf.report import html
+from driftsurf.report.figure import Bar, Bars
+from driftsurf.report.sections import RunView, Section
+
+MOST_MODELS = 40
+"""In a run with more models, the last of those that predicted are shown."""
+CAPTION = "Each line is a model from its first step to its last: thick where it predicted, thin where it only learned."
+
+
+def build(run: RunView) -> Iterator[str | Bars]:
+    """Return the caption and the figure; nothing without decisions."""
+    bars = _bars(run)
+    if bars:
+        yield html.note(CAPTION)
+        yield Bars("models", "the models of the run over time", bars)
+
+
+def _bars(run: RunView) -> list[Bar]:
+    models = lineages(run.decisions)
+    if len(models) > MOST_MODELS:
+        models = [model for model in models if model.predicted][-MOST_MODELS:]
+    positions = {decision.step: run.position(decision) for decision in run.decisions}
+
+    def position(step: int) -> float:
+        return positions.get(step, float(step))
+
+    return [
+        Bar(
+            str(model.id),
+            position(model.born),
+            position(model.last_step),
+            [(position(first), position(last)) for first, last in model.predicted],
+            model.describe(),
+        )
+        for model in models
+    ]
+
+
+SECTION = Section("The models", 30, build)

@@ -1,0 +1,164 @@
+"""The cells of the tables: medians over trials, their agreement with the paper, and the tables as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from driftsurf.reproduction.plan import Column, Table, trial, variants_of
+from driftsurf.reproduction.published import STREAMS, best, published
+from driftsurf.reproduction.trials import Outcome, Trial
+from driftsurf.strategies import Variant
+
+__all__ = ["Agreement", "Cell", "agreement", "cells_of", "outcomes_of", "to_csv", "to_markdown"]
+
+
+MODEL_CHANGES = "reset", "switched", "replaced"
+"""Kinds of transitions after which another model predicts for good."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table: the median over the trials of the mean error over the steps."""
+
+    table: str
+    dataset: str
+    algorithm: str
+    variant: Variant
+    trials: tuple[float, ...]
+    median: float
+    paper: float | None
+    """The printed error; None if the paper has none, or if the data are not the paper's."""
+    gradients: int
+    """Gradients of one trial, the median over the trials."""
+    resets: float | None = None
+    """How often another model took over in a trial, the median over the trials."""
+
+    @property
+    def rounded(self) -> float:
+        """The median in three decimals, as a table prints it."""
+        return round(self.median, 3)
+
+    @property
+    def difference(self) -> float | None:
+        """Our rounded error minus the printed one; None if there is no printed one."""
+        return None if self.paper is None else round(self.rounded - self.paper, 3)
+
+    @property
+    def spread(self) -> float:
+        """The difference of the worst and the best trial."""
+        return max(self.trials) - min(self.trials)
+
+
+def outcomes_of(
+    table: Table, column: Column, dataset: str, variant: Variant, done: Mapping[Trial, Outcome], seeds: Iterable[int]
+) -> list[Outcome]:
+    """Return the trials of one cell, in the order of their seeds."""
+    return [done[trial(table, column, dataset, variant, seed)] for seed in seeds]
+
+
+def cells_of(
+    tables: Iterable[Table], datasets: Iterable[str], done: Mapping[Trial, Outcome], seeds: Iterable[int]
+) -> list[Cell]:
+    """Return all cells of these tables."""
+    datasets, seeds = tuple(datasets), tuple(seeds)
+    cells = []
+    for table in tables:
+        for dataset in table.among(datasets):
+            for column in table.columns:
+                for variant in variants_of(column):
+                    outcomes = outcomes_of(table, column, dataset, variant, done, seeds)
+                    cells.append(_cell(table, column, dataset, variant, outcomes))
+    return cells
+
+
+def _cell(table: Table, column: Column, dataset: str, variant: Variant, outcomes: list[Outcome]) -> Cell:
+    errors = tuple(outcome.mean_error for outcome in outcomes)
+    paper = published(table.name, dataset, column.name) if table.printed and dataset in STREAMS else None
+    changes = [sum(kind in MODEL_CHANGES for kinds in o.transitions for kind in kinds) for o in outcomes]
+    return Cell(
+        table.name,
+        dataset,
+        column.name,
+        variant,
+        errors,
+        statistics.median(errors),
+        paper,
+        int(statistics.median(outcome.gradients for outcome in outcomes)),
+        statistics.median(changes),
+    )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How many cells of Algorithm 1 are near the paper's."""
+
+    cells: int
+    within_10: int
+    """Cells with |ours - paper| of at most 0.010, ours rounded to three decimals."""
+    within_20: int
+    misses: tuple[Cell, ...]
+    """Cells that differ by more than 0.020."""
+
+    def describe(self) -> str:
+        """Return one line of text."""
+        if not self.cells:
+            return "no cell of the paper was run"
+        near, far = self.within_10 / self.cells, self.within_20 / self.cells
+        return (
+            f"{self.cells} cells of the paper: {self.within_10} ({near:.1%}) within 0.010, "
+            f"{self.within_20} ({far:.1%}) within 0.020"
+        )
+
+
+def agreement(cells: Iterable[Cell]) -> Agreement:
+    """Count the cells of Algorithm 1 that are near the paper's."""
+    judged = [(cell, abs(cell.difference)) for cell in cells if cell.difference is not None]
+    ours = [(cell, off) for cell, off in judged if cell.variant == "algorithm-1"]
+    return Agreement(
+        len(ours),
+        sum(off <= 0.010 + 1e-9 for _, off in ours),
+        sum(off <= 0.020 + 1e-9 for _, off in ours),
+        tuple(cell for cell, off in ours if off > 0.020 + 1e-9),
+    )
+
+
+def to_csv(cells: Iterable[Cell]) -> str:
+    """Return a CSV table with one line for each cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ("table", "dataset", "algorithm", "variant", "median", "lowest", "highest", "paper", "difference", "gradients")
+    )
+    for cell in cells:
+        row = cell.table, cell.dataset, cell.algorithm, cell.variant, f"{cell.median:.6f}"
+        spread = f"{min(cell.trials):.6f}", f"{max(cell.trials):.6f}"
+        writer.writerow((*row, *spread, cell.paper, cell.difference, cell.gradients))
+    return out.getvalue()
+
+
+def to_markdown(table: Table, cells: Iterable[Cell], titles: Mapping[str, str]) -> str:
+    """Return a table in Markdown: our error, half the spread, the paper's; the best is bold, Aware aside."""
+    by_place = {(cell.dataset, cell.algorithm, cell.variant): cell for cell in cells if cell.table == table.name}
+    datasets = list(dict.fromkeys(dataset for dataset, _, _ in by_place))
+    heads = [(column, variant) for column in table.columns for variant in variants_of(column)]
+    names = [column.title + (" (authors' code)" if variant == "authors" else "") for column, variant in heads]
+    lines = [f"## {table.title}", "", f"| | {' | '.join(names)} |", "|---" * (len(heads) + 1) + "|"]
+    for dataset in datasets:
+        row = {(column, variant): by_place[dataset, column.name, variant] for column, variant in heads}
+        bold = best({c.name: cell.rounded for (c, variant), cell in row.items() if variant == "algorithm-1"})
+        texts = [
+            _text(cell, bold=column.name in bold and variant == "algorithm-1")
+            for (column, variant), cell in row.items()
+        ]
+        lines.append(f"| {titles[dataset]} | {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _text(cell: Cell, *, bold: bool) -> str:
+    number = f"**{cell.rounded:.3f}**" if bold else f"{cell.rounded:.3f}"
+    paper = "" if cell.paper is None else f" / {cell.paper:.3f}"
+    return f"{number} ±{cell.spread / 2:.3f}{paper}"

@@ -1,0 +1,51 @@
+"""Durable runs: rows in, predictions and decisions out, exact to resume after any kill.
+
+=================================  ================================================================================
+``api``, ``options``, ``result``   :func:`run`, its options, each defined once, and the :class:`RunResult` it returns
+``plan``, ``streams``, ``tables``  the plan of a run, made from options: its source, its models, its files
+``live``, ``loop``, ``signals``    the part that is pushed, which any thread may drive; the loop that pulls and owns
+                                   the signals
+``execute``, ``folder``            from a plan to a run folder; the names of its files
+``checkpoint``, ``rolled``         incremental checkpoints; files that grow in parts
+``source``, ``late_batches``       batches of rows and labels; rows and labels from different sources
+``late_session``, ``keyed_run``    a model whose labels come late; a learner for each key
+``orders``, ``numbering``          orders of operators; numbers that continue after a rollback
+``sinks/``, ``predictions``        where predictions go
+``watching``, ``hooks``            listeners of a run: the log, a command
+``prometheus``                     metrics of a run
+=================================  ================================================================================
+
+Pages and terminal output do not belong here: they read the files that a run has written (:mod:`driftsurf.report`).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from driftsurf.runs.api import run
+    from driftsurf.runs.live import LiveRun
+    from driftsurf.runs.loop import RunLoop
+    from driftsurf.runs.options import RunOptions
+    from driftsurf.runs.plan import RunPlan, RunStart
+    from driftsurf.runs.result import RunResult
+
+__all__ = ["LiveRun", "RunLoop", "RunOptions", "RunPlan", "RunResult", "RunStart", "run"]
+
+_HOMES = {
+    "LiveRun": "live",
+    "RunLoop": "loop",
+    "RunOptions": "options",
+    "RunPlan": "plan",
+    "RunResult": "result",
+    "RunStart": "plan",
+    "run": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for, so that the options of a run load without numba."""
+    if name in _HOMES:
+        return getattr(import_module(f"driftsurf.runs.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'driftsurf.runs' has no attribute {name!r}")

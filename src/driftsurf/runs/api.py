@@ -1,0 +1,333 @@
+"""``driftsurf.run``: a durable run as a library call."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from driftsurf.data.catalogue import CATALOGUE
+from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import STANDARD_INPUT, OnBadRow, OnSchemaChange
+from driftsurf.errors import OptionError
+from driftsurf.evaluation.prequential import StepReport
+from driftsurf.keyed.job import EpochReport
+from driftsurf.keyed.options import OnGap
+from driftsurf.runs.execute import Execution
+from driftsurf.runs.keyed_run import run_by_key
+from driftsurf.runs.options import GROUPS, LogLevel, RunOptions, StrPath
+from driftsurf.runs.plan import OnStart
+from driftsurf.runs.result import RunResult
+from driftsurf.runs.streams import plan_stream
+from driftsurf.runs.tables import plan_tables, short_name
+
+__all__ = ["is_stream", "run"]
+
+
+def run(
+    source: StrPath,
+    *,
+    # Tables
+    label: str | None = None,
+    batch_seconds: float | None = None,
+    time: str | None = None,
+    raw: bool = True,
+    follow: bool = False,
+    follow_for: float | None = None,
+    # Reading of tables
+    categorical: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    kinds: Mapping[str, Kind] | None = None,
+    format: str | None = None,
+    delimiter: str | None = None,
+    names: Sequence[str] | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
+    date_formats: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    encoding: str = "utf-8",
+    on_schema_change: OnSchemaChange = "fail",
+    on_bad_row: OnBadRow = "fail",
+    sample_rows: int = 1000,
+    n_features: int | None = None,
+    zero_based: bool = False,
+    block_bytes: int = 1048576,
+    # Late labels
+    labels: str | None = None,
+    key: str | None = None,
+    delay: float | None = None,
+    max_pending: int | None = None,
+    timeout: float | None = None,
+    # A learner for each key
+    sequence: str | None = None,
+    id: str | None = None,
+    features: tuple[str, ...] = (),
+    classes: tuple[Any, ...] | None = None,
+    max_bytes: int = 1048576,
+    readmit: Mapping[Any, int] | None = None,
+    on_gap: OnGap = "fill",
+    max_rows: int = 128,
+    engine: str = "local",
+    ttl: float | None = None,
+    master: str | None = None,
+    partitions: int | None = None,
+    epoch: int | None = None,
+    # Model
+    task: str = "auto",
+    model: str = "driftsurf",
+    learner: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    rows: int | None = None,
+    batch_size: int | Literal["epoch"] | None = None,
+    seed: int = 0,
+    stream_seed: int | None = None,
+    threshold: float | None = None,
+    stable_threshold: float | None = None,
+    reactive_length: int | None = None,
+    greedy: bool | None = None,
+    variant: Literal["algorithm-1", "authors"] | None = None,
+    step_size: float | Literal["auto"] | None = None,
+    l2: float | None = None,
+    steps_per_row: float | None = None,
+    # Output and checkpoints
+    predictions: str | None = None,
+    out: StrPath | None = None,
+    overwrite: bool = False,
+    checkpoint: StrPath | None = None,
+    every: int = 10,
+    keep: int | None = None,
+    part_mb: float = 64.0,
+    resume: bool = False,
+    # Monitoring
+    on_transition: str | None = None,
+    on_transition_timeout: float = 30.0,
+    metrics: str | None = None,
+    log_level: LogLevel | None = None,
+    # Callbacks and signals
+    on_start: OnStart | None = None,
+    on_step: StepReport | None = None,
+    on_epoch: EpochReport | None = None,
+    handle_signals: bool = True,
+) -> RunResult:
+    """Learn from a source as its rows come: predict each batch, score it, then learn it.
+
+    ``driftsurf run`` on the command line does the same, with the same options. The run folder holds run.json (what was
+    run), trace.csv, journal.jsonl, timings.json and report.html; until it is complete it is called ``NAME.partial``.
+
+    With ``checkpoint`` the run can be killed at any time: the same call with ``resume=True`` continues, and ends with
+    the same journal, trace, predictions and page as if nothing had happened. SIGINT and SIGTERM then end the run with
+    :class:`~driftsurf.errors.RunStopped`, after a checkpoint.
+
+    With ``key`` and ``sequence`` each key has a learner of its own. The run folder then holds tables of predictions,
+    decisions and keys, and the same call, made again, learns what is new.
+
+    Parameters
+    ----------
+    source
+        A built-in stream by name, such as "sea10", which is run with the paper's settings beside an oracle that knows
+        the drifts; or a file, a folder, a pattern, "-" for standard input, or a URL, with ``label``.
+    label
+        What to predict: a column, or a question such as 'ArrDelay > 0'.
+    batch_seconds
+        Cut time steps by spans of this many seconds of ``time``, instead of by rows.
+    time
+        Column of dates, or of seconds.
+    raw
+        Whether bad_rows.jsonl holds the text of bad rows.
+    follow
+        Wait for more rows at the end of a growing file.
+    follow_for
+        Stop following after this many seconds without a row. [default: never]
+    categorical
+        A column whose numbers are names; can be repeated.
+    drop
+        A column to leave out; can be repeated.
+    kinds
+        Kind of a column: number, boolean, date or text; can be repeated.
+    format
+        Format of the files, such as csv or parquet. [default: from the file name]
+    delimiter
+        Character between the cells of a CSV file. [default: inferred]
+    names
+        Column names of a CSV file without a header line.
+    decimal
+        Decimal mark of numbers.
+    thousands
+        Character between groups of digits. [default: none]
+    date_formats
+        Format of dates that are not ISO 8601, such as %d.%m.%Y; can be repeated.
+    missing
+        A cell that means 'no value', besides NA, ? and the like; can be repeated.
+    encoding
+        Encoding of a text file.
+    on_schema_change
+        What to do when a later file has other columns.
+    on_bad_row
+        What to do when a row cannot be read; N fails after more than N skipped rows.
+    sample_rows
+        Rows from which the kinds of columns are inferred.
+    n_features
+        Number of columns of a LIBSVM file.
+    zero_based
+        Whether the indices of a LIBSVM file start at 0.
+    block_bytes
+        Bytes read at a time.
+    labels
+        Source of labels that come later than their rows; needs ``key``.
+    key
+        Column by which ``labels`` find their rows. Without ``labels``, each key has a learner of its own.
+    delay
+        Labels come this many batches later; without ``labels``, the labels of the source itself.
+    max_pending
+        Rows that wait for their label at most. [default: 100,000; 1,000 for each key]
+    timeout
+        Number of rows after which a label is too late. [default: never]
+    sequence
+        Column of integers or dates that grows along the rows of a key.
+    id
+        Column by which late labels find their rows; ``delay`` is in units of ``sequence``.
+    features
+        Columns to learn from, separated by commas. [default: all other columns of numbers]
+    classes
+        The labels, separated by commas. [default: those that appear]
+    max_bytes
+        Largest state of a key in bytes; a key above it is put in quarantine.
+    readmit
+        Readmit a key that is in quarantine for a fault in this row or an earlier one.
+    on_gap
+        Missing cells: fill them with the key's mean so far, or put the key in quarantine.
+    max_rows
+        Rows that a key keeps to train on.
+    engine
+        Engine of the run: local (this process), spark, or one of another package.
+    ttl
+        Drop keys without a new row for longer than this, in units of the sequence.
+    master
+        Where Spark runs: local[4], spark://host:7077, yarn ...
+    partitions
+        Partitions of Spark's state; fixed for the life of a run.
+    epoch
+        Size of an epoch: rows (local, 100,000 by default) or files (Spark, all by default).
+    task
+        binary, multiclass, regression, or auto to infer it from the labels.
+    model
+        recommended, recommended-linear, a strategy, or a detector that resets the model; also
+        STRATEGY(name=value):LEARNER(name=value).
+    learner
+        logistic, softmax, svm, linear, lightgbm, or module:Class. [default: by the task]
+    parameters
+        Parameter of the model; can be repeated.
+    rows
+        Length of a built-in stream. [default: the paper's]
+    batch_size
+        Rows in a time step. [default: the paper's for a built-in stream, 1,000 for tables, 32 for each key, where
+        'epoch' makes each epoch a step]
+    seed
+        Seed of every random draw.
+    stream_seed
+        Seed of a built-in stream. [default: the paper's]
+    threshold
+        Rise of the risk that counts as a sign of drift. [default: 0.1; 0.3 for each key]
+    stable_threshold
+        Rise over the risk of the stable model that counts as a sign of drift. [default: threshold / 2]
+    reactive_length
+        Steps in a reactive state. [default: 4]
+    greedy
+        Let the better model predict during a reactive state. [default: yes]
+    variant
+        Algorithm 1 of the paper, or the authors' published code. [default: algorithm-1]
+    step_size
+        Step size, a number or auto. [default: the paper's for a built-in stream, auto for tables]
+    l2
+        L2 regularisation. [default: the paper's for a built-in stream, 1e-4 for tables]
+    steps_per_row
+        Gradient steps for each new row. [default: 2]
+    predictions
+        Write every prediction to a .csv, .jsonl or .parquet file, or to standard output (-).
+    out
+        The run folder. [default: a new one below runs/]
+    overwrite
+        Replace an existing run folder.
+    checkpoint
+        Keep checkpoints in this folder, and the result below it unless ``out`` is given.
+    every
+        Steps from one checkpoint to the next.
+    keep
+        Number of checkpoints, and of files of predictions, journal and bad rows, to keep. [default: 2, and all files]
+    part_mb
+        Size in megabytes at which a file is full, where ``keep`` is given.
+    resume
+        Continue from the last checkpoint, or start if there is none.
+    on_transition
+        Shell command to run for each transition, with JSON on its input.
+    on_transition_timeout
+        Seconds after which that command is killed.
+    metrics
+        Metrics in Prometheus' text format: a file, a port of this machine, or HOST:PORT.
+    log_level
+        Level of the log on standard error. [default on the command line: warning]
+    on_start
+        Called before the first step.
+    on_step
+        Called after each step of each model, once it is in the journal and the trace.
+    on_epoch
+        With a learner for each key: called after each epoch with its number and its counts.
+    handle_signals
+        Whether SIGINT and SIGTERM end a run with checkpoints after a checkpoint, and Ctrl-C ends one without after the
+        step under way. Only in the main thread. False leaves all signal handlers alone.
+
+    Returns
+    -------
+    RunResult
+        Trace, metrics, decisions, folder, and the models as they are at the end.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> rows = [f"{i % 7},{'yes' if (i % 7 > 3) == (i < 600) else 'no'}" for i in range(1200)]
+    >>> _ = (folder / "sales.csv").write_text("\\n".join(["price,sold", *rows]))
+    >>> result = run(folder / "sales.csv", label="sold", batch_size=100, out=folder / "result")
+    >>> [(change.kind, change.step) for change in result.transitions]
+    [('entered', 6), ('greedy', 6), ('switched', 9)]
+    >>> sorted(path.name for path in result.folder.iterdir())
+    ['columns.csv', 'journal.jsonl', 'report.html', 'run.json', 'timings.json', 'trace.csv']
+    """
+    given = locals()
+    named = [name for group in GROUPS for name in group.fields]
+    options = RunOptions.of(**{name: given[name] for name in named if given[name] is not None})
+    if not isinstance(source, str | os.PathLike):
+        raise OptionError(
+            f"source is of the type {type(source).__name__}; it must be the name of a stream or of a file. For rows in "
+            "memory, use an estimator, such as driftsurf.DriftSurfClassifier, or write them to a file"
+        )
+    location = os.fspath(source)
+    if not is_stream(location) and options.is_keyed:
+        folder = run_by_key(location, options, on_start=on_start, on_epoch=on_epoch)
+        return RunResult.of_keys(folder, short_name(location), options.model.model)
+    stream = is_stream(location)
+    options.check_applicable(location, tables=not stream)
+    execution = Execution(
+        name=location if stream else short_name(location),
+        make_plan=lambda saved: plan_stream(location, options) if stream else plan_tables(location, options, saved),
+        output=options.output,
+        watch=options.watch,
+        on_start=on_start,
+        on_step=on_step,
+        handle_signals=handle_signals,
+    )
+    return execution.run()
+
+
+def is_stream(source: str) -> bool:
+    """Return whether a source is a stream of the catalogue, or can only be a misspelled one."""
+    looks_like_location = (
+        source == STANDARD_INPUT
+        or "://" in source
+        or glob.has_magic(source)
+        or bool(Path(source).suffix)
+        or Path(source).exists()
+    )
+    return source in CATALOGUE or not looks_like_location

@@ -1,0 +1,433 @@
+"""Checkpoints whose cost depends on what has changed since the last one, not on the size of the state.
+
+The arrays of a state that grow with the rows (stored rows, gradient tables) are written in *segments*: each holds only
+the entries that are new or changed. Everything else is small and is written as a whole to the *head* of a checkpoint.
+This module stores any state; what the state of a run holds is decided by ``LiveRun.state`` in ``live.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import re
+import warnings
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core import files
+from driftsurf.core.contracts import AppendOnlyArray, IncrementalState, IntArray, State
+from driftsurf.core.options import whole
+from driftsurf.core.state import digest, from_bytes, nest, pick, to_bytes
+from driftsurf.errors import StateError, StateVersionError, StateWarning
+
+__all__ = ["Checkpoint", "CheckpointFolder"]
+
+HEAD, SEGMENT = "head", "segment"
+_NAME = re.compile(r"(head|segment)-(\d{9})\.state")
+
+
+@dataclass(slots=True)
+class _Log:
+    """Which entries of one growing array are saved, and in which segments.
+
+    Entries are numbered as their first owner numbered them. An array that was restored from a checkpoint has a new
+    owner, which may count from another number; ``shift`` translates.
+    """
+
+    id: str
+    owner: object
+    shift: int = 0
+    """Difference between the numbers used here and those of the current owner."""
+    stop: int = 0
+    """Entries below this number are saved."""
+    version: int = 0
+    patched: int = 0
+    """Number of changed entries that were saved since the array was last saved as a whole."""
+    pieces: deque[tuple[int, int]] = field(default_factory=deque)
+    """Pairs (stop, segment), oldest first: the entries up to ``stop`` are in that segment."""
+
+    def take_unsaved(self, value: AppendOnlyArray, segment: int) -> State:
+        """Return the entries that are new or changed, for this segment, and count them as saved."""
+        first, stop = value.first + self.shift, value.stop + self.shift
+        changed = value.changed(self.version)
+        at = np.zeros(0, np.int64) if changed is None else np.unique(changed) + self.shift
+        at = at[(at >= first) & (at < self.stop)]
+        if changed is None or self.patched + len(at) > stop - first:
+            # Rewrite the array once the patches are as long as the array itself, or if it is not known what changed. A
+            # patch would otherwise keep all old segments alive, and reading would apply ever more patches. As a rewrite
+            # follows at least as many patched entries, the cost per changed entry stays constant.
+            self.pieces.clear()
+            self.patched, at, start = 0, at[:0], first
+        else:
+            start = max(first, self.stop)
+        # Entries that the owner has dropped need no segment any more.
+        while self.pieces and self.pieces[0][0] <= first:
+            self.pieces.popleft()
+        if stop > start:
+            self.pieces.append((stop, segment))
+        self.stop, self.version, self.patched = stop, value.version, self.patched + len(at)
+        unsaved: State = {}
+        if stop > start:
+            unsaved |= {"from": start, "new": value.read(start - self.shift, stop - self.shift)}
+        if len(at):
+            unsaved |= {"at": at, "values": value.read(value.first, value.stop)[at - first]}
+        return unsaved
+
+    def record(self, key: str, value: AppendOnlyArray) -> dict[str, Any]:
+        """Return the entry of the array in the head of a checkpoint."""
+        form = value.read(value.stop, value.stop)  # no entries, but their type and shape
+        return {
+            "key": key,
+            "id": self.id,
+            "first": value.first + self.shift,
+            "stop": self.stop,
+            "patched": self.patched,
+            "dtype": form.dtype.str,
+            "shape": list(form.shape[1:]),
+            "ends": value.ends,
+        }
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint as it was read from its folder."""
+
+    number: int
+    state: State
+    outputs: dict[str, tuple[int, str]]
+    """Size and digest of each output file (journal, trace, ...) at the time of the checkpoint."""
+    logs: dict[str, tuple[dict[str, Any], deque[tuple[int, int]]]]
+    """For each growing array its entry in the head, and the segments that hold its pieces."""
+    oldest: int
+    """Number of the first segment that it needs."""
+
+
+class _Needs(NamedTuple):
+    """Files without which a head cannot be used."""
+
+    segment: int
+    """Number of the first segment."""
+    outputs: frozenset[str]
+    """Names of the output files."""
+
+
+class CheckpointFolder:
+    """A folder of checkpoints, in which each one costs only what has changed since the last; the newest are kept.
+
+    A checkpoint is a *head*, a small state file, and the *segments* it needs. A segment holds the entries of the
+    growing arrays (rows, gradient tables) that are new or changed since the segment before it. It is written once,
+    never changed, and names the digest of the segment before it. The head is written last, by one rename, so that a
+    checkpoint exists completely or not at all. A head is valid if it can be read and the digests of its chain of
+    segments and of the output files agree. If the newest head is not valid, the one before it is used, with a warning.
+
+    Parameters
+    ----------
+    path
+        The folder. Used as a context it is locked; another process gets a LockedError that names the holder.
+    keep
+        Number of checkpoints to keep, at least two.
+    trust_pickle
+        Whether to write and read models that only pickle can save. Reading a pickle can run any code.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place, CheckpointFolder(Path(place) / "run") as folder:
+    ...     for step in range(3):
+    ...         _ = folder.save({"step": step})
+    ...     saved = folder.load()
+    ...     print(saved.number, saved.state, folder.generations())
+    3 {'step': 2} [2, 3]
+    """
+
+    def __init__(self, path: Path, *, keep: int = 2, trust_pickle: bool = False) -> None:
+        self.path = path
+        self.trust_pickle = trust_pickle
+        self.keep: int = whole("keep", keep, at_least=2)
+        self._logs: dict[int, _Log] = {}
+        self._tip = -1, ""
+        self._needs: dict[int, _Needs] = {}
+        """Needed files of each valid head, by its number."""
+        self._segments: deque[int] = deque()
+        self._next = 1
+        self._failed = False
+        self._held = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        files.make_folder(self.path)
+        with contextlib.ExitStack() as undo:
+            lock = files.FolderLock(self.path)
+            undo.callback(lock.release)
+            for name in files.names(self.path):
+                if name.startswith((f".{HEAD}-", f".{SEGMENT}-")):  # left by a process that was killed
+                    files.remove(self.path / name)
+            self._held = undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def generations(self) -> list[int]:
+        """Return the numbers of all checkpoints in the folder, valid or not, oldest first."""
+        return self._numbers(HEAD) if files.is_folder(self.path) else []
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """Names of the output files that the kept checkpoints need."""
+        return frozenset().union(*(needs.outputs for needs in self._needs.values()))
+
+    def _numbers(self, kind: str) -> list[int]:
+        found = (_NAME.fullmatch(name) for name in files.names(self.path))
+        return [int(match[2]) for match in found if match is not None and match[1] == kind]
+
+    def file(self, kind: str, number: int) -> Path:
+        """Return the path of a head or segment."""
+        return self.path / f"{kind}-{number:09d}.state"
+
+    # -------------------------------------------------------------------- reading
+
+    def load(self, number: int | None = None) -> Checkpoint | None:
+        """Return the newest valid checkpoint, or the one with this number; None if the folder has no checkpoint.
+
+        Warns with StateWarning if newer checkpoints are damaged; raises StateError if all are.
+        """
+        heads = self.generations()
+        if number is not None and number not in heads:
+            raise StateError(f"{self.path} has no checkpoint {number}; choices: {', '.join(map(str, heads)) or 'none'}")
+        reasons: list[str] = []
+        for candidate in reversed(heads) if number is None else [number]:
+            try:
+                found = self._read(candidate)
+            except StateVersionError:
+                raise  # intact, but of another format: an older checkpoint would silently lose steps
+            except (StateError, OSError) as error:
+                # A missing file or an unreadable sector is damage. Any other failure, such as a missing permission,
+                # says nothing about the checkpoint, so falling back to an older one would be wrong.
+                if isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.EIO):
+                    raise
+                reasons.append(f"checkpoint {candidate} cannot be used: {error}")
+                continue
+            if reasons:
+                text = "; ".join(reasons)
+                warnings.warn(f"{text}. Using checkpoint {candidate} instead.", StateWarning, stacklevel=2)
+            return found
+        if reasons:
+            raise StateError(f"no checkpoint in {self.path} can be used: {'; '.join(reasons)}")
+        return None
+
+    def _read(self, number: int) -> Checkpoint:
+        head = self._read_file(HEAD, number)[0]
+        try:
+            logs, outputs = json.loads(head["logs"]), json.loads(head["outputs"])
+            for name, (size, expected) in outputs.items():
+                self._check_output(name, size, expected)
+            segments = self._chain(int(head["segment"]), str(head["segment_digest"]), int(head["oldest"]))
+            state, pieces = pick("state", head), {}
+            for log in logs:
+                state[log["key"]], where = _assemble(log, segments)
+                pieces[log["key"]] = log, where
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+            if isinstance(error, StateError):
+                raise
+            raise StateError(f"its entries contradict each other ({error})") from error
+        grown = {name: (size, expected) for name, (size, expected) in outputs.items()}
+        return Checkpoint(number, state, grown, pieces, int(head["oldest"]))
+
+    def _read_file(self, kind: str, number: int) -> tuple[dict[str, Any], str]:
+        """Return the entries and the digest of a head or segment; StateError if its name is that of another one."""
+        data = files.read_bytes(self.file(kind, number))
+        entries: dict[str, Any] = dict(from_bytes(data, trust_pickle=self.trust_pickle))
+        if entries.get("kind") != kind or entries.get("number") != number:
+            raise StateError(
+                f"{self.file(kind, number).name} holds {entries.get('kind')} {entries.get('number')}, "
+                "which is not what its name says"
+            )
+        return entries, digest(data)
+
+    def _chain(self, number: int, expected: str, oldest: int) -> list[tuple[int, dict[str, Any]]]:
+        """Return the segments from ``oldest`` to ``number``, each checked against the digest in its successor."""
+        chain: list[tuple[int, dict[str, Any]]] = []
+        while number >= max(oldest, 0):
+            entries, found = self._read_file(SEGMENT, number)
+            if found != expected:
+                raise StateError(f"{self.file(SEGMENT, number).name} does not have the expected digest")
+            chain.append((number, entries))
+            before = int(entries["previous"])
+            if before >= number:
+                raise StateError(f"{self.file(SEGMENT, number).name} names a later segment as its predecessor")
+            number, expected = before, str(entries["previous_digest"])
+        return chain[::-1]
+
+    def _check_output(self, name: str, size: int, expected: str) -> None:
+        if Path(name).name != name:
+            raise StateError(f"{name!r} is not the name of a file in this folder")
+        kept = files.read_bytes(self.path / name)[:size]
+        if len(kept) < size or hashlib.sha256(kept).hexdigest() != expected:
+            raise StateError(f"the first {size} bytes of {name} are not those that were written")
+
+    # -------------------------------------------------------------------- writing
+
+    def clear(self) -> None:
+        """Remove every checkpoint, oldest first, so that a run can start over.
+
+        If the process is killed halfway, the newest checkpoints are left: resuming never returns to an old one.
+        """
+        for kind in (HEAD, SEGMENT):
+            for number in self._numbers(kind):
+                files.remove(self.file(kind, number))
+        files.sync_folder(self.path)
+
+    def follow(self, checkpoint: Checkpoint, state: IncrementalState) -> None:
+        """Continue from a checkpoint, so that the next one saves only what changed since.
+
+        ``state`` is the state of the objects that were restored from the checkpoint.
+        """
+        logs: dict[int, _Log] = {}
+        for key, value in state.items():
+            if isinstance(value, AppendOnlyArray) and key in checkpoint.logs:
+                entry, pieces = checkpoint.logs[key]
+                shift = entry["first"] - value.first
+                logs[id(value.owner)] = _Log(
+                    entry["id"], value.owner, shift, entry["stop"], value.version, entry["patched"], deque(pieces)
+                )
+        head = self._read_file(HEAD, checkpoint.number)[0]
+        self._logs, self._tip = logs, (int(head["segment"]), str(head["segment_digest"]))
+        self._scan()
+
+    def _scan(self) -> None:
+        """Read which heads and segments exist. Once per run is enough: nobody else changes a locked folder."""
+        heads, segments = self.generations(), self._numbers(SEGMENT)
+        self._segments = deque(segments)
+        self._next = max([0, *heads, *segments]) + 1
+        self._needs = {}
+        for number in heads:
+            try:
+                head = self._read_file(HEAD, number)[0]
+                self._needs[number] = _Needs(int(head["oldest"]), frozenset(json.loads(head["outputs"])))
+            except (StateError, OSError, KeyError, TypeError, ValueError):
+                continue  # damaged: it is neither kept nor counted among the valid ones
+
+    def save(
+        self,
+        state: IncrementalState,
+        outputs: Mapping[str, files.AppendedFile] | None = None,
+        spare: Collection[int] = (),
+    ) -> int:
+        """Write a checkpoint, completely or not at all, remove old ones, and return its number.
+
+        ``outputs`` are the output files in the folder, ``spare`` the numbers of further checkpoints to keep. After an
+        error nothing more is written: an operating system may report a failed flush only once, so that a later
+        checkpoint could seem to succeed although data are lost.
+        """
+        if self._failed:
+            raise StateError(f"an earlier checkpoint in {self.path} could not be saved; resume from the last valid one")
+        if self._next == 1:
+            self._scan()
+        self._failed = True
+        number = self._write(state, {} if outputs is None else outputs)
+        self._failed = False
+        self._collect(spare)
+        return number
+
+    def _write(self, state: IncrementalState, outputs: Mapping[str, files.AppendedFile]) -> int:
+        number = self._next
+        # Order matters: outputs, then the segment, then the head. Whenever a head exists, all that it needs is on disk.
+        for output in outputs.values():
+            output.sync()
+        small: State = {}
+        segment: State = {}
+        logs: dict[int, _Log] = {}
+        records: list[dict[str, Any]] = []
+        for key in sorted(state):
+            value = state[key]
+            if not isinstance(value, AppendOnlyArray):
+                small[key] = value
+                continue
+            mark = id(value.owner)  # cannot be reused by another object: the log keeps its owner alive
+            log = self._logs.get(mark) or _Log(f"{number}-{len(records)}", value.owner, stop=value.first)
+            segment |= nest(log.id, log.take_unsaved(value, number))
+            records.append(log.record(key, value))
+            logs[mark] = log
+        if segment:
+            tip = {"kind": SEGMENT, "number": number, "previous": self._tip[0], "previous_digest": self._tip[1]}
+            data = to_bytes(segment | tip)
+            files.write_bytes(self.file(SEGMENT, number), data)
+            self._tip = number, digest(data)
+            self._segments.append(number)
+        oldest = min((log.pieces[0][1] for log in logs.values() if log.pieces), default=number)
+        head: State = {
+            "kind": HEAD,
+            "number": number,
+            "segment": self._tip[0],
+            "segment_digest": self._tip[1],
+            "oldest": oldest,
+            "logs": json.dumps(records, separators=(",", ":")),
+            "outputs": json.dumps({name: (file.size, file.digest) for name, file in outputs.items()}),
+        }
+        files.write_bytes(
+            self.file(HEAD, number), to_bytes(head | nest("state", small), trust_pickle=self.trust_pickle)
+        )
+        files.sync_folder(self.path)
+        self._logs, self._next = logs, number + 1
+        self._needs[number] = _Needs(oldest, frozenset(outputs))
+        return number
+
+    def _collect(self, spare: Collection[int]) -> None:
+        """Remove the heads that are not kept, then the segments that no kept head needs."""
+        kept = {*sorted(self._needs)[-self.keep :], *spare}
+        for number in [number for number in self._needs if number not in kept]:
+            files.remove(self.file(HEAD, number))
+            del self._needs[number]
+        needed = min(needs.segment for needs in self._needs.values())
+        while self._segments and self._segments[0] < needed:
+            files.remove(self.file(SEGMENT, self._segments.popleft()))
+
+
+def _assemble(
+    log: Mapping[str, Any], segments: list[tuple[int, dict[str, Any]]]
+) -> tuple[npt.NDArray[Any], deque[tuple[int, int]]]:
+    """Return an array, put together from the segments, and which segments hold its pieces."""
+    first, stop = int(log["first"]), int(log["stop"])
+    known: IntArray = np.zeros(max(stop - first, 0), np.int64)
+    pieces: deque[tuple[int, int]] = deque()
+    entries: npt.NDArray[Any] | None = None
+    for number, segment in segments:
+        part = pick(str(log["id"]), segment)
+        if "new" in part:
+            start, new = int(_array(part, "from", 0)), _array(part, "new", None)
+            if start <= first:  # older entries were dropped, or are rewritten in this segment
+                pieces.clear()
+            if entries is None:
+                entries = np.zeros((len(known), *new.shape[1:]), new.dtype)
+            a, b = max(start, first), min(start + len(new), stop)
+            if a < b:
+                entries[a - first : b - first] = new[a - start : b - start]
+                known[a - first : b - first] += 1
+            if start + len(new) > first:
+                pieces.append((start + len(new), number))
+        if "at" in part and entries is not None:
+            at, values = _array(part, "at", 1), _array(part, "values", None)
+            live = (at >= first) & (at < stop)
+            entries[at[live] - first] = values[live]
+    if entries is None:
+        entries = np.zeros((len(known), *map(int, log["shape"])), np.dtype(str(log["dtype"])))
+    if not known.all() or entries.dtype.str != log["dtype"] or list(entries.shape[1:]) != log["shape"]:
+        raise StateError(f"the segments do not hold all entries of {log['key']}")
+    return AppendOnlyArray(None, first, stop, lambda lo, hi: entries, ends=bool(log["ends"])).array(), pieces
+
+
+def _array(part: Mapping[str, Any], name: str, dimensions: int | None) -> npt.NDArray[Any]:
+    """Return an entry of a segment as integers with so many dimensions; for None, as any array but a scalar."""
+    array = np.asarray(part[name])
+    if array.ndim != dimensions if dimensions is not None else array.ndim == 0:
+        raise StateError(f"the entry {name!r} of a segment has {array.ndim} dimensions")
+    if dimensions is not None and array.dtype.kind != "i":
+        raise StateError(f"the entry {name!r} of a segment must hold integers; it has the type {array.dtype}")
+    return array

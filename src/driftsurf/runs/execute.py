@@ -1,0 +1,197 @@
+"""Execute a plan, with or without checkpoints, and publish the run folder."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from driftsurf.core import files
+from driftsurf.errors import (
+    ColumnWarning,
+    DriftsurfError,
+    Message,
+    Option,
+    RunFolderError,
+    RunInterrupted,
+    RunWarning,
+)
+from driftsurf.evaluation.prequential import StepReport
+from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
+from driftsurf.runs.folder import (
+    ABOUT,
+    BAD_ROWS,
+    JOURNAL,
+    REPORT,
+    RESULT,
+    TIMINGS,
+    TRACE,
+    RunFolder,
+    next_run_folder,
+    partial_path,
+)
+from driftsurf.runs.live import LiveRun
+from driftsurf.runs.loop import RunLoop
+from driftsurf.runs.options import OutputOptions, WatchOptions
+from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunStart
+from driftsurf.runs.result import RunResult
+from driftsurf.runs.rolled import Rotation
+from driftsurf.runs.sinks import Sink, SinkContext, open_sink
+from driftsurf.runs.watching import watching
+
+__all__ = ["Execution"]
+
+MEGABYTE = 2**20
+CHECKPOINTS_KEPT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """One run from its plan to its folder."""
+
+    name: str
+    """Name of the run folder, unless ``output`` has another."""
+    make_plan: PlanMaker
+    output: OutputOptions
+    watch: WatchOptions
+    on_start: OnStart | None = None
+    on_step: StepReport | None = None
+    handle_signals: bool = True
+
+    def run(self) -> RunResult:
+        """Run to the end of the source, and return the result."""
+        self.output.check()
+        self.watch.check()
+        checkpoint = self.output.checkpoint_path
+        return self._run_once() if checkpoint is None else self._run_durably(checkpoint)
+
+    def _run_once(self) -> RunResult:
+        """Run without checkpoints: journal and trace are written to the run folder itself."""
+        plan = self._planned(None)
+        out = self.output.out_path
+        path = next_run_folder(self.name) if out is None else out
+        with RunFolder(path, overwrite=self.output.overwrite) as folder:
+            files.write_text(folder / ABOUT, plan.about)
+            with LiveRun(plan, folder.__truediv__) as live:
+                live.begin()
+                try:
+                    self._loop(live)
+                except KeyboardInterrupt:
+                    raise RunInterrupted(live.step, folder.partial) from None
+                return _publish(live, folder)
+
+    def _run_durably(self, checkpoint: Path) -> RunResult:
+        """Run with checkpoints: files grow beside them, and are copied to the run folder at the end."""
+        overwrite = self.output.overwrite
+        with CheckpointFolder(checkpoint, keep=self.output.keep or CHECKPOINTS_KEPT) as checkpoints:
+            out = self.output.out_path or checkpoint / RESULT
+            last = checkpoints.load()
+            if not self.output.resume:
+                self._check_unused(checkpoint, out, last)
+                last = None
+            plan = self._planned(last)
+            with LiveRun(plan, checkpoint.joinpath, checkpoints) as live:
+                if last is None:
+                    live.begin()
+                else:
+                    live.resume(last)
+                    _warn_of_more_rows(live)
+                self._loop(live)
+                with RunFolder(out, overwrite=overwrite or _is_result_of(live, out)) as folder:
+                    for name in (TRACE, JOURNAL, *plan.sidecars):
+                        files.write_text(folder / name, live.text(name))
+                    if plan.keeps_bad_rows:
+                        files.write_private(folder / BAD_ROWS, live.text(BAD_ROWS))
+                    files.write_text(folder / ABOUT, plan.about)
+                    return _publish(live, folder)
+
+    def _check_unused(self, checkpoint: Path, out: Path, last: Checkpoint | None) -> None:
+        """Raise RunFolderError if a new run would replace a result or checkpoints without being asked to."""
+        RunFolder.check(out, overwrite=self.output.overwrite)
+        if last is not None and not self.output.overwrite:
+            raise RunFolderError(
+                f"{str(checkpoint)!r} already has checkpoints; continue with ",
+                Option("resume", True),
+                ", or replace them with ",
+                Option("overwrite", True),
+            )
+
+    def _planned(self, last: Checkpoint | None) -> RunPlan:
+        """Return the plan, with where its results go."""
+        output = self.output
+        plan = self.make_plan(None if last is None else last.state)
+        sink: Sink | None = None
+        if output.predictions is not None:
+            context = SinkContext(
+                plan.label_type,
+                has_keys=plan.has_keys,
+                checkpoints=output.checkpoint is not None,
+                keep=output.keep,
+                overwrite=output.overwrite or last is not None,
+            )
+            sink = open_sink(output.predictions, context)
+        part_bytes = None if output.keep is None else int(output.part_mb * MEGABYTE)
+        return replace(plan, predictions=sink, every=output.every, rotation=Rotation(part_bytes, output.keep))
+
+    def _loop(self, live: LiveRun) -> None:
+        if self.on_start is not None:
+            self.on_start(_started(live))
+        for hint in live.plan.hints:
+            warnings.warn(hint, ColumnWarning, stacklevel=2)
+        if self.on_step is not None:
+            live.listeners.append(self.on_step)
+        with watching(live, self.watch):
+            RunLoop(live, handle_signals=self.handle_signals).run()
+
+
+def _started(live: LiveRun) -> RunStart:
+    """Return what is reported before the first step."""
+    plan = live.plan
+    return RunStart(
+        name=plan.name,
+        model=plan.model,
+        first_step=live.step,
+        n_steps=plan.n_steps,
+        regression=plan.regression,
+        columns=None if live.step else plan.columns,
+    )
+
+
+def _publish(live: LiveRun, folder: RunFolder) -> RunResult:
+    """Write what follows from the journal and the trace, and give the run folder its name."""
+    result = RunResult.of(live, folder.path)
+    files.write_text(folder / TIMINGS, result.timings())
+    result.write_page(folder / REPORT)
+    folder.finish()
+    return result
+
+
+def _warn_of_more_rows(live: LiveRun) -> None:
+    """Warn if a finished run is resumed whose source has more rows than it has read."""
+    if not live.done or live.plan.has_keys:
+        return
+    try:
+        more = next(iter(live.plan.source.batches(live.position)), None) is not None
+    except DriftsurfError:  # the rows that were read have changed, so it is not known whether there are more
+        return
+    if more:
+        warnings.warn(
+            Message(
+                f"this run is finished, and {live.plan.name} has more rows than it has read; start a new run, with ",
+                Option("follow"),
+                " if further rows will come",
+            ),
+            RunWarning,
+            stacklevel=4,
+        )
+
+
+def _is_result_of(live: LiveRun, out: Path) -> bool:
+    """Return whether ``out`` holds the result of this very run, which was killed while it was published."""
+    for folder in (out, partial_path(out)):
+        try:
+            if files.read_text(folder / ABOUT) == live.plan.about:
+                return True
+        except OSError:
+            continue
+    return live.first_step > 0 and not out.exists()

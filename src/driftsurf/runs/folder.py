@@ -1,0 +1,171 @@
+"""Run folders: the names of their files, and how a folder appears under its name only when it is complete."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Self
+
+from driftsurf.core import disk
+from driftsurf.core.files import PARTIAL
+from driftsurf.errors import Option, RunFolderError
+
+__all__ = [
+    "ABOUT",
+    "BAD_ROWS",
+    "COLUMNS",
+    "JOURNAL",
+    "REPORT",
+    "RESULT",
+    "RUN_FILES",
+    "TIMINGS",
+    "TRACE",
+    "RunFolder",
+    "next_run_folder",
+    "partial_path",
+]
+
+ABOUT = "run.json"
+"""What was run: the source, the settings, what the first rows decided."""
+TRACE = "trace.csv"
+"""One line for each step and model: rows, errors, state."""
+JOURNAL = "journal.jsonl"
+"""Every decision, every transition and every order, in the order in which they were made."""
+COLUMNS = "columns.csv"
+"""The columns that moved most around each reaction."""
+BAD_ROWS = "bad_rows.jsonl"
+"""Rows that could not be read, with the reason."""
+TIMINGS = "timings.json"
+"""Measured seconds, kept apart from everything that is reproducible."""
+REPORT = "report.html"
+"""The page that shows the run."""
+RUN_FILES = ABOUT, TRACE, JOURNAL, COLUMNS, BAD_ROWS, TIMINGS, REPORT
+
+RESULT = "result"
+"""Name of the run folder below a folder of checkpoints, unless another place is given."""
+NEW_RUNS = Path("runs")
+"""Where run folders are made if no place is given."""
+
+
+class RunFolder:
+    """A run folder that is being written: under the name ``PATH.partial`` until ``finish`` renames it to ``PATH``.
+
+    Therefore a folder under its final name is always complete, and an old run is replaced only when the new one is
+    complete. Only files of a run are ever removed: a folder that holds anything else is refused.
+
+    Parameters
+    ----------
+    path
+        Final path of the folder.
+    overwrite
+        Replace an existing run folder, and what an interrupted run left there.
+    """
+
+    def __init__(self, path: Path, *, overwrite: bool = False) -> None:
+        self.path = path
+        self.partial: Path = self.check(path, overwrite=overwrite)
+        self._overwrite = overwrite
+        _remove_run(self.partial)
+        disk.calls.make_folder(self.partial)
+        # The open handle identifies our folder: another process may remove it and create one of the same name.
+        self._handle: int | None = os.open(self.partial, os.O_RDONLY)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the handle of the folder, complete or not; a second call does nothing."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            os.close(handle)
+
+    @staticmethod
+    def check(path: Path, *, overwrite: bool) -> Path:
+        """Return where the folder is written; RunFolderError if no run can be put at ``path``."""
+        if not path.name or path.name in (".", ".."):
+            raise RunFolderError(Option("out"), f" must be the path of a new folder; got {str(path)!r}")
+        partial = partial_path(path)
+        for folder, what in ((path, "the run folder"), (partial, "the folder of a running, interrupted or failed run")):
+            if not folder.exists() and not folder.is_symlink():
+                continue
+            if not overwrite:
+                raise RunFolderError(
+                    f"{what} {str(folder)!r} already exists; choose another one with ",
+                    Option("out"),
+                    ", or replace it with ",
+                    Option("overwrite", True),
+                )
+            _check_removable(folder)
+        return partial
+
+    def __truediv__(self, name: str) -> Path:
+        if name not in RUN_FILES:
+            raise ValueError(f"{name!r} is not a file of a run; choices: {', '.join(RUN_FILES)}")
+        self._check_ours()
+        return self.partial / name
+
+    def finish(self) -> None:
+        """Rename the complete folder to its final path."""
+        self._check_ours()
+        disk.calls.sync_folder(self.partial)
+        if self.path.exists():
+            if not self._overwrite:
+                raise RunFolderError(
+                    f"{str(self.path)!r} was created by another process in the meantime; this run is in {self.partial}"
+                )
+            _check_removable(self.path)
+            _remove_run(self.path)
+        disk.calls.replace(self.partial, self.path)
+        disk.calls.sync_folder(self.path.parent)
+        self.close()
+
+    def _check_ours(self) -> None:
+        assert self._handle is not None
+        if not (self.partial.exists() and os.path.samestat(os.fstat(self._handle), self.partial.stat())):
+            raise RunFolderError(
+                f"{str(self.partial)!r} was removed by another process, perhaps by a run with ",
+                Option("overwrite", True),
+            )
+
+
+def partial_path(path: Path) -> Path:
+    """Return where a run folder is written before it is complete.
+
+    >>> str(partial_path(Path("runs/sales")))
+    'runs/sales.partial'
+    """
+    return path.with_name(path.name + PARTIAL)
+
+
+def next_run_folder(name: str, parent: Path = NEW_RUNS) -> Path:
+    """Return the first of ``name``, ``name-2``, ``name-3``, ... that does not exist below ``parent``."""
+    path, number = parent / name, 1
+    while path.exists() or partial_path(path).exists():
+        number += 1
+        path = parent / f"{name}-{number}"
+    return path
+
+
+def _check_removable(folder: Path) -> None:
+    strange = folder.is_symlink() or not folder.is_dir()
+    names = [] if strange else sorted(entry.name for entry in folder.iterdir() if not _is_run_file(entry))
+    if strange or names:
+        what = f"it holds {names[0]!r}, which is not a file of a run" if names else "it is not a folder"
+        raise RunFolderError(f"{str(folder)!r} is not replaced: {what}. Choose another folder with ", Option("out"))
+
+
+def _is_run_file(entry: Path) -> bool:
+    """Return whether an entry is a file of a run, or the temporary file that a killed run left of one."""
+    complete = entry.name in RUN_FILES
+    temporary = any(entry.name.startswith(f".{name}.") for name in RUN_FILES)
+    return (complete or temporary) and entry.is_file() and not entry.is_symlink()
+
+
+def _remove_run(folder: Path) -> None:
+    if folder.exists():
+        for entry in [entry for entry in folder.iterdir() if _is_run_file(entry)]:
+            disk.calls.remove(entry)
+        disk.calls.remove_folder(folder)

@@ -1,0 +1,145 @@
+"""A run with a learner for each key, from the options of a run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from driftsurf.core.option_fields import check_bounds, option_fields
+from driftsurf.data import Source
+from driftsurf.data.hints import hints
+from driftsurf.data.source import STANDARD_INPUT
+from driftsurf.data.tables import Table
+from driftsurf.errors import ColumnWarning, Message, Option, OptionError
+from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, KeyedOptions, run_keyed
+from driftsurf.keyed.folder import KeyedFolder
+from driftsurf.keyed.job import EpochReport
+from driftsurf.keyed.models import keyed_strategy, keyed_task, summarise_columns
+from driftsurf.runs.folder import ABOUT
+from driftsurf.runs.options import GROUPS, KEYED_GROUPS, NAMED_PARAMETERS, RunOptions
+from driftsurf.runs.plan import OnStart, RunStart
+from driftsurf.runs.tables import short_name
+
+__all__ = ["run_by_key"]
+
+ENGINE_OPTIONS: Final = tuple(name for name in option_fields(EngineOptions) if name not in ("engine", "ttl"))
+"""Options that are passed to the engine: its own, without those of every engine."""
+APPLICABLE: Final = frozenset(
+    (
+        *("key", "label", "drop", "delimiter", "encoding", "decimal", "thousands", "missing", "date_formats"),
+        *("batch_size", "delay", "max_pending", "seed", "out", "log_level"),
+        *("task", "model", "learner", "parameters", *NAMED_PARAMETERS),
+    )
+)
+"""Options of other runs that apply to a keyed run."""
+ADVICE: Final[Mapping[str, Message]] = {
+    **dict.fromkeys(
+        ("checkpoint", "resume", "every", "keep"), Message("states are always saved, and the same call resumes the run")
+    ),
+    **dict.fromkeys(("follow", "follow_for"), Message("the same call, made again, learns what is new")),
+    **dict.fromkeys(("batch_seconds", "time"), Message("cut time steps by rows, with ", Option("batch_size"))),
+    **dict.fromkeys(("categorical", "kinds"), Message("features are numbers; name them with ", Option("features"))),
+    **dict.fromkeys(("on_bad_row", "raw"), Message("rows that cannot be read are skipped, and counted in epochs/")),
+    "format": Message("the format is inferred from the file name"),
+    "timeout": Message("set how late a label may be with ", Option("delay")),
+    "overwrite": Message("choose another folder with ", Option("out")),
+    "predictions": Message("predictions are written to predictions/ as Parquet"),
+}
+"""What to do instead, by option that does not apply to a keyed run."""
+
+
+def run_by_key(
+    source: str, options: RunOptions, *, on_start: OnStart | None = None, on_epoch: EpochReport | None = None
+) -> KeyedFolder:
+    """Learn each key of a source by itself.
+
+    Parameters
+    ----------
+    source
+        A file, a folder, or a pattern.
+    options
+        Options of the run.
+    on_start
+        Called before anything is learned.
+    on_epoch
+        Called after each epoch with its number and its counts.
+    """
+    _check(source, options)
+    keyed, model, labels = options.keyed, options.model, options.labels
+    key, sequence, label = labels.key, options.key_columns.sequence, options.tables.label
+    assert key is not None
+    assert sequence is not None
+    assert label is not None
+    given = options.given()
+    task = keyed_task(model.task, keyed.classes)
+    columns = Columns(key, sequence, label, options.key_columns.id)
+    parameters = model.all_parameters() | ({"max_rows": keyed.max_rows} if "max_rows" in given else {})
+    same = "delay", "max_pending", "seed"
+    direct: dict[str, Any] = {name: given[name] for name in same if name in given}
+    if model.batch_size is not None:
+        direct["batch_size"] = None if model.batch_size == "epoch" else model.batch_size
+    out = options.output.out_path
+    assert out is not None
+    resumes = (out / ABOUT).exists()
+
+    def start(files: Source, table: Table, learner: KeyedLearner) -> None:
+        if not resumes:
+            _warn_of_columns(files, table, learner, columns)
+        if on_start is not None:
+            understood = None if resumes else summarise_columns(table, learner, columns, task)
+            name, regression = short_name(source), task == "regression"
+            on_start(RunStart(name=name, model=model.model, regression=regression, columns=understood))
+
+    return run_keyed(
+        source,
+        out,
+        columns,
+        replace(
+            keyed,
+            drop=tuple(options.reading.drop),
+            strategy=keyed_strategy(model.model, model.learner, task, parameters),
+            max_rows=KeyedOptions().max_rows,  # the strategy has it
+            **direct,
+        ),
+        engine=options.engine.engine,
+        ttl=options.engine.ttl,
+        reading=options.reading,
+        on_columns=start,
+        on_epoch=on_epoch,
+        **{name: given[name] for name in ENGINE_OPTIONS if name in given},
+    )
+
+
+def _warn_of_columns(files: Source, table: Table, learner: KeyedLearner, columns: Columns) -> None:
+    """Warn of columns that may have been misunderstood."""
+    for hint in hints(files, table, columns.label):
+        dropped = [part.value for part in hint.parts if isinstance(part, Option) and part.name == "drop"]
+        if all(name in learner.features for name in dropped):  # other columns are not learned from anyway
+            warnings.warn(hint, ColumnWarning, stacklevel=2)
+
+
+def _check(source: str, options: RunOptions) -> None:
+    """Raise OptionError if options are missing, or do not apply to a keyed run."""
+    for group in GROUPS:
+        check_bounds(getattr(options, group.name))
+    own = options.given(*KEYED_GROUPS)
+    wrong = sorted(name for name in options.given() if name not in APPLICABLE and name not in own)
+    if wrong:
+        advice: Any = ADVICE.get(wrong[0], Message("leave it out"))
+        raise OptionError(
+            Option(wrong[0]), " does not apply to a run with a learner for each key (", Option("key"), "); ", advice
+        )
+    needed = {
+        "sequence": options.key_columns.sequence,
+        "label": options.tables.label,
+        "out": options.output.out,
+    }
+    for name, value in needed.items():
+        if value is None:
+            raise OptionError(
+                Option("key"), " without ", Option("labels"), " learns each key by itself, and needs ", Option(name)
+            )
+    if source == STANDARD_INPUT:
+        raise OptionError(Option("key"), " reads files, so that a run can resume; the source is '-'")

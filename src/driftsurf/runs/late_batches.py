@@ -1,0 +1,178 @@
+"""Rows from one source and their labels from another, or from the same one some batches later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import State
+from driftsurf.data.row_encoder import RowEncoder
+from driftsurf.data.source import Position
+from driftsurf.data.source_reader import SourceReader
+from driftsurf.data.tables import Table
+from driftsurf.errors import StateError
+from driftsurf.runs.late_session import Arrived, RowKeys
+
+__all__ = ["LabelPace", "LateBatches"]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPace:
+    """Rule that says before which batch of rows a batch of labels arrives.
+
+    Without ``time``, label batch i arrives once row batch i + ``delay`` has been predicted. With ``time``, both sources
+    are cut into spans of ``seconds`` of that column, and the labels of a span arrive before the rows of a later one.
+    """
+
+    delay: int = 0
+    time: str | None = None
+    seconds: float = 1.0
+
+    def is_due(self, label_batch: int, labels: Table, row_batch: int, rows: Table) -> bool:
+        """Return whether the labels arrive before the rows are predicted."""
+        if self.time is None:
+            return label_batch < row_batch - self.delay
+        return not self._span(labels) >= self._span(rows)  # a span without a time is NaN: it is not held back
+
+    def _span(self, table: Table) -> float:
+        assert self.time is not None
+        column = table[self.time]
+        there = column.values[~column.missing()]
+        if not len(there):
+            return float("nan")
+        first = there[0]
+        if column.kind == "date":
+            first = (first - np.datetime64(0, "us")) / np.timedelta64(1, "s")
+        return float(first // self.seconds)
+
+
+class _LabelBatch(NamedTuple):
+    """Labels that have been read and have not arrived yet."""
+
+    table: Table | None
+    """None after the last one."""
+    place: dict[str, Any]
+    bad_rows: str
+    skipped: int
+
+
+class _Skipped(NamedTuple):
+    """Number of bad rows in each of the two sources."""
+
+    rows: int
+    labels: int
+
+
+class LateBatches:
+    """Batches of rows and, with each of them, the labels that have arrived before.
+
+    Parameters
+    ----------
+    rows, labels
+        The two sources. A missing label has not come; its row keeps waiting.
+    encoder
+        Encodes rows, and knows which column of ``labels`` is the target.
+    key
+        Column by which labels find their rows; None for the number of the row, where both are the same source.
+    pace
+        When labels arrive.
+    """
+
+    labels: tuple[Any, ...] = ()
+
+    def __init__(
+        self, rows: SourceReader, labels: SourceReader, encoder: RowEncoder, *, key: str | None, pace: LabelPace
+    ) -> None:
+        self.rows_reader = rows
+        self.labels_reader = labels
+        self.encoder = encoder
+        self.key = key
+        self.pace = pace
+        # Rows are read ahead of the batch that the run has taken. What was read is counted in ``_read``, what was
+        # taken in ``_taken``: a checkpoint must not count bad rows that will be read again.
+        self._taken = self._read = _Skipped(0, 0)
+        self._bad_rows = ""
+
+    def batches(self, position: Position = None) -> Iterator[tuple[Arrived | None, list[Any], Position]]:
+        """Yield rows (None after the last), the labels that came before them, and the position after both."""
+        at: dict[str, Any] = {"rows": None, "labels": None, "row_batch": 0, "label_batch": 0}
+        if isinstance(position, Mapping):
+            at = dict(position)
+        labels = self._label_batches(at["labels"])
+        waiting = next(labels)
+        for table, place, *_ in self.rows_reader.tables(at["rows"]):
+            come, accepted = [], []
+            while waiting.table is not None and self.pace.is_due(
+                at["label_batch"], waiting.table, at["row_batch"], table
+            ):
+                come.append(self._deliver(waiting, at))
+                accepted.append(waiting)
+                waiting = next(labels)
+            at |= {"rows": place, "row_batch": at["row_batch"] + 1}
+            arrived = Arrived(self._keys(table, place), self.encoder.rows(table), self.key is not None)
+            self._settle(*accepted)
+            yield arrived, come, dict(at)
+        while waiting.table is not None:
+            come = [self._deliver(waiting, at)]
+            self._settle(waiting)
+            yield None, come, dict(at)
+            waiting = next(labels)
+        self._settle(waiting)
+
+    def _label_batches(self, position: Any) -> Iterator[_LabelBatch]:
+        """Yield batches of labels with the bad rows before each; at last the bad rows after all labels."""
+        reader = self.labels_reader
+        for table, place, *_ in reader.tables(position):
+            yield _LabelBatch(table, place, reader.bad_rows(), reader.skipped)
+        yield _LabelBatch(None, {}, reader.bad_rows(), reader.skipped)
+
+    def _deliver(self, waiting: _LabelBatch, at: dict[str, Any]) -> tuple[RowKeys, npt.NDArray[Any]]:
+        assert waiting.table is not None
+        at |= {"labels": waiting.place, "label_batch": at["label_batch"] + 1}
+        keys = self._keys(waiting.table, waiting.place)
+        there = ~self.encoder.target.missing(waiting.table)
+        read = self.encoder.target.read(waiting.table.select(there))
+        return [keys[row] for row in np.flatnonzero(there)], read
+
+    def _settle(self, *accepted: _LabelBatch) -> None:
+        """Note the bad rows before rows and labels; if both sources are the same, note them once."""
+        self._bad_rows += self.rows_reader.bad_rows()
+        labels = self._read.labels
+        for waiting in accepted:
+            labels = waiting.skipped
+            self._bad_rows += waiting.bad_rows if self.key is not None else ""
+        self._read = _Skipped(self.rows_reader.skipped, labels)
+
+    @property
+    def skipped(self) -> int:
+        """Number of bad rows before the last batch that was taken."""
+        return self._taken.rows + (self.key is not None) * self._taken.labels
+
+    def _keys(self, table: Table, place: Mapping[str, Any]) -> RowKeys:
+        if self.key is None:
+            return list(range(place["rows"] - len(table), place["rows"]))
+        column = table[self.key].as_text()
+        return [column.words[code] if code >= 0 else "" for code in column.values.tolist()]
+
+    def bad_rows(self) -> str:
+        """Return JSON lines for the bad rows since the last call, which count as taken from now on."""
+        self._taken = self._read
+        lines, self._bad_rows = self._bad_rows, ""
+        return lines
+
+    def state(self) -> State:
+        """Return the state of the encoder, the target, and the numbers of bad rows."""
+        return self.encoder.state() | {"skipped_rows": self._taken.rows, "skipped_labels": self._taken.labels}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore what ``state()`` returned."""
+        try:
+            self.encoder.restore(state)
+            self._taken = self._read = _Skipped(int(state["skipped_rows"]), int(state["skipped_labels"]))
+            self.rows_reader.skipped, self.labels_reader.skipped = self._taken
+        except KeyError as error:
+            raise StateError(f"the checkpoint does not belong to a run with late labels: it has no {error}") from error

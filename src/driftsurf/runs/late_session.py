@@ -1,0 +1,146 @@
+"""A model of a run whose labels come late: it predicts rows when they come, and learns them when their labels do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import Capabilities, IncrementalState, State
+from driftsurf.core.decisions import Transition
+from driftsurf.core.input import Schema
+from driftsurf.core.state import pick, resolved
+from driftsurf.runs.predictions import PredictionBatch, probabilities
+from driftsurf.session.late import DelayedLabels, Joined, LabelCounts
+from driftsurf.session.observation import Observation
+from driftsurf.session.session import Session
+
+__all__ = ["Arrived", "LateObservation", "LateSession", "RowKeys"]
+
+RowKeys: TypeAlias = list[str | int]
+"""Keys by which labels find their rows."""
+
+
+class Arrived(NamedTuple):
+    """Rows that came, under their keys."""
+
+    keys: RowKeys
+    X: Any
+    named: bool
+    """Whether the keys come from a column; otherwise they are the numbers of the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateObservation(Observation):
+    """Rows whose labels came, with the predictions made when these rows came; and the predictions made now."""
+
+    truth: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0))
+    """Labels that came, of rows that had a prediction."""
+    given: PredictionBatch | None = None
+    """Predictions of the rows that came, numbered from 0; None if only labels came."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that came."""
+        return 0 if self.given is None else len(self.given.labels)
+
+
+class LateSession:
+    """A session behind :class:`~driftsurf.session.late.DelayedLabels`, as a model of a run.
+
+    Parameters
+    ----------
+    session
+        The model that learns.
+    max_pending, timeout
+        As for :class:`~driftsurf.session.late.DelayedLabels`.
+    """
+
+    def __init__(self, session: Session, *, max_pending: int = 100_000, timeout: float | None = None) -> None:
+        self.session = session
+        self.delayed: DelayedLabels = DelayedLabels(session, max_pending=max_pending, timeout=timeout)
+
+    @property
+    def _capabilities(self) -> Capabilities:
+        return self.session.strategy.learner.capabilities
+
+    @property
+    def schema(self) -> Schema | None:
+        """Columns of the rows; None before the first rows were learned."""
+        return self.session.schema
+
+    @property
+    def steps(self) -> int:
+        """Number of time steps so far."""
+        return self.session.steps
+
+    @property
+    def rows_pending(self) -> int:
+        """Number of rows that wait for their label, or for a time step to become full."""
+        return len(self.delayed) + self.session.rows_pending
+
+    @property
+    def label_counts(self) -> LabelCounts:
+        """What became of rows and labels so far."""
+        return self.delayed.counts
+
+    def observe(self, X: Arrived | None, y: Sequence[Any], *, classes: Any = None) -> LateObservation:
+        """Learn the rows whose labels came, then predict the rows that came."""
+        joined = [self.delayed.label(keys, labels) for keys, labels in y if len(keys)]
+        decisions = tuple(decision for one in joined for decision in one.decisions)
+        true, labels = _scored(joined)
+        targets = self.session.targets
+        codes = predicted = np.zeros(0)
+        if len(true):
+            codes, predicted = targets.read(true, len(true))[1], targets.read(labels, len(labels))[1]
+        if not self._capabilities.regression:
+            codes, predicted = codes.astype(np.int64), predicted.astype(np.int64)
+        given = None if X is None else self._predict(X)
+        return LateObservation(labels, predicted, codes, np.zeros(0), decisions, False, true, given)
+
+    def _predict(self, arrived: Arrived) -> PredictionBatch:
+        version = self.session.steps
+        labels = self.delayed.predict(arrived.keys, arrived.X)
+        keys = arrived.keys if arrived.named else None
+        if labels is None:  # nothing has been learned yet
+            unknown = [None] * len(arrived.keys)
+            return PredictionBatch(0, version, list(unknown), list(unknown), keys)
+        scores = self.session.scores(arrived.X)
+        chosen = probabilities(
+            scores, self.session.targets.predicted(scores), has_probabilities=self._capabilities.probabilities
+        )
+        return PredictionBatch(0, version, labels.tolist(), chosen, keys)
+
+    def reset(self, why: str) -> Transition | None:
+        """Start again with fresh models; None if nothing has been learned yet."""
+        return self.session.reset(why)
+
+    def state(self) -> State:
+        """Return everything that decides what comes next."""
+        return resolved(self.incremental_state())
+
+    def incremental_state(self) -> IncrementalState:
+        """Return ``state()`` with the arrays that grow with the rows as ``AppendOnlyArray``."""
+        return self.delayed.incremental_state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore what ``state()`` returned."""
+        self.delayed.restore(state)
+
+    def return_to(self, state: Mapping[str, Any]) -> None:
+        """Restore what had been learned, and keep the rows that wait and the counts."""
+        self.session.restore(pick("model", state))
+
+
+def _scored(joined: Sequence[Joined]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return true labels and stored predictions of the rows that had a prediction."""
+    pairs = [
+        (true, predicted)
+        for one in joined
+        for true, predicted, version in zip(one.true.tolist(), one.predicted, one.versions, strict=True)
+        if version
+    ]
+    return np.array([true for true, _ in pairs]), np.array([predicted for _, predicted in pairs])

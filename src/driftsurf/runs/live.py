@@ -1,0 +1,377 @@
+"""The part of a run that is pushed: it learns batches, writes the files and saves checkpoints.
+
+It knows neither signals nor where rows come from, so that a service or a notebook can own both. A loop that pulls rows
+from a source is in :mod:`driftsurf.runs.loop`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from driftsurf.core import files
+from driftsurf.core.contracts import IncrementalState
+from driftsurf.core.journal import json_lines
+from driftsurf.core.state import nest, pick
+from driftsurf.data.source import Position
+from driftsurf.errors import Option, StateError
+from driftsurf.evaluation.prequential import StepReport
+from driftsurf.runs import orders
+from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
+from driftsurf.runs.folder import BAD_ROWS, JOURNAL, TRACE
+from driftsurf.runs.late_session import LateObservation
+from driftsurf.runs.numbering import Numbering
+from driftsurf.runs.orders import Order, OrderRecord, Refusal
+from driftsurf.runs.plan import RunPlan, Sidecar
+from driftsurf.runs.predictions import prediction_batch
+from driftsurf.runs.rolled import RolledFile
+from driftsurf.runs.sinks import Closable
+from driftsurf.session.observation import Observation
+from driftsurf.session.protocols import Model, Pinnable
+
+__all__ = ["LiveRun"]
+
+log: logging.Logger = logging.getLogger("driftsurf.run")
+PRIVATE = 0o600
+"""File mode of bad rows: they may hold what was never meant to be published."""
+
+
+class LiveRun:
+    """A run that learns what it is given, batch by batch, with a journal and a trace that grow line by line.
+
+    A checkpoint holds everything that decides what comes next: the models, the position in the source, the sizes of the
+    files. Whatever was written after it is cut off when the run resumes, so that a run which was killed at any point
+    ends with the same bytes as one that was not.
+
+    All methods may be called from any thread; a lock lets one step, checkpoint or order happen at a time. No signal
+    handler is touched.
+
+    Parameters
+    ----------
+    plan
+        What is run.
+    place
+        Returns the path of a file by its name.
+    checkpoints
+        Where checkpoints go; None for a run without checkpoints.
+    clock
+        Measures the seconds of each model, which decide nothing and are not saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from driftsurf.evaluation.scoring import TraceRecorder
+    >>> from driftsurf.learners import LogisticRegression
+    >>> from driftsurf.runs.source import PushedBatches
+    >>> from driftsurf.session.session import Session
+    >>> from driftsurf.strategies import DriftSurf
+    >>> from driftsurf.streams import SEA
+    >>> stream = SEA(n_rows=1_000)
+    >>> models = {"model": Session(DriftSurf(LogisticRegression()), classes=(-1, 1))}
+    >>> plan = RunPlan(name="pushed", source=PushedBatches((-1, 1)), models=models, recorder=TraceRecorder(stream, 250))
+    >>> path = Path(tempfile.mkdtemp())
+    >>> with CheckpointFolder(path) as checkpoints, LiveRun(plan, path.joinpath, checkpoints) as live:
+    ...     live.begin()
+    ...     for position, (X, y) in enumerate(stream.batches(250), start=1):
+    ...         observation = live.take(X, y, position)
+    ...     live.apply(Order(1, "pin")).outcome
+    ...     live.finish()
+    'done'
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        place: Callable[[str], Path],
+        checkpoints: CheckpointFolder | None = None,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.plan = plan
+        self.checkpoints = checkpoints
+        self.clock = clock
+        self.models: dict[str, Model] = dict(plan.models)
+        self.listeners: list[StepReport] = []
+        """Called after every step of every model, once it is in the journal and the trace."""
+        self.step: int = 0
+        self.rows: int = 0
+        """Number of rows that were predicted."""
+        self.first_step: int = 0
+        """The step at which this process began: 0, or that of the checkpoint from which it resumed."""
+        self.position: Position = None
+        self.done: bool = False
+        """Whether the source has ended."""
+        self.pinned: bool = False
+        """Whether the leading model learns nothing; everything else continues."""
+        self.seconds: dict[str, float] = dict.fromkeys(self.models, 0.0)
+        self._lock = threading.RLock()
+        leading = self.models[plan.model]
+        self._judge = leading.judge if isinstance(leading, Pinnable) else None
+        self._orders_done = 0
+        self._predicted_before = 0
+        """Rows below this number are in the sink already."""
+        self._numbering = Numbering()
+        rotated = RolledFile(place, JOURNAL, plan.rotation)
+        self._files = {JOURNAL: rotated, TRACE: RolledFile(place, TRACE)}
+        self._files |= {name: RolledFile(place, name) for name in plan.sidecars}
+        if plan.keeps_bad_rows:
+            self._files[BAD_ROWS] = RolledFile(place, BAD_ROWS, plan.rotation, mode=PRIVATE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            for file in self._files.values():
+                file.close()
+            sink: object = self.plan.predictions
+            if isinstance(sink, Closable):
+                sink.close()
+
+    # -------------------------------------------------------------------- beginning and resuming
+
+    def begin(self) -> None:
+        """Start with the first row, and remove earlier checkpoints."""
+        with self._lock:
+            if self.checkpoints is not None:
+                self.checkpoints.clear()
+            for file in self._files.values():
+                file.begin()
+            self._files[TRACE].write(self.plan.recorder.head())
+            for name, sidecar in self.plan.sidecars.items():
+                self._files[name].write(sidecar.head())
+            if self.plan.predictions is not None:
+                self.plan.predictions.begin()
+            if self.checkpoints is not None:
+                # A checkpoint must not survive a power loss that the names of its files do not survive.
+                files.sync_folder(self.checkpoints.path)
+            self.checkpoint()
+
+    def resume(self, saved: Checkpoint) -> None:
+        """Continue from a checkpoint."""
+        assert self.checkpoints is not None
+        with self._lock:
+            self._restore(dict(saved.state))
+            for file in self._files.values():
+                file.resume(saved.outputs)
+            if self.plan.predictions is not None:
+                self._predicted_before = self.plan.predictions.resume(self.rows)
+            self.checkpoints.follow(saved, self.state())
+            self._rotate()  # the process may have been killed between this checkpoint and its rotation
+            self.first_step = self.step
+
+    def _restore(self, state: IncrementalState) -> None:
+        _check_same_run(str(state.get("about")), self.plan.about)
+        try:
+            self.step, self.position = int(state["step"]), json.loads(str(state["position"]))
+            self.done, self.pinned = bool(state["done"]), bool(state["pinned"])
+            self._orders_done, self.rows = int(state["orders_done"]), int(state["rows"])
+            self._numbering = Numbering.from_json(str(state["numbering"]))
+            self.plan.source.restore(pick("source", state))
+            self.plan.recorder.restore(pick("recorder", state))
+            for name, sidecar in self.plan.sidecars.items():
+                sidecar.restore(pick(f"beside.{name}", state))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"the checkpoint does not belong to a run: {error!r}") from error
+        for name, model in self.models.items():
+            model.restore(pick(f"models.{name}", state))
+
+    # -------------------------------------------------------------------- learning
+
+    def take(self, rows: Any, labels: Any, position: Position, bad_rows: str = "") -> Observation:
+        """Predict a batch, score it, learn it and write it down.
+
+        Parameters
+        ----------
+        rows, labels
+            What the models observe: encoded rows and their labels; or, where labels come late, the rows that came and
+            the labels that came.
+        position
+            The position in the source after the batch, as plain JSON values.
+        bad_rows
+            JSON lines for the rows that were left out before this batch.
+
+        Returns
+        -------
+        Observation
+            Predictions and decisions of the leading model.
+        """
+        with self._lock:
+            leading = self.plan.model
+            version = self.models[leading].steps  # before learning: the version that predicts this batch
+            seen = self._observe(rows, labels)
+            own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
+            late = own if isinstance(own, LateObservation) else None
+            self._files[JOURNAL].write("".join(json_lines(own.decisions)))
+            self._files[TRACE].write(self.plan.recorder.lines(labels if late is None else late.truth, seen))
+            for name, sidecar in self.plan.sidecars.items():
+                self._files[name].write(self._sidecar_lines(name, sidecar, rows, seen))
+            self.write_bad_rows(bad_rows)
+            if self.plan.predictions is not None:
+                given = prediction_batch(own, self.rows, version) if late is None else late.given
+                if given is not None:
+                    numbered = replace(given, first_row=self.rows).from_row(self._predicted_before)
+                    if numbered.labels:
+                        self.plan.predictions.take(numbered)
+            self.rows += len(own.labels) if late is None else late.rows
+            step, self.step, self.position = self.step, self.step + 1, position
+            # Listeners come last: what they report can be found in the files, and one that raises changes nothing.
+            for listener in self.listeners:
+                for name, one in seen.items():
+                    listener(step, name, one.error, one.decisions)
+            return own
+
+    def _observe(self, rows: Any, labels: Any) -> dict[str, Observation]:
+        seen: dict[str, Observation] = {}
+        classes = self.plan.source.labels or None
+        for name, model in self.models.items():
+            begin = self.clock()
+            # A model that has learned nothing cannot predict, so that a pinned one still learns the first batch.
+            pinned = self.pinned and name == self.plan.model and model.schema is not None
+            observe = self._judge if pinned and self._judge is not None else model.observe
+            seen[name] = observe(rows, labels, classes=classes)
+            self.seconds[name] += self.clock() - begin
+        return seen
+
+    def _sidecar_lines(self, name: str, sidecar: Sidecar, rows: Any, seen: Mapping[str, Observation]) -> str:
+        try:
+            return sidecar.lines(rows, seen)
+        except Exception:  # a file that only describes the models must not end the run
+            log.exception("step %d: no lines are added to %s", self.step, name)
+            return ""
+
+    def write_bad_rows(self, lines: str) -> None:
+        """Append JSON lines for rows that were left out, if the plan keeps them."""
+        with self._lock:
+            if BAD_ROWS in self._files:
+                self._files[BAD_ROWS].write(lines)
+
+    def finish(self) -> None:
+        """Mark the run as complete, save a last checkpoint and close the predictions."""
+        with self._lock:
+            if not self.done:
+                self.done = True
+                self.checkpoint()
+            if self.plan.predictions is not None:
+                self.plan.predictions.finish()
+
+    def text(self, name: str) -> str:
+        """Return what a file of the run holds so far, as far as it is kept."""
+        with self._lock:
+            return self._files[name].text()
+
+    # -------------------------------------------------------------------- checkpoints
+
+    def state(self) -> IncrementalState:
+        """Return everything that decides what comes next, with growing arrays as ``AppendOnlyArray``."""
+        with self._lock:
+            state: IncrementalState = {
+                "about": self.plan.about,
+                "step": self.step,
+                "position": json.dumps(self.position),
+                "done": self.done,
+                "pinned": self.pinned,
+                "orders_done": self._orders_done,
+                "rows": self.rows,
+                "numbering": self._numbering.to_json(),
+            }
+            state |= nest("source", self.plan.source.state()) | nest("recorder", self.plan.recorder.state())
+            for name, sidecar in self.plan.sidecars.items():
+                state |= nest(f"beside.{name}", sidecar.state())
+            for name, model in self.models.items():
+                state |= nest(f"models.{name}", model.incremental_state())
+            return state
+
+    def checkpoint(self) -> None:
+        """Save a checkpoint; without a folder for checkpoints, do nothing."""
+        if self.checkpoints is None:
+            return
+        with self._lock:
+            # Predictions first: a resumed run does not write again what the checkpoint counts as written.
+            if self.plan.predictions is not None:
+                self.plan.predictions.flush()
+            # A rollback that waits needs its checkpoint, even if that would be removed now.
+            waiting = orders.waiting(self.checkpoints.path, self._orders_done)
+            outputs = {file.part_name: file.part for file in self._files.values()}
+            self.checkpoints.save(self.state(), outputs, spare=[order.to for order in waiting if order.to is not None])
+            self._rotate()
+
+    def _rotate(self) -> None:
+        """Begin new files where old ones are full: only at regular checkpoints, so that a signal changes no bytes."""
+        assert self.checkpoints is not None
+        if self.step % self.plan.every == 0:
+            for file in self._files.values():
+                file.rotate(self.checkpoints.outputs)
+
+    # -------------------------------------------------------------------- orders
+
+    def apply_waiting_orders(self) -> list[OrderRecord]:
+        """Carry out the orders that operators have left in the folder of checkpoints since the last call."""
+        if self.checkpoints is None:
+            return []
+        with self._lock:
+            return [self.apply(order) for order in orders.waiting(self.checkpoints.path, self._orders_done)]
+
+    def apply(self, order: Order) -> OrderRecord:
+        """Carry out an order of an operator, write its outcome to the journal and save a checkpoint."""
+        with self._lock:
+            record = self._apply(order)
+            self._files[JOURNAL].write(record.line())
+            self._orders_done = max(self._orders_done, order.number)
+            self.checkpoint()  # at once, so that a kill does not carry the order out twice
+            return record
+
+    def _apply(self, order: Order) -> OrderRecord:
+        name = self.plan.model
+
+        def record(text: str, reason: Refusal = "") -> OrderRecord:
+            outcome: orders.Outcome = "refused" if reason else "done"
+            return OrderRecord(order.number, order.kind, self.step, outcome, reason, self.pinned, order.to, text)
+
+        if order.kind == "pin" and self._judge is None:
+            return record(f"{name} cannot be pinned because its labels come late; it keeps learning", "late-labels")
+        if order.kind in ("pin", "unpin"):
+            self.pinned = order.kind == "pin"
+            return record(f"{name} {'is pinned' if self.pinned else 'learns again'} from step {self.step} on")
+        if order.kind == "reset":
+            change = self.models[name].reset("ordered by an operator")
+            if change is None:
+                return record(f"{name} has not learned anything yet", "nothing-learned")
+            return record(self._numbering.of_transition(change).describe())
+        if self.checkpoints is None:
+            return record(f"{name} cannot be rolled back: the run has no checkpoints", "no-checkpoints")
+        earlier = self.checkpoints.load(order.to)
+        assert earlier is not None
+        self.models[name].return_to(pick(f"models.{name}", earlier.state))
+        self._numbering.roll_back(Numbering.from_json(str(earlier.state["numbering"])))
+        return record(f"{name} is again as it was before step {earlier.state['step']} (checkpoint {earlier.number})")
+
+
+def _check_same_run(saved: str, planned: str) -> None:
+    """Raise StateError, naming the differences, unless a checkpoint belongs to the run that is planned.
+
+    An option that one of them does not have, because another version wrote it, is one that was not given.
+    """
+    if saved == planned:
+        return
+    differences = list[object]()
+    try:
+        old, new = json.loads(saved), json.loads(planned)
+        for key in {**old, **new}:
+            was, now = (None if about.get(key) in ([], {}) else about.get(key) for about in (old, new))
+            differences += ["; ", Option(key), f" was {was!r} and is {now!r}"] if was != now else []
+    except (ValueError, TypeError, AttributeError):
+        differences = ["; ", "what was run cannot be compared"]
+    if differences:
+        raise StateError(
+            "the checkpoint belongs to another run: ",
+            *differences[1:],
+            ". Repeat the call that began it, or choose another folder.",
+        )

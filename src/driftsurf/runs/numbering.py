@@ -1,0 +1,102 @@
+"""Numbers of steps, rows and models in a run, which continue when a model is rolled back to an earlier state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Self
+
+from driftsurf.core.decisions import Decision, ModelRecord, Transition
+
+__all__ = ["Numbering"]
+
+
+@dataclass(slots=True)
+class Numbering:
+    """Translates the numbers that a model counts by itself to those of its run.
+
+    A model that returns to an earlier state counts again from there, so that the same step, row and model numbers would
+    mean two things. In the run, steps and rows therefore continue, and the model gets a new number. Rows that it had
+    learned before the earlier state keep their numbers.
+
+    Examples
+    --------
+    >>> numbering = Numbering()
+    >>> decisions = [Decision(step, 10 * step, 10, "stable", 0, 0, 0, models=()) for step in range(5)]
+    >>> _ = numbering.of(decisions)
+    >>> numbering.roll_back(Numbering())
+    >>> [(one.step, one.first_row, one.predicted_by, one.trained_from) for one in numbering.of(decisions[2:4])]
+    [(5, 50, 1, 0), (6, 60, 1, 0)]
+    """
+
+    steps: int = 0
+    """What to add to the steps that the model counts."""
+    identities: int = 0
+    """What to add to the numbers of models."""
+    rows: tuple[tuple[int, int], ...] = ((0, 0),)
+    """Pairs of a row, as the model counts it, and what to add from that row on, in order."""
+    since: int = 0
+    """The first step of the model in the run, or the first one after it was rolled back."""
+    begins: bool = False
+    """Whether the model was rolled back and has decided nothing since."""
+    next_step: int = 0
+    next_row: int = 0
+    next_identity: int = 0
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the numbering that ``to_json`` was called on."""
+        saved = json.loads(text)
+        return cls(**saved | {"rows": tuple((int(first), int(shift)) for first, shift in saved["rows"])})
+
+    def to_json(self) -> str:
+        """Return the numbering as JSON."""
+        return json.dumps(asdict(self))
+
+    def roll_back(self, earlier: Numbering) -> None:
+        """Note that the model returns to the state that it had when the numbering was ``earlier``."""
+        self.rows, self.begins = earlier.rows, True
+
+    def of(self, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+        """Return the next decisions with the numbers of the run."""
+        return tuple(map(self._numbered, decisions))
+
+    def _numbered(self, decision: Decision) -> Decision:
+        """Return a decision with the numbers of the run; the first one after a rollback fixes the differences."""
+        if self.begins:
+            first = decision.first_row
+            known = tuple((start, shift) for start, shift in self.rows if start < first)
+            self.rows = (*known, (first, self.next_row - first))
+            self.steps, self.identities = self.next_step - decision.step, self.next_identity
+            self.since, self.begins = self.next_step, False
+        if self.since:
+            decision = replace(
+                decision,
+                step=decision.step + self.steps,
+                first_row=self._row(decision.first_row),
+                predicted_by=self._identity(decision.predicted_by),
+                trained_from=self._row(decision.trained_from),
+                predicts_next=self._identity(decision.predicts_next),
+                models=tuple(self._model(record, decision.step + self.steps) for record in decision.models),
+                transitions=tuple(map(self.of_transition, decision.transitions)),
+            )
+        newest = max([decision.predicted_by, decision.predicts_next, *(record.id for record in decision.models)])
+        self.next_step, self.next_row = decision.step + 1, decision.rows_seen
+        self.next_identity = max(self.next_identity, newest + 1)
+        return decision
+
+    def _row(self, number: int) -> int:
+        return number + next((shift for first, shift in reversed(self.rows) if first <= number), 0)
+
+    def _identity(self, number: int) -> int:
+        return number + self.identities if number >= 0 else number  # -1 means no model
+
+    def _model(self, record: ModelRecord, step: int) -> ModelRecord:
+        age = min(record.age, step - self.since)
+        return replace(record, id=self._identity(record.id), age=age, first_row=self._row(record.first_row))
+
+    def of_transition(self, change: Transition) -> Transition:
+        """Return a transition with the numbers of the run."""
+        old, new = self._identity(change.old), self._identity(change.new)
+        return replace(change, step=change.step + self.steps, old=old, new=new)

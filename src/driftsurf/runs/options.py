@@ -1,0 +1,427 @@
+"""Options of a run, each defined once: ``driftsurf.run``, the command line, the TOML file and the docs follow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
+
+from driftsurf.core.option_fields import OptionField, check_bounds, option, option_fields, options_given, parse_value
+from driftsurf.core.options import whole
+from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
+from driftsurf.errors import Message, Option, OptionError
+from driftsurf.keyed.options import EngineOptions, KeyedOptions
+from driftsurf.registry import nearest
+
+__all__ = [
+    "GROUPS",
+    "LabelOptions",
+    "LogLevel",
+    "ModelOptions",
+    "OptionGroup",
+    "OutputOptions",
+    "RunOptions",
+    "TableOptions",
+    "WatchOptions",
+]
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+StrPath: TypeAlias = str | os.PathLike[str]
+BATCH_ROWS = 1000
+"""Rows of a time step of tables, if nothing else is asked for."""
+MAX_PENDING = 100_000
+"""Rows that wait for their labels at most, if nothing else is asked for."""
+LAST_PORT = 65_535
+
+
+def _parse_step_size(text: str) -> float | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("choices: a number, or auto") from None
+
+
+def _parse_batch_size(text: str) -> int | Literal["epoch"]:
+    if text == "epoch":
+        return "epoch"
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("choices: a number of rows, or epoch (with --key)")
+    return int(text)
+
+
+def _parse_delay(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What to predict, and how tables become time steps."""
+
+    label: str | None = option(
+        None, "What to predict: a column, or a question such as 'ArrDelay > 0'.", metavar="COLUMN"
+    )
+    batch_seconds: float | None = option(
+        None, "Cut time steps by spans of this many seconds of --time, instead of by rows.", above=0.0
+    )
+    time: str | None = option(None, "Column of dates, or of seconds.", metavar="COLUMN")
+    raw: bool = option(True, "Whether bad_rows.jsonl holds the text of bad rows.")
+    follow: bool = option(False, "Wait for more rows at the end of a growing file.")
+    follow_for: float | None = option(
+        None, "Stop following after this many seconds without a row.  [default: never]", above=0.0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelOptions:
+    """Where labels come from, and how late they may come."""
+
+    labels: str | None = option(None, "Source of labels that come later than their rows; needs --key.", metavar="FILE")
+    key: str | None = option(
+        None,
+        "Column by which --labels find their rows. Without --labels, each key has a learner of its own.",
+        metavar="COLUMN",
+    )
+    delay: float | None = option(
+        None,
+        "Labels come this many batches later; without --labels, the labels of the source itself.",
+        at_least=0.0,
+        parse=_parse_delay,
+    )
+    max_pending: int | None = option(
+        None, "Rows that wait for their label at most.  [default: 100,000; 1,000 for each key]", at_least=1
+    )
+    timeout: float | None = option(None, "Number of rows after which a label is too late.  [default: never]", above=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyColumnOptions:
+    """Columns that only a run with a learner for each key has."""
+
+    sequence: str | None = option(
+        None, "Column of integers or dates that grows along the rows of a key.", metavar="COLUMN"
+    )
+    id: str | None = option(
+        None, "Column by which late labels find their rows; --delay is in units of --sequence.", metavar="COLUMN"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """Which model learns, with which parameters."""
+
+    task: str = option("auto", "binary, multiclass, regression, or auto to infer it from the labels.")
+    model: str = option(
+        "driftsurf",
+        "recommended, recommended-linear, a strategy, or a detector that resets the model; also "
+        "STRATEGY(name=value):LEARNER(name=value).",
+    )
+    learner: str | None = option(
+        None, "logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]"
+    )
+    parameters: Mapping[str, Any] = option(
+        {},
+        "Parameter of the model; can be repeated.",
+        flag="--set",
+        metavar="NAME=VALUE",
+        pairs=True,
+        parse=parse_value,
+    )
+    rows: int | None = option(None, "Length of a built-in stream.  [default: the paper's]", at_least=1)
+    batch_size: int | Literal["epoch"] | None = option(
+        None,
+        "Rows in a time step.  [default: the paper's for a built-in stream, 1,000 for tables, 32 for each key, where "
+        "'epoch' makes each epoch a step]",
+        metavar="N",
+        at_least=1,
+        parse=_parse_batch_size,
+    )
+    seed: int = option(0, "Seed of every random draw.", at_least=0)
+    stream_seed: int | None = option(None, "Seed of a built-in stream.  [default: the paper's]", at_least=0)
+    threshold: float | None = option(
+        None, "Rise of the risk that counts as a sign of drift.  [default: 0.1; 0.3 for each key]"
+    )
+    stable_threshold: float | None = option(
+        None, "Rise over the risk of the stable model that counts as a sign of drift.  [default: threshold / 2]"
+    )
+    reactive_length: int | None = option(None, "Steps in a reactive state.  [default: 4]", at_least=1)
+    greedy: bool | None = option(None, "Let the better model predict during a reactive state.  [default: yes]")
+    variant: Literal["algorithm-1", "authors"] | None = option(
+        None,
+        "Algorithm 1 of the paper, or the authors' published code.  [default: algorithm-1]",
+        choices=("algorithm-1", "authors"),
+    )
+    step_size: float | Literal["auto"] | None = option(
+        None,
+        "Step size, a number or auto.  [default: the paper's for a built-in stream, auto for tables]",
+        metavar="NUMBER|auto",
+        parse=_parse_step_size,
+    )
+    l2: float | None = option(None, "L2 regularisation.  [default: the paper's for a built-in stream, 1e-4 for tables]")
+    steps_per_row: float | None = option(None, "Gradient steps for each new row.  [default: 2]")
+
+    def all_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the model that were given, by an option of their own or by name."""
+        own = {name: value for name, value in options_given(self).items() if name in NAMED_PARAMETERS}
+        return own | dict(self.parameters)
+
+
+NAMED_PARAMETERS: Final = (
+    *("threshold", "stable_threshold", "reactive_length", "greedy", "variant"),
+    *("step_size", "l2", "steps_per_row"),
+)
+"""Parameters of models that have an option of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputOptions:
+    """Where the results of a run go, and how it survives being killed."""
+
+    predictions: str | None = option(
+        None, "Write every prediction to a .csv, .jsonl or .parquet file, or to standard output (-).", metavar="FILE"
+    )
+    out: StrPath | None = option(None, "The run folder.  [default: a new one below runs/]", metavar="PATH")
+    overwrite: bool = option(False, "Replace an existing run folder.")
+    checkpoint: StrPath | None = option(
+        None, "Keep checkpoints in this folder, and the result below it unless --out is given.", metavar="DIRECTORY"
+    )
+    every: int = option(10, "Steps from one checkpoint to the next.", at_least=1)
+    keep: int | None = option(
+        None,
+        "Number of checkpoints, and of files of predictions, journal and bad rows, to keep.  [default: 2, and all "
+        "files]",
+        at_least=2,
+    )
+    part_mb: float = option(64.0, "Size in megabytes at which a file is full, where --keep is given.", above=0.0)
+    resume: bool = option(False, "Continue from the last checkpoint, or start if there is none.")
+
+    @property
+    def checkpoint_path(self) -> Path | None:
+        """The folder of checkpoints."""
+        return None if self.checkpoint is None else Path(self.checkpoint)
+
+    @property
+    def out_path(self) -> Path | None:
+        """The run folder."""
+        return None if self.out is None else Path(self.out)
+
+    def check(self) -> None:
+        """Raise OptionError if options cannot be used, or not together."""
+        check_bounds(self)
+        if self.resume and self.checkpoint is None:
+            raise OptionError(Option("resume"), " needs ", Option("checkpoint"), ": the folder to resume from")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """Monitoring of a run: a command for transitions, Prometheus metrics, the log."""
+
+    on_transition: str | None = option(
+        None, "Shell command to run for each transition, with JSON on its input.", metavar="COMMAND"
+    )
+    on_transition_timeout: float = option(30.0, "Seconds after which that command is killed.", above=0.0)
+    metrics: str | None = option(
+        None,
+        "Metrics in Prometheus' text format: a file, a port of this machine, or HOST:PORT.",
+        metavar="FILE|PORT",
+    )
+    log_level: LogLevel | None = option(
+        None, "Level of the log on standard error.  [default on the command line: warning]", choices=get_args(LogLevel)
+    )
+
+    def check(self) -> None:
+        """Raise OptionError if an option has a value that cannot be used."""
+        check_bounds(self)
+        address = None if self.metrics is None else self.metrics_address
+        if address is not None and address[1] > LAST_PORT:
+            raise OptionError(
+                Option("metrics"), f" must be a file, or a port from 0 to {LAST_PORT}; got {self.metrics!r}"
+            )
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Host and port on which metrics are served; None if they go to a file.
+
+        >>> WatchOptions(metrics="9100").metrics_address, WatchOptions(metrics="metrics.prom").metrics_address
+        (('127.0.0.1', 9100), None)
+        """
+        host, _, port = (self.metrics or "").rpartition(":")
+        return (host or "127.0.0.1", int(port)) if port.isdecimal() else None
+
+
+class OptionGroup(NamedTuple):
+    """Options that belong together."""
+
+    name: str
+    """Name of the field of :class:`RunOptions`."""
+    title: str
+    """Heading in ``--help`` and in the documentation."""
+    options: type
+    """The dataclass that defines them."""
+    flags_only: bool = False
+    """Whether only options with a flag belong to the group: the others are defined by another group too."""
+
+    @property
+    def fields(self) -> dict[str, OptionField]:
+        """The options by name."""
+        every = option_fields(self.options)
+        return {name: one for name, one in every.items() if one.flag is not None or not self.flags_only}
+
+
+KEYED_TITLE = "A learner for each key"
+GROUPS: Final = (
+    OptionGroup("tables", "Tables", TableOptions),
+    OptionGroup("reading", "Reading of tables", ReadingOptions),
+    OptionGroup("labels", "Late labels", LabelOptions),
+    OptionGroup("key_columns", KEYED_TITLE, KeyColumnOptions),
+    OptionGroup("keyed", KEYED_TITLE, KeyedOptions, flags_only=True),
+    OptionGroup("engine", KEYED_TITLE, EngineOptions),
+    OptionGroup("model", "Model", ModelOptions),
+    OptionGroup("output", "Output and checkpoints", OutputOptions),
+    OptionGroup("watch", "Monitoring", WatchOptions),
+)
+"""All options of a run, in the order of documentation."""
+STREAM_ONLY: Final = ("rows", "stream_seed")
+"""Options that only a built-in stream has."""
+KEYED_GROUPS: Final = ("key_columns", "keyed", "engine")
+TABLE_GROUPS: Final = ("tables", "reading", "labels", *KEYED_GROUPS)
+TABLE_ONLY: Final = ("task", "model", "learner", "parameters")
+"""Options of other groups that only tables have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """All options of a run, by group."""
+
+    tables: TableOptions
+    reading: ReadingOptions
+    labels: LabelOptions
+    key_columns: KeyColumnOptions
+    keyed: KeyedOptions
+    engine: EngineOptions
+    model: ModelOptions
+    output: OutputOptions
+    watch: WatchOptions
+
+    @classmethod
+    def of(cls, **options: Any) -> Self:
+        """Return the options by group; OptionError if there is no option of a name.
+
+        >>> RunOptions.of(label="sold", decimal=",").reading.decimal
+        ','
+        """
+        groups: dict[str, Any] = {}
+        for group in GROUPS:
+            own = {name: options.pop(name) for name in list(options) if name in group.fields}
+            groups[group.name] = group.options(
+                **{name: tuple(value) if isinstance(value, list) else value for name, value in own.items()}
+            )
+        if options:
+            name, known = next(iter(options)), [one for group in GROUPS for one in group.fields]
+            raise OptionError(f"a run has no option {name!r}; {nearest(name, known)}choices: {', '.join(known)}")
+        return cls(**groups)
+
+    def given(self, *groups: str) -> dict[str, Any]:
+        """Return the options that differ from their defaults, of all groups or of some."""
+        chosen = [group.name for group in GROUPS if not groups or group.name in groups]
+        return {key: value for name in chosen for key, value in options_given(getattr(self, name)).items()}
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether each key has a learner of its own: with ``labels``, ``key`` joins rows and labels instead."""
+        return self.labels.key is not None and self.labels.labels is None
+
+    @property
+    def has_late_labels(self) -> bool:
+        """Whether labels come later than their rows."""
+        return self.labels.labels is not None or self.labels.delay is not None
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows in a time step of tables."""
+        size = self.model.batch_size
+        return BATCH_ROWS if size is None else int(size)
+
+    def check_applicable(self, source: str, *, tables: bool) -> None:
+        """Raise OptionError if an option was given that does not apply to this kind of source."""
+        given = self.given()
+        wrong: list[str] = [name for name in STREAM_ONLY if name in given]
+        if not tables:
+            wrong = [*self.given(*TABLE_GROUPS), *(name for name in TABLE_ONLY if name in given)]
+        if wrong:
+            whose = "a built-in stream" if tables else "a file, a folder or standard input"
+            raise OptionError(Option(wrong[0]), f" applies to {whose}, not to {source!r}")
+        if not self.is_keyed:
+            self._check_not_keyed()
+
+    def _check_not_keyed(self) -> None:
+        size: object = self.model.batch_size
+        if isinstance(size, str) and size != "epoch":
+            whole("batch_size", size, at_least=1)
+        wrong: list[Message] = [Message(Option(name)) for name in self.given(*KEYED_GROUPS)]
+        wrong += [Message(Option("batch_size", "epoch"))] if self.model.batch_size == "epoch" else []
+        delay = self.labels.delay
+        if delay is not None and not float(delay).is_integer():
+            wrong += [Message(Option("delay", delay), ", which is not a number of batches,")]
+        if wrong:
+            remedy: tuple[object, ...] = "pass ", Option("key"), " and ", Option("sequence"), " too"
+            if self.labels.labels is not None:
+                remedy = "leave ", Option("labels"), " out"
+            raise OptionError(*wrong[0].parts, " applies to a run with a learner for each key; ", *remedy)
+
+    def check_tables(self, source: str) -> None:
+        """Raise OptionError if options of a run over tables cannot be used, or not together."""
+        for group in GROUPS:
+            check_bounds(getattr(self, group.name))
+        tables, labels = self.tables, self.labels
+        if labels.labels is not None and labels.key is None:
+            raise OptionError(
+                Option("labels"), " needs ", Option("key"), ", the column by which labels find their rows"
+            )
+        if labels.labels == STANDARD_INPUT:
+            raise OptionError(Option("labels"), " must be a file; got '-', and only rows can come from standard input")
+        if labels.delay is not None and labels.labels is None and (source == STANDARD_INPUT or tables.follow):
+            raise OptionError(
+                Option("delay"), " reads the source twice, which is not possible with standard input or a growing file"
+            )
+        if labels.delay is not None and labels.labels is not None and tables.batch_seconds is not None:
+            raise OptionError(
+                *(
+                    "pass ",
+                    Option("delay"),
+                    " or ",
+                    Option("batch_seconds"),
+                    ", not both: labels of a source of their ",
+                ),
+                "own arrive by batches or by time",
+            )
+        if tables.follow and labels.labels is not None:
+            raise OptionError(
+                *("pass ", Option("follow"), " or ", Option("labels"), ", not both: a growing file is read on its own"),
+            )
+        if labels.timeout is not None and not self.has_late_labels:
+            raise OptionError(
+                *(
+                    Option("timeout"),
+                    " applies to late labels; pass ",
+                    Option("labels"),
+                    " or ",
+                    Option("delay"),
+                    " too",
+                )
+            )
+        if tables.follow_for is not None and not tables.follow:
+            raise OptionError(Option("follow_for"), " applies to a growing file; pass ", Option("follow"), " too")
+        if tables.time is not None and tables.batch_seconds is None:
+            raise OptionError(
+                Option("time"),
+                f" is {tables.time!r} and needs ",
+                Option("batch_seconds"),
+                ", the length of a time step",
+            )
+        if tables.label is not None and tables.label in self.reading.drop:
+            raise OptionError(Option("drop"), f" names the label {tables.label!r}; remove it there")

@@ -1,0 +1,118 @@
+"""Operator orders: small files beside the checkpoints of a run, each carried out once, in the order of numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+from driftsurf.core import files
+from driftsurf.core.options import choice
+from driftsurf.errors import StateError
+
+__all__ = ["KINDS", "Order", "OrderRecord", "Outcome", "Refusal", "give", "read_records", "waiting"]
+
+KINDS = "pin", "unpin", "reset", "rollback"
+FOLDER = "orders"
+
+Outcome: TypeAlias = Literal["done", "refused"]
+Refusal: TypeAlias = Literal["", "late-labels", "nothing-learned", "no-checkpoints"]
+"""Why an order was refused: a model whose labels come late cannot be pinned, one that has learned nothing cannot be
+reset, and a run without checkpoints cannot be rolled back."""
+
+
+class Order(NamedTuple):
+    """An order that waits to be carried out."""
+
+    number: int
+    kind: str
+    to: int | None = None
+    """For "rollback": the number of the checkpoint whose model to return to."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRecord:
+    """An order and its outcome, as a line of the journal.
+
+    >>> OrderRecord.from_dict(json.loads(OrderRecord(1, "pin", 20, "done", pinned=True).line())).pinned
+    True
+    """
+
+    number: int
+    kind: str
+    step: int
+    """The first step after the order."""
+    outcome: Outcome
+    reason: Refusal = ""
+    """Why the order was refused; empty if it was carried out."""
+    pinned: bool = False
+    """Whether the model is pinned after the order."""
+    to: int | None = None
+    """For "rollback": the number of the checkpoint."""
+    text: str = ""
+    """The outcome as a sentence. Nothing may be decided by it."""
+
+    def line(self) -> str:
+        """Return the line of the journal."""
+        fields = asdict(self)
+        record = {"type": "order", "order": fields.pop("kind"), **fields}
+        return json.dumps(record, separators=(",", ":")) + "\n"
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Return the record that a parsed line of the journal holds."""
+        fields = {key: value for key, value in record.items() if key not in ("type", "order")}
+        return cls(kind=record["order"], **fields)
+
+
+def read_records(journal: str) -> list[OrderRecord]:
+    """Return the orders among the lines of a journal."""
+    lines = map(json.loads, journal.splitlines())
+    return [OrderRecord.from_dict(line) for line in lines if line["type"] == "order"]
+
+
+def give(folder: Path, kind: str, to: int | None = None) -> Order:
+    """Write an order for the run with this checkpoint folder, whether it is running or not."""
+    choice("order", kind, KINDS)
+    place = folder / FOLDER
+    files.make_folder(place)
+    number = max([0, *_numbers(place)]) + 1
+    while True:
+        order = Order(number, kind, to)
+        try:
+            files.write_new(place / f"{number:06d}.json", json.dumps({"order": kind, "to": to}).encode())
+        except FileExistsError:  # another operator took the number in the meantime
+            number += 1
+            continue
+        files.sync_folder(place)
+        return order
+
+
+def waiting(folder: Path, done: int) -> list[Order]:
+    """Return the orders with a number above ``done``."""
+    place = folder / FOLDER
+    if not files.is_folder(place):
+        return []
+    found = []
+    for number in _numbers(place):
+        if number <= done:
+            continue
+        try:
+            record = json.loads(files.read_bytes(place / f"{number:06d}.json"))
+            kind, to = record["order"], record["to"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateError(f"order {number} in {place} cannot be read ({error}); remove the file") from error
+        choice("order", kind, KINDS)
+        if kind == "rollback" and type(to) is not int:
+            raise StateError(
+                f"order {number} in {place} is a rollback to {to!r}, which is not the number of a checkpoint; "
+                "remove the file"
+            )
+        found.append(Order(number, kind, to))
+    return found
+
+
+def _numbers(place: Path) -> list[int]:
+    return [int(name[:-5]) for name in files.names(place) if name.endswith(".json") and name[:-5].isdigit()]

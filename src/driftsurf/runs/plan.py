@@ -1,0 +1,153 @@
+"""The plan of a run: its source, its models, and how its results are written; and the contracts of these parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from driftsurf.core.contracts import State
+from driftsurf.core.options import whole
+from driftsurf.data.column_summary import ColumnSummary
+from driftsurf.errors import Message
+from driftsurf.runs.predictions import LabelType
+from driftsurf.runs.rolled import Rotation
+from driftsurf.runs.sinks import Sink
+from driftsurf.runs.source import BatchSource
+from driftsurf.session.late import LabelCounts
+from driftsurf.session.observation import Observation
+from driftsurf.session.protocols import LateLabelled, Model
+
+__all__ = [
+    "OnStart",
+    "PlanMaker",
+    "Recorder",
+    "RunPlan",
+    "RunStart",
+    "Saved",
+    "Sidecar",
+    "Writer",
+]
+
+
+# ---------------------------------------------------------------------------- contracts
+
+
+class Saved(Protocol):
+    """A part whose state belongs to the checkpoints of a run."""
+
+    def state(self) -> State:
+        """Return everything that decides what it does next."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore what ``state()`` returned."""
+        ...
+
+
+class Writer(Saved, Protocol):
+    """Makes the lines of a file that grows with the run."""
+
+    def head(self) -> str:
+        """Return the text before the first line."""
+        ...
+
+
+class Recorder(Writer, Protocol):
+    """Makes the lines of the trace."""
+
+    def lines(self, y: Any, seen: Mapping[str, Observation]) -> str:
+        """Return one line for each model, or nothing if no row could be scored."""
+        ...
+
+
+class Sidecar(Writer, Protocol):
+    """Makes the lines of a further file."""
+
+    def lines(self, X: Any, seen: Mapping[str, Observation]) -> str:
+        """Return the lines of one step, if there are any."""
+        ...
+
+
+# ---------------------------------------------------------------------------- the plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Everything that a run is made of. Nothing has been learned or written yet.
+
+    :func:`~driftsurf.runs.tables.plan_tables` and :func:`~driftsurf.runs.streams.plan_stream` make plans from options;
+    :class:`~driftsurf.runs.live.LiveRun` executes one.
+    """
+
+    name: str
+    """Short name of the source."""
+    source: BatchSource
+    models: Mapping[str, Model]
+    """Models by name. The first is the leading one: journal, predictions and orders are about it."""
+    recorder: Recorder
+    about: str = "{}"
+    """What is run, as a JSON object. A checkpoint with another one is refused."""
+    label_type: LabelType = "integer"
+    sidecars: Mapping[str, Sidecar] = field(default_factory=dict)
+    """Further files by name, and what writes them."""
+    predictions: Sink | None = None
+    """Where the predictions of the leading model go."""
+    keeps_bad_rows: bool = False
+    """Whether rows that were left out are written to a file, which only its owner may read."""
+    every: int = 10
+    """Number of steps from one checkpoint to the next."""
+    rotation: Rotation = field(default_factory=Rotation)
+    """When journal and bad rows begin a new file, under checkpoints."""
+    has_keys: bool = False
+    """Whether rows have keys, by which late labels find them."""
+    n_steps: int | None = None
+    """Number of steps, if it is known beforehand."""
+    oracle: str | None = None
+    """Name of the model that knows the true drifts, if there is one."""
+    columns: ColumnSummary | None = None
+    """How the columns were understood; None if that is not known."""
+    hints: tuple[Message, ...] = ()
+    """Columns that may have been misunderstood, and what to do about them."""
+
+    def __post_init__(self) -> None:
+        whole("every", self.every, at_least=1)
+
+    @property
+    def model(self) -> str:
+        """Name of the leading model."""
+        return next(iter(self.models))
+
+    @property
+    def regression(self) -> bool:
+        """Whether numbers are predicted rather than classes."""
+        return self.label_type == "value"
+
+    @property
+    def label_counts(self) -> LabelCounts | None:
+        """What became of rows and labels so far, if labels come late."""
+        leading = self.models[self.model]
+        return leading.label_counts if isinstance(leading, LateLabelled) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStart:
+    """What is known when a run begins or resumes, before its first step."""
+
+    name: str
+    """Short name of the source."""
+    model: str
+    """Name of the leading model."""
+    first_step: int = 0
+    """The first step of this process: 0, or that of the checkpoint from which the run resumes."""
+    n_steps: int | None = None
+    """Number of steps, if it is known beforehand."""
+    regression: bool = False
+    """Whether numbers are predicted rather than classes."""
+    columns: ColumnSummary | None = None
+    """How the columns were understood; None if that is not known, or was reported before."""
+
+
+OnStart = Callable[[RunStart], None]
+PlanMaker = Callable[[Mapping[str, Any] | None], RunPlan]
+"""Makes the plan of a new run (None), or of a run that resumes from a checkpoint with this state."""

@@ -1,0 +1,223 @@
+"""Metrics of a run in the text format of Prometheus, in a file or behind a port."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+from driftsurf.core import files
+from driftsurf.core.decisions import Decision
+from driftsurf.errors import Option, OptionError
+from driftsurf.runs.live import LiveRun
+from driftsurf.session.protocols import LateLabelled, Model
+
+__all__ = ["MetricsFile", "MetricsServer", "RunMetrics"]
+
+log: logging.Logger = logging.getLogger("driftsurf.run")
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS_BETWEEN = 1.0
+"""A file of metrics is written at most this often."""
+
+
+@dataclass
+class _Counts:
+    """Counts of one model since this process began."""
+
+    error: float = 0.0
+    reactive: bool = False
+    labelled: int | None = None
+    """Number of rows whose label came; None if labels come with their rows."""
+    steps: int = 0
+    rows: int = 0
+    gradients: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+
+
+class RunMetrics:
+    """Counts the steps of a run as they are reported, and gives the counts as text at any time, from any thread.
+
+    The counts are those of this process: as Prometheus expects, they start at 0 when a run resumes.
+
+    Parameters
+    ----------
+    live
+        The run.
+    clock
+        Returns the time in seconds since 1970.
+    """
+
+    def __init__(self, live: LiveRun, clock: Callable[[], float] = time.time) -> None:
+        self.live = live
+        self.clock = clock
+        self._began = clock()
+        self._last_label: float | None = None
+        self._models = {name: _Counts(labelled=_labelled(model)) for name, model in live.models.items()}
+        self._lock = threading.Lock()
+
+    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Count one step of one model."""
+        with self._lock:
+            counts = self._models[model]
+            labelled = _labelled(self.live.models[model])
+            if labelled is None or labelled != counts.labelled:
+                self._last_label, counts.labelled = self.clock(), labelled
+            counts.error = error
+            counts.steps += 1
+            for decision in decisions:
+                counts.reactive = decision.state == "reactive"
+                counts.rows += decision.rows
+                counts.gradients += decision.gradients
+                counts.kinds.update(transition.kind for transition in decision.transitions)
+
+    def text(self) -> str:
+        """Return all metrics as they are now."""
+        with self._lock:
+            return "".join(self._lines())
+
+    def _lines(self) -> Iterable[str]:
+        live, models = self.live, self._models
+
+        def each(value: Callable[[_Counts], float]) -> dict[str, float]:
+            return {_labels(name): value(counts) for name, counts in models.items()}
+
+        yield from _family("error", "gauge", "Error of the last step.", each(lambda counts: counts.error))
+        yield from _family(
+            "reactive", "gauge", "1 in the reactive state, else 0.", each(lambda counts: int(counts.reactive))
+        )
+        yield from _family("steps_total", "counter", "Steps taken.", each(lambda counts: counts.steps))
+        yield from _family("rows_total", "counter", "Rows learned.", each(lambda counts: counts.rows))
+        yield from _family("gradients_total", "counter", "Gradients spent.", each(lambda counts: counts.gradients))
+        kinds = {
+            _labels(name, kind=kind): count
+            for name, counts in models.items()
+            for kind, count in sorted(counts.kinds.items())
+        }
+        yield from _family("transitions_total", "counter", "Transitions by kind.", kinds)
+        lag = live.models[live.plan.model].rows_pending
+        yield from _family("lag_rows", "gauge", "Rows that came and are not learned yet.", {"": lag})
+        yield from _family("step", "gauge", "Number of the next step.", {"": live.step})
+        skipped = live.plan.source.skipped
+        yield from _family("skipped_rows", "gauge", "Bad rows skipped since the beginning of the run.", {"": skipped})
+        age = self.clock() - (self._began if self._last_label is None else self._last_label)
+        what = "Seconds since the last labels came, or since the process began."
+        yield from _family("last_label_age_seconds", "gauge", what, {"": age})
+        if self._last_label is not None:
+            what = "When the last labels came, in seconds since 1970."
+            yield from _family("last_label_timestamp_seconds", "gauge", what, {"": self._last_label})
+        yield from _family("done", "gauge", "1 when the source has ended.", {"": int(live.done)})
+
+
+def _labelled(model: Model) -> int | None:
+    return model.label_counts.labelled if isinstance(model, LateLabelled) else None
+
+
+def _family(name: str, kind: str, what: str, values: Mapping[str, float]) -> Iterable[str]:
+    if values:
+        yield f"# HELP driftsurf_{name} {what}\n# TYPE driftsurf_{name} {kind}\n"
+        for labels, value in values.items():
+            yield f"driftsurf_{name}{labels} {value:.16g}\n"
+
+
+def _labels(model: str, **more: str) -> str:
+    pairs = {"model": model} | more
+    return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in pairs.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+class MetricsFile:
+    """Context that keeps a file of metrics up to date, at most once a second. Write errors are logged, not raised."""
+
+    def __init__(self, path: Path, metrics: RunMetrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path = path
+        self.metrics = metrics
+        self.clock = clock
+        self._next = 0.0
+        self._failed = False
+
+    def __enter__(self) -> Self:
+        self._write()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write()
+
+    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Write the file, unless it was written less than a second ago."""
+        if self.clock() >= self._next:
+            self._write()
+
+    def _write(self) -> None:
+        self._next = self.clock() + SECONDS_BETWEEN
+        try:
+            files.write_text(self.path, self.metrics.text())
+            self._failed = False
+        except OSError as error:
+            if not self._failed:  # one line in the log for a failure that lasts, not one a second
+                log.warning("metrics cannot be written: %s", error)
+            self._failed = True
+
+
+class MetricsServer:
+    """Context that answers ``GET /metrics`` in a thread of its own.
+
+    Parameters
+    ----------
+    port
+        Port to listen on; 0 takes a free one.
+    metrics
+        What to answer with.
+    host
+        Address to listen on. The default serves this machine only.
+    """
+
+    def __init__(self, port: int, metrics: RunMetrics, host: str = "127.0.0.1") -> None:
+        try:
+            self.server: ThreadingHTTPServer = ThreadingHTTPServer((host, port), _handler(metrics))
+        except OSError as error:
+            raise OptionError(
+                Option("metrics"), f" cannot be served at {host}:{port}: {error}; choose another port, or a file"
+            ) from error
+        self.server.daemon_threads = True
+        self.port: int = self.server.server_address[1]
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.server.serve_forever, daemon=True, name="driftsurf-metrics").start()
+        log.info("metrics: http://%s:%d/metrics", self.server.server_address[0], self.port)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def _handler(metrics: RunMetrics) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """Answers ``GET /metrics`` and nothing else."""
+
+        timeout = 5  # do not wait for a client that sends nothing
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != "/metrics":
+                self.send_error(404)
+                return
+            body = metrics.text().encode()
+            self.send_response(200)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            log.debug("metrics: " + format, *arguments)
+
+    return Handler

@@ -1,0 +1,126 @@
+"""The result of a run: its trace, its decisions, its folder, and the models as they are at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from driftsurf import registry
+from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.journal import read_lines
+from driftsurf.evaluation.columns import ColumnMove, read_moves
+from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
+from driftsurf.evaluation.trace import Trace, TraceBuilder
+from driftsurf.keyed.folder import KeyedFolder
+from driftsurf.runs.folder import COLUMNS, JOURNAL, TRACE
+from driftsurf.runs.live import LiveRun
+from driftsurf.runs.orders import OrderRecord, read_records
+from driftsurf.session.late import LabelCounts
+from driftsurf.session.protocols import Model
+
+__all__ = ["RunResult"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RunResult:
+    """What a run has done. :func:`driftsurf.run` returns it."""
+
+    folder: Path
+    """The run folder: trace, journal, page."""
+    model: str
+    """Name of the leading model."""
+    models: Mapping[str, Model]
+    """The models as they are at the end, by name."""
+    trace: Trace
+    """What each model did at each step. Empty if no row could be scored."""
+    decisions: list[Decision]
+    """Decisions of the leading model, one for each time step."""
+    orders: list[OrderRecord] = field(default_factory=list)
+    """Orders of operators, with their outcomes."""
+    column_moves: list[ColumnMove] = field(default_factory=list)
+    """Columns that moved most around each reaction."""
+    oracle: str | None = None
+    """Name of the model that knew the true drifts, if there was one."""
+    skipped_rows: int = 0
+    """Number of rows that could not be used."""
+    label_counts: LabelCounts | None = None
+    """What became of rows and labels, if labels came late."""
+    first_step: int = 0
+    """The step at which this process began: 0, or the step at which it resumed."""
+    keys: Mapping[Any, Mapping[str, Any]] | None = None
+    """For a run with a learner for each key: rows, errors and state of every key. Such a run has its models, decisions
+    and predictions in tables of its folder (:class:`~driftsurf.keyed.KeyedFolder`), so ``models``, ``trace`` and
+    ``decisions`` are empty. None for other runs."""
+
+    @classmethod
+    def of(cls, live: LiveRun, folder: Path) -> Self:
+        """Return the result of a run that has ended."""
+        plan, journal = live.plan, live.text(JOURNAL)
+        return cls(
+            folder=folder,
+            model=plan.model,
+            models=dict(plan.models),
+            trace=replace(Trace.from_csv(live.text(TRACE)), seconds=dict(live.seconds)),
+            decisions=read_lines(journal),
+            orders=read_records(journal),
+            column_moves=read_moves(live.text(COLUMNS)) if COLUMNS in plan.sidecars else [],
+            oracle=plan.oracle,
+            skipped_rows=plan.source.skipped,
+            label_counts=plan.label_counts,
+            first_step=live.first_step,
+        )
+
+    @classmethod
+    def of_keys(cls, folder: KeyedFolder, name: str, model: str) -> Self:
+        """Return the result of a run with a learner for each key, and write its page."""
+        registry.get("page", "keyed").make(folder)
+        trace = TraceBuilder(()).build(name, 0, (), {})
+        return cls(folder=folder.path, model=model, models={}, trace=trace, decisions=[], keys=folder.keys())
+
+    def __repr__(self) -> str:
+        if self.keys is not None:
+            return f"<RunResult: {self.model} on {self.trace.stream}, {len(self.keys)} keys, {str(self.folder)!r}>"
+        return f"<RunResult: {self.model} on {self.trace.stream}, {self.n_steps} steps, {str(self.folder)!r}>"
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps that were scored."""
+        return len(self.trace.of(self.model)["step"]) if self.model in self.trace.models else 0
+
+    @property
+    def transitions(self) -> list[Transition]:
+        """Changes of state or of the predicting model, in order."""
+        return [transition for decision in self.decisions for transition in decision.transitions]
+
+    @property
+    def summary(self) -> ClassificationSummary | RegressionSummary | None:
+        """Metrics of the leading model; None if no row could be scored."""
+        return self.summary_of(self.model)
+
+    def summary_of(self, model: str) -> ClassificationSummary | RegressionSummary | None:
+        """Return the metrics of one of the models; None if no row could be scored."""
+        if not self.trace.models:
+            return None
+        return summarise(self.trace, model, self.oracle)
+
+    @property
+    def rows_per_second(self) -> dict[str, float]:
+        """Speed of each model, measured in this process; 0 if it had nothing left to do."""
+        trace = self.trace
+        rows = {name: float(trace.of(name)["rows"][self.first_step :].sum()) for name in trace.models}
+        return {name: rows.get(name, 0.0) / seconds if seconds else 0.0 for name, seconds in trace.seconds.items()}
+
+    def timings(self) -> str:
+        """Return measured times as JSON, apart from everything that is reproducible."""
+        speeds = self.rows_per_second
+        models = {
+            name: {"seconds": seconds, "rows_per_second": speeds[name]} for name, seconds in self.trace.seconds.items()
+        }
+        return json.dumps({"first_step": self.first_step, "models": models}, indent=2) + "\n"
+
+    def write_page(self, path: str | Path) -> None:
+        """Write the page of the run as one HTML file without external references."""
+        registry.get("page", "run").make(self, Path(path))

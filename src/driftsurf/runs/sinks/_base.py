@@ -1,0 +1,109 @@
+"""The contract of a sink, and how one is found by the name of a file or by the scheme of a URL."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Protocol, runtime_checkable
+
+from driftsurf import registry
+from driftsurf.errors import Option, OptionError
+from driftsurf.runs.predictions import LabelType, PredictionBatch
+
+__all__ = ["STANDARD_OUTPUT", "Closable", "Sink", "SinkContext", "open_sink"]
+
+STANDARD_OUTPUT = "-"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """What a sink has to know about the run before the first prediction."""
+
+    label_type: LabelType
+    has_keys: bool = False
+    """Whether each row has a key beside its number."""
+    checkpoints: bool = False
+    """Whether the run has checkpoints, so that it may resume from the last one."""
+    keep: int | None = None
+    """How many files to keep where there is one for each checkpoint; None keeps all."""
+    overwrite: bool = False
+    """Whether earlier predictions in the same place are replaced."""
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Destination of predictions.
+
+    Its constructor takes the destination as it was given and a :class:`SinkContext`. It opens nothing: a run that
+    cannot start must not leave an empty file.
+    """
+
+    def begin(self) -> None:
+        """Prepare for row 0."""
+        ...
+
+    def resume(self, row: int) -> int:
+        """Prepare for a run that repeats its rows from this number on; return the first row that the sink lacks.
+
+        A sink that can take back what it wrote does so and returns ``row``. Rows below the returned number are not
+        written again.
+        """
+        ...
+
+    def take(self, predictions: PredictionBatch) -> None:
+        """Write the predictions of a batch."""
+        ...
+
+    def flush(self) -> None:
+        """Make everything durable that was taken: the checkpoint that follows relies on it."""
+        ...
+
+    def finish(self) -> None:
+        """Close the sink after the last batch."""
+        ...
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A sink that keeps something open, which a run that fails before ``finish`` has to close."""
+
+    def close(self) -> None:
+        """Close what is open; a second call does nothing."""
+        ...
+
+
+def open_sink(destination: str, context: SinkContext) -> Sink:
+    """Open a sink for predictions.
+
+    Parameters
+    ----------
+    destination
+        "-" for standard output, a file whose ending belongs to a registered sink (.csv, .jsonl, .parquet), or a URL
+        whose scheme does.
+    context
+        What the sink has to know about the run.
+
+    Examples
+    --------
+    >>> open_sink("predictions.txt", SinkContext("text"))
+    Traceback (most recent call last):
+    driftsurf.errors.OptionError: predictions must be '-', or end in .csv, .jsonl, .parquet; got 'predictions.txt'
+    """
+    found = _SCHEME.match(destination)
+    scheme = found[1].lower() if found else ""
+    mark = scheme or (destination if destination == STANDARD_OUTPUT else PurePath(destination).suffix)
+    endings = list[str]()
+    schemes = list[str]()
+    for entry in registry.entries("sink"):
+        endings += entry.details.get("endings", ())
+        schemes += entry.details.get("schemes", ())
+        if mark in (*entry.details.get("endings", ()), *entry.details.get("schemes", ())):
+            sink: Sink = entry.make(destination, context)
+            return sink
+    urls = [f"{one}://" for one in schemes if one != STANDARD_OUTPUT]
+    begin = f", begin with {', '.join(urls)}" if urls else ""
+    raise OptionError(
+        Option("predictions"), f" must be '-'{begin}, or end in {', '.join(endings)}; got {destination!r}"
+    )

@@ -1,0 +1,182 @@
+"""Predictions in files: one file, or one for each checkpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from driftsurf.core import files
+from driftsurf.errors import Option, RunFolderError
+from driftsurf.runs.folder import partial_path
+from driftsurf.runs.predictions import PredictionBatch
+from driftsurf.runs.sinks._base import SinkContext
+
+__all__ = ["Encoder", "FileSink", "Write"]
+
+Write = Callable[[bytes], Any]
+
+
+class Encoder(Protocol):
+    """Turns predictions into the bytes of one file."""
+
+    def add(self, predictions: PredictionBatch) -> None:
+        """Encode the rows of a batch."""
+        ...
+
+    def close(self) -> None:
+        """Encode what follows the last row."""
+        ...
+
+
+class FileSink(ABC):
+    """Base class of sinks that write files; a subclass provides the encoder of its format.
+
+    Without checkpoints there is one file, which gets its name when it is complete. With checkpoints there is one file
+    for each, named after its first row. Such a file is complete or does not exist, so a resumed run removes the files
+    after its checkpoint and writes them again, with the same bytes.
+    """
+
+    def __init__(self, destination: str, context: SinkContext) -> None:
+        self.context = context
+        self.path: Path = Path(destination)
+        there = [str(self.path)] * self.path.exists()
+        if context.checkpoints:
+            there += [str(self.path.parent / name) for name in _part_names(self.path)]
+        if there and not context.overwrite:
+            raise RunFolderError(
+                f"{there[0]!r} already exists; choose another file for ",
+                Option("predictions"),
+                ", or replace it with ",
+                Option("overwrite", True),
+            )
+        self._output: _SingleFile | _FilePerCheckpoint
+        if context.checkpoints:
+            self._output = _FilePerCheckpoint(self.path, self.encoder, context.keep)
+        else:
+            self._output = _SingleFile(self.path, self.encoder)
+
+    @abstractmethod
+    def encoder(self, write: Write) -> Encoder:
+        """Return an encoder whose bytes go to ``write``."""
+
+    def begin(self) -> None:
+        """Prepare for row 0."""
+        files.make_folder(self.path.parent)
+        self._output.begin()
+
+    def resume(self, row: int) -> int:
+        """Remove the files that begin with this row or a later one."""
+        self._output.resume(row)
+        return row
+
+    def take(self, predictions: PredictionBatch) -> None:
+        """Write the predictions of a batch."""
+        self._output.take(predictions)
+
+    def flush(self) -> None:
+        """Complete the file of this checkpoint."""
+        self._output.flush()
+
+    def finish(self) -> None:
+        """Give the single file its name."""
+        self._output.finish()
+
+    def close(self) -> None:
+        """Close the file of a run that failed; it keeps its temporary name."""
+        self._output.close()
+
+
+class _SingleFile:
+    """One file, which has its name when it is complete. There are no checkpoints to resume from."""
+
+    def __init__(self, path: Path, encoder: Callable[[Write], Encoder]) -> None:
+        self._path, self._make_encoder = path, encoder
+        self._open = False
+
+    def begin(self) -> None:
+        self._file = files.AppendedFile(partial_path(self._path))
+        self._encoder = self._make_encoder(self._file.write_bytes)
+        self._open = True
+
+    def resume(self, row: int) -> None:
+        raise AssertionError("a run without checkpoints cannot be resumed")
+
+    def take(self, predictions: PredictionBatch) -> None:
+        self._encoder.add(predictions)
+
+    def flush(self) -> None:
+        """Do nothing: without checkpoints nothing relies on the file before it is complete."""
+
+    def finish(self) -> None:
+        self._encoder.close()
+        self._file.sync()
+        self.close()
+        files.publish(partial_path(self._path), self._path)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            with contextlib.suppress(Exception):  # an encoder that is collected later must not write any more
+                self._encoder.close()
+            self._file.close()
+
+
+class _FilePerCheckpoint:
+    """A file for each checkpoint, named after its first row."""
+
+    def __init__(self, path: Path, encoder: Callable[[Write], Encoder], keep: int | None) -> None:
+        self._path, self._make_encoder, self._keep = path, encoder, keep
+        self._first_row = 0
+        self._bytes = bytearray()
+        self._encoder: Encoder | None = None
+
+    def part(self, row: int) -> Path:
+        """Return the path of the file that begins with this row."""
+        return self._path.with_name(f"{self._path.stem}-{row:012d}{self._path.suffix}")
+
+    def parts(self) -> list[int]:
+        """Return the first rows of the existing files."""
+        return [int(name.removesuffix(self._path.suffix)[-12:]) for name in _part_names(self._path)]
+
+    def begin(self) -> None:
+        self.resume(0)
+
+    def resume(self, row: int) -> None:
+        for first in self.parts():
+            if first >= row:
+                files.remove(self.part(first))
+        for name in files.names(self._path.parent):
+            # Files are written under a temporary name and renamed; a killed run may leave one behind.
+            if name.startswith(f".{self._path.stem}-") and f"{self._path.suffix}." in name:
+                files.remove(self._path.parent / name)
+
+    def take(self, predictions: PredictionBatch) -> None:
+        if self._encoder is None:
+            self._first_row = predictions.first_row
+            self._encoder = self._make_encoder(self._bytes.extend)
+        self._encoder.add(predictions)
+
+    def flush(self) -> None:
+        if self._encoder is not None:
+            self._encoder.close()
+            files.write_bytes(self.part(self._first_row), bytes(self._bytes))
+            files.sync_folder(self._path.parent)
+            self._encoder, self._bytes = None, bytearray()
+        if self._keep is not None:
+            for row in self.parts()[: -self._keep]:
+                files.remove(self.part(row))
+
+    def finish(self) -> None:
+        """Do nothing: the last checkpoint completed the last file."""
+
+    def close(self) -> None:
+        """Do nothing: no file is open between two checkpoints."""
+
+
+def _part_names(path: Path) -> list[str]:
+    form = re.compile(rf"{re.escape(path.stem)}-\d{{12}}{re.escape(path.suffix)}")
+    return [name for name in files.names(path.parent) if form.fullmatch(name)] if files.is_folder(path.parent) else []

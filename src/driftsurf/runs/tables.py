@@ -1,0 +1,256 @@
+"""Plan of a run over tables: its source, encoder, model and trace, put together from options."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf import __version__
+from driftsurf.core.input import listed
+from driftsurf.data import Source, open_source, polling
+from driftsurf.data.column_summary import ColumnSummary, summarise_columns
+from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.hints import hints
+from driftsurf.data.row_encoder import RowEncoder
+from driftsurf.data.source import STANDARD_INPUT
+from driftsurf.data.source_reader import SourceReader
+from driftsurf.data.tables import Table
+from driftsurf.data.target import Target, find_target
+from driftsurf.errors import Message, Option, SchemaError, StateError
+from driftsurf.evaluation.columns import ColumnMoves
+from driftsurf.evaluation.scoring import TraceRecorder
+from driftsurf.evaluation.trace import OTHER
+from driftsurf.runs.folder import COLUMNS
+from driftsurf.runs.late_batches import LabelPace, LateBatches
+from driftsurf.runs.late_session import LateSession
+from driftsurf.runs.options import MAX_PENDING, RunOptions
+from driftsurf.runs.plan import RunPlan, Sidecar
+from driftsurf.runs.predictions import LabelType
+from driftsurf.runs.source import TableBatches
+from driftsurf.session.model_names import make_strategy, require_exact_state
+from driftsurf.session.session import Session
+from driftsurf.streams.base import Drift
+
+__all__ = ["plan_tables", "short_name"]
+
+MOST_CLASSES = 50
+"""The trace counts this many classes of the first batch one by one, and all others together."""
+GUARD = 2.0
+"""Factor of the guard against rows that are much larger than usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """What the trace says about the source."""
+
+    name: str
+    classes: tuple[Any, ...]
+    drifts: tuple[Drift, ...] = ()
+
+
+def plan_tables(source: str, options: RunOptions, saved: Mapping[str, Any] | None = None) -> RunPlan:
+    """Plan a run over a file, a folder, a pattern, standard input or a URL.
+
+    Parameters
+    ----------
+    source
+        Location of the rows, as :func:`driftsurf.data.open_source` takes it.
+    options
+        Options of the run.
+    saved
+        State of the checkpoint from which the run resumes. What the first rows decide is taken from it, so that the
+        same run resumes even if its first file is gone.
+    """
+    return _TablePlanner(source, options).plan(saved)
+
+
+def short_name(path: str) -> str:
+    """Return a name for a source: its file or folder without endings.
+
+    >>> short_name("data/elec2.csv.gz"), short_name("-"), short_name("logs/2007-*.csv")
+    ('elec2', 'stdin', '2007')
+    """
+    if path == STANDARD_INPUT:
+        return "stdin"
+    name = Path(os.path.normpath(path)).name.partition(".")[0]
+    return "".join(letter for letter in name if letter.isalnum() or letter in "-_").strip("-_") or "tables"
+
+
+class _TablePlanner:
+    """Makes the parts of a run over tables."""
+
+    def __init__(self, source: str, options: RunOptions) -> None:
+        options.check_tables(source)
+        self.source = source
+        self.options = options
+        self.key = options.labels.key
+        self.late = options.has_late_labels
+        time, drop = options.tables.time, options.reading.drop
+        # Columns that are read because something needs them, and that the model does not see.
+        self.hidden = [name for name in (self.key, time) if name is not None and (name in drop or name == self.key)]
+        self.rows = self._reader(source)
+        self.labels = self._reader(options.labels.labels or source) if self.late else self.rows
+
+    def plan(self, saved: Mapping[str, Any] | None) -> RunPlan:
+        """Make the plan of a new run, or of one that resumes."""
+        options = self.options
+        decided, columns = self._decide() if saved is None else _decided_before(saved)
+        target, classes = Target.from_json(decided["target"]), tuple(decided["classes"])
+        model = options.model
+        strategy = make_strategy(model.model, model.learner, target.task, model.all_parameters(), seed=model.seed)
+        if options.output.checkpoint is not None:
+            why = Message("so a run with it has no checkpoints; leave ", Option("checkpoint"), " out")
+            require_exact_state(strategy, model.model, model.learner, target.task, why)
+        can_be_sparse = strategy.learner.capabilities.sparse
+        encoder = TableEncoder(categorical=options.reading.categorical, sparse="auto" if can_be_sparse else False)
+        encoded = RowEncoder(encoder, target, self.hidden)
+        name = short_name(self.source)
+        batches: TableBatches | LateBatches
+        session: Session | LateSession
+        sidecars: dict[str, Sidecar] = {}
+        if self.late:
+            batches = LateBatches(self.rows, self.labels, encoded, key=self.key, pace=self._pace())
+            steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=model.model)
+            session = LateSession(steps, max_pending=self._max_pending, timeout=options.labels.timeout)
+        else:
+            batches = TableBatches(self.rows, encoded)
+            session = Session(strategy, batch_size=None, guard=GUARD, owner=model.model)
+            sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
+        # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
+        recorder = TraceRecorder(_Description(name, classes), options.batch_rows, warmup_steps=0 if self.late else 1)
+        return RunPlan(
+            name=name,
+            source=batches,
+            models={model.model: session},
+            recorder=recorder,
+            about=self._about(decided, columns),
+            label_type=decided["label_type"],
+            sidecars=sidecars,
+            keeps_bad_rows=options.reading.on_bad_row != "fail",
+            has_keys=self.key is not None,
+            columns=columns,
+            hints=() if saved is not None else self._hints(target),
+        )
+
+    def _reader(self, path: str) -> SourceReader:
+        return SourceReader(self._open(path), raw=self.options.tables.raw)
+
+    def _open(self, path: str) -> Source:
+        """Open the source of rows or of labels, which have other columns than the rows."""
+        tables, reading = self.options.tables, self.options.reading
+        seconds = tables.batch_seconds
+        own: dict[str, Any] = {"kinds": {}, "drop": ()}
+        if path == self.source:
+            own = {"drop": tuple(name for name in reading.drop if name not in (tables.time, self.key))}
+        size = self.options.model.batch_size
+        source = open_source(
+            path,
+            replace(reading, **own),
+            batch_size=None if size is None and seconds is not None else self.options.batch_rows,
+            batch_seconds=seconds,
+            time=None if seconds is None else tables.time,
+            follow=polling(1.0, idle_seconds=tables.follow_for) if tables.follow else None,
+        )
+        source.check()
+        return source
+
+    def _pace(self) -> LabelPace:
+        tables, labels = self.options.tables, self.options.labels
+        if tables.batch_seconds is not None and labels.labels is not None:
+            return LabelPace(time=tables.time, seconds=tables.batch_seconds)
+        return LabelPace(int(labels.delay or 0))
+
+    @property
+    def _max_pending(self) -> int:
+        asked = self.options.labels.max_pending
+        return MAX_PENDING if asked is None else asked
+
+    def _about(self, decided: Mapping[str, Any], columns: ColumnSummary | None) -> str:
+        """Return what is run as JSON: a checkpoint resumes only with the same options."""
+        options, model = self.options, self.options.model
+        about = {
+            "driftsurf": __version__,
+            **asdict(options.reading),
+            "source": self.source,
+            **asdict(options.tables),
+            **asdict(options.labels),
+            "max_pending": self._max_pending,
+            **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
+            "parameters": model.all_parameters(),
+            "decided": decided,
+            "columns": columns,
+        }
+        return json.dumps(about, indent=2) + "\n"
+
+    def _hints(self, target: Target) -> tuple[Message, ...]:
+        found = hints(self.rows.source, self.rows.peek().without(*self.hidden), target.column)
+        if self.options.labels.labels is not None:
+            column = Table({target.column: self.labels.peek()[target.column]})
+            found += hints(self.labels.source, column, target.column)
+        return tuple(found)
+
+    def _decide(self) -> tuple[dict[str, Any], ColumnSummary]:
+        """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
+        options = self.options
+        seen, table = self.rows.peek(), self.labels.peek()
+        self._check_columns(seen, table)
+        hidden = [] if self.key is None else [self.key]
+        target = find_target(options.tables.label, options.model.task, table, hidden=hidden, source=self.labels.source)
+        if set(seen.columns) <= {target.column, self.key} and seen.features is None:
+            raise SchemaError(f"{self.source} has no column to learn from besides the label {target.column!r}.")
+        y = target.read(table.select(~target.missing(table)))
+        decided = {
+            "target": target.to_json(),
+            "classes": _counted_classes(target, y),
+            "label_type": _label_type(target, y),
+        }
+        labelled = np.ones(len(seen), bool) if self.late else ~target.missing(seen)
+        learned = (seen.select(labelled) if labelled.any() else seen).without(target.column, *self.hidden)
+        encoder = TableEncoder(categorical=options.reading.categorical).fit(learned)
+        return decided, summarise_columns(encoder, learned, target, y, [*options.reading.drop, *self.hidden])
+
+    def _check_columns(self, rows: Table, labels: Table) -> None:
+        named = {"categorical": list(self.options.reading.categorical), "key": [] if self.key is None else [self.key]}
+        for option, names in named.items():
+            unknown = [name for name in names if name not in rows.columns]
+            if unknown:
+                raise SchemaError(
+                    Option(option), f" names {listed(unknown)}; the columns are {listed(list(rows.columns))}."
+                )
+        if self.key is not None and self.key not in labels.columns:
+            raise SchemaError(
+                f"the labels have no column {self.key!r} by which to find their rows; they have "
+                f"{listed(list(labels.columns))}."
+            )
+
+
+def _counted_classes(target: Target, y: npt.NDArray[Any]) -> list[Any]:
+    if target.task == "regression":
+        return []
+    known = np.unique(y).tolist()[:MOST_CLASSES]
+    return known if target.task == "binary" and len(known) == 2 else [*known, OTHER]
+
+
+def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:
+    if target.task == "regression":
+        return "value"
+    return {"U": "text", "b": "boolean"}.get(y.dtype.kind, "integer")  # type: ignore[return-value]
+
+
+def _decided_before(saved: Mapping[str, Any]) -> tuple[dict[str, Any], ColumnSummary | None]:
+    """Return what the first rows decided when the run began."""
+    try:
+        about = json.loads(str(saved["about"]))
+        decided: dict[str, Any] = about["decided"]
+        return {name: decided[name] for name in ("target", "classes", "label_type")}, about["columns"]
+    except (KeyError, ValueError, TypeError) as error:
+        raise StateError(
+            f"the checkpoint does not belong to a run over tables ({error!r}); choose another folder"
+        ) from error

@@ -1,0 +1,53 @@
+"""Attach the listeners of a run: the log, a command, Prometheus metrics."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from driftsurf.runs.hooks import TransitionCommand, TransitionLog
+from driftsurf.runs.live import LiveRun
+from driftsurf.runs.options import LogLevel, WatchOptions
+from driftsurf.runs.prometheus import MetricsFile, MetricsServer, RunMetrics
+
+__all__ = ["watching"]
+
+
+@contextlib.contextmanager
+def watching(live: LiveRun, options: WatchOptions) -> Iterator[None]:
+    """Context in which every step of a run is logged, counted and reported as the options say."""
+    with contextlib.ExitStack() as stack:
+        if options.log_level is not None:
+            stack.enter_context(_logging(options.log_level))
+        live.listeners.append(TransitionLog())
+        if options.on_transition is not None:
+            command = TransitionCommand(options.on_transition, live.plan.model, options.on_transition_timeout)
+            live.listeners.append(command)
+        if options.metrics is not None:
+            counts = RunMetrics(live)
+            live.listeners.append(counts)
+            address = options.metrics_address
+            if address is None:
+                live.listeners.append(stack.enter_context(MetricsFile(Path(options.metrics), counts)))
+            else:
+                host, port = address
+                stack.enter_context(MetricsServer(port, counts, host))
+        yield
+
+
+@contextlib.contextmanager
+def _logging(level: LogLevel) -> Iterator[None]:
+    """Write the log of this package to standard error, with time and level, while the context lasts."""
+    logger = logging.getLogger("driftsurf")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)

@@ -1,0 +1,75 @@
+"""Parameters of a part as text that is the same in every process, to be saved beside its state and compared."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from driftsurf import registry
+from driftsurf.errors import StateError
+
+__all__ = ["Parameterised", "described", "described_option", "to_json_value"]
+
+
+@runtime_checkable
+class Parameterised(Protocol):
+    """An object with parameters: a learner, a detector, a strategy, an estimator of scikit-learn."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        ...
+
+
+@runtime_checkable
+class _RiverParameterised(Protocol):
+    def _get_params(self) -> dict[str, Any]: ...
+
+
+def described(part: Parameterised) -> str:
+    """Return the parameters of a part, and of the parts inside it, as JSON text.
+
+    Numbers and text are written in full, functions and classes by name.
+    """
+    return json.dumps(part.get_params(), sort_keys=True, default=_by_name)
+
+
+def described_option(value: object) -> str:
+    """Return one option of a strategy as text: a plain value as JSON, a part by its class and parameters.
+
+    >>> from driftsurf.detectors import DDM
+    >>> described_option(0.1), described_option(DDM())[:4]
+    ('0.1', 'DDM(')
+    """
+    if isinstance(value, Parameterised):
+        return f"{type(value).__name__}({described(value)})"
+    return json.dumps(value, sort_keys=True, default=_by_name)
+
+
+def _by_name(value: Any) -> Any:
+    if isinstance(value, Parameterised):
+        return f"a {type(value).__name__}"  # get_params lists its own parameters beside it
+    if isinstance(value, _RiverParameterised):
+        return repr(value)
+    if callable(value):
+        return f"the function {getattr(value, '__name__', type(value).__name__)}"
+    return to_json_value(value)
+
+
+def to_json_value(value: Any) -> Any:
+    """JSON fallback for detectors, numpy values and sets; StateError for anything else.
+
+    >>> import json
+    >>> json.dumps({"window": np.int64(3)}, default=to_json_value)
+    '{"window": 3}'
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, set | frozenset | range):
+        return sorted(value)
+    if registry.find("detector", type(value)) is not None:
+        return {"detector": type(value).__name__, "options": value.get_params()}
+    raise StateError(f"a parameter is {value!r}, which cannot be saved; use numbers, text or lists")

@@ -1,0 +1,383 @@
+"""Late labels: predict a row when it arrives, learn it when its label arrives."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import CSR, IncrementalState, Rows, Segment, State, n_rows
+from driftsurf.core.decisions import Decision
+from driftsurf.core.input import Schema, read_rows, read_schema
+from driftsurf.core.options import number, whole
+from driftsurf.core.samples import Samples
+from driftsurf.core.state import nest, pick, resolved
+from driftsurf.core.targets import ClassTargets, RegressionTargets
+from driftsurf.core.typing import MatrixLike, TargetLike
+from driftsurf.errors import InputError, ShapeError, StateError
+
+__all__ = ["DelayedLabels", "DelayedModel", "Joined", "LabelCounts"]
+
+Key: TypeAlias = str | int
+
+
+class DelayedModel(Protocol):
+    """Model behind the delay, such as :class:`~driftsurf.session.session.Session`."""
+
+    batch_size: int | None
+    targets: ClassTargets | RegressionTargets
+    schema: Schema | None
+
+    @property
+    def steps(self) -> int:
+        """Number of time steps so far, which is the version of the model."""
+        ...
+
+    @property
+    def rows_pending(self) -> int:
+        """Number of rows in the buffer."""
+        ...
+
+    def predict(self, X: MatrixLike) -> npt.NDArray[Any]:
+        """Return predicted labels."""
+        ...
+
+    def learn(self, X: MatrixLike, y: TargetLike) -> tuple[Decision, ...]:
+        """Learn rows, all or none if they complete at most one time step."""
+        ...
+
+    def state(self) -> State:
+        """Return everything that later steps depend on."""
+        ...
+
+    def incremental_state(self) -> IncrementalState:
+        """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over a state that ``state()`` returned."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCounts:
+    """Numbers of rows and labels so far, by what became of them."""
+
+    predicted: int = 0
+    """Rows that arrived."""
+    labelled: int = 0
+    """Rows whose label arrived in time; they were learned."""
+    scored: int = 0
+    """Labelled rows that had a prediction; the first rows arrive before there is a model."""
+    errors: int | None = 0
+    """Scored rows whose stored prediction was wrong; None for regression."""
+    expired: int = 0
+    """Rows that were dropped: no label in time, or too many newer rows."""
+    replaced: int = 0
+    """Rows that another row with the same key replaced before their label arrived."""
+    late: int = 0
+    """Labels of rows that had been dropped or replaced."""
+    duplicate: int = 0
+    """Labels of rows that had a label already."""
+    orphan: int = 0
+    """Labels whose key was never seen, or too long ago to be remembered."""
+
+    @property
+    def error(self) -> float:
+        """Share of wrong predictions among the scored rows; NaN before the first, and for regression."""
+        return self.errors / self.scored if self.scored and self.errors is not None else float("nan")
+
+    def plus(self, **more: int) -> LabelCounts:
+        """Return the counts, with some of them increased."""
+        counted = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(self, **{name: value + more.get(name, 0) for name, value in counted.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Rows that were matched by the labels of one call, in the order of the labels."""
+
+    keys: tuple[Key, ...]
+    true: npt.NDArray[Any]
+    predicted: tuple[Any, ...]
+    """Predictions stored when the rows arrived; None for rows that arrived before there was a model."""
+    versions: npt.NDArray[np.int64]
+    """Version of the model behind each prediction: the time steps it had learned."""
+    waited: npt.NDArray[np.float64]
+    """Time between each row and its label."""
+    decisions: tuple[Decision, ...]
+    """One for each time step that these labels completed."""
+
+
+class _Waiting(NamedTuple):
+    row: int
+    predicted: Any
+    version: int
+    time: float
+
+
+class DelayedLabels:
+    """Keeps rows until their labels arrive, in any order, and then trains a model with them.
+
+    A row is predicted when it arrives and stored under a key, with its prediction and the version of the model. When
+    its label arrives, the row is learned. Time steps are formed by the arrival of labels, as the ``batch_size`` of the
+    session says (None: each call of ``label`` that matches rows is one). The reported error is that of the stored
+    predictions, which users of the model saw; the risk by which DriftSurf decides is that of the current model on the
+    rows as they are learned.
+
+    A row is dropped when ``max_pending`` newer ones have arrived, or when ``timeout`` has passed, so never more than
+    ``max_pending`` rows are stored. As many keys of learned rows and of dropped rows are remembered, to tell duplicate
+    and late labels from orphans. No clock is read: time is what callers pass, or the number of rows so far, and never
+    runs backwards.
+
+    Parameters
+    ----------
+    model
+        A :class:`~driftsurf.session.session.Session`.
+    max_pending
+        Largest number of rows to keep.
+    timeout
+        A row whose label arrives later than this is not learned; None for no limit.
+
+    Examples
+    --------
+    >>> from driftsurf.learners import LogisticRegression
+    >>> from driftsurf.session.session import Session
+    >>> from driftsurf.strategies import DriftSurf
+    >>> delayed = DelayedLabels(Session(DriftSurf(LogisticRegression())), max_pending=1000)
+    >>> X = np.linspace(-1, 1, 50).reshape(-1, 1)
+    >>> delayed.predict(range(50), X) is None  # there is no model yet
+    True
+    >>> joined = delayed.label(range(49, -1, -1), X[::-1, 0] > 0)
+    >>> delayed.predict(["a", "b"], [[-0.9], [0.9]]).tolist()
+    [False, True]
+    >>> joined = delayed.label(["b", "b", "c"], [True, True, False])
+    >>> delayed.counts.error, delayed.counts.duplicate, delayed.counts.orphan, len(delayed)
+    (0.0, 1, 1, 1)
+    """
+
+    def __init__(self, model: DelayedModel, *, max_pending: int = 100_000, timeout: float | None = None) -> None:
+        self.model = model
+        self.max_pending: int = whole("max_pending", max_pending, at_least=1)
+        self.timeout: float | None = (
+            None if timeout is None else number("timeout", timeout, above=0.0, otherwise=", or None")
+        )
+        self.counts: LabelCounts = LabelCounts(errors=None if isinstance(model.targets, RegressionTargets) else 0)
+        self._schema: Schema | None = model.schema
+        self._samples: Samples | None = None
+        self._now = 0.0
+        self._waiting: OrderedDict[Key, _Waiting] = OrderedDict()
+        self._learned: OrderedDict[Key, None] = OrderedDict()
+        self._lost: OrderedDict[Key, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of rows that wait for their label."""
+        return len(self._waiting)
+
+    # -------------------------------------------------------------------- rows
+
+    def predict(self, keys: Iterable[Any], X: MatrixLike, *, time: float | None = None) -> npt.NDArray[Any] | None:
+        """Predict rows and keep them under their keys; None while the model has learned nothing."""
+        schema = read_schema(X) if self._schema is None else self._schema
+        rows = read_rows(X, schema)
+        names = _read_keys(keys, n_rows(rows))
+        now = self._time(time, n_rows(rows))
+        labels = self.model.predict(_as_input(rows)) if self.model.steps else None
+        # Nothing can fail from here on, so that rows, keys and counts stay consistent.
+        if self._samples is None:
+            self._schema, self._samples = schema, Samples(schema.n_features, sparse=schema.sparse)
+        segment = self._samples.append(rows, np.zeros(len(names)))
+        shown = [None] * len(names) if labels is None else labels.tolist()
+        replaced = 0
+        for row, (key, label) in enumerate(zip(names, shown, strict=True), start=segment.lo):
+            if key in self._waiting:
+                # Deleted and inserted again at the end: ``_expire`` and ``_release`` expect the oldest row first.
+                replaced += 1
+                del self._waiting[key]
+            self._learned.pop(key, None)
+            self._lost.pop(key, None)
+            self._waiting[key] = _Waiting(row, label, self.model.steps, now)
+        self._now = now
+        self.counts = self.counts.plus(predicted=len(names), replaced=replaced)
+        self._expire()
+        return labels
+
+    def _time(self, time: float | None, new_rows: int) -> float:
+        if time is None:
+            time = float(self.counts.predicted + new_rows)
+        if not np.isfinite(time):
+            raise InputError(f"time is {time!r}; pass a finite number, or None to count rows")
+        return max(self._now, float(time))  # a clock that is set back must not make rows younger than they are
+
+    def _expire(self) -> None:
+        """Drop the rows beyond ``max_pending`` or ``timeout``, oldest first."""
+        if self._samples is None:
+            return
+        first_kept = self._samples.next_row - self.max_pending
+        expired = 0
+        while self._waiting:
+            key, waiting = next(iter(self._waiting.items()))
+            overdue = self.timeout is not None and self._now - waiting.time > self.timeout
+            if waiting.row >= first_kept and not overdue:
+                break
+            self._waiting.popitem(last=False)
+            self._remember(self._lost, key)
+            expired += 1
+        self.counts = self.counts.plus(expired=expired)
+        self._release()
+
+    def _release(self) -> None:
+        assert self._samples is not None
+        oldest = next(iter(self._waiting.values())).row if self._waiting else self._samples.next_row
+        self._samples.release(oldest)
+
+    def _remember(self, keys: OrderedDict[Key, None], key: Key) -> None:
+        keys[key] = None
+        if len(keys) > self.max_pending:
+            keys.popitem(last=False)
+
+    # -------------------------------------------------------------------- labels
+
+    def label(self, keys: Iterable[Any], y: TargetLike, *, time: float | None = None) -> Joined:
+        """Learn the rows that these labels belong to; labels without a waiting row are counted and ignored."""
+        names = _read_keys(keys, None)
+        known, codes = self.model.targets.read(y, len(names))
+        labels = known.decode(codes)
+        self._now = self._time(time, 0)
+        self._expire()  # before the join: whether a label is late must not depend on when rows were last dropped
+        found, strays = self._find(names)
+        decisions: list[Decision] = []
+        joined = [self._waiting[names[place]] for place in found]
+        start = 0
+        while start < len(found):
+            stop = len(found)
+            if self.model.batch_size is not None:
+                # At most one time step at once, so that each call to ``learn`` is applied completely or not at all.
+                stop = min(stop, start + self.model.batch_size - self.model.rows_pending)
+            part = found[start:stop]
+            decisions += self.model.learn(self._rows([self._waiting[names[i]].row for i in part]), labels[part])
+            self._settle([names[i] for i in part], labels[part].tolist())
+            start = stop
+        self.counts = self.counts.plus(**strays)
+        return Joined(
+            tuple(names[place] for place in found),
+            labels[found],
+            tuple(waiting.predicted for waiting in joined),
+            np.array([waiting.version for waiting in joined], np.int64),
+            np.array([self._now - waiting.time for waiting in joined], np.float64),
+            tuple(decisions),
+        )
+
+    def _find(self, names: Sequence[Key]) -> tuple[list[int], dict[str, int]]:
+        """Return the places of labels whose rows wait, and the counts of the others."""
+        found: dict[Key, int] = {}
+        strays = {"late": 0, "duplicate": 0, "orphan": 0}
+        for place, key in enumerate(names):
+            if key in found or key in self._learned:
+                strays["duplicate"] += 1
+            elif key in self._waiting:
+                found[key] = place
+            else:
+                strays["late" if key in self._lost else "orphan"] += 1
+        return list(found.values()), strays
+
+    def _settle(self, keys: Sequence[Key], labels: Sequence[Any]) -> None:
+        scored = errors = 0
+        for key, label in zip(keys, labels, strict=True):
+            waiting = self._waiting.pop(key)
+            self._remember(self._learned, key)
+            if waiting.version:  # version 0 predicted nothing
+                scored += 1
+                errors += waiting.predicted != label
+        self.counts = self.counts.plus(labelled=len(keys), scored=scored, errors=errors)
+        self._release()
+
+    def _rows(self, numbers: Sequence[int]) -> Any:
+        assert self._samples is not None
+        first = self._samples.first_row
+        X = self._samples.view(Segment(first, self._samples.next_row)).X
+        return _as_input(X, np.array(numbers) - first)
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """Return everything that later calls depend on, the model's state included."""
+        return resolved(self.incremental_state())
+
+    def incremental_state(self) -> IncrementalState:
+        """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
+        state: IncrementalState = {
+            "now": self._now,
+            "counts": json.dumps(asdict(self.counts)),
+            "waiting": json.dumps([[key, *waiting] for key, waiting in self._waiting.items()]),
+            "learned": json.dumps(list(self._learned)),
+            "lost": json.dumps(list(self._lost)),
+        }
+        if self._schema is not None:
+            state |= nest("schema", self._schema.state())
+        if self._samples is not None:
+            state |= nest("samples", self._samples.incremental_state())
+        return state | nest("model", self.model.incremental_state())
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over a state that ``state()`` returned, the model's state included."""
+        try:
+            counts = LabelCounts(**json.loads(state["counts"]))
+            waiting = OrderedDict((key, _Waiting(*rest)) for key, *rest in json.loads(state["waiting"]))
+            learned, lost = (OrderedDict.fromkeys(json.loads(state[name])) for name in ("learned", "lost"))
+            samples = Samples.from_state(pick("samples", state)) if pick("samples", state) else None
+            schema = Schema.from_state(pick("schema", state), "this model") if pick("schema", state) else None
+            rows = [one.row for one in waiting.values()]
+            low, high = (0, 0) if samples is None else (samples.first_row, samples.next_row)
+            if not (
+                isinstance(state["now"], float)
+                and [type(count) for count in astuple(counts)] == [type(count) for count in astuple(self.counts)]
+                and all(type(row) is int and low <= row < high for row in rows)
+                and rows == sorted(set(rows))
+                and all(isinstance(one.time, float) and type(one.version) is int for one in waiting.values())
+                and all(isinstance(key, str | int) for keys in (waiting, learned, lost) for key in keys)
+                and (samples is None or (schema is not None and schema.n_features == samples.n_features))
+            ):
+                raise StateError("the entries of the saved late labels do not fit together; the state is damaged")
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, StateError):
+                raise
+            raise StateError(
+                f"the saved late labels cannot be read ({error}); it is the state of another object"
+            ) from error
+        self.model.restore(pick("model", state))
+        self.counts, self._now, self._schema, self._samples = counts, state["now"], schema, samples
+        self._waiting, self._learned, self._lost = waiting, learned, lost
+
+
+def _read_keys(keys: Iterable[Any], count: int | None) -> list[Key]:
+    """Return keys as text or integers, the only types that a saved state can hold."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise InputError(f"keys is {keys!r}; pass a list with one key for each row")
+    read: list[Key] = []
+    for key in keys:
+        plain: Hashable = key.item() if isinstance(key, np.generic) else key
+        if isinstance(plain, bool) or not isinstance(plain, str | int):
+            raise InputError(f"the key {key!r} is neither text nor an integer")
+        read.append(str(plain) if isinstance(plain, str) else int(plain))
+    if count is not None and len(read) != count:
+        raise ShapeError(f"there are {len(read)} keys for {count} rows; pass one key for each row.")
+    return read
+
+
+def _as_input(rows: Rows, places: npt.NDArray[np.int64] | None = None) -> Any:
+    """Return rows, or some of them, in a form that a session accepts."""
+    if not isinstance(rows, CSR):
+        return rows if places is None else rows[places]
+    from scipy import sparse
+
+    a, b = int(rows.indptr[0]), int(rows.indptr[-1])
+    matrix = sparse.csr_array(
+        (rows.data[a:b], rows.indices[a:b], rows.indptr - a), shape=(n_rows(rows), rows.n_features)
+    )
+    return matrix if places is None else matrix[places]

@@ -1,0 +1,61 @@
+"""Result of one call to a session: the predictions made before learning, and the decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.decisions import Decision
+
+__all__ = ["Observation"]
+
+LEAST_PROBABILITY = 1e-15
+"""Smallest probability in log loss, which keeps it finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Predictions made before the rows were learned, and the decisions of the completed time steps."""
+
+    labels: npt.NDArray[Any]
+    """Predicted labels; for regression, predicted numbers."""
+    predicted: npt.NDArray[Any]
+    """Codes of the predicted labels; for regression, the same as ``labels``."""
+    true: npt.NDArray[Any]
+    """Codes of the true labels; for regression, the true numbers."""
+    scores: FloatArray
+    """Margins (n,), log-probabilities (n, K) by code, or predicted numbers (n,)."""
+    decisions: tuple[Decision, ...]
+    """One for each time step that the call completed: one, or any number with a buffer."""
+    probabilities: bool = True
+    """Whether scores are log-odds or log-probabilities."""
+
+    @property
+    def errors(self) -> int:
+        """Number of wrong predictions; for regression, of predictions that are not exactly right."""
+        return int(np.count_nonzero(self.predicted != self.true))
+
+    @property
+    def error(self) -> float:
+        """Share of wrong predictions; for regression, the mean squared error; NaN without rows."""
+        if not len(self.true):
+            return float("nan")
+        regression = self.predicted.dtype.kind == "f"
+        return float(self.squared_errors().mean()) if regression else self.errors / len(self.true)
+
+    def log_losses(self) -> FloatArray:
+        """Return -log p(true class) of each row, with p of at least 1e-15; NaN without probabilities."""
+        if not self.probabilities:
+            return np.full(len(self.true), np.nan)
+        if self.scores.ndim == 1:
+            return np.logaddexp(0.0, np.where(self.true == 1, -self.scores, self.scores))
+        logs = self.scores[np.arange(len(self.true)), self.true]
+        return np.asarray(-np.maximum(logs, np.log(LEAST_PROBABILITY)))
+
+    def squared_errors(self) -> FloatArray:
+        """Return the squared error of each row, for regression."""
+        return np.asarray(np.square(self.predicted - self.true))

@@ -1,0 +1,82 @@
+"""Every strategy with every learner on every task and kind of rows: it works, or refuses and names the capability."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from driftsurf import learners, registry
+from driftsurf.checks import __main__ as command
+from driftsurf.checks import matrix
+from driftsurf.errors import CheckError
+from driftsurf.session.observation import Observation
+from driftsurf.session.session import Session
+from driftsurf.strategies import SlidingWindow
+
+STRATEGIES, LEARNERS = matrix.strategies(), matrix.learners()
+
+
+@pytest.mark.parametrize("learner", list(LEARNERS))
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+def test_it_works_or_refuses_by_name(strategy: str, learner: str) -> None:
+    if not LEARNERS[learner].installed:
+        pytest.skip(f"{LEARNERS[learner].requires} is not installed")
+    for cell in matrix.cells([learner], [strategy]):
+        cell.run()
+
+
+def test_every_registered_strategy_and_learner_is_in_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NewestRows(SlidingWindow):
+        """Registered here."""
+
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    registry.register("strategy", "newest-rows", tasks=registry.ALL_TASKS)(NewestRows)
+    for kind, parts in (("strategy", matrix.strategies()), ("learner", matrix.learners())):
+        names = {entry.part.__name__ for entry in registry.entries(kind)}  # type: ignore[arg-type]
+        assert names <= {label.partition(",")[0] for label in parts}
+    assert "NewestRows" in matrix.table(["LinearSVM"])
+
+
+def test_the_command_runs_the_combinations(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["matrix", "--learner", "LinearSVM", "--strategy", "Candor"]) == 0
+    out = capsys.readouterr().out
+    assert "| LinearSVM | dense, CSR, weighted | 2 |" in out
+    assert "no anchor" in out
+    assert "9 of 9" in out
+    assert command.main(["matrix", "--no-run"]) == 0
+    assert "9 of 9" not in capsys.readouterr().out
+
+
+class Boastful(learners.LinearSVM):
+    """Declares capabilities that it does not have."""
+
+    capabilities = learners.SoftmaxRegression.capabilities
+
+
+def test_a_learner_with_wrong_capabilities_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {"LinearSVM": replace(LEARNERS["LinearSVM"], make=Boastful)}
+    monkeypatch.setattr(matrix, "learners", lambda: wrong)
+    assert command.main(["matrix", "--learner", "LinearSVM", "--strategy", "Oblivious"]) == 1
+    assert "Oblivious with LinearSVM, multiclass" in capsys.readouterr().err
+
+
+def test_a_combination_that_works_without_what_it_needs_is_a_failure() -> None:
+    strategy = replace(STRATEGIES["Oblivious"], tasks=registry.CLASSIFICATION)
+    with pytest.raises(CheckError, match="classes"):
+        matrix.Cell(strategy, LEARNERS["LinearRegression"], "regression", "dense").run()
+
+
+def test_wrong_results_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = matrix.Cell(STRATEGIES["Oblivious"], LEARNERS["LinearSVM"], "binary", "dense")
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "scores", lambda self, X: np.full(60, np.nan))
+        with pytest.raises(CheckError, match=r"\(60,\)"):
+            cell.run()
+    nothing = Observation(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), ())
+    monkeypatch.setattr(Session, "observe", lambda self, X, y: nothing)
+    with pytest.raises(CheckError, match=r"0 .* 0 "):
+        cell.run()

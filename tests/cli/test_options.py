@@ -1,0 +1,191 @@
+"""Options of commands: the same ones on the command line, in TOML, in Python and in the documentation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from commands import invoke
+
+import driftsurf
+from driftsurf.cli.compare import compare as compare_command
+from driftsurf.cli.options import GroupedOption
+from driftsurf.cli.reference import options_page, python_docstring, python_signature
+from driftsurf.cli.reproduce import reproduce as reproduce_command
+from driftsurf.cli.run import run as run_command
+from driftsurf.comparison.compare import compare
+from driftsurf.comparison.inputs import Input
+from driftsurf.comparison.options import COMPARE_GROUPS, CompareOptions, InputOptions, WorkOptions
+from driftsurf.core.option_fields import option_fields
+from driftsurf.data import ReadingOptions
+from driftsurf.errors import OptionError
+from driftsurf.reproduction.options import REPRODUCE_GROUPS, ReproduceOptions, ReproduceWorkOptions
+from driftsurf.reproduction.reproduce import reproduce
+from driftsurf.runs.options import GROUPS, OptionGroup, RunOptions
+
+ROOT = Path(__file__).parents[2]
+FIELDS = {name: field for group in GROUPS for name, field in group.fields.items()}
+
+
+def test_no_two_groups_define_an_option_of_the_same_name() -> None:
+    assert len(FIELDS) == sum(len(group.fields) for group in GROUPS)
+
+
+def test_command_line_has_every_option_under_the_heading_of_its_group() -> None:
+    params = {param.name: param for param in run_command.params if isinstance(param, click.Option)}
+    own = {"config", "write_config", "quiet"}
+    assert set(params) == {name for name, field in FIELDS.items() if field.flag is not None} | own
+    for group in GROUPS:
+        for name, field in group.fields.items():
+            if field.flag is not None:
+                param = params[name]
+                assert isinstance(param, GroupedOption)
+                assert (param.opts[0], param.section, param.help) == (field.flag, group.title, field.help)
+    text = invoke("run", "--help").output
+    assert [group.title for group in GROUPS if f"{group.title}:\n" not in text] == []
+
+
+def test_python_signature_has_every_option_with_its_type_and_default() -> None:
+    source = inspect.getsource(driftsurf.run)
+    signature = source[: source.index('"""')]
+    lines = "\n".join(python_signature())
+    assert lines in signature, f"replace the parameters of driftsurf.run by\n{lines}"
+    docstring = "\n".join(python_docstring())
+    assert docstring in source, f"replace the description of the parameters by\n{docstring}"
+
+
+def test_defaults_of_the_python_signature_are_those_of_the_options() -> None:
+    parameters = inspect.signature(driftsurf.run).parameters
+    for name, field in FIELDS.items():
+        assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameters[name].default == (None if field.pairs else field.default)
+    assert RunOptions.of().given() == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "groups"), [(compare_command, COMPARE_GROUPS), (reproduce_command, REPRODUCE_GROUPS)]
+)
+def test_compare_and_reproduce_have_every_option_under_the_heading_of_its_group(
+    command: click.Command, groups: tuple[OptionGroup, ...]
+) -> None:
+    params = {param.name: param for param in command.params if isinstance(param, click.Option)}
+    flagged = {
+        name: (field, group) for group in groups for name, field in group.fields.items() if field.flag is not None
+    }
+    assert set(params) == {*flagged, "quiet"}
+    text = invoke(command.name, "--help").output
+    for name, (field, group) in flagged.items():
+        param = params[name]
+        assert isinstance(param, GroupedOption)
+        assert (param.opts[0], param.section, param.help) == (field.flag, group.title, field.help)
+        assert f"{group.title}:\n" in text
+        if not field.repeated and not field.pairs and field.default is not None:
+            assert str(param.default) == str(field.default)
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "other"),
+    [
+        (compare, CompareOptions, set[str]()),
+        (compare, WorkOptions, {"jobs", "cluster", "out"}),
+        (reproduce, ReproduceOptions, set[str]()),
+        (reproduce, ReproduceWorkOptions, {"jobs", "cluster", "out"}),
+        (Input, InputOptions, set[str]()),
+        (Input, ReadingOptions, {"kinds"}),
+    ],
+)
+def test_functions_behind_compare_and_reproduce_take_the_same_options(
+    function: Callable[..., Any], options: type, other: set[str]
+) -> None:
+    """The folder is an argument of its own, a cluster a context, and a library uses one process unless asked."""
+    parameters = inspect.signature(function).parameters
+    for name, field in option_fields(options).items():
+        if name not in other:
+            assert (parameters[name].default, parameters[name].annotation) == (field.default, field.annotation)
+    assert "out" not in parameters
+    assert "jobs" not in other or parameters["jobs"].default == 1
+
+
+def test_defaults_of_compare_and_reproduce_are_those_of_the_paper_and_of_a_single_trial() -> None:
+    assert (WorkOptions().trials, ReproduceWorkOptions().trials) == (1, 5)
+    assert (WorkOptions().out, ReproduceWorkOptions().out) == ("comparison", "reproduction")
+    assert list(option_fields(WorkOptions)) == list(option_fields(ReproduceWorkOptions))
+
+
+def test_documentation_of_options_is_current() -> None:
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    assert page == options_page(), "run: python -m driftsurf.cli.reference docs/options.md"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"lable": "y"}, ("'lable'", "'label'")),
+        ({"every": 0}, ("every", "0")),
+        ({"keep": 1}, ("keep", "1", "2")),
+        ({"timeout": -1.0, "delay": 1}, ("timeout", "-1")),
+        ({"variant": "mine"}, ("'mine'", "'authors'")),
+        ({"drop": "id"}, ("drop", "'id'")),
+        ({"kinds": "id"}, ("kinds", "'id'")),
+    ],
+)
+def test_wrong_values_are_named_in_python_too(options: dict[str, Any], named: tuple[str, ...]) -> None:
+    with pytest.raises(OptionError) as error:
+        RunOptions.of(**options).check_tables("a.csv")
+    assert [name for name in named if name not in str(error.value)] == []
+
+
+def test_lists_of_python_become_tuples() -> None:
+    options = RunOptions.of(drop=["id"], features=["x"], kinds={"zip": "text"})
+    assert options.reading == ReadingOptions(drop=("id",), kinds={"zip": "text"})
+    assert options.keyed.features == ("x",)
+    assert options.given("keyed") == {"features": ("x",)}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("source = ", ("run.toml",)),
+        ("sauce = 'a.csv'", ("'sauce'", "source", "label")),
+        ("label = 'y'", ("'source'",)),
+        ("source = 'a.csv'\nset = 3", ("set", "3")),
+        ("source = 'a.csv'\ndrop = 'x'", ("drop", "'x'")),
+        ("source = 'a.csv'\nseed = [1]", ("seed", "[1]")),
+        ("source = 'a.csv'\nseed = 'x'", ("--seed", "'x'")),
+        ("source = ['a.csv']", ("source", "['a.csv']")),
+    ],
+)
+def test_mistake_in_a_toml_file_is_named(text: str, named: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(text)
+    result = invoke("run", tmp_path / "run.toml")
+    assert result.exit_code in (1, 2)
+    message = " ".join(result.output.split())
+    assert [name for name in named if name not in message] == [], message
+
+
+def test_every_kind_of_option_survives_a_toml_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words: list[Any] = [
+        "--label",
+        "y > 1",
+        "--drop",
+        "a",
+        "--drop",
+        "b",
+        "--kind",
+        "c=text",
+        "--set",
+        "l2=0.5",
+        "--no-greedy",
+    ]
+    words += ["--batch-size", 50, "--on-bad-row", 3, "--out", "r", "--delay", 2, "--features", "p,q", "--no-raw"]
+    assert invoke("run", "a.csv", *words, "--write-config", "run.toml").exit_code == 0
+    text = Path("run.toml").read_text()
+    assert invoke("run", "run.toml", "--write-config", "again.toml").exit_code == 0
+    assert Path("again.toml").read_text() == text
+    for line in ("batch-size = 50", "greedy = false", "raw = false", 'drop = ["a", "b"]', '[kind]\n"c" = "text"'):
+        assert line in text

@@ -1,0 +1,108 @@
+"""Mistakes on the command line of ``driftsurf run``: one line that names the value, the choices or the remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import invoke
+from table_files import mixed_rows, write_csv
+
+COLUMNS = "id", "when", "price", "share", "city", "member", "sold"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], COLUMNS),
+        (["--label", "sole"], ("'sole'", *COLUMNS)),
+        (["--label", "sold > 3"], ("'>'", "'sold'", "==", "!=")),
+        (["--label", "price > much"], ("'price'", "'much'")),
+        (["--label", "price > 1", "--task", "regression"], ("regression",)),
+        (["--label", "sold", "--task", "regression"], ("text", "regression")),
+        (["--label", "when"], ("'when'",)),
+        (["--label", "sold", "--task", "ranking"], ("'ranking'", "'auto'", "'binary'", "'regression'")),
+        (["--label", "sold", "--drop", "sold"], ("--drop", "'sold'")),
+        (["--label", "sold", "--drop", "cities"], ("--drop", "'cities'", *COLUMNS)),
+        (["--label", "sold", "--drop", "id,when"], ("'id,when'", *COLUMNS)),
+        (["--label", "sold", "--kind", "city"], ("--kind", "'city'")),
+        (["--label", "sold", "--kind", "city=place"], ("--kind", "'place'", "'number'")),
+        (["--label", "sold", "--categorical", "town"], ("--categorical", "'town'", *COLUMNS)),
+        (["--label", "price", "--model", "ddm"], ("regression",)),
+        (["--label", "sold", "--delimiter", "ab"], ("--delimiter", "'ab'")),
+        (["--label", "sold", "--delimiter", "--"], ("--delimiter", "'--'")),
+        (["--label", "sold", "--thousands", "x"], ("--thousands", "'x'")),
+        (["--label", "sold", "--timeout", "5"], ("--timeout", "--labels", "--delay")),
+        (["--label", "sold", "--model", "driftsrf"], ("'driftsrf'", "'driftsurf'", "aue")),
+        (["--label", "sold", "--model", "driftsurf(threshold):svm"], ("'driftsurf(threshold)'", "name(option=value")),
+        (["--label", "sold", "--learner", "softmx"], ("'softmx'", "'softmax'", "logistic")),
+        (["--label", "sold", "--learner", "no.such:Model"], ("no.such:Model",)),
+        (["--label", "sold", "--learner", "math:sin"], ("math:sin",)),
+        (["--label", "sold", "--learner", "linear"], ("linear", "regression")),
+        (["--label", "sold", "--set", "treshold=1"], ("'treshold'", "'threshold'")),
+        (["--label", "sold", "--set", "threshold"], ("--set", "'threshold'")),
+        (["--label", "sold", "--set", "threshold=-1"], ("threshold", "-1")),
+        (["--label", "sold", "--set", "l2=-1"], ("l2", "-1")),
+        (["--label", "sold", "--model", "aue", "--threshold", "0.2"], ("aue", "'threshold'")),
+        (["--label", "sold", "--learner", "sklearn.svm:LinearSVC", "--set", "los=1"], ("'los'", "'loss'")),
+        (["--label", "sold", "--time", "when"], ("--time", "'when'", "--batch-seconds")),
+        (["--label", "sold", "--batch-seconds", "5"], ("--batch-seconds", "--time")),
+        (["--label", "sold", "--on-bad-row", "maybe"], ("maybe", "fail", "skip")),
+        (["--label", "sold", "--format", "xml"], ("'xml'", "csv")),
+        (["--label", "sold", "--labels", "x.csv"], ("--labels", "--key")),
+        (
+            ["--labels", "sales.csv", "--key", "id", "--delay", "1", "--time", "when", "--batch-seconds", "9"],
+            ("--delay", "--batch-seconds"),
+        ),
+        (["--label", "sold", "--labels", "-", "--key", "id"], ("--labels", "'-'")),
+        (["--label", "sold", "--labels", "x.csv", "--key", "id", "--follow"], ("--follow", "--labels")),
+        (["--label", "sold", "--delay", "1", "--follow"], ("--delay",)),
+        (["--label", "sold", "--follow-for", "1"], ("--follow-for", "--follow ")),
+        (["--label", "sold", "--labels", "sales.csv", "--key", "idd"], ("--key", "'idd'", *COLUMNS)),
+        (["--label", "sold", "--labels", "other.csv", "--key", "id"], ("'id'", "'name'")),
+        (["--label", "sold", "--predictions", "p.xls"], ("--predictions", "'p.xls'", ".csv", ".jsonl", ".parquet")),
+        (["--label", "sold", "--rows", "5"], ("--rows", "'sales.csv'")),
+        (["--label", "sold", "--stream-seed", "5"], ("--stream-seed", "'sales.csv'")),
+        (["--label", "sold", *(f"--drop={name}" for name in COLUMNS[:-1])], ("'sold'",)),
+    ],
+)
+def test_mistake_is_named_in_one_line_and_leaves_nothing(
+    arguments: list[str], named: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path, mixed_rows(40))
+    (tmp_path / "other.csv").write_text("name,sold\na,yes\n")
+    result = invoke("run", "sales.csv", *arguments)
+    assert result.exit_code in (1, 2)
+    message = " ".join(result.output.split())
+    assert [name for name in named if name not in message] == [], message
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["sea0", "--label", "y"], ("--label", "'sea0'")),
+        (["sae10"], ("'sae10'", "'sea10'")),
+        (["gone.csv", "--label", "y"], ("gone.csv",)),
+        (["none*.csv", "--label", "y"], ("none*.csv",)),
+        (["empty.csv", "--label", "y"], ("empty.csv",)),
+        (["sea1"], ("'sea1'", "'sea10'")),
+        (["sea0", "--step-size", "fast"], ("--step-size", "fast", "auto")),
+        (["sea0", "--step-size", "-1"], ("--step-size", "-1")),
+        (["sea0", "--threshold", "-1"], ("threshold", "-1")),
+        (["sea0", "--rows", "0"], ("--rows", "0")),
+        (["sea0", "--variant", "mine"], ("--variant", "mine", "algorithm-1", "authors")),
+    ],
+)
+def test_mistake_about_a_source_or_a_stream_is_named(
+    arguments: list[str], named: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.csv").write_text("x,y\n")
+    result = invoke("run", *arguments)
+    assert result.exit_code in (1, 2)
+    message = " ".join(result.output.split())
+    assert [name for name in named if name not in message] == [], message
+    assert "Traceback" not in message
+    assert not (tmp_path / "runs").exists()

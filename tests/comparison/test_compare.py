@@ -1,0 +1,165 @@
+"""Comparisons: results, reports and the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import invoke
+from table_files import write_inverted
+
+from driftsurf.comparison.compare import Comparison, compare, stand
+from driftsurf.comparison.inputs import Input
+from driftsurf.comparison.matches import Match, Score
+from driftsurf.comparison.models import Situation
+from driftsurf.errors import (
+    OptionError,
+    RunFolderError,
+)
+from driftsurf.report import comparison
+from driftsurf.report.comparison_chart import chart
+
+TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=4)"
+TWO = Situation(n_classes=2, batch_size=50)
+
+
+# ---------------------------------------------------------------------------- standings
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_inverted(tmp_path)
+
+
+def scores(*errors: list[float], seconds: float = 1.0, gradients: int = 200) -> list[Score]:
+    return [Score(np.array([0.9, *error]), 100, gradients, seconds) for error in errors]
+
+
+def two_sources() -> Comparison:
+    easy = {"a": scores([0.1, 0.2] * 8, [0.2, 0.2] * 8), "b": scores([0.3, 0.4] * 8, [0.3, 0.4] * 8, gradients=0)}
+    hard = {"a": scores([0.5] * 16, [0.5] * 16), "b": scores([0.4] * 16, [0.4] * 16, gradients=0)}
+    return stand([("easy", easy), ("hard", hard)], seeds=(0, 1), gradients_per_row=None)
+
+
+def test_the_first_batch_does_not_count_and_errors_are_averaged_over_seeds_and_sources() -> None:
+    result = two_sources()
+    easy, hard = result.sources
+    assert [one.error.value for one in easy.models] == pytest.approx([0.175, 0.35])
+    assert easy.winner.model == "a"
+    assert hard.winner.model == "b"
+    assert easy.sure
+    assert easy.second.behind.low > 0.1
+    assert result.overall.winner.model == "a"
+    assert result.overall.winner.error.value == pytest.approx((0.175 + 0.5) / 2)
+    assert [one.rank for one in result.overall.models] == [1.5, 1.5]
+    assert [one.seconds for one in result.overall.models] == [2.0, 2.0]
+    assert [one.gradients_per_row for one in result.overall.models] == [2.0, 0.0]
+    assert result.overall.models[0].wins + result.overall.models[1].wins == pytest.approx(1.0)
+
+
+def test_a_winner_by_chance_is_not_significant() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (scores(list(0.3 + 0.1 * rng.normal(size=30))) for _ in range(2))
+    only = stand([("noise", {"a": a, "b": b})], seeds=(0,), gradients_per_row=2.0)
+    assert not only.overall.sure
+    assert only.overall is only.sources[0]
+    text = comparison.markdown(only)
+    assert "| source |" not in text
+
+
+def test_the_report_has_the_tables_the_verdict_and_the_chart(tmp_path: Path) -> None:
+    result = two_sources()
+    comparison.write(tmp_path, result)
+    text = (tmp_path / "comparison.md").read_text(encoding="utf-8")
+    assert "| easy | **0.175** | 0.350 |" in text
+    assert "| mean rank | 1.50 | 1.50 |" in text
+    found = json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8"))
+    assert found["winner"] == "a"
+    assert found["overall"]["models"][0]["error"]["value"] == pytest.approx(0.3375)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 1
+    assert "**" not in page
+    assert chart(result) == (tmp_path / "comparison.svg").read_text(encoding="utf-8")
+    assert chart(result).count("<circle") == 6
+
+
+def test_with_more_models_than_sources_each_model_has_a_row() -> None:
+    three = {name: scores([error] * 16) for name, error in (("a", 0.1), ("b", 0.2), ("c", 0.3))}
+    text = comparison.markdown(stand([("easy", three), ("hard", three)], seeds=(0,), gradients_per_row=None))
+    assert "| model | easy | hard | mean | mean rank | CPU s in all |" in text
+    assert "| a | **0.100** | **0.100** | **0.100** | 1.00 | 2.0 |" in text
+
+
+def test_a_long_name_is_cut_in_the_chart() -> None:
+    name = "oblivious:" + "x" * 60
+    result = stand([("s", {name: scores([0.1, 0.2]), "b": scores([0.2, 0.3])})], (0,), None)
+    assert f">{name[:45]}…<" in chart(result)
+
+
+# ---------------------------------------------------------------------------- the command
+
+
+def test_the_command_compares_on_a_file_and_resumes_from_its_ledger(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = f"driftsurf:logistic,oblivious:logistic,sliding-window(window=100):{TREE},majority"
+    arguments = ["compare", str(table), "--label", "label", "--batch-size", "50", "--models", chosen, "--jobs", "1"]
+    arguments += ["--trials", "2", "--out", str(tmp_path / "out"), "--quiet"]
+    first = invoke(*arguments)
+    assert first.exit_code == 0
+    assert "driftsurf:logistic" in first.output
+    before = (tmp_path / "out" / "comparison.json").read_text(encoding="utf-8")
+    monkeypatch.setattr(Match, "perform", lambda self: pytest.fail("done twice"))
+    assert invoke(*arguments).output == first.output
+    assert (tmp_path / "out" / "comparison.json").read_text(encoding="utf-8") == before
+
+
+def test_results_do_not_depend_on_the_number_of_processes(table: Path, tmp_path: Path) -> None:
+    found = []
+    for jobs in (1, 2):
+        what = [Input(str(table), "label", batch_size=50)]
+        result = compare(tmp_path / str(jobs), what, ["driftsurf:logistic", f"driftsurf:{TREE}"], trials=2, jobs=jobs)
+        found.append([(one.model, one.error) for one in result.overall.models])
+    assert found[0] == found[1]
+
+
+def test_an_interrupted_comparison_has_exit_code_130(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(self: Match) -> Score:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Match, "perform", stop)
+    result = invoke("compare", str(table), "--label", "label", "--jobs", "1", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 130
+
+
+def test_a_comparison_needs_two_models_a_source_and_its_own_folder(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="majority, majority"):
+        compare(tmp_path, [Input("sine1")], ["majority", "majority"])
+    with pytest.raises(OptionError, match="sources"):
+        compare(tmp_path, [], ["majority", "persistence"])
+    with pytest.raises(OptionError, match=r"gradients_per_row.* 0"):
+        compare(tmp_path, [Input("sine1")], ["majority", "persistence"], gradients_per_row=0)
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(RunFolderError, match=str(tmp_path)):
+        compare(tmp_path, [Input("sine1")], ["majority", "persistence"])
+
+
+def test_a_mistake_on_the_command_line_is_reported_in_one_line(tmp_path: Path) -> None:
+    result = invoke("compare", "sine1", "--models", "driftsurf:forest,majority", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert len(result.output.splitlines()) == 1
+    assert "'forest'" in result.output
+
+
+def test_a_narrow_terminal_has_fewer_columns_and_full_names() -> None:
+    row = ["driftsurf:logistic", "0.1234", "0.1200 to 0.1300", "0.0000", "0.0000 to 0.0000", "100%", "1.00", "9.0", "2"]
+    first, sources = comparison._sheets(two_sources())
+    sheet = first._replace(rows=[[comparison.Cell(text) for text in row]])
+    assert comparison._fitting(sheet, 140) == list(range(9))
+    assert comparison._fitting(sheet, 80) == [0, 1, 2, 3, 5]
+    assert comparison._fitting(sheet, 10) == [0, 1, 3]
+    assert comparison._fitting(sources, 3) == [0, 1, 2]

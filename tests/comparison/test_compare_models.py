@@ -1,0 +1,267 @@
+"""Models that can be compared: by name, with a budget, and those of other libraries."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from table_files import write_inverted
+
+from driftsurf import recommended
+from driftsurf.comparison import models, peers
+from driftsurf.comparison.inputs import Input
+from driftsurf.comparison.matches import Match
+from driftsurf.comparison.models import Situation, model
+from driftsurf.detectors import DDM
+from driftsurf.errors import (
+    CapabilityError,
+    MissingExtraError,
+    OptionError,
+)
+from driftsurf.session.model_names import RECOMMENDED, model_names, split_names
+
+TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=4)"
+TWO = Situation(n_classes=2, batch_size=50)
+
+
+# ---------------------------------------------------------------------------- models by name
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_inverted(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "driftsurf:logistic",
+        "driftsurf(threshold=0.2, greedy=False):softmax(l2=0.001)",
+        "oblivious:svm",
+        f"sliding-window(window=200):{TREE}",
+        f"oblivious:{TREE}",
+        "aue:logistic",
+        "recommended-linear",
+        "majority",
+        "persistence",
+    ],
+)
+def test_a_model_is_made_by_its_name_and_learns(name: str, table: Path) -> None:
+    one = Match(Input(str(table), "label", batch_size=50), name)
+    score = one.perform()
+    assert model(name).name == name
+    assert len(score.error) == 12
+    assert 0.0 <= score.error[1:].mean() < 0.7
+    assert score.seconds >= 0.0
+    again = Match.decode(json.loads(json.dumps(score.to_dict())))
+    assert again.error.tolist() == score.error.tolist()
+    assert (again.n_rows, again.gradients) == (600, score.gradients)
+
+
+def test_options_reach_the_strategy_and_the_learner() -> None:
+    session = model("driftsurf(threshold=0.3):logistic(l2=0.5)").make(TWO)
+    assert session.strategy.threshold == 0.3
+    assert session.strategy.learner.l2 == 0.5
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_every_model_of_a_run_can_be_compared(name: str) -> None:
+    assert model(name).name == name
+    assert model(name).make(TWO).strategy.seed == TWO.seed
+    assert model(name).built_on == ""
+
+
+def test_options_reach_the_detector_and_stay_in_their_model() -> None:
+    assert model("ddm(drift_level=5.0):svm").make(TWO).strategy.detector.drift_level == 5.0
+    assert model("ddm:svm").make(TWO).strategy.detector.drift_level == 3.0
+
+
+def test_more_than_two_classes_use_softmax_regression() -> None:
+    session = model("driftsurf:logistic").make(Situation(n_classes=3))
+    assert type(session.strategy.learner).__name__ == "SoftmaxRegression"
+
+
+def test_a_budget_is_divided_among_the_models_of_a_strategy() -> None:
+    at = Situation(n_classes=2, gradients_per_row=3.0)
+    session = model("driftsurf:logistic").make(at)
+    assert session.strategy.budget == "divided"
+    assert session.strategy.learner.steps_per_row == 3.0
+    assert model(f"oblivious:{TREE}").make(at).strategy.learner.passes == 3.0
+    with pytest.raises(OptionError, match="gradients_per_row"):
+        models._with_budget(DDM(), 3.0, "mine:mine")  # type: ignore[arg-type]
+
+
+def test_a_budget_holds_over_a_run(table: Path) -> None:
+    what = Input(str(table), "label", batch_size=50)
+    score = Match(what, "driftsurf:logistic", gradients_per_row=4.0).perform()
+    assert score.gradients == pytest.approx(4.0 * 600, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("driftsurfing:logistic", "'driftsurfing'; did you mean 'driftsurf'?"),
+        ("driftsurf:forest", "'forest'"),
+        ("best", "'best'"),
+        ("driftsurf(0.2):logistic", "driftsurf"),
+        ("driftsurf(threshold=):logistic", "driftsurf"),
+        ("driftsurf(threshold=x):logistic", "driftsurf"),
+        ("drift surf:logistic", "drift surf"),
+        ("driftsurf(**{}):logistic", "driftsurf"),
+    ],
+)
+def test_an_unreadable_name_is_refused(name: str, words: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(words)):
+        model(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("driftsurf(thresold=0.2):logistic", "driftsurf has no parameter 'thresold'; did you mean 'threshold'?"),
+        ("driftsurf:logistic(depth=2)", "logistic has no parameter 'depth'; choices: "),
+        ("oblivious:sklearn.tree.Oak", "sklearn.tree.Oak"),
+        ("oblivious:nowhere_at_all.Oak", "nowhere_at_all"),
+        ("aware:logistic", "aware:logistic"),
+    ],
+)
+def test_a_model_that_cannot_be_made_is_refused(name: str, words: str) -> None:
+    with pytest.raises((OptionError, MissingExtraError), match=re.escape(words)):
+        model(name).make(TWO)
+
+
+def test_a_class_is_imported_from_its_module_however_the_two_are_joined() -> None:
+    assert model("oblivious:sklearn.tree:DecisionTreeClassifier(max_depth=4)").name == f"oblivious:{TREE}"
+
+
+def test_a_list_of_models_is_cut_at_commas_outside_of_brackets() -> None:
+    assert split_names(" a:b , c(x=1, y=2):d(z=3),, e ") == ["a:b", "c(x=1, y=2):d(z=3)", "e"]
+
+
+def test_a_model_names_the_packages_it_comes_from() -> None:
+    assert re.fullmatch(r"scikit-learn [\d.]+", model(f"oblivious:{TREE}").built_on)
+    assert model("driftsurf:logistic").built_on == ""
+    assert re.fullmatch(r"lightgbm [\d.]+", model("driftsurf:lightgbm").built_on)
+    assert model("oblivious:nowhere_at_all.Oak").built_on == "nowhere_at_all"
+
+
+def test_a_class_of_the_user_is_identified_by_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    built = []
+    for text in ("class Oak: ...", "class Oak: pass"):
+        (tmp_path / "own_model_of_mine.py").write_text(text)
+        built.append(model("oblivious:own_model_of_mine.Oak").built_on)
+    assert built[0] != built[1]
+    assert built[0].startswith("own_model_of_mine ")
+
+
+def test_the_recommended_models_are_the_same_by_name_and_in_python() -> None:
+    mine = model("recommended-linear").make(TWO).strategy
+    estimator = recommended("linear", random_state=0)
+    assert (mine.judge, mine.threshold, mine.reactive_length) == (
+        estimator.judge,
+        estimator.threshold,
+        estimator.reactive_length,
+    )
+    assert mine.learner.get_params() == estimator.learner.get_params()
+    mine_regression, regressor = (
+        model("recommended-linear").make(Situation(0)).strategy,
+        recommended("linear", task="regression"),
+    )
+    assert mine_regression.learner.get_params() == regressor.learner.get_params()
+    assert (mine_regression.judge, mine_regression.threshold) == (regressor.judge, regressor.threshold)
+    assert model("recommended").name == "recommended"
+    assert RECOMMENDED["recommended"] == "driftsurf:lightgbm"
+    with pytest.raises(OptionError, match="choices: 'trees', 'linear'"):
+        recommended("forest")  # type: ignore[call-overload]
+
+
+# ---------------------------------------------------------------------------- peers
+
+
+def test_trivial_peers_predict_the_most_frequent_and_the_last_class() -> None:
+    X, y = np.zeros((5, 1)), np.array([2, 2, 2, 0, 1])
+    for peer, expected in ((peers.Majority(), 2), (peers.Persistence(), 1)):
+        assert not hasattr(peer, "classes_")
+        peer.partial_fit(X, y, classes=np.arange(3))
+        assert peer.predict(X).tolist() == [expected] * 5
+
+
+@pytest.mark.skipif(find_spec("river") is None, reason="river is not installed")
+def test_classifiers_of_river_can_be_compared(table: Path) -> None:
+    what = Input(str(table), "label", batch_size=50)
+    for name in ("river:ARF3", "river:tree.HoeffdingTreeClassifier(grace_period=20)"):
+        assert Match(what, name).perform().error[1:].mean() < 0.6
+    with pytest.raises(OptionError, match="Oak"):
+        model("river:tree.Oak").make(TWO)
+    with pytest.raises(OptionError, match="height"):
+        model("river:tree.HoeffdingTreeClassifier(height=2)").make(TWO)
+    with pytest.raises(CapabilityError, match=r"tree\.HoeffdingTreeRegressor"):
+        model("river:tree.HoeffdingTreeRegressor").make(TWO)
+    with pytest.raises(OptionError, match=r"river\.wood"):
+        model("river:wood.Oak").make(TWO)
+
+
+@pytest.mark.skipif(find_spec("capymoa") is None, reason="capymoa is not installed")
+def test_classifiers_of_capymoa_can_be_compared(table: Path) -> None:  # pragma: no cover
+    for name in ("capymoa:ARF3", "capymoa:SRP3", "capymoa:NaiveBayes"):
+        assert Match(Input(str(table), "label", batch_size=50), name).perform().error[1:].mean() < 0.6
+
+
+class _Instance:
+    @staticmethod
+    def from_array(schema: Any, x: Any, label: float | None = None) -> Any:
+        return x if label is None else (x, label)
+
+
+class _Echo:
+    """Stands in for a model of CapyMOA: predicts the label that it learned last."""
+
+    def __init__(self, schema: Any, random_seed: int = 0, ensemble_size: int = 100) -> None:
+        self.schema, self.ensemble_size = schema, ensemble_size
+        self.label: float | None = None
+
+    def train(self, instance: tuple[Any, float]) -> None:
+        self.label = instance[1]
+
+    def predict(self, instance: Any) -> float | None:
+        return self.label
+
+
+def test_a_classifier_of_capymoa_gets_the_classes_and_learns_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Schema:
+        @staticmethod
+        def from_custom(columns: list[str], **about: Any) -> Any:
+            return columns, about
+
+    class Package:
+        Instance = LabeledInstance = RegressionInstance = _Instance
+        AdaptiveRandomForestClassifier = AdaptiveRandomForestRegressor = _Echo
+
+    Package.Schema = Schema  # type: ignore[attr-defined]
+    monkeypatch.setattr(peers, "_import", lambda name, module: Package)
+    peer = model("capymoa:ARF7").make(Situation(n_classes=3))
+    peer.partial_fit(np.zeros((2, 2)), np.array([0, 2]), classes=np.arange(3))
+    assert peer.predict(np.zeros((3, 2))).tolist() == [2, 2, 2]
+    columns, about = peer._model.schema
+    assert columns == ["x0", "x1", "label"]
+    assert about["categories"] == {"label": ["0", "1", "2"]}
+    assert peer._model.ensemble_size == 7
+    regressor = model("capymoa:ARF7").make(Situation(n_classes=0))
+    regressor.partial_fit(np.zeros((2, 2)), np.array([0.5, 2.5]))
+    assert regressor.predict(np.zeros((1, 2))).tolist() == [2.5]
+    assert regressor._model.schema[1]["categories"] == {}
+
+
+def test_a_missing_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(module: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {module!r}", name="capymoa")
+
+    monkeypatch.setattr(peers, "import_module", absent)
+    with pytest.raises(MissingExtraError, match=r"pip install 'driftsurf\[capymoa\]'"):
+        peers._import("capymoa", "capymoa.core")

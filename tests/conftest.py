@@ -1,0 +1,22 @@
+"""Fixtures and settings that every test file uses; helper functions are modules of ``tests/support``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import invoke
+from hypothesis import settings
+
+# The first example of a property compiles kernels, which takes seconds; a deadline per example would fail there.
+settings.register_profile("driftsurf", deadline=None)
+settings.load_profile("driftsurf")
+
+
+@pytest.fixture(scope="session")
+def mixed_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Folder and output of ``driftsurf run mixed --rows 20000``; tests only read it."""
+    folder = tmp_path_factory.mktemp("mixed") / "run"
+    result = invoke("run", "mixed", "--rows", 20_000, "--out", folder)
+    assert result.exit_code == 0, result.output
+    return folder, result.output

@@ -1,0 +1,115 @@
+"""Validation of rows, weights and labels; whole calls are tested with the estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from driftsurf.core.contracts import CSR
+from driftsurf.core.input import Schema, read_rows, read_schema, read_weights
+from driftsurf.core.targets import ClassTargets
+from driftsurf.errors import InputError, LabelError, ShapeError, ValueTypeError
+
+
+def read(X: Any, **options: Any) -> Any:
+    return read_rows(X, read_schema(X), **options)
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "named"),
+    [
+        (np.array([["2020-01-01"]], "datetime64[D]"), ValueTypeError, r"2020.* row 0, column 0"),
+        (np.array([[np.timedelta64(3, "s")]]), ValueTypeError, r"3.* row 0, column 0"),
+        (pd.DataFrame(index=[0, 1]), ShapeError, r"\(2, 0\)"),
+        (pd.DataFrame({"a": [{}, 1.0]}), ValueTypeError, r"\{\} in row 0, column 'a'"),
+        (sparse.coo_array(np.ones(3)), ShapeError, "1D sparse"),
+        (sparse.csr_array((2, 0)), ShapeError, r"\(2, 0\)"),
+        (sparse.csr_array(np.array([[1j]])), ValueTypeError, None),
+        ([["a"], ["b"]], ValueTypeError, "'a' in row 0, column 0"),
+        ([[1.0, 2.0], [1.0]], ShapeError, None),
+    ],
+)
+def test_invalid_rows_are_refused(X: Any, error: type[InputError], named: str | None) -> None:
+    with pytest.raises(error, match=named):
+        read(X)
+
+
+def test_a_sparse_matrix_whose_index_pointer_is_too_long_is_refused() -> None:
+    matrix = sparse.csr_array(np.eye(3))
+    matrix.indptr[-1] = 99
+    with pytest.raises(ShapeError, match=r" 99,.* 3 "):
+        read(matrix)
+
+
+def test_values_that_overflow_float32_are_refused() -> None:
+    assert read([[1e30]], dtype=np.float32).dtype == np.float32
+    with pytest.raises(InputError, match="inf"):
+        read([[1e300]], dtype=np.float32)
+
+
+def test_integers_and_booleans_become_floats() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": [True, False], "c": pd.array([3, 4], dtype="Int64")})
+    assert read(frame).tolist() == [[1.0, 1.0, 3.0], [2.0, 0.0, 4.0]]
+
+
+def test_input_is_not_modified_and_contiguous_floats_are_not_copied() -> None:
+    X = np.arange(6.0).reshape(2, 3)
+    assert read(X) is X or np.shares_memory(read(X), X)
+    unsorted = sparse.csr_array((np.array([1.0, 2.0]), np.array([2, 0]), np.array([0, 2])), shape=(1, 3))
+    rows = read(unsorted)
+    assert isinstance(rows, CSR)
+    assert unsorted.indices.tolist() == [2, 0]
+    assert rows.indices.tolist() == [0, 2]
+
+
+def test_columns_whose_names_are_not_text_are_taken_by_position() -> None:
+    assert read_schema(pd.DataFrame(np.ones((1, 2)))).names is None
+    assert read_schema(pd.DataFrame({"a": [1.0], 2: [1.0]})).names is None
+
+
+@pytest.mark.parametrize("weight", [2.0, [2, 2], np.array([2.0, 2.0])])
+def test_weights_may_be_a_scalar_a_list_or_an_array(weight: Any) -> None:
+    assert read_weights(weight, 2).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("y", "named"),
+    [
+        ([[1, 2], [3, 4]], r"\(2, 2\)"),
+        ([object(), object()], "'object'"),
+        ([1, "a"], r"'int', 'str'"),
+        (np.array([1j, 2j]), "complex128"),
+        (np.array(["2020-01-01"], "datetime64[D]"), "datetime64"),
+        ([None, 1], "'NoneType'"),
+    ],
+)
+def test_invalid_labels_are_refused(y: Any, named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        ClassTargets(limit=2).read(y, 2)
+
+
+def test_labels_may_be_a_column_or_a_series_of_an_equivalent_type() -> None:
+    classes, codes = ClassTargets().read(np.array([[3], [5]]), 2)
+    assert (classes.labels, codes.tolist()) == ((3, 5), [0.0, 1.0])
+    assert classes.read([5.0, 3.0], 2)[1].tolist() == [1.0, 0.0]
+    assert classes.read(pd.Series([5, 3], dtype="Int64"), 2)[1].tolist() == [1.0, 0.0]
+    assert ClassTargets().read(np.array(["a", "b"], object), 2)[0].labels == ("a", "b")
+    assert ClassTargets().read(pd.Series(["x", "y"], dtype="category"), 2)[0].labels == ("x", "y")
+
+
+def test_classes_must_not_be_empty() -> None:
+    with pytest.raises(LabelError, match="classes"):
+        ClassTargets.declared([])
+
+
+def test_classes_and_schema_survive_a_round_trip() -> None:
+    for classes in (ClassTargets(), ClassTargets.declared(["b", "a"], 2), ClassTargets((True, False))):
+        again = ClassTargets.from_state(classes.state())
+        assert again == classes
+        assert [type(label) for label in again.labels] == [type(label) for label in classes.labels]
+    for schema in (Schema(3), Schema(2, sparse=True), Schema(2, names=("ä", 'quote"'))):
+        assert Schema.from_state(schema.state(), "this model") == schema

@@ -1,0 +1,113 @@
+"""Records of delimited text are found as a slow and readable twin finds them, however the bytes arrive."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from driftsurf.data.formats._records import NUL, TOO_LONG, find_records
+
+pytestmark = pytest.mark.python_kernels
+
+TEXT = st.lists(st.sampled_from([b'"', b",", b"\n", b"\r", b"a", b"b c", b"\0", b'"x"', b',"']), max_size=40).map(
+    b"".join
+)
+
+
+class Record(NamedTuple):
+    text: bytes
+    lines: int
+    cells: int
+    sound: bool
+
+
+def twin(data: bytes) -> list[Record]:
+    """Split records by RFC 4180 as a regular expression; text that does not match is a bad first line."""
+    cell = rb'(?:"(?:[^"]|"")*"|[^",\r\n][^,\r\n]*|)'
+    record = re.compile(rb"(%s(?:,%s)*)(\r\n|\r|\n|\Z)" % (cell, cell))
+    line = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+    found = []
+    at = lines = 0
+    while at < len(data):
+        whole = record.match(data, at)
+        match = whole or line.match(data, at)
+        assert match is not None
+        text = match[0]
+        lines += len(re.findall(rb"\r\n|\r|\n|.\Z", text, re.DOTALL)) if whole else 1
+        inside = re.sub(rb'"(?:[^"]|"")*"', b"", text) if whole else b""
+        blank = text[:1] in (b"\r", b"\n")
+        found.append(Record(text, lines, 0 if blank else 1 + inside.count(b","), bool(whole) and b"\0" not in text))
+        at = match.end()
+    return found
+
+
+def ours(data: bytes) -> list[Record]:
+    records = find_records(data, ",", final=True)
+    return [
+        Record(records[i], int(records.lines[i]), int(records.cells[i]), not records.faults[i])
+        for i in range(len(records))
+    ]
+
+
+@settings(deadline=None, max_examples=300)
+@given(TEXT)
+def test_records_equal_those_of_the_readable_twin(data: bytes) -> None:
+    found, expected = ours(data), twin(data)
+    assert [(one.text, one.lines, one.sound) for one in found] == [(one.text, one.lines, one.sound) for one in expected]
+    # A quote inside a plain cell is a character like any other, which the twin's count does not know.
+    plain = [(one.cells, other.cells) for one, other in zip(found, expected, strict=True) if b'"' not in other.text]
+    assert all(a == b for a, b in plain)
+
+
+@settings(deadline=None, max_examples=300)
+@given(TEXT, st.integers(1, 5))
+def test_the_way_the_bytes_arrive_does_not_matter(data: bytes, size: int) -> None:
+    found, rest = list[bytes](), b""
+    for at in range(0, len(data), size):
+        rest += data[at : at + size]
+        records = find_records(rest, ",", final=False)
+        found += [records[i] for i in range(len(records))]
+        rest = rest[int(records.ends[-1]) if len(records) else 0 :]
+    found += [one.text for one in ours(rest)]
+    assert found == [one.text for one in ours(data)]
+
+
+@settings(deadline=None, max_examples=200)
+@given(TEXT, st.integers(1, 12), st.integers(1, 5))
+def test_the_limit_of_a_record_does_not_depend_on_blocks(data: bytes, limit: int, size: int) -> None:
+    whole = find_records(data, ",", final=True, limit=limit)
+    found, rest, ended = list[bytes](), b"", False
+    for at in range(0, len(data), size):
+        rest += data[at : at + size]
+        records = find_records(rest, ",", final=False, limit=limit)
+        found += [records[i] for i in range(len(records))]
+        rest = rest[int(records.ends[-1]) if len(records) else 0 :]
+        if len(records) and records.faults[-1] == TOO_LONG:
+            ended = True
+            break
+    if not ended:
+        records = find_records(rest, ",", final=True, limit=limit)
+        found += [records[i] for i in range(len(records))]
+    assert found == [whole[i] for i in range(len(whole))]
+
+
+def test_a_line_that_is_too_long_ends_the_search() -> None:
+    records = find_records(b"a\n" + b"x" * 50 + b"\nb\n", ",", final=True, limit=20)
+    assert records.faults.tolist() == [0, TOO_LONG]
+
+
+def test_a_forgotten_quote_costs_one_line() -> None:
+    records = find_records(b'a,"b\nc,d\ne,f\n', ",", final=True)
+    assert [bool(fault) for fault in records.faults] == [True, False, False]
+    stray = find_records(b'"a"b,c\nd,e\n', ",", final=True)
+    assert [bool(fault) for fault in stray.faults] == [True, False]
+
+
+def test_without_a_delimiter_a_record_is_a_line() -> None:
+    records = find_records(b'{"a": "x\r\n\n"y\0', None, final=True)
+    assert records.cells.tolist() == [1, 0, 1]
+    assert records.faults.tolist() == [0, 0, NUL]

@@ -1,0 +1,126 @@
+"""Sizes of rows and columns, and checks of values, compared with numpy; dense and CSR agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_problems import Problem, close, problems
+from row_arrays import csr_view, frozen
+
+from driftsurf.kernels.columns import (
+    add_magnitudes_csr,
+    add_magnitudes_dense,
+    are_codes,
+    binary_codes,
+    column_sizes,
+    measure_csr,
+    measure_dense,
+    squared_norms_csr,
+    squared_norms_dense,
+)
+
+# Uncompiled, products of uint64 wrap with a warning of numpy, and so do floats that overflow on purpose.
+pytestmark = [
+    pytest.mark.python_kernels,
+    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
+]
+
+check = settings(max_examples=200)
+
+
+@given(problem=problems(max_steps=0))
+@check
+def test_squared_norms_equal_numpy_dense_and_sparse(problem: Problem) -> None:
+    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
+    dense, csr = np.empty((2, len(X)))
+    squared_norms_dense(X, frozen(problem.factor), problem.frame[1], dense)
+    squared_norms_csr(data, indices, indptr, frozen(problem.factor), problem.frame[1], csr)
+    close(dense, np.square(problem.rows[0]).sum(axis=1))
+    close(csr, dense)
+
+
+def test_squared_norms_that_overflow_are_infinite() -> None:
+    X = np.array([[1e200, 0.0], [3.0, 4.0]])
+    csr, (dense, out) = csr_view(X), np.empty((2, 2))
+    factor = np.array([1.0, 1.0, 0.0])
+    squared_norms_dense(X, factor, np.zeros(3), dense)
+    squared_norms_csr(csr.data, csr.indices, csr.indptr, factor, np.zeros(3), out)
+    assert dense.tolist() == out.tolist() == [math.inf, 25.0]
+
+
+@given(problem=problems(max_steps=0))
+@check
+def test_magnitudes_equal_numpy_dense_and_sparse(problem: Problem) -> None:
+    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
+    dense, csr = np.ones((2, 2, X.shape[1]))
+    cap = frozen(problem.factor[:-1])
+    add_magnitudes_dense(X, frozen(problem.weight), cap, dense[0], dense[1])
+    add_magnitudes_csr(data, indices, indptr, frozen(problem.weight), cap, csr[0], csr[1])
+    close(dense[0], 1 + problem.weight @ np.minimum(np.abs(X.astype(float)), cap))
+    close(dense[1], 1 + problem.weight @ (X != 0))
+    close(csr, dense)
+
+
+@given(problem=problems(max_steps=0), huge=st.booleans())
+@check
+def test_measure_gives_norms_and_magnitudes_in_one_pass(problem: Problem, huge: bool) -> None:
+    X = problem.X.astype(float)
+    X[0, 0] = 1e200 if huge else X[0, 0]  # its square overflows: it has a norm but adds nothing
+    factor, cap = frozen(problem.factor[:-1]), frozen(2.0 * problem.factor[:-1])
+    both: list[tuple[tuple[Any, ...], Callable[..., Any]]] = [
+        ((frozen(X),), measure_dense),
+        (csr_view(X)[:3], measure_csr),
+    ]
+    for rows, measure in both:
+        norms, (total, mass) = np.empty(len(X)), np.ones((2, X.shape[1]))
+        biggest, zeros = measure(*rows, factor, cap, total, mass, norms)
+        assert (biggest, zeros) == (norms.max(), np.count_nonzero(norms == 0.0))
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(norms, np.square(X * factor).sum(axis=1), rtol=1e-12)
+        counted = X[huge:]
+        close(total, 1 + np.minimum(np.abs(counted), cap).sum(axis=0))
+        close(mass, 1 + np.count_nonzero(counted, axis=0))
+
+
+@given(
+    columns=st.lists(st.tuples(st.floats(0.0, 1e6), st.floats(0.0, 2e4)), max_size=6),
+    memory=st.sampled_from([1e4, 1e9]),
+)
+@check
+def test_column_sizes_equal_numpy(columns: list[tuple[float, float]], memory: float) -> None:
+    total, mass = np.array(columns).reshape(-1, 2).T.copy()
+    fade = 0.5 if mass.max(initial=0.0) > memory else 1.0
+    known = fade * mass > 0.0
+    out = np.empty((4, len(total)))
+    without = column_sizes(frozen(total), frozen(mass), memory, 3.0, out)
+    with np.errstate(over="ignore"):
+        sizes = np.divide(fade * total, fade * mass, out=np.zeros(len(total)), where=known)
+    factor = np.divide(1.0, sizes, out=np.ones(len(total)), where=sizes > 0.0)
+    assert without == np.count_nonzero(~known)
+    assert out.tolist() == [factor.tolist(), (3.0 * sizes).tolist(), (fade * total).tolist(), (fade * mass).tolist()]
+
+
+@given(
+    values=st.lists(st.sampled_from([0.0, -0.0, 1.0, 2.0, 3.0, 0.5, -1.0, math.nan, math.inf, -math.inf]), max_size=8),
+    n_classes=st.integers(1, 4),
+)
+@check
+def test_codes_are_integers_below_the_number_of_classes(values: list[float], n_classes: int) -> None:
+    assert are_codes(frozen(np.array(values)), n_classes) == (set(values) <= set(range(n_classes)))
+
+
+@given(labels=st.lists(st.integers(-2, 2), max_size=20), names=st.permutations([-1, 0, 2]))
+@check
+def test_binary_codes_encode_two_labels(labels: list[int], names: list[int]) -> None:
+    first, second, _ = names
+    out = np.empty(len(labels))
+    known = binary_codes(frozen(np.array(labels, np.int64)), first, second, out)
+    assert known == (set(labels) <= {first, second})
+    assert out.tolist() == [float(label == second) for label in labels]

@@ -1,0 +1,111 @@
+"""Losses, sums and votes, compared with plain Python twins; nothing overflows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from kernel_problems import close
+from row_arrays import frozen
+
+from driftsurf.core.contracts import FloatArray
+from driftsurf.kernels.losses import largest, largest_of_two, logistic_losses, squared_length, weighted_sum
+from driftsurf.kernels.votes import follow_losses, true_class_shares
+
+# Uncompiled, products of uint64 wrap with a warning of numpy, and so do floats that overflow on purpose.
+pytestmark = [
+    pytest.mark.python_kernels,
+    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
+]
+
+check = settings(max_examples=200)
+
+
+@given(
+    rows=st.lists(st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([0.0, 1.0])), max_size=20)
+)
+@check
+def test_losses_equal_the_twin_for_every_finite_margin(rows: list[tuple[float, float]]) -> None:
+    margins, y = np.array(rows).reshape(-1, 2).T.copy()
+    out = np.empty(len(margins))
+    logistic_losses(frozen(margins), frozen(y), out)
+    np.testing.assert_allclose(out, [reference.logistic_loss(m, c) for m, c in rows], rtol=1e-12, atol=1e-300)
+
+
+def test_losses_do_not_overflow() -> None:
+    out = np.empty(4)
+    logistic_losses(np.array([1e308, -1e308, 1e308, -1e308]), np.array([0.0, 0.0, 1.0, 1.0]), out)
+    assert out.tolist() == [1e308, 0.0, 0.0, 1e308]
+
+
+@given(rows=st.lists(st.tuples(st.floats(-1e300, 1e300), st.sampled_from([0.0, 1.0])), max_size=20))
+@check
+def test_the_probability_of_the_true_class_agrees_with_its_loss(rows: list[tuple[float, float]]) -> None:
+    margins, y = np.array(rows).reshape(-1, 2).T.copy()
+    out = np.empty(len(margins))
+    true_class_shares(frozen(margins), frozen(y), out)
+    np.testing.assert_allclose(out, [math.exp(-reference.logistic_loss(m, c)) for m, c in rows], rtol=1e-9, atol=1e-300)
+
+
+@given(values=st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.0, 10.0)), max_size=20))
+@check
+def test_weighted_sum_equals_numpy(values: list[tuple[float, float]]) -> None:
+    value, weight = np.array(values).reshape(-1, 2).T.copy()
+    close(np.array(weighted_sum(frozen(value), frozen(weight))), np.array([value @ weight, weight.sum()]))
+
+
+def test_weighted_sum_skips_rows_without_weight() -> None:
+    values, weight = np.array([math.nan, 2.0, math.inf]), np.array([0.0, 3.0, 0.0])
+    assert weighted_sum(values, weight) == (6.0, 3.0)
+
+
+@given(values=st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.1, 10.0)), min_size=1, max_size=20))
+@check
+def test_squared_length_sums_in_the_order_of_the_weights(values: list[tuple[float, float]]) -> None:
+    weights, factor = np.array(values).T.copy()
+    expected = np.cumsum(np.square(weights / factor))
+    assert squared_length(frozen(weights), frozen(factor)) == expected[-1]
+    factor[-1] = 0.0
+    assert squared_length(weights, factor) == (expected[-2] if len(expected) > 1 else 0.0)
+
+
+@given(values=st.lists(st.floats(), max_size=20))
+@check
+def test_the_largest_size_is_infinite_if_a_value_is_nan(values: list[float]) -> None:
+    expected = math.inf if any(map(math.isnan, values)) else max(map(abs, values), default=0.0)
+    array = frozen(np.array(values, float))
+    assert largest(array) == expected
+    for place in range(len(values) + 1):
+        assert largest_of_two(array[:place], array[place:]) == expected
+
+
+@given(
+    voters=st.integers(1, 5),
+    weight=arrays(np.float64, st.integers(0, 12), elements=st.sampled_from([1.0, 1.0, 0.0, 0.5, 3.0])),
+    decay=st.sampled_from([0.0, 0.75, 20.0]),
+    seed=st.integers(0, 1000),
+)
+@check
+def test_votes_equal_those_of_the_twin(voters: int, weight: FloatArray, decay: float, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    margins, losses = random.normal(size=(voters, len(weight))), random.exponential(size=(voters, len(weight)))
+    logs, balance = -random.exponential(size=voters), np.empty(len(weight))
+    logs -= logs.max()
+    expected = reference.following(margins, losses, weight, logs, decay)
+    follow_losses(frozen(margins), frozen(losses), frozen(weight), logs, balance, decay)
+    close(balance, expected[0])
+    close(logs, expected[1])
+
+
+def test_votes_stay_finite_for_losses_of_any_size() -> None:
+    margins, logs, balance = np.array([[1.0] * 3, [-1.0] * 3]), np.zeros(2), np.empty(3)
+    losses = np.array([[math.nan, 1e300, 0.0], [1e308, 0.0, 0.0]])
+    follow_losses(margins, losses, np.array([0.0, 1.0, 1.0]), logs, balance, 0.75)
+    assert balance.tolist() == [0.0, 0.0, -1.0]
+    assert logs.tolist() == [-0.75e300, 0.0]

@@ -1,0 +1,100 @@
+"""Engines by name, and the state store of the local engine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from commands import invoke
+from keyed_rows import COLUMNS, OPTIONS, shops, write_rows
+
+from driftsurf import registry
+from driftsurf.core.files import FolderLock
+from driftsurf.data import ReadingOptions
+from driftsurf.errors import LockedError, MissingExtraError, OptionError, StateError
+from driftsurf.keyed import Engine, KeyedFolder, KeyedJob, KeyRows, run_keyed
+from driftsurf.keyed.engines.local import LocalEngine, StateStore
+from driftsurf.keyed.engines.spark import SparkEngine
+
+
+def test_engines_are_listed_without_their_packages() -> None:
+    assert registry.names("engine") == ["local", "spark"]
+    assert all(isinstance(entry.part(), Engine) for entry in registry.entries("engine"))
+
+
+def test_spark_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.delitem(sys.modules, "driftsurf.keyed.spark", raising=False)
+    source = str(write_rows(tmp_path / "a.csv", shops(10)))
+    for engine in ("spark", SparkEngine()):
+        with pytest.raises(MissingExtraError, match=r"driftsurf\[spark\]"):
+            run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS, engine=engine)
+
+
+def test_only_one_process_at_a_time_works_on_a_run(tmp_path: Path) -> None:
+    source = str(write_rows(tmp_path / "a.csv", shops(50)))
+    run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
+    lock = FolderLock(tmp_path / "run")
+    with pytest.raises(LockedError):
+        run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
+    lock.release()
+
+
+def test_the_state_store_commits_an_epoch_or_nothing(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state.sqlite")
+    learner = OPTIONS.learner(("price", "age"))
+    visit = learner.visit("a", None, KeyRows(np.arange(3), np.ones((3, 2)), [0, 1, 0]))
+    store.keep({"a": visit}, store.progress())
+    with pytest.raises(TypeError):
+        store.keep({"b": visit}, store.progress()._replace(position=object()))
+    assert store.get("b") is None
+    assert store.get("a") == visit.state
+    store.close()
+
+
+def test_a_state_store_that_cannot_be_opened_releases_the_folder(tmp_path: Path) -> None:
+    source = str(write_rows(tmp_path / "a.csv", shops(50)))
+    run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
+    (tmp_path / "run" / "state.sqlite").write_bytes(b"something else" * 1000)
+    for _ in range(2):
+        with pytest.raises(StateError, match=r"state\.sqlite"):
+            run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
+
+
+class RecordingEngine:
+    """An engine of another package: it records its job and lets the local engine do the work."""
+
+    first_rows = 50
+    jobs: ClassVar[list[KeyedJob]] = []
+
+    def __init__(self, *, shards: int = 1) -> None:
+        self.shards = shards
+
+    def check(self, reading: ReadingOptions) -> None:
+        if self.shards < 1:
+            raise OptionError(f"shards is {self.shards}; it must be at least 1")
+
+    def run(self, job: KeyedJob) -> KeyedFolder:
+        self.jobs.append(job)
+        return LocalEngine(epoch=100).run(job)
+
+
+def test_another_package_can_add_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))  # the registration ends with the test
+    registry.register("engine", "recording")(RecordingEngine)
+    source = str(write_rows(tmp_path / "a.csv", shops(300)))
+    expected = run_keyed(source, tmp_path / "local", COLUMNS, OPTIONS, epoch=100)
+    by_name = run_keyed(source, tmp_path / "name", COLUMNS, OPTIONS, engine="recording", shards=3)
+    passed = run_keyed(source, tmp_path / "object", COLUMNS, OPTIONS, engine=RecordingEngine(shards=2))
+    assert by_name.read("keys") == passed.read("keys") == expected.read("keys")
+    assert [job.unused for job in RecordingEngine.jobs] == [("note",)] * 2
+    with pytest.raises(OptionError, match="0"):
+        run_keyed(source, tmp_path / "none", COLUMNS, OPTIONS, engine="recording", shards=0)
+    with pytest.raises(OptionError, match=r"'epoch'.*shards"):
+        run_keyed(source, tmp_path / "none", COLUMNS, OPTIONS, engine="recording", epoch=3)
+    columns = ("--key", "shop", "--sequence", "at", "--label", "bought", "--quiet")
+    assert invoke("run", source, *columns, "--engine", "recording", "--out", tmp_path / "command").exit_code == 0
+    assert len(RecordingEngine.jobs) == 3

@@ -1,0 +1,92 @@
+"""Saved fleets: exact, and safe against damaged or forged states."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from fleets import SMALL, calls, served
+
+from driftsurf import Fleet
+from driftsurf.errors import (
+    StateError,
+)
+from driftsurf.keyed.compiled.saved import KEY_FIELDS, MODEL_FIELDS
+
+# As Python, uint64 products wrap with a warning of numpy's.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning"),
+]
+
+
+def test_a_saved_fleet_continues_as_if_there_had_been_no_break() -> None:
+    given = list(calls(40))
+    whole = served(Fleet(3, seed=3, **SMALL), iter(given))
+    for cut in (0, 1, 7, 20, 39):
+        first = served(Fleet(3, seed=3, **SMALL), iter(given[:cut]))
+        data = first.to_bytes()
+        second = Fleet.from_bytes(data)
+        assert second.to_bytes() == data
+        assert served(second, iter(given[cut:])).to_bytes() == whole.to_bytes()
+
+
+def test_numpy_scalars_as_options_are_saved_as_numbers() -> None:
+    options = SMALL | {"batch_size": np.int64(10), "step_size": np.float64(0.1)}
+    many = served(Fleet(3, classes=np.array([1, 0]), **options), calls(5))
+    assert many.to_bytes() == served(Fleet(3, classes=(0, 1), **SMALL), calls(5)).to_bytes()
+
+
+COUNTS = [f"key.{name}" for name in KEY_FIELDS] + [f"model.{name}" for name in MODEL_FIELDS]
+ENTRIES = ["fleet", "keys.kind", "keys.numbers", "weights", "sums", "rows", "labels", "tables", *COUNTS]
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_state_with_a_missing_or_misshapen_entry_is_refused(name: str) -> None:
+    state = served(Fleet(3, **SMALL), calls(5)).state()
+    assert sorted(state) == sorted(ENTRIES)
+    for wrong in (None, "text", np.zeros((2, 2)), np.zeros(0, np.int64)):
+        with pytest.raises(StateError):
+            Fleet.from_state(state | {name: wrong})  # type: ignore[dict-item]
+    del state[name]
+    with pytest.raises(StateError):
+        Fleet.from_state(state)
+
+
+@pytest.mark.parametrize("value", [-2, 2, 5, 1_000, 2**50])
+@pytest.mark.parametrize("name", COUNTS)
+def test_contradictory_counts_are_refused_or_harmless(name: str, value: int) -> None:
+    many = served(Fleet(3, **SMALL), calls(20))
+    for slot in range(5):
+        state = many.state()
+        array: Any = state[name]
+        array[(slot, 0) if array.ndim == 2 else slot] = value
+        try:
+            forged = Fleet.from_state(state)
+        except StateError:
+            continue
+        served(forged, calls(20, seed=1))
+        forged.table()
+
+
+def test_forged_states_and_states_of_other_objects_are_refused() -> None:
+    many = served(Fleet(3, **SMALL), calls(20))
+    state = many.state()
+    with pytest.raises(StateError):
+        Fleet.from_state(state | {"keys.numbers": np.zeros(5, np.int64)})
+    with pytest.raises(StateError, match="2"):
+        Fleet.from_state(state | {"labels": np.full_like(np.asarray(state["labels"]), 2)})
+    with pytest.raises(StateError):
+        Fleet.from_state({"estimator": "DriftSurfClassifier"})
+    settings_ = json.loads(str(state["fleet"]))
+    for wrong in ({"batch_size": 0}, {"n_features": 4}, {"strange": 1}, {"classes": 3}):
+        with pytest.raises(StateError):
+            Fleet.from_state(state | {"fleet": json.dumps(settings_ | wrong)})
+    text = served(Fleet(3, **SMALL), calls(5, keys="abc")).state()
+    for lengths in ([1, 1, 5], [-1, 2, 2], [1, 1]):
+        with pytest.raises(StateError):
+            Fleet.from_state(text | {"keys.lengths": np.array(lengths)})
+    with pytest.raises(StateError):
+        Fleet.from_state(text | {"keys.text": np.full(3, 255, np.uint8)})

@@ -1,0 +1,242 @@
+"""Keyed runs in one process: equal to separate learners, resumable, exact after kills."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from keyed_rows import COLUMNS, OPTIONS, predictions, shops, write_rows
+from torture import spark as torture_spark
+
+from driftsurf.core.journal import read_lines
+from driftsurf.data import ReadingOptions
+from driftsurf.errors import (
+    OptionError,
+    SourceError,
+)
+from driftsurf.keyed import Columns, KeyedLearner, KeyedOptions, KeyRows, run_keyed
+from driftsurf.keyed.engines.local import LocalEngine
+from driftsurf.keyed.engines.spark import SparkEngine
+
+
+def visit_once(rows: Sequence[Sequence[Any]], key: str, learner: KeyedLearner) -> Any:
+    own = [row for row in rows if row[0] == key]
+    X = np.array([row[3:5] for row in own], np.float64)
+    return learner.visit(key, None, KeyRows(np.array([row[1] for row in own]), X, [row[2] for row in own]))
+
+
+def test_each_key_equals_a_single_visit(tmp_path: Path) -> None:
+    rows = shops()
+    source = write_rows(tmp_path / "shops.csv", rows)
+    folder = run_keyed(str(source), tmp_path / "run", COLUMNS, OPTIONS, epoch=500)
+    assert list(folder.epochs()) == [0, 1, 2]
+    keys, predicted, journal = folder.keys(), predictions(folder), folder.read("journal")
+    for key in ("s0", "s1", "s2", "s3"):
+        visit = visit_once(rows, key, OPTIONS.learner(("price", "age")))
+        assert keys[key]["digest"] == visit.digest
+        assert keys[key]["transitions"] == visit.summary.transitions > 0
+        assert [predicted[key, at] for at in visit.sequence] == visit.predicted
+        records = [text for own, text in zip(journal["key"], journal["record"], strict=True) if own == key]
+        assert records == visit.decisions
+        assert len(read_lines("".join(records))) == visit.summary.steps
+
+
+def test_a_run_resumes_with_new_files(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_rows(tmp_path / "in" / "1.csv", shops(600))
+    folder = run_keyed(str(tmp_path / "in"), tmp_path / "run", COLUMNS, OPTIONS, epoch=400)
+    before = predictions(folder)
+    again = run_keyed(str(tmp_path / "in"), tmp_path / "run", COLUMNS, OPTIONS, epoch=400)
+    assert predictions(again) == before
+    write_rows(tmp_path / "in" / "2.csv", shops(600, start=600))
+    run_keyed(str(tmp_path / "in"), tmp_path / "run", COLUMNS, OPTIONS, epoch=400)
+    whole = run_keyed(str(tmp_path / "in"), tmp_path / "whole", COLUMNS, OPTIONS, epoch=1000)
+    assert predictions(folder) == predictions(whole)
+    assert {key: entry["digest"] for key, entry in folder.keys().items()} == {
+        key: entry["digest"] for key, entry in whole.keys().items()
+    }
+
+
+def test_duplicated_files_change_only_the_count_of_duplicates(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    rows = shops(300)
+    for name in ("1.csv", "2.csv"):
+        write_rows(tmp_path / "in" / name, rows)
+    doubled = run_keyed(str(tmp_path / "in"), tmp_path / "doubled", COLUMNS, OPTIONS)
+    once = run_keyed(str(tmp_path / "in" / "1.csv"), tmp_path / "once", COLUMNS, OPTIONS)
+    assert predictions(doubled) == predictions(once)
+    assert sum(entry["duplicates"] for entry in doubled.keys().values()) == 300
+
+
+def test_a_bad_row_quarantines_its_key_and_no_other(tmp_path: Path) -> None:
+    rows = shops(400)
+    next(row for row in rows if row[0] == "s1")[3] = ""
+    strict = replace(OPTIONS, on_gap="quarantine")
+    folder = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "run", COLUMNS, strict)
+    keys = folder.keys()
+    assert (keys["s1"]["quarantine"], keys["s1"]["quarantine_column"]) == ("not_finite", "price")
+    assert [key for key, entry in keys.items() if entry["quarantine"]] == ["s1"]
+    assert keys["s1"]["refused"] == sum(row[0] == "s1" for row in rows)
+    assert keys["s0"]["digest"] == visit_once(rows, "s0", strict.learner(("price", "age"))).digest
+
+
+def test_rows_without_key_or_sequence_or_readable_cells_are_dropped_and_counted(tmp_path: Path) -> None:
+    rows = shops(1500)
+    rows[3][0], rows[4][1], rows[5][1], rows[1400][3] = "", "", 7.5, "oops"
+    folder = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "run", COLUMNS, OPTIONS, epoch=1200)
+    assert folder.epochs() == {
+        0: {"keys": 4, "late": 0, "rows": 1197, "unplaced": 3, "unreadable": 0},
+        1: {"keys": 4, "late": 0, "rows": 299, "unplaced": 0, "unreadable": 1},
+    }
+
+
+def test_cells_of_unused_columns_do_not_matter(tmp_path: Path) -> None:
+    rows = shops(200)
+    rows[20][4] = math.inf
+    whole = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "all", COLUMNS, KeyedOptions())
+    assert whole.epochs()[0]["unreadable"] == 1
+    one = KeyedOptions(features=("price",))
+    folder = run_keyed(str(tmp_path / "a.csv"), tmp_path / "one", COLUMNS, one)
+    assert (folder.epochs()[0]["unreadable"], folder.epochs()[0]["rows"]) == (0, 200)
+
+
+def test_silent_keys_and_late_rows_are_dropped(tmp_path: Path) -> None:
+    rows = [["a", at, at % 2, at % 2, 0.5, ""] for at in range(50)]
+    rows += [["b", at, at % 2, at % 2, 0.5, ""] for at in range(50, 300)]
+    rows += [["a", 60, 1, 1, 0.5, ""], ["a", 290, 1, 1, 0.5, ""]] + [["b", 300, 0, 0, 0.5, ""]] * 48
+    source = write_rows(tmp_path / "a.csv", rows)
+    epochs: list[tuple[int, Mapping[str, int]]] = []
+    folder = run_keyed(
+        str(source), tmp_path / "run", COLUMNS, OPTIONS, epoch=50, ttl=100, on_epoch=lambda *epoch: epochs.append(epoch)
+    )
+    table = folder.read("keys")
+    entries = list(zip(table["key"], table["epoch"], table["rows"], table["expired"], strict=True))
+    assert ("a", 4, 50, True) in entries
+    assert entries[-2:] == [("a", 6, 1, False), ("b", 6, 251, False)]
+    assert [counts["late"] for _, counts in epochs] == [0, 0, 0, 0, 0, 0, 1]
+
+
+def test_keys_that_are_silent_at_the_end_are_dropped_once(tmp_path: Path) -> None:
+    rows = [[7, 0, 1, 1, 0.5, ""], [8, 1000, 0, 0, 0.5, ""]]
+    source = str(write_rows(tmp_path / "a.csv", rows))
+    for _ in range(2):
+        folder = run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS, ttl=100)
+        assert folder.keys()[7]["expired"]
+        assert list(folder.epochs()) == [0, 1]
+
+
+def test_a_run_that_was_killed_loses_and_duplicates_nothing(tmp_path: Path) -> None:
+    source = str(write_rows(tmp_path / "a.csv", shops()))
+    whole = run_keyed(source, tmp_path / "whole", COLUMNS, OPTIONS, epoch=100)
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from driftsurf.keyed.engines.local import StateStore\n"
+        "from driftsurf.keyed import run_keyed\n"
+        "from keyed_rows import COLUMNS, OPTIONS\n"
+        "keep, left = StateStore.keep, [int(sys.argv[3])]\n"
+        "def dying(*given):\n"
+        "    left[0] -= 1\n"
+        "    if left[0] == 0: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    keep(*given)\n"
+        "    if left[0] == 1 and sys.argv[4] == 'after': os.kill(os.getpid(), signal.SIGKILL)\n"
+        "StateStore.keep = dying\n"
+        "run_keyed(sys.argv[1], Path(sys.argv[2]), COLUMNS, OPTIONS, epoch=100)\n"
+    )
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    for epochs, when in ((1, "before"), (4, "after")):
+        done = subprocess.run(
+            [sys.executable, "-c", code, source, str(tmp_path / "run"), str(epochs), when],
+            env={**os.environ, "PYTHONPATH": paths},
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL
+    folder = run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS, epoch=100)
+    assert predictions(folder) == predictions(whole)
+    assert folder.read("keys") == whole.read("keys")
+
+
+def test_late_labels_find_their_rows(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    rows = shops(200, n_keys=2)
+    events = [[row[0], 2 * row[1], "", row[3], row[4], row[1]] for row in rows]
+    events += [[row[0], 2 * row[1] + 21, row[2], "", "", row[1]] for row in rows]
+    write_rows(path, sorted(events, key=lambda event: event[1]))
+    columns = Columns("shop", "at", "bought", "note")
+    options = KeyedOptions(classes=(0, 1), features=("price", "age"), batch_size=10, delay=50)
+    folder = run_keyed(str(path), tmp_path / "run", columns, options, epoch=77)
+    assert all(entry["waiting"] == 0 and entry["steps"] > 5 for entry in folder.keys().values())
+    assert not any(entry["quarantine"] for entry in folder.keys().values())
+
+
+def test_features_are_all_other_numeric_columns(tmp_path: Path) -> None:
+    source = str(write_rows(tmp_path / "a.csv", shops(30)))
+    folder = run_keyed(source, tmp_path / "run", COLUMNS, KeyedOptions())
+    assert folder.about()["learner"]["features"] == ["price", "age"]
+    with pytest.raises(OptionError, match="features"):
+        run_keyed(source, tmp_path / "other", Columns("price", "at", "bought", "age"), KeyedOptions())
+
+
+def test_three_classes_are_learned_by_softmax_regression() -> None:
+    about = KeyedOptions(classes=("a", "b", "c")).learner(("x",)).about()
+    assert about["strategy"]["learner"].startswith("SoftmaxRegression")
+
+
+def test_a_source_without_rows_is_an_error(tmp_path: Path) -> None:
+    source = str(write_rows(tmp_path / "a.csv", []))
+    with pytest.raises(SourceError):
+        run_keyed(source, tmp_path / "run", COLUMNS, KeyedOptions())
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "message"),
+    [
+        (OPTIONS, {"engine": "flink"}, "local, spark"),
+        (OPTIONS, {"master": "local"}, "'master'.*epoch"),
+        (OPTIONS, {"engine": LocalEngine(), "epoch": 3}, "epoch"),
+        (OPTIONS, {"epoch": 0}, "epoch"),
+        (OPTIONS, {"ttl": -1}, "ttl"),
+        (KeyedOptions(delay=3), {}, "ids"),
+        (OPTIONS, {"engine": SparkEngine(), "reading": ReadingOptions(decimal=",")}, "decimal"),
+        (OPTIONS, {"engine": SparkEngine(), "reading": ReadingOptions(date_formats=("%d.%m.%Y",))}, "date_formats"),
+        (OPTIONS, {"engine": SparkEngine(partitions=0)}, "partitions"),
+    ],
+)
+def test_invalid_options_are_named_before_anything_is_written(
+    tmp_path: Path, options: KeyedOptions, more: dict[str, Any], message: str
+) -> None:
+    source = str(write_rows(tmp_path / "a.csv", shops(10)))
+    with pytest.raises(OptionError, match=message):
+        run_keyed(source, tmp_path / "run", COLUMNS, options, **more)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_stream_of_the_cluster_torture_has_duplicates_and_a_bad_label(tmp_path: Path) -> None:
+    n_rows = torture_spark.write_stream(tmp_path / "in", files=3, rows=200)
+    columns = Columns("key", "at", "label")
+    options = KeyedOptions(classes=(0, 1), batch_size=16)
+    whole = run_keyed(str(tmp_path / "in"), tmp_path / "a", columns, options, epoch=10**6)
+    parts = run_keyed(str(tmp_path / "in"), tmp_path / "b", columns, options, epoch=150)
+    assert torture_spark.complete_epochs(tmp_path / "b") == len(parts.epochs()) > 3
+    assert torture_spark.differences(parts, whole) == []
+    assert len(predictions(whole)) == n_rows
+    assert whole.keys()[torture_spark.POISONED]["quarantine"]
+    seeded = run_keyed(str(tmp_path / "in"), tmp_path / "c", columns, KeyedOptions(classes=(0, 1), batch_size=8))
+    assert len(torture_spark.differences(seeded, whole)) > 3
+
+
+def test_the_cluster_torture_is_skipped_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    outcome = torture_spark.kills(0.1, 0)
+    assert "is not installed" in outcome.skipped
+    assert outcome.tried == 0

@@ -1,0 +1,211 @@
+"""Visits to one key: rows in order, each once, with the same result however they are spread."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keyed_rows import joined, late_rows, learner, model_entries, part, rows, same_end, visits
+
+from driftsurf import Fleet
+from driftsurf.core.journal import read_lines
+from driftsurf.errors import InputError, ShapeError
+from driftsurf.keyed import KeyRows, key_seed
+from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
+from driftsurf.session.session import Session
+from driftsurf.strategies import DriftSurf, Oblivious
+
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
+
+
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 200), max_size=8), seed=st.integers(0, 10**6))
+def test_the_result_does_not_depend_on_visits_or_the_order_of_rows(cuts: list[int], seed: int) -> None:
+    all_rows, given_learner = rows(), learner()
+    bounds = [0, *sorted(cuts), 200]
+    rng = np.random.default_rng(seed)
+    parts = [all_rows.take(rng.permutation(np.arange(a, b))) for a, b in itertools.pairwise(bounds) if b > a]
+    same_end(visits(given_learner, *parts), visits(given_learner, all_rows))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "labels"),
+    [
+        (DriftSurf(LogisticRegression(), max_rows=64), ["b", "a"]),
+        (DriftSurf(SoftmaxRegression(), max_rows=64), ["b", "a", "c"]),
+        (DriftSurf(SoftmaxRegression(), max_rows=64), [2, 1, 0]),
+        (DriftSurf(LinearRegression(), max_rows=64), [0.5, 1.5]),
+    ],
+)
+def test_nothing_is_predicted_before_the_first_time_step_unless_classes_are_given(
+    strategy: DriftSurf, labels: list[Any]
+) -> None:
+    own, chance = rows(64), np.random.default_rng(0)
+    y = [None if i in (3, 20) else labels[int(chance.integers(len(labels)))] for i in range(64)]
+    given_rows, given_learner = KeyRows(own.sequence, own.X, y), learner(strategy=strategy, classes=None)
+    whole = visits(given_learner, given_rows)
+    assert [value is None for value in whole[0].predicted] == [True] * 11 + [False] * 53
+    assert whole[0].summary.scored == 64 - 10 - 2
+    for bounds in ([0, 1, 2, 3, 5, 64], [0, 10, 20, 33, 64], list(range(65))):
+        parts = [part(given_rows, a, b) for a, b in itertools.pairwise(bounds)]
+        same_end(visits(given_learner, *parts), whole)
+
+
+def test_a_key_equals_a_separate_session() -> None:
+    all_rows, given_learner = rows(), learner()
+    done = visits(given_learner, part(all_rows, 0, 77), part(all_rows, 77, 200))
+    rule = DriftSurf(
+        LogisticRegression(step_size=0.1), threshold=0.1, max_rows=30, dtype="float32", seed=key_seed(3, 7)
+    )
+    alone = Session(rule, classes=(0, 1), batch_size=10, guard=None)
+    seen = alone.observe(all_rows.X, all_rows.y)
+    assert joined(done, "predicted") == seen.labels.tolist()
+    assert [read_lines(text)[0].transitions for text in joined(done, "decisions")] == [
+        decision.transitions for decision in seen.decisions
+    ]
+    restored = given_learner.session(7)
+    restored.restore(model_entries(done[-1].state))
+    np.testing.assert_array_equal(restored.predict(all_rows.X), alone.predict(all_rows.X))
+    assert done[-1].summary.errors == seen.errors
+    assert done[-1].summary.transitions == sum(len(decision.transitions) for decision in seen.decisions) > 0
+
+
+def test_a_key_equals_a_key_of_a_fleet() -> None:
+    all_rows = rows()
+    fleet = Fleet(2, step_size=0.1, threshold=0.1, max_rows=30, batch_size=10, seed=3)
+    predicted = fleet.observe(np.full(200, 7), all_rows.X, all_rows.y)
+    (visit,) = visits(learner(), all_rows)
+    assert visit.predicted == predicted.tolist()
+    table = fleet.table()
+    assert (visit.summary.state, visit.summary.transitions) == (table["state"][0], table["transitions"][0])
+    assert visit.summary.last_transition == table["last_transition"][0]
+    assert visit.summary.last_transition_at == 10 * table["last_step"][0] + 9
+
+
+def test_without_a_batch_size_each_visit_is_a_time_step() -> None:
+    all_rows, given_learner = rows(), learner(batch_size=None)
+    parts = [part(all_rows, 50 * k, 50 * (k + 1)) for k in range(4)]
+    done = visits(given_learner, *parts)
+    assert [visit.summary.steps for visit in done] == [1, 2, 3, 4]
+    assert [visit.decided_at for visit in done] == [[49], [99], [149], [199]]
+    again = given_learner.visit(7, done[1].state, parts[2])
+    assert (again.state, again.predicted) == (done[2].state, done[2].predicted)
+
+
+def test_a_keyed_learner_can_be_pickled() -> None:
+    same_end(visits(pickle.loads(pickle.dumps(learner())), rows()), visits(learner(), rows()))
+
+
+def test_rows_below_the_high_water_mark_are_dropped_and_counted() -> None:
+    all_rows = rows()
+    done = visits(
+        learner(), part(all_rows, 0, 100), part(all_rows, 60, 150, 90, 100), part(all_rows, 150, 200, 150, 200)
+    )
+    clean = visits(learner(), all_rows)
+    assert joined(done, "predicted") == joined(clean, "predicted")
+    assert done[-1].summary.duplicates == 40 + 10 + 50
+    assert done[-1].summary.high_water == 199
+    assert done[-1].summary.rows == 200
+
+
+def test_a_visit_with_duplicates_only_changes_only_their_count() -> None:
+    first, second = visits(learner(), rows(), part(rows(), 3, 9))
+    assert second.sequence == second.predicted == second.decisions == []
+    assert second.summary.duplicates == 6
+    assert model_entries(second.state).keys() == model_entries(first.state).keys()
+
+
+def test_the_first_of_rows_with_the_same_number_is_taken() -> None:
+    given_rows = KeyRows(np.array([1, 1]), np.array([[1.0, 0.0], [5.0, 5.0]]), [1, 0])
+    (visit,) = visits(learner(), given_rows)
+    assert (visit.sequence, visit.true) == ([1], [1])
+
+
+def test_sequence_numbers_must_be_integers() -> None:
+    with pytest.raises(InputError, match="float64"):
+        learner().visit(7, None, KeyRows(np.array([0.5]), np.zeros((1, 2)), [0]))
+
+
+def test_rows_without_a_label_are_predicted_by_the_model_of_their_time() -> None:
+    all_rows = rows()
+    bare = [None if i % 7 == 3 else label for i, label in enumerate(all_rows.y)]
+    given_rows = KeyRows(all_rows.sequence, all_rows.X, bare)
+    whole = visits(learner(), given_rows)
+    same_end(visits(learner(), part(given_rows, 0, 55), part(given_rows, 55, 200)), whole)
+    assert whole[0].summary.scored == sum(label is not None for label in bare)
+    assert whole[0].summary.rows == 200
+    assert None not in whole[0].predicted
+
+
+def test_without_a_batch_size_rows_without_a_label_are_predicted_by_the_model_before() -> None:
+    all_rows = rows(40)
+    bare = KeyRows(all_rows.sequence, all_rows.X, [None, *all_rows.y[1:]])
+    first, second = visits(learner(batch_size=None), bare, KeyRows(np.array([50]), np.ones((1, 2)), [None]))
+    assert first.predicted[0] is None  # there is no model before the first labelled row
+    assert second.predicted[0] in (0, 1)
+    assert second.summary.steps == 1
+
+
+@settings(max_examples=15, deadline=None)
+@given(cuts=st.lists(st.integers(0, 200), max_size=6))
+def test_late_labels_find_their_rows_however_visits_are_cut(cuts: list[int]) -> None:
+    events, given_learner = late_rows(), learner(delay=100)
+    bounds = [0, *sorted(cuts), 200]
+    parts = [events.take(np.arange(a, b)) for a, b in itertools.pairwise(bounds) if b > a]
+    whole = visits(given_learner, events)
+    same_end(visits(given_learner, *parts), whole)
+    assert whole[0].summary.waiting == 0
+    assert whole[0].summary.steps == 10
+    assert whole[0].summary.scored == 100 - 25  # the first come before there is a model
+
+
+def test_labels_that_come_too_late_are_not_learned() -> None:
+    (visit,) = visits(learner(delay=20), late_rows(wait=15))
+    assert visit.summary.steps == visit.summary.scored == 0
+
+
+def test_the_number_of_waiting_rows_is_bounded() -> None:
+    given_rows = KeyRows(np.arange(50), np.ones((50, 2)), [None] * 50, list(range(50)))
+    (visit,) = visits(learner(delay=1000, max_pending=20), given_rows)
+    assert visit.summary.waiting == 20
+
+
+def test_with_late_labels_a_label_can_come_with_its_row() -> None:
+    own = rows(20)
+    (visit,) = visits(learner(delay=5), KeyRows(own.sequence, own.X, own.y, list(range(20))))
+    assert visit.summary.steps == 2
+    assert visit.true == own.y
+
+
+def test_late_labels_need_ids() -> None:
+    with pytest.raises(InputError, match="ids"):
+        learner(delay=5).visit(7, None, rows(3))
+
+
+def test_a_silent_key_is_dropped_and_starts_over() -> None:
+    (visit,) = visits(learner(), rows())
+    gone = learner().expire(7, visit.state)
+    assert (gone.state, gone.summary.expired, gone.summary.rows) == (b"", True, 200)
+    same_end([learner().visit(7, gone.state, rows())], [visit])
+
+
+def test_other_strategies_and_regression_work_per_key() -> None:
+    own = rows(60)
+    values = KeyRows(own.sequence, own.X, own.X[:, 0].tolist())
+    strategy = Oblivious(LinearRegression(), max_rows=100)
+    (visit,) = visits(learner(strategy=strategy, classes=None), values)
+    assert visit.summary.quarantine == ""
+    assert visit.summary.steps == 6
+    assert all(isinstance(value, float) for value in visit.predicted[10:])
+
+
+def test_rows_must_have_equal_lengths_and_the_named_columns() -> None:
+    with pytest.raises(ShapeError, match=r"\[2, 3\]"):
+        KeyRows(np.arange(3), np.zeros((3, 2)), [0, 1])
+    with pytest.raises(ShapeError, match=r"3 .* 2 "):
+        learner().visit(7, None, KeyRows(np.arange(2), np.zeros((2, 3)), [0, 1]))

@@ -1,0 +1,352 @@
+"""Softmax, linear regression and linear SVM: steps of the reference, known optimum, undo, growth, state."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+import reference_linear as twins
+from row_arrays import as_rows
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression as SklearnLogistic
+from sklearn.linear_model import Ridge
+
+from driftsurf.core.contracts import FloatArray, Learner, Segment
+from driftsurf.core.samples import Samples
+from driftsurf.core.state import from_bytes, to_bytes
+from driftsurf.errors import CapabilityError, DivergenceError, OptionError, ShapeError, StateError
+from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
+from driftsurf.learners._learner import LinearLearner
+
+CASES: dict[str, tuple[LinearLearner, twins.Loss, int]] = {
+    "softmax": (SoftmaxRegression(), twins.Loss("softmax"), 3),
+    "squared": (LinearRegression(), twins.Loss("squared"), 0),
+    "huber": (LinearRegression(loss="huber", epsilon=0.7), twins.Loss("huber", 0.7), 0),
+    "hinge": (LinearSVM(), twins.Loss("hinge"), 2),
+}
+cases = pytest.mark.parametrize("case", list(CASES))
+layouts = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+optimizers = pytest.mark.parametrize("optimizer", ["strsaga", "saga", "sgd", "one-pass"])
+
+
+def make_data(n: int, n_classes: int, d: int = 3, seed: int = 0) -> tuple[FloatArray, FloatArray, FloatArray]:
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, d)) * (random.random((n, d)) < 0.6)
+    Z = X @ random.normal(size=(d, max(1, n_classes))) + 0.3 * random.normal(size=(n, max(1, n_classes)))
+    y = Z[:, 0] if n_classes == 0 else Z.argmax(axis=1).astype(float)
+    return X, y, random.choice(np.array([1.0, 1.0, 0.5, 2.0, 0.0]), n)
+
+
+def options(learner: LinearLearner, **more: Any) -> LinearLearner:
+    return type(learner)(**(learner.get_params() | {"step_size": 0.05, "l2": 0.01} | more))
+
+
+def stored(X: FloatArray, y: FloatArray, weight: FloatArray | None, sparse: bool = False) -> tuple[Samples, Segment]:
+    samples = Samples(X.shape[1], sparse=sparse)
+    return samples, samples.append(as_rows(X, sparse), y, weight)
+
+
+def weights_of(model: LinearLearner) -> FloatArray:
+    return np.column_stack([np.atleast_2d(model.coef), np.atleast_1d(model.intercept)]).T
+
+
+def with_constant(X: FloatArray) -> FloatArray:
+    return np.column_stack([X, np.ones(len(X))])
+
+
+@cases
+@layouts
+@pytest.mark.parametrize("optimizer", ["strsaga", "sgd"])
+def test_it_takes_the_steps_of_its_reference(case: str, sparse: bool, optimizer: str) -> None:
+    learner, loss, n_classes = CASES[case]
+    X, y, weight = make_data(60, n_classes)
+    samples = Samples(3, sparse=sparse)
+    model = options(learner, optimizer=optimizer).fresh(7, 3, n_classes)
+    W, known, admitted, words = np.zeros((4, 3 if n_classes == 3 else 1)), 0, 0, 0
+    table: dict[int, FloatArray] = {}
+    rows = with_constant(X), y, weight
+    for size, steps in ((10, 20), (15, 11), (0, 9), (20, 70)):
+        part = slice(known, known + size)
+        new = samples.append(as_rows(X[part], sparse), y[part], weight[part])
+        model.update(samples, new, steps)
+        known += size
+        if optimizer == "sgd":
+            order = [reference.draw(7, words + j, known) for j in range(steps)]
+            W, words = twins.sgd(loss, rows, order, W, 0.05, 0.01), words + steps
+        else:
+            order, admitted, words = reference.alternating(steps, admitted, known - admitted, 7, words)
+            W = twins.saga(loss, rows, order, W, table, 0.05, 0.01)
+        np.testing.assert_allclose(weights_of(model), W, rtol=1e-9, atol=1e-9)
+    model.forget(samples, 12)
+    left = {i: alpha for i, alpha in table.items() if i >= 12}
+    if optimizer == "strsaga":
+        found = model.state()["gradient_sum"]
+        np.testing.assert_allclose(found, twins.gradient_sum(rows[0], left, W.shape[1]), atol=1e-9)  # type: ignore[arg-type]
+
+
+@cases
+@layouts
+@pytest.mark.parametrize("scale", [False, True])
+def test_many_steps_on_static_data_reach_the_optimum(case: str, sparse: bool, scale: bool) -> None:
+    learner, loss, n_classes = CASES[case]
+    X, y, weight = make_data(60, n_classes, seed=3)
+    samples, new = stored(X, y, weight, sparse)
+    model = options(learner, step_size="auto", scale=scale).fresh(0, 3, n_classes)
+    model.update(samples, new, 60_000)
+    factor, centre, target = model._fitted.factor, model._fitted.centre[:-1], model._fitted.target
+    rows = np.column_stack([X - centre, np.ones(60)]) * factor, y - target, weight / weight.mean()
+    shape = model._fitted.weights.shape
+
+    def objective(w: FloatArray) -> float:
+        return twins.risk(loss, rows, w.reshape(shape), 0.01 / weight.mean())
+
+    best = minimize(objective, np.zeros(math.prod(shape)))
+    assert objective(model._fitted.weights / factor[:, None]) == pytest.approx(best.fun, abs=1e-6)
+
+
+@layouts
+def test_softmax_agrees_with_the_optimum_of_scikit_learn(sparse: bool) -> None:
+    X, y, _ = make_data(500, 4, d=6, seed=1)
+    samples, new = stored(X, y, None, sparse)
+    l2 = 1e-3
+    model = SoftmaxRegression(l2=l2, scale=False, fit_intercept=False).fresh(0, 6, 4)
+    model.update(samples, new, 400_000)
+    theirs = SklearnLogistic(C=1 / (500 * l2), solver="saga", tol=1e-10, max_iter=100_000, fit_intercept=False)
+    theirs.fit(X, y)
+    loss, rows = twins.Loss("softmax"), (X, y, np.ones(500))
+    ours = twins.risk(loss, rows, model.coef.T, l2)
+    assert ours == pytest.approx(twins.risk(loss, rows, theirs.coef_.T, l2), abs=1e-6)
+    np.testing.assert_allclose(np.exp(model.scores(as_rows(X, sparse))), theirs.predict_proba(X), atol=1e-3)
+
+
+def test_linear_regression_agrees_with_ridge_far_from_zero() -> None:
+    """Columns and targets far from zero are centred, so that the penalised intercept costs almost nothing."""
+    random = np.random.default_rng(0)
+    X = 50.0 + 3.0 * random.normal(size=(1000, 4))
+    y = 1e6 + 2000.0 * (X @ np.array([1.0, -2.0, 0.5, 0.0])) + 10.0 * random.normal(size=1000)
+    samples, new = stored(X, y, None)
+    model = LinearRegression(l2=1e-8).fresh(0, 4, 0)
+    model.update(samples, new, 100_000)
+    theirs = Ridge(alpha=1e-6).fit(X, y)
+    np.testing.assert_allclose(model.coef, theirs.coef_, atol=1.0)
+    np.testing.assert_allclose(model.scores(X), theirs.predict(X), atol=20.0)
+
+
+def test_a_fresh_regression_starts_from_the_median_target() -> None:
+    X, y, _ = make_data(50, 0)
+    samples, new = stored(X, y + 1e6, None)
+    model = LinearRegression().fresh(0, 3, 0)
+    model.update(samples, new, 50)
+    assert np.abs(model.scores(X) - 1e6).max() < 10.0
+    plain = LinearRegression(fit_intercept=False).fresh(0, 3, 0)
+    plain.update(samples, new, 50)
+    assert plain.intercept == 0.0
+
+
+def test_a_new_centre_of_the_targets_keeps_the_model() -> None:
+    X, y, _ = make_data(400, 0)
+    y[200:] += 1000.0
+    samples = Samples(3)
+    model = LinearRegression().fresh(0, 3, 0)
+    model.update(samples, samples.append(X[:200], y[:200]), 400)
+    before, target = model.scores(X), model._fitted.target
+    model.update(samples, samples.append(X[200:], y[200:]), 0)
+    assert model._fitted.target > target + 100
+    np.testing.assert_allclose(model.scores(X), before, rtol=1e-9, atol=1e-9)
+
+
+def test_huber_is_robust_to_extreme_targets() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(500, 2))
+    y = X @ np.array([1.0, 2.0])
+    y[::50] = 1e3
+    samples, new = stored(X, y, None)
+    slopes = []
+    for loss in ("huber", "squared"):
+        model = LinearRegression(loss=loss, l2=0.0).fresh(0, 2, 0)
+        model.update(samples, new, 50_000)
+        slopes.append(model.coef)
+    np.testing.assert_allclose(slopes[0], [1.0, 2.0], atol=0.2)
+    assert np.abs(slopes[1] - [1.0, 2.0]).max() > 1.0
+
+
+@cases
+@layouts
+@optimizers
+def test_undo_restores_every_byte_and_a_restored_model_continues_alike(case: str, sparse: bool, optimizer: str) -> None:
+    learner, _, n_classes = CASES[case]
+    template = options(learner, optimizer=optimizer, step_size="auto")
+    X, y, weight = make_data(90, n_classes)
+    samples = Samples(3, sparse=sparse)
+    model = template.fresh(3, 3, n_classes)
+
+    def append(count: int) -> Segment:
+        part = slice(samples.next_row, samples.next_row + count)
+        return samples.append(as_rows(X[part], sparse), y[part], weight[part])
+
+    model.update(samples, append(30), 60)
+    before = to_bytes(model.state())
+    new = append(30)
+    undo = model.update(samples, new, 60)
+    after = to_bytes(model.state())
+    undo()
+    assert to_bytes(model.state()) == before
+    again = type(template).from_state(template, from_bytes(before))
+    again.update(samples, new, 60)
+    assert to_bytes(again.state()) == after
+    if optimizer != "one-pass":
+        model.update(samples, new, 60)
+        model.forget(samples, 20)()
+        assert to_bytes(model.state()) == after
+
+
+@cases
+def test_scores_losses_and_penalty_have_their_definition(case: str) -> None:
+    learner, loss, n_classes = CASES[case]
+    X, y, weight = make_data(50, n_classes)
+    samples, new = stored(X, y, weight)
+    model = options(learner).fresh(0, 3, n_classes)
+    model.update(samples, new, 200)
+    scores, scorer = model.scores(X), model.scorer()
+    expected = [loss.value(x @ weights_of(model), target) for x, target in zip(with_constant(X), y, strict=True)]
+    np.testing.assert_allclose(model.row_losses(scores, y), expected, atol=1e-9)
+    assert model.penalty() == pytest.approx(0.005 * float((weights_of(model) ** 2).sum()))
+    model.update(samples, new, 200)
+    assert np.array_equal(scorer(X), scores)
+    assert not np.array_equal(model.scores(X), scores)
+    assert model.nbytes >= 50 * 8
+    with pytest.raises(ShapeError, match="2 features"):
+        model.scores(X[:, :2])
+
+
+# ---------------------------------------------------------------------------- growth
+
+
+@layouts
+def test_a_class_that_appears_later_is_learned(sparse: bool) -> None:
+    X, y, _ = make_data(400, 3, seed=5)
+    order = np.argsort(y == 2, kind="stable")
+    X, y = X[order], y[order]
+    first = int((y < 2).sum())
+    samples = Samples(3, sparse=sparse)
+    model = SoftmaxRegression().fresh(0, 3, 2)
+    model.update(samples, samples.append(as_rows(X[:first], sparse), y[:first]), 2 * first)
+    before, shares = to_bytes(model.state()), np.exp(model.scores(as_rows(X, sparse)))
+    undo = model.grow(n_classes=3)
+    grown = np.exp(model.scores(as_rows(X, sparse)))
+    assert grown.shape == (400, 3)
+    assert grown[:, 2].max() <= 1 / 3 + 1e-9
+    np.testing.assert_allclose(grown[:, :2] / grown[:, :2].sum(axis=1, keepdims=True), shares, atol=1e-9)
+    undo()
+    assert to_bytes(model.state()) == before
+    model.grow(n_classes=3)
+    model.update(samples, samples.append(as_rows(X[first:], sparse), y[first:]), 6000)
+    knowing = SoftmaxRegression().fresh(0, 3, 3)
+    knowing.update(samples, Segment(0, 400), 6000)
+    right, expected = (np.mean(m.scores(as_rows(X, sparse)).argmax(axis=1) == y) for m in (model, knowing))
+    assert right > expected - 0.03
+    state = model.state()
+    table = state["table"]
+    assert isinstance(table, np.ndarray)
+    rows = with_constant(X)
+    frame = model._fitted
+    rows = (rows - frame.centre) * frame.factor
+    sums = frame.factor[:, None] * (rows.T @ np.nan_to_num(table))
+    np.testing.assert_allclose(frame.gradient_sum, sums, atol=1e-8)
+    assert to_bytes(SoftmaxRegression.from_state(SoftmaxRegression(), state).state()) == to_bytes(state)
+
+
+def test_growing_to_the_same_number_of_classes_changes_nothing() -> None:
+    model = SoftmaxRegression().fresh(0, 3, 3)
+    before = to_bytes(model.state())
+    model.grow(n_classes=3)()
+    assert to_bytes(model.state()) == before
+    with pytest.raises(CapabilityError, match="grows_classes"):
+        LinearSVM().fresh(0, 3, 2).grow(n_classes=3)
+
+
+# ---------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("learner", "n_classes", "words"),
+    [
+        (SoftmaxRegression(), 0, "'regression'"),
+        (LinearRegression(), 2, "'binary'"),
+        (LinearRegression(), 3, "3 classes"),
+        (LinearSVM(), 3, "'multiclass'"),
+        (LinearSVM(), 0, "LinearSVM"),
+        (LogisticRegression(), 0, "LogisticRegression"),
+        (LogisticRegression(), 3, "SoftmaxRegression"),
+    ],
+)
+def test_an_unsupported_task_is_refused_by_name(learner: Learner, n_classes: int, words: str) -> None:
+    with pytest.raises(CapabilityError, match=words):
+        learner.fresh(0, 2, n_classes)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"loss": "absolute"}, "'squared', 'huber'"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"l2": -1}, "l2"),
+    ],
+)
+def test_a_bad_parameter_is_an_error(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        LinearRegression(**change).fresh(0, 2, 0)
+
+
+@cases
+def test_divergence_changes_no_byte(case: str) -> None:
+    learner, _, n_classes = CASES[case]
+    X, y, _ = make_data(20, n_classes)
+    samples, new = stored(X, y, None)
+    model = options(learner, step_size=1e9, l2=0.0).fresh(0, 3, n_classes)
+    model.update(samples, new, 0)
+    before = to_bytes(model.state())
+    samples.append(np.full((5, 3), 1e160), np.arange(5.0) % 2)
+    with pytest.raises(DivergenceError):
+        model.update(samples, Segment(20, 25), 50)
+    assert to_bytes(model.state()) == before
+
+
+@pytest.mark.parametrize("entry", ["weights", "gradient_sum", "table", "seen"])
+def test_a_forged_state_is_refused(entry: str) -> None:
+    X, y, _ = make_data(20, 3)
+    samples, new = stored(X, y, None)
+    template = SoftmaxRegression()
+    model = template.fresh(0, 3, 3)
+    model.update(samples, new, 40)
+    state = model.state()
+    old = state[entry]
+    state[entry] = old[:, :2].copy() if isinstance(old, np.ndarray) else 1.0
+    with pytest.raises(StateError):
+        SoftmaxRegression.from_state(template, state)
+
+
+def test_the_centre_of_the_targets_is_saved_and_checked() -> None:
+    X, y, _ = make_data(20, 3)
+    samples, new = stored(X, y, None)
+    template = LinearRegression()
+    model = template.fresh(0, 3, 0)
+    model.update(samples, new, 40)
+    state = model.state()
+    assert LinearRegression.from_state(template, state).state()["target"] == model._fitted.target
+    with pytest.raises(StateError):
+        LinearRegression.from_state(template, state | {"target": 1})
+    del state["target"]
+    with pytest.raises(StateError, match="'target'"):
+        LinearRegression.from_state(template, state)
+
+
+def test_a_random_start_fills_every_output() -> None:
+    model = SoftmaxRegression(start="uniform").fresh(5, 2, 3)
+    assert model._fitted.weights.shape == (3, 3)
+    assert model._fitted.weights.ravel().tolist() == [reference.uniform(5, k) for k in range(9)]
+    bare = SoftmaxRegression(start="uniform", fit_intercept=False).fresh(5, 2, 3)
+    assert (bare.intercept == 0.0).all()

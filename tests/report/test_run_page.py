@@ -1,0 +1,190 @@
+"""The content of a run's page."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import invoke
+from run_pages import HOSTILE, Made, hostile_run, regression_in
+
+from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace, prequential
+from driftsurf.errors import InputError
+from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.summary import summarise_regression
+from driftsurf.explanation.records import RunRecord, read_run
+from driftsurf.learners import LogisticRegression
+from driftsurf.report.figure import Change, Figure, Overlay, Series, as_json
+from driftsurf.report.run_page import render, render_record
+from driftsurf.report.sections import RunView, Section, changes, classes, columns, sections
+from driftsurf.session.session import Session
+from driftsurf.strategies import AUE
+from driftsurf.streams import SEA
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """Return the data that the script gets."""
+    found = re.search(r'<script type="application/json" id="run">(.*?)</script>', page, re.S)
+    assert found is not None
+    read: dict[str, Any] = json.loads(found[1])
+    return read
+
+
+def test_the_data_of_the_script_are_those_of_the_run(mixed_run: tuple[Path, str]) -> None:
+    record, data = read_run(mixed_run[0]), data_of((mixed_run[0] / "report.html").read_text())
+    assert record.trace is not None
+    figures = {figure["id"]: figure for figure in data["figures"]}
+    assert list(figures) == ["error", "risk", "models", "classes", "costs"]
+    error = {series["name"]: series["values"] for series in figures["error"]["series"]}
+    assert error["driftsurf"] == pytest.approx(record.trace.of("driftsurf")["error"], rel=1e-4)
+    assert [change["text"] for change in data["changes"]] == [
+        transition.describe() for decision in record.decisions for transition in decision.transitions
+    ]
+    assert len(data["reactive"]) == 11
+    assert [drift[0] for drift in data["drifts"]] == [20, 40, 60, 80]
+    by_class = {series["name"]: series["values"] for series in figures["classes"]["series"]}
+    run = record.trace.of("driftsurf")
+    assert by_class["-1"][3] == pytest.approx(run["wrong:-1"][3] / run["true:-1"][3], rel=1e-4)
+    assert run["wrong:-1"].sum() + run["wrong:1"].sum() == run["errors"].sum()
+
+
+def test_seconds_are_on_the_page_only_if_asked_for(mixed_run: tuple[Path, str], tmp_path: Path) -> None:
+    assert "timings.json" in (mixed_run[0] / "report.html").read_text()
+    page = tmp_path / "page.html"
+    result = invoke("explain", str(mixed_run[0]), "--html", str(page))
+    assert result.output == f"report: {page}\n"
+    assert '<th class="number">seconds</th>' in page.read_text()
+    assert '"name":"aware (oracle)"' in page.read_text()
+
+
+def test_hostile_names_are_escaped() -> None:
+    trace, decisions = hostile_run()
+    move = ColumnMove(decisions[-1].step, 4, 0, HOSTILE, 0.0, 1.0, 1.0, HOSTILE, 0.5, -0.5, 0.01)
+    page = render(trace, decisions, model=HOSTILE, moves=[move])
+    assert "<img" not in page
+    assert page.count("</script>") == 2
+    assert "\u2028" not in data_of_raw(page)
+    assert [series["name"] for series in data_of(page)["figures"][0]["series"] if series.get("marked")] == [HOSTILE]
+
+
+def data_of_raw(page: str) -> str:
+    return page[page.index('id="run">') : page.index("</script>")]
+
+
+def test_a_regression_run_has_a_page() -> None:
+    stream: Any = Made(lambda X, step: X[:, step // 15] + 0.1 * X[:, 2], name="numbers")
+    model = DriftSurfRegressor(random_state=0)
+    trace = prequential(stream, model, batch_size=100)
+    page = render(trace, list(model.journal_), model="model", seconds={"model": 0.5, "other": 1.0})
+    late = render(trace, [], model="model", seconds={"model": 0.5}, seconds_from=20)
+    assert re.search(r"step 20\b", late)
+    assert '<td class="number">2,000</td>' in late  # rows per second since then
+    assert f"{summarise_regression(trace, 'model').skill:.3f}" in page
+    assert titles(page) == ["error", "risk", "models", "changes", "costs"]
+    move = ColumnMove(10, 4, 0, "x0", 0.0, 0.0, 0.0, "", 1.0, 0.0, 0.01)
+    _, table = columns.tables([move])
+    assert "(" not in table.partition("</tr>")[2]
+
+
+def titles(page: str) -> list[str]:
+    """Return the names of the sections of a page, by their titles."""
+    names = {section.title: name for name, section in named_sections().items()}
+    return [names[title] for title in re.findall(r"<h2>(.*?)</h2>", page)]
+
+
+def named_sections() -> dict[str, Section]:
+    return {build.__module__.rpartition(".")[2]: section for section in sections() for build in [section.build]}
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-10, 2.0**20, 2.0**40])
+def test_curves_are_the_same_in_every_unit(unit: float) -> None:
+    curves = r'<path class="(?:curve|limit|rival)" d="[^"]*"'
+    (page, why), (other, _) = regression_in(unit), regression_in(1.0)
+    assert re.findall(curves, page) == re.findall(curves, other)
+    assert len(why) < 90
+    for chart in re.findall(r"<svg viewBox.*?</svg>", page, re.S):
+        names = re.findall(r'text-anchor="end">([^<]*)</text>', chart)
+        assert len(set(names)) == len(names)
+
+
+def test_a_run_without_any_error_is_drawn() -> None:
+    stream: Any = Made(lambda X, step: 0.0 * X[:, 0], name="zeros")
+    trace = prequential(stream, DriftSurfRegressor(random_state=0), batch_size=100)
+    assert re.search(r'class="curve" d="M[0-9. LM]+"', render(trace, [], model="model"))
+
+
+def test_ensembles_and_traces_without_counts_by_class_have_pages() -> None:
+    session = Session(AUE(LogisticRegression()), classes=(-1, 1))
+    trace = prequential(
+        SEA(n_rows=6000), {"aue": session, "other": DriftSurfClassifier(random_state=0)}, batch_size=100
+    )
+    page = render(trace, list(session.journal), model="aue")
+    assert "risk" not in titles(page)
+    assert '"css":"series-0"' in page
+    older = {name: column for name, column in trace.columns.items() if not name.startswith("wrong:")}
+    assert titles(render(replace(trace, columns=older), [], model="aue")) == ["error", "changes", "costs", "recovery"]
+    assert titles(render(trace, [], model="aue")) == ["error", "classes", "changes", "costs", "recovery"]
+    with pytest.raises(InputError, match=r"trace\.csv"):
+        render_record(RunRecord([]))
+
+
+def test_long_lists_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, decisions = hostile_run()
+    changed = next(decision for decision in decisions if decision.transitions)
+    listed = "".join(changes.build(RunView(trace, [changed] * 401, HOSTILE)))
+    assert listed.count('class="go"') == 400
+    assert "400" in listed
+    moved = [ColumnMove(k, 4, 0, "x", 0.0, 0.0, 0.0, "", 0.0, 0.0, 0.1) for k in range(61)]
+    _, table, note = columns.tables(moved)
+    assert table.count("<tr>") == 61  # with the heads
+    assert [number in note for number in ("60", "61")] == [True, True]
+    monkeypatch.setattr(classes, "MOST_LISTED", 2)
+    assert table_of_classes(trace).count("<tr>") == 3
+    nothing = trace.columns | {f"true:{label}": 0 * trace.columns[f"true:{label}"] for label in trace.labels}
+    assert '<td class="number">-</td>' in table_of_classes(replace(trace, columns=nothing))
+    long = [replace(decision, step=k, first_row=100 * k) for k, decision in enumerate(decisions * 80)]
+    kinds = {change["kind"] for change in data_of(render(trace, long, model=HOSTILE))["changes"]}
+    assert "entered" not in kinds
+    many = [replace(changed, models=(replace(changed.models[0], id=k),), predicted_by=k) for k in range(45)]
+    assert len(data_of(render(trace, many, model=HOSTILE))["figures"][2]["bars"]) == 40
+
+
+def table_of_classes(trace: Trace) -> str:
+    *_, table = classes.build(RunView(trace, [], HOSTILE))
+    return str(table)
+
+
+def test_every_section_has_its_own_place() -> None:
+    assert list(named_sections()) == [
+        *("error", "risk", "models", "classes", "changes", "orders", "columns", "costs", "recovery"),
+    ]
+    assert len({section.position for section in sections()}) == len(sections())
+
+
+def test_a_run_without_scored_rows_has_a_page() -> None:
+    trace, decisions = hostile_run()
+    empty = replace(trace, columns={name: column[:0] for name, column in trace.columns.items()})
+    page = render(empty, decisions, model=HOSTILE)
+    assert titles(page) == []
+    assert "<img" not in page
+
+
+def test_places_in_a_long_run_are_not_rounded() -> None:
+    changes = [Change(123_457, "entered", "x"), Change(1_234_567.5, "kept", "y")]
+    overlay = Overlay(2_000_000, [], [(123_456, 123_459.25, "r")], [(765_431, 765_432, "d")], changes)
+    figure = Figure("f", "", "error", 1.0, [Series("a", "curve", [0.123456789], [123_458])])
+    data = json.loads(as_json(overlay, [figure]))
+    assert data["reactive"] == [[123_456, 123_459.25, "r"]]
+    assert data["drifts"] == [[765_431, 765_432, "d"]]
+    assert [change["at"] for change in data["changes"]] == [123_457, 1_234_567.5]
+    assert (data["figures"][0]["series"][0]["at"], data["figures"][0]["series"][0]["values"]) == ([123_458], [0.12346])
+
+
+def test_values_that_are_not_finite_are_gaps() -> None:
+    figure = Figure("f", "about", "u", 1.0, [Series("s", "curve", [0.5, float("nan"), 2.0], marked=True)])
+    assert json.loads(as_json(Overlay(3), [figure]))["figures"][0]["series"][0]["values"] == [0.5, None, 2]
+    assert figure.render(Overlay(3)).count("<path") == 1

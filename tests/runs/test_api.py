@@ -1,0 +1,135 @@
+"""``driftsurf.run``: a durable run as a library call, and its part that is pushed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import invoke
+from live_runs import live_run
+from table_files import mixed_rows, write_csv
+
+import driftsurf
+from driftsurf.errors import OptionError, RunStopped
+from driftsurf.evaluation.scoring import TraceRecorder
+from driftsurf.learners import LogisticRegression
+from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.folder import JOURNAL, TRACE
+from driftsurf.runs.loop import RunLoop
+from driftsurf.runs.orders import Order
+from driftsurf.runs.source import PushedBatches, StreamBatches
+from driftsurf.session.session import Session
+from driftsurf.strategies import DriftSurf
+from driftsurf.streams import Mixed
+
+
+def test_library_call_and_command_write_the_same_files(tmp_path: Path) -> None:
+    source = write_csv(tmp_path, mixed_rows(600))
+    result = driftsurf.run(source, label="sold", drop=["id", "when"], batch_size=100, out=tmp_path / "call")
+    words: list[Any] = ["--label", "sold", "--drop", "id", "--drop", "when", "--batch-size", 100, "--quiet"]
+    words += ["--out", tmp_path / "typed"]
+    assert invoke("run", source, *words).exit_code == 0
+    for name in (TRACE, JOURNAL, "run.json", "report.html"):
+        assert (result.folder / name).read_bytes() == (tmp_path / "typed" / name).read_bytes()
+    assert result.folder == tmp_path / "call"
+    assert result.n_steps == len(result.decisions) == 6
+    assert result.summary is not None
+    assert result.models[result.model].steps == 6
+    assert result.keys is None
+
+
+def test_options_that_do_not_apply_are_refused_by_name(tmp_path: Path) -> None:
+    for options, name in (({"label": "y"}, "label"), ({"sequence": "t"}, "sequence"), ({"resume": True}, "checkpoint")):
+        with pytest.raises(OptionError, match=name):
+            driftsurf.run("sea0", **options, out=tmp_path / "r")
+
+
+def test_run_is_pushed_from_another_thread_without_touching_signals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Mixed(n_rows=1000)
+    handlers: list[Any] = []
+    monkeypatch.setattr(signal, "signal", lambda *arguments: handlers.append(arguments))
+    models = {"m": Session(DriftSurf(LogisticRegression()), classes=(-1, 1))}
+    with CheckpointFolder(tmp_path) as folder:
+        with live_run(PushedBatches((-1, 1)), models, TraceRecorder(stream, 100), folder, every=2) as live:
+            live.begin()
+
+            def push() -> None:
+                for position, (X, y) in enumerate(stream.batches(100), start=1):
+                    live.take(X, y, position)
+
+            thread = threading.Thread(target=push)
+            thread.start()
+            thread.join()
+            assert live.apply(Order(1, "pin")).pinned
+            live.checkpoint()
+            live.finish()
+        saved = folder.load()
+    assert saved is not None
+    assert (saved.state["step"], saved.state["position"], saved.state["pinned"]) == (10, "10", True)
+    assert handlers == []
+
+
+def test_loop_is_stopped_from_another_thread_after_a_checkpoint(tmp_path: Path) -> None:
+    stream = Mixed(n_rows=1000)
+    models = {"m": Session(DriftSurf(LogisticRegression()), classes=(-1, 1))}
+    with CheckpointFolder(tmp_path) as folder:
+        with live_run(StreamBatches(stream, 100), models, TraceRecorder(stream, 100), folder, every=100) as live:
+            live.begin()
+            loop = RunLoop(live, handle_signals=False)
+            live.listeners.append(lambda step, *_: loop.stop() if step == 3 else None)
+            with pytest.raises(RunStopped) as stopped:
+                loop.run()
+        assert (stopped.value.step, stopped.value.signal_number, stopped.value.exit_code) == (4, None, 0)
+        saved = folder.load()
+    assert saved is not None
+    assert saved.state["step"] == 4
+
+
+def test_listener_that_raises_leaves_a_complete_step(tmp_path: Path) -> None:
+    stream = Mixed(n_rows=300)
+    models = {"m": Session(DriftSurf(LogisticRegression()), classes=(-1, 1))}
+
+    def fail(step: int, model: str, error: float, decisions: Any) -> None:
+        raise RuntimeError(f"listener of step {step}")
+
+    with CheckpointFolder(tmp_path) as folder:
+        with live_run(PushedBatches((-1, 1)), models, TraceRecorder(stream, 100), folder) as live:
+            live.begin()
+            live.listeners.append(fail)
+            for position, (X, y) in enumerate(stream.batches(100), start=1):
+                with pytest.raises(RuntimeError, match=f"listener of step {position - 1}"):
+                    live.take(X, y, position)
+            live.checkpoint()
+        saved = folder.load()
+    assert saved is not None
+    # Otherwise a run that resumes would learn the last batch again.
+    assert (saved.state["step"], saved.state["position"], saved.state["rows"]) == (3, "3", 300)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files cannot be listed")
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_run_that_fails_leaves_no_file_open(tmp_path: Path, ending: str) -> None:
+    def fail(step: int, model: str, error: float, decisions: Any) -> None:
+        raise RuntimeError("stop")
+
+    source = write_csv(tmp_path, mixed_rows(200))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="stop"):
+            driftsurf.run(
+                source,
+                label="sold",
+                drop=["id", "when"],
+                batch_size=100,
+                out=tmp_path / "run",
+                predictions=str(tmp_path / f"p.{ending}"),
+                overwrite=True,
+                on_step=fail,
+            )
+    still_open = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    assert [path for path in still_open if path.startswith((str(tmp_path / "run"), str(tmp_path / "p.")))] == []

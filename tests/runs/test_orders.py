@@ -1,0 +1,123 @@
+"""Orders of an operator: pin, unpin, reset and rollback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_cases import STRATEGIES, WORK, Unflushed, batches
+from live_runs import run_to_end
+
+from driftsurf.core import disk
+from driftsurf.core.state import from_bytes, to_bytes
+from driftsurf.errors import OptionError, StateError
+from driftsurf.runs import orders
+from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.folder import JOURNAL
+from driftsurf.session.session import Session
+
+
+@pytest.fixture(autouse=True)
+def _fast() -> Iterator[None]:
+    with disk.using(Unflushed()):
+        yield
+
+
+def test_orders_are_carried_out_once_and_journalled(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with CheckpointFolder(path) as folder, WORK.run(folder) as run:
+        run.begin()
+        given = {4: ("pin", None), 6: ("unpin", None), 8: ("reset", None)}
+
+        def order(step: int, model: str, error: float, decisions: object) -> None:
+            if model == "aware" and step + 1 in given:
+                orders.give(path, *given[step + 1])
+
+        run_to_end(run, order)
+        lines = [json.loads(line) for line in run.text(JOURNAL).splitlines()]
+        outcomes = [
+            (line["order"], line["step"], line["outcome"], line["pinned"]) for line in lines if line["type"] == "order"
+        ]
+        assert outcomes == [("pin", 4, "done", True), ("unpin", 6, "done", False), ("reset", 8, "done", False)]
+        steps = [line for line in lines if line["type"] == "step"]
+        assert len(steps) == 10  # two were not learned
+        fresh = next(line for line in steps if line["step"] == 6)
+        assert fresh["models"][0]["age"] == 0
+        assert fresh["trained_from"] == 6 * WORK.rows
+    again = WORK.finish(path)
+    assert again == WORK.finish(path)
+
+
+def test_a_rollback_brings_back_an_earlier_model(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with CheckpointFolder(path) as folder, WORK.run(folder) as run:
+        run.begin()
+
+        def watch(step: int, model: str, error: float, decisions: Any) -> None:
+            if (step, model) == (7, "aware"):
+                orders.give(path, "rollback", folder.generations()[0])
+            if model == "driftsurf":
+                seen.append((decisions[-1].step, run.models[model].steps))
+
+        seen: list[tuple[int, int]] = []
+        run_to_end(run, watch)
+        assert seen == list(enumerate([1, 2, 3, 4, 5, 6, 7, 8, 5, 6, 7, 8]))  # rolled back
+        (record,) = orders.read_records(run.text(JOURNAL))
+        assert (record.kind, record.outcome, record.to) == ("rollback", "done", 3)
+
+
+def test_orders_before_the_first_batch(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    orders.give(path, "pin")
+    orders.give(path, "reset")
+    with CheckpointFolder(path) as folder, WORK.run(folder) as run:
+        run.begin()
+        run_to_end(run)
+        pin, reset = orders.read_records(run.text(JOURNAL))
+        assert (pin.outcome, pin.pinned) == ("done", True)
+        assert (reset.outcome, reset.reason) == ("refused", "nothing-learned")
+        assert len(run.text(JOURNAL).splitlines()) <= 4  # a pinned run learns its first batch
+        assert len(run.text("trace.csv").splitlines()) == 2 + 2 * WORK.steps
+
+
+def test_orders_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"'dance'.*'pin'"):
+        orders.give(tmp_path, "dance")
+    assert orders.give(tmp_path, "pin") == orders.Order(1, "pin")
+    (tmp_path / "orders" / "000002.json").write_text("{")
+    with pytest.raises(StateError, match="2"):
+        orders.waiting(tmp_path, 0)
+    (tmp_path / "orders" / "000002.json").write_text('{"order": "rollback", "to": null}')
+    with pytest.raises(StateError, match="None"):
+        orders.waiting(tmp_path, 0)
+    assert orders.waiting(tmp_path, 2) == []
+
+
+def test_two_operators_at_once_give_two_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders.give(tmp_path, "pin")
+    monkeypatch.setattr(orders, "_numbers", lambda place: [])
+    assert orders.give(tmp_path, "unpin").number == 2
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_can_be_reset(name: str) -> None:
+    session = Session(STRATEGIES[name](), classes=(-1, 1))
+    for X, y in batches(10):
+        session.observe(X, y)
+    change = session.reset("as asked")
+    assert change is not None
+    assert change.kind == "reset"
+    assert change.step == 10
+    state = session.state()
+    for step, (X, y) in enumerate(batches(5), start=10):
+        decision = session.observe(X, y).decisions[-1]
+        assert decision.step == step
+        assert decision.trained_from >= 200
+    again = Session(STRATEGIES[name](), classes=(-1, 1))
+    again.restore(from_bytes(to_bytes(state)))
+    for X, y in batches(5):
+        again.observe(X, y)
+    assert to_bytes(again.state()) == to_bytes(session.state())

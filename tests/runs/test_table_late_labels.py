@@ -1,0 +1,123 @@
+"""Runs over tables whose labels arrive late, by key, by delay or by time."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from table_files import FORMS, write_csv
+from table_runs import LATE, LEARN, ROWS, SAVED, files_of, good, killed, split
+
+from driftsurf import Trace
+
+
+def test_late_labels_are_scored_only_after_a_model_has_learned(tmp_path: Path) -> None:
+    output = good(write_csv(tmp_path, ROWS), *LEARN[:-1], "--delay", 1, "--out", tmp_path / "run").output
+    first = next(line for line in output.splitlines() if line.startswith("[1] "))
+    assert "stable" in first
+    assert not re.search(r"\d\.\d", first)  # no error yet
+    assert Trace.load(tmp_path / "run" / "trace.csv").warmup_steps == 0
+
+
+def test_late_regression_targets_are_predicted_labelled_and_scored(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("x,price\n" + "".join(f"{i * 7 % 50},{i * 7 % 50 + 0.5}\n" for i in range(400)))
+    output = good(path, "--label", "price", "--batch-size", 100, "--delay", 1, "--out", tmp_path / "run").output
+    counts = next(line for line in output.splitlines() if "expired" in line)
+    assert re.findall(r"\d+", counts)[:4] == ["400", "400", "200", "0"]  # predicted, labelled, scored, expired
+
+
+def test_labels_from_a_file_without_delay_train_the_same_model(tmp_path: Path) -> None:
+    rows, labels = split(tmp_path, ROWS)
+    output = good(rows, "--labels", labels, *LATE, "--out", tmp_path / "late").output
+    good(write_csv(tmp_path, ROWS), *LEARN, "--out", tmp_path / "plain")
+    late, plain = (Trace.load(tmp_path / name / "trace.csv").of("driftsurf") for name in ("late", "plain"))
+    assert late["errors"].tolist() == plain["errors"][1:].tolist()  # the first batch came before there was a model
+    assert (tmp_path / "late" / "journal.jsonl").read_bytes() == (tmp_path / "plain" / "journal.jsonl").read_bytes()
+    counts = next(line for line in output.splitlines() if "1,500" in line)
+    assert re.findall(r"\d,\d+", counts) == ["1,500", "1,500", "1,400"]  # predicted, labelled, scored
+
+
+def test_late_labels_are_counted_by_outcome(tmp_path: Path) -> None:
+    rows, labels = split(tmp_path, ROWS, shuffled=300)
+    text = labels.read_text().splitlines()
+    (tmp_path / "labels.csv").write_text("\n".join([*text[:700], text[3], "r99999,,no", *text[700:]]) + "\n")
+    out = good(
+        rows, "--labels", labels, *LATE, "--delay", 3, "--timeout", 350, "--max-pending", 550,
+        "--predictions", tmp_path / "p.csv", "--out", tmp_path / "late",
+    ).output  # fmt: skip
+    counts = " ".join(out.split())
+    assert "1 orphan" in counts
+    assert "duplicate" in counts
+    assert " 0 late" not in counts
+    first, *lines = (tmp_path / "p.csv").read_text().splitlines()
+    assert first == "row,key,version,label,probability"
+    assert lines[0] == "0,r00000,0,,"
+    assert lines[-1].startswith("1499,r01499,")
+
+
+def test_delay_is_a_number_of_batches(tmp_path: Path) -> None:
+    source = write_csv(tmp_path, ROWS)
+    for delay in (0, 3):
+        good(
+            source, *LEARN, "--delay", delay, "--predictions", tmp_path / f"{delay}.csv", "--out", tmp_path / f"{delay}"
+        )
+    versions = [int(line.split(",")[1]) for line in (tmp_path / "3.csv").read_text().splitlines()[1:]]
+    assert versions == [max(0, row // 100 - 3) for row in range(1500)]
+    now, later = (Trace.load(tmp_path / name / "trace.csv").of("driftsurf") for name in ("0", "3"))
+    assert later["errors"].sum() > now["errors"][3:].sum()
+    assert int(later["rows"].sum()) == 1100
+
+
+def test_labels_arrive_by_their_time(tmp_path: Path) -> None:
+    rows, labels = split(tmp_path, ROWS)
+    days = ["--time", "when", "--batch-seconds", 86_400]
+    good(rows, "--labels", labels, *LATE, *days, "--predictions", tmp_path / "p.csv", "--out", tmp_path / "late")
+    versions: dict[str, set[int]] = {}
+    for line, row in zip((tmp_path / "p.csv").read_text().splitlines()[1:], ROWS, strict=True):
+        versions.setdefault(row["when"][:10], set()).add(int(line.split(",")[2]))
+    steps = [found.pop() for found in versions.values() if len(found) == 1]
+    assert len(steps) == len(versions)
+    assert steps[0] == 0
+    assert steps == sorted(steps)
+
+
+@pytest.mark.parametrize("form", ["csv.gz", "parquet", "jsonl", "folder"])
+def test_killed_run_with_late_labels_ends_with_the_same_bytes(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, labels = split(tmp_path, ROWS, shuffled=300)
+    source = FORMS[form](tmp_path, ROWS if form == "folder" else [{k: r[k] for k in r if k != "sold"} for r in ROWS])
+    ends = {}
+    for name, kills in (("whole", ()), ("killed", (1, 5, 13))):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        late = ["--delay", 2, "--label", "sold", "--batch-size", 100, "--quiet", "--drop", "id"]
+        if form != "folder":
+            late = ["--labels", labels, *LATE, "--timeout", 600]
+        command = [source, *late, *SAVED, "--on-bad-row", "skip", "--resume"]
+        for step in kills:
+            killed(step, *command)
+        ends[name] = good(*command).output, files_of(tmp_path / name)
+    assert ends["killed"][1] == ends["whole"][1]
+    assert ends["killed"][0].splitlines()[-2:] == ends["whole"][0].splitlines()[-2:]
+
+
+def test_bad_rows_of_late_labels_are_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = split(tmp_path, ROWS)
+    for path, place in ((rows, 130), (labels, 470), (labels, 1490)):
+        lines = path.read_text().splitlines()
+        lines[place] += ",more"
+        path.write_text("\n".join(lines) + "\n")
+    ends = {}
+    for name, kills in (("whole", ()), ("killed", (4, 9))):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        command = [rows, "--labels", labels, *LATE, *SAVED, "--on-bad-row", "skip", "--resume"]
+        for step in kills:
+            killed(step, *command)
+        assert "skipped rows: 3" in good(*command).output
+        ends[name] = files_of(tmp_path / name)
+    assert ends["killed"] == ends["whole"]
+    assert len((tmp_path / "killed" / "live" / "bad_rows.jsonl").read_text().splitlines()) == 3

@@ -1,0 +1,208 @@
+"""The prequential judge, and thresholds in units of the trivial risk."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from driftsurf.core.contracts import Batch, Capabilities
+from driftsurf.core.decisions import Decision
+from driftsurf.core.state import from_bytes, to_bytes
+from driftsurf.errors import CapabilityError, OptionError
+from driftsurf.learners import LinearRegression, LogisticRegression
+from driftsurf.learners.foreign import SklearnLearner
+from driftsurf.strategies import DriftSurf
+from driftsurf.strategies._unit import WINDOW, RiskUnit
+from driftsurf.strategies.driftsurf import challenger_predicts, switching
+
+
+def batches(steps: int = 40, flips: tuple[int, ...] = (10, 25), m: int = 100, seed: int = 0) -> list[Batch]:
+    random, sign, made = np.random.default_rng(seed), 1, []
+    for step in range(steps):
+        sign = -sign if step in flips else sign
+        X = random.normal(size=(m, 2))
+        y = (sign * X[:, 0] + 0.3 * random.normal(size=m) > 0).astype(float)
+        made.append(Batch(X, y, random.choice(np.array([1.0, 0.5, 2.0]), m)))
+    return made
+
+
+def make(learner: Any = None, n_classes: int = 2, **options: Any) -> DriftSurf:
+    strategy = DriftSurf(LogisticRegression() if learner is None else learner, seed=1, **options)
+    strategy.check()
+    strategy.begin(2, sparse=False, n_classes=n_classes)
+    return strategy
+
+
+def run(strategy: DriftSurf, rows: list[Batch]) -> list[Decision]:
+    return [strategy.step(batch) for batch in rows]
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize("reactive_length", [2, 4])
+def test_every_prequential_decision_follows_from_the_risks_before_learning(greedy: bool, reactive_length: int) -> None:
+    rows = batches(60, (10, 12, 25, 40))
+    strategy = make(judge="prequential", greedy=greedy, reactive_length=reactive_length, threshold=0.03)
+    contest: list[tuple[float, float, float]] = []
+    reactions = 0
+    for batch in rows:
+        decision = strategy.step(batch)
+        risks = {m.role: math.nan if m.risk_before is None else m.risk_before for m in decision.models}
+        ids = {m.role: m.id for m in decision.models}
+        assert decision.judge == "prequential"
+        assert all(m.risk_after is None for m in decision.models)
+        if not decision.reactive_step:
+            continue
+        old, new = risks["predictive"], risks["reactive"]
+        if decision.reactive_step == 1:
+            reactions += 1
+            contest = []
+            assert math.isnan(new)  # no risk on the batch it was made for
+        else:
+            contest.append((old, new, batch.weight.sum()))
+        if decision.reactive_step == reactive_length:
+            total = [sum(part[k] * part[2] for part in contest) / sum(part[2] for part in contest) for k in (0, 1)]
+            switched = switching(*total)
+            assert decision.predicts_next == ids["reactive" if switched else "predictive"]
+            last = decision.transitions[-1]
+            assert (last.kind, last.over) == ("switched" if switched else "kept", reactive_length - 1)
+            assert (last.right, last.left) == pytest.approx(tuple(total))
+        else:
+            challenged = challenger_predicts(old, new, greedy)
+            assert decision.predicts_next == ids["reactive" if challenged else "predictive"]
+    assert reactions >= 4
+
+
+def test_a_tree_that_fits_its_rows_needs_the_prequential_judge() -> None:
+    """A fresh tree fits the few rows of T better than one trained on many more, but predicts worse."""
+    rows = batches(60, (), seed=2)
+    tree = SklearnLearner(DecisionTreeClassifier(max_depth=5))
+    switches = {}
+    for judge in ("training", "auto"):
+        decisions = run(make(tree, judge=judge, threshold=0.02), rows)
+        kinds = [t.kind for d in decisions for t in d.transitions]
+        switches[judge] = kinds.count("switched") / max(1, kinds.count("entered"))
+    assert switches["training"] > 0.9
+    assert switches["auto"] < 0.5
+
+
+def test_auto_judge_follows_the_capabilities_of_the_learner() -> None:
+    rows = batches(1)
+    assert run(make(), rows)[0].judge == "training"
+    assert run(make(SklearnLearner(DecisionTreeClassifier())), rows)[0].judge == "prequential"
+    assert run(make(SklearnLearner(DecisionTreeClassifier()), variant="authors"), rows)[0].judge == "training"
+
+
+def test_prequential_keeps_no_rows_for_the_comparison() -> None:
+    strategy = make(judge="prequential", max_rows=50)
+    for batch in batches(30):
+        strategy.step(batch)
+        assert len(strategy._pool.samples) <= 50
+        assert strategy._live.trial == ()
+
+
+@pytest.mark.parametrize("cut", [11, 12, 13, 20])
+def test_the_prequential_judge_is_saved_and_restored_in_any_state(cut: int) -> None:
+    rows = batches()
+    whole, first, second = (make(judge="prequential") for _ in range(3))
+    expected = run(whole, rows)
+    run(first, rows[:cut])
+    second.restore(from_bytes(to_bytes(first.state())), 2, sparse=False, n_classes=2)
+    assert run(second, rows[cut:]) == expected[cut:]
+    assert to_bytes(second.state()) == to_bytes(whole.state())
+
+
+def test_batches_without_weight_are_no_evidence_for_a_switch() -> None:
+    rows = batches(20, (10,))
+    strategy = make(judge="prequential", threshold=0.3)
+    assert story(run(strategy, rows[:11])) == [("entered", 10)]
+    decisions = run(strategy, [batch._replace(weight=np.zeros(100)) for batch in rows[11:14]])
+    assert [t.kind for d in decisions for t in d.transitions] == ["kept"]
+    assert "without evidence" in decisions[-1].transitions[-1].describe()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"judge": "jury"}, "'auto', 'training', 'prequential'"),
+        ({"judge": "prequential", "reactive_length": 1}, "reactive_length"),
+        ({"judge": "prequential", "variant": "authors"}, "algorithm-1"),
+        ({"threshold_unit": "metre"}, "'auto', 'risk', 'trivial'"),
+    ],
+)
+def test_invalid_options_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        make(**options)
+    with pytest.raises(OptionError, match="reactive_length"):
+        make(SklearnLearner(DecisionTreeClassifier()), reactive_length=1)
+
+
+def test_the_trivial_unit_is_for_regression() -> None:
+    with pytest.raises(CapabilityError, match="'regression'"):
+        make(threshold_unit="trivial")
+
+
+# ---------------------------------------------------------------------------- the unit of a risk
+
+
+def turning(steps: int, *, scale: float = 1.0, offset: float = 0.0, noise: float = 0.5, at: int = 20) -> list[Batch]:
+    random, made = np.random.default_rng(4), []
+    for step in range(steps):
+        X = random.normal(size=(100, 2))
+        y = (X[:, 0] if step < at else X[:, 1]) + noise * random.normal(size=100)
+        made.append(Batch(X, offset + scale * y, np.ones(100)))
+    return made
+
+
+def story(decisions: list[Decision]) -> list[tuple[str, int]]:
+    return [(t.kind, t.step) for d in decisions for t in d.transitions]
+
+
+def test_one_threshold_suits_targets_of_any_scale() -> None:
+    expected = story(run(make(LinearRegression(), 0), turning(40)))
+    assert ("entered", 20) in expected
+    assert ("switched", 23) in expected
+    for scale, offset in ((1e-6, 0.0), (1e6, 0.0), (8.0, 4096.0)):
+        assert story(run(make(LinearRegression(), 0), turning(40, scale=scale, offset=offset))) == expected
+
+
+def test_thresholds_in_units_of_the_risk_depend_on_the_scale() -> None:
+    few = run(make(LinearRegression(), 0, threshold_unit="risk"), turning(40, scale=1e-3))
+    many = run(make(LinearRegression(), 0, threshold_unit="risk"), turning(40, scale=1e3))
+    assert story(few) == []
+    assert len(story(many)) > 8
+    assert {d.threshold for d in few} == {0.1}
+
+
+def test_the_unit_is_the_median_risk_of_the_trivial_prediction() -> None:
+    learner = LinearRegression()
+    unit = RiskUnit()
+    assert unit.value == 1.0
+    random = np.random.default_rng(0)
+    ys = [random.normal(size=50) + level for level in random.normal(size=40)]
+    for y in ys:
+        unit = unit.after_batch(Batch(np.zeros((50, 1)), y, np.ones(50)), learner)
+    guesses = [ys[0].mean(), *(y.mean() for y in ys[:-1])]
+    risks = [np.mean((y - guess) ** 2) for y, guess in zip(ys, guesses, strict=True)]
+    assert unit.value * math.log(2) == pytest.approx(np.median(risks[-WINDOW:]))
+    assert unit.after_batch(Batch(np.zeros((1, 1)), np.ones(1), np.zeros(1)), learner) is unit
+    again = RiskUnit.from_state(from_bytes(to_bytes(unit.state())))
+    assert again == unit
+
+
+def test_the_journal_holds_the_thresholds_used() -> None:
+    decisions = run(make(LinearRegression(), 0, threshold=0.2), turning(3, scale=100.0))
+    line = json.loads(json.dumps(decisions[2].to_dict()))
+    assert 100.0 < line["threshold"] < 10_000.0
+    assert line["stable_threshold"] == line["threshold"] / 2
+
+
+def test_capabilities_tell_regression_from_classification() -> None:
+    can = Capabilities(frozenset({"regression"}))
+    assert (can.regression, can.min_classes) == (True, 0)
+    assert replace(can, tasks=frozenset({"binary"})).min_classes == 2

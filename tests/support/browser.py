@@ -1,0 +1,135 @@
+"""A real browser for tests: headless chromium, controlled through a pipe with the standard library alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SECONDS = 60.0
+"""Seconds to wait for an answer; the machine may be busy."""
+OPTIONS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --hide-scrollbars --disable-dev-shm-usage --remote-debugging-pipe"
+)
+
+
+class Browser:
+    """One page of chromium, with the console output in ``messages`` and the requested addresses in ``requests``."""
+
+    def __init__(self, width: int = 1100, height: int = 900) -> None:
+        assert CHROMIUM is not None
+        self.messages: list[str] = []
+        self.requests: list[str] = []
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        theirs_in, self._out = os.pipe()
+        self._in, theirs_out = os.pipe()
+        ends = f"3<&{theirs_in} 4>&{theirs_out}"
+        command = f'exec "$0" {OPTIONS} --user-data-dir="$1" --window-size={width},{height} about:blank {ends}'
+        self._process = subprocess.Popen(
+            ["bash", "-c", command, CHROMIUM, self._profile.name],
+            pass_fds=(theirs_in, theirs_out),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._number, self._rest, self._session, self._loaded = 0, b"", "", False
+        page = next(one for one in self.call("Target.getTargets")["targetInfos"] if one["type"] == "page")
+        target = {"targetId": page["targetId"], "flatten": True}
+        self._session = self.call("Target.attachToTarget", **target)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._out)
+        os.close(self._in)
+        self._process.terminate()
+        self._process.wait()
+        self._profile.cleanup()
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send a command of the DevTools protocol and return its answer."""
+        self._number += 1
+        order = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            order["sessionId"] = self._session
+        os.write(self._out, json.dumps(order).encode() + b"\0")
+        while True:
+            message = self._read()
+            if message.get("id") == self._number:
+                assert "error" not in message, message["error"]
+                answer: dict[str, Any] = message["result"]
+                return answer
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            assert select.select([self._in], [], [], SECONDS)[0], "the browser does not answer"
+            part = os.read(self._in, 2**16)
+            assert part, "the browser has gone"
+            self._rest += part
+        line, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(line)
+        parameters = message.get("params", {})
+        if message.get("method") == "Network.requestWillBeSent":
+            self.requests.append(parameters["request"]["url"])
+        elif message.get("method") == "Page.loadEventFired":
+            self._loaded = True
+        elif message.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"):
+            self.messages.append(json.dumps(parameters))
+        return message
+
+    def open(self, path: Path) -> None:
+        """Open a file and wait until it is loaded."""
+        self._loaded = False
+        self.call("Page.navigate", url=path.resolve().as_uri())
+        while not self._loaded:
+            self._read()
+
+    def tell(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def settle(self) -> None:
+        """Wait until pending changes are drawn."""
+        self.tell("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+
+    def mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
+        """Move, press or release the mouse, or turn its wheel."""
+        self.call("Input.dispatchMouseEvent", type=f"mouse{kind}", x=x, y=y, **more)
+
+    def key(self, key: str, **more: Any) -> None:
+        """Press and release a key."""
+        pressed = {"text": key} if len(key) == 1 else {}
+        for kind, text in (("keyDown", pressed), ("keyUp", {})):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, **text, **more)
+
+    def picture(self, path: Path) -> None:
+        """Save a screenshot."""
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
+
+    def printed(self, path: Path) -> int:
+        """Print the page to PDF and return its size."""
+        data = base64.b64decode(self.call("Page.printToPDF", printBackground=False)["data"])
+        return path.write_bytes(data)
+
+    def prefer(self, scheme: str, media: str = "") -> None:
+        """Emulate a light or dark colour scheme, or print media."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", media=media, features=features)

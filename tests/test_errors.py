@@ -1,0 +1,54 @@
+"""The exceptions: their tree, and messages whose options can be respelled."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from driftsurf import errors
+from driftsurf.errors import Message, Option, OptionError
+
+
+def tree() -> list[str]:
+    """Draw the classes of the module as its docstring does."""
+    classes = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, BaseException)]
+
+    def below(parent: type, indent: str) -> list[str]:
+        children = [kind for kind in classes if kind.__bases__[0] is parent]
+        lines = []
+        for kind in children:
+            builtins = [base.__name__ for base in kind.__bases__[1:]]
+            lines.append(f"{indent} +-- {kind.__name__}" + f" ({', '.join(builtins)})" * bool(builtins))
+            lines += below(kind, indent + (" |   " if kind is not children[-1] else "     "))
+        return lines
+
+    roots = errors.DriftsurfError, KeyboardInterrupt, UserWarning
+    return [line for root in roots for line in (root.__name__, *below(root, ""))]
+
+
+def test_the_docstring_draws_the_tree_of_the_classes() -> None:
+    assert errors.__doc__ is not None
+    drawn = inspect.cleandoc(errors.__doc__).split("::")[1]
+    assert [line.strip("\n").removeprefix("    ") for line in drawn.splitlines() if line.strip()] == tree()
+
+
+def test_every_exception_is_public_and_documented() -> None:
+    for name, kind in vars(errors).items():
+        if inspect.isclass(kind) and kind.__module__ == errors.__name__:
+            assert name in errors.__all__
+            assert kind.__doc__
+
+
+def test_a_message_keeps_its_parts() -> None:
+    error = OptionError("give ", Option("on_bad_row", "skip"), " or ", Option("follow"))
+    (message,) = error.args
+    assert isinstance(message, Message)
+    assert message == str(error) == "give on_bad_row='skip' or follow"
+    assert [part.name for part in message.parts if isinstance(part, Option)] == ["on_bad_row", "follow"]
+
+
+@pytest.mark.parametrize("base", [errors.DriftsurfError, ValueError])
+def test_an_error_is_caught_by_its_own_and_by_the_built_in_base(base: type[Exception]) -> None:
+    with pytest.raises(base):
+        raise OptionError("threshold must be positive; got -1")

@@ -1,0 +1,67 @@
+"""Generated source and documentation tables are up to date, and come from the registry alone."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools.generate import estimators, exports, outputs, tables
+from tools.generate.__main__ import main
+
+from driftsurf import registry
+from driftsurf.strategies import SlidingWindow
+
+
+def test_everything_generated_is_up_to_date() -> None:
+    names = [path.relative_to(outputs.ROOT) for path in outputs.stale(outputs.outputs())]
+    assert names == [], "run `make generate`"
+
+
+class NewestRows(SlidingWindow):
+    """Keep the newest rows."""
+
+
+def test_a_new_strategy_gets_estimators_and_exports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    monkeypatch.setattr(NewestRows, "__module__", "driftsurf.strategies.newest_rows")
+    monkeypatch.setattr(NewestRows, "__doc__", SlidingWindow.__doc__)
+    registry.register("strategy", "newest-rows", tasks=registry.CLASSIFICATION)(NewestRows)
+    source = estimators.modules()["newest_rows"]
+    kinds = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    assert kinds == ["NewestRowsClassifier"]
+    assert "window: int = 10000" in source
+    assert '"NewestRows"' in exports.with_exports("driftsurf.strategies", '"""Strategies."""').replace("'", '"')
+    assert "NewestRowsClassifier" in exports.with_exports("driftsurf.estimators", '"""Estimators."""')
+
+
+def test_a_strategy_must_describe_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SlidingWindow, "__doc__", "No parameters.")
+    with pytest.raises(ValueError, match=r"SlidingWindow.*'window'"):
+        estimators.modules()
+
+
+def test_a_page_without_the_marks_of_a_table_is_an_error() -> None:
+    page = "<!-- generated: parts -->\n\nold\n\n<!-- end of parts -->\nrest"
+    assert tables.with_blocks(page, {"parts": "new"}, "page.md") == page.replace("old", "new")
+    with pytest.raises(ValueError, match=r"page\.md.*strategies"):
+        tables.with_blocks(page, {"strategies": "new"}, "page.md")
+
+
+def test_the_command_writes_changed_files_and_removes_obsolete_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: dict[Path, str] = {tmp_path / "a.py": "new\n", tmp_path / "b.py": "same\n"}
+    (tmp_path / "b.py").write_text("same\n")
+    (tmp_path / "c.py").write_text("obsolete\n")
+    command: Any = __import__("tools.generate.__main__", fromlist=["outputs"])
+    monkeypatch.setattr(outputs, "GENERATED", tmp_path)
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    monkeypatch.setattr(command, "outputs", lambda: made)
+    assert main(["--check"]) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.py", "c.py"]
+    assert main([]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.py", "b.py"]
+    assert main(["--check"]) == 0
+    assert [line.rpartition(" ")[2] for line in capsys.readouterr().out.splitlines()] == ["a.py", "c.py"] * 2

@@ -1,0 +1,1 @@
+"""Tools for developing driftsurf; no part of the package."""

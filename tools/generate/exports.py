@@ -1,0 +1,96 @@
+"""The names that packages export: every registered part, and the estimators of the strategies."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from driftsurf import registry
+from tools.generate import estimators
+
+__all__ = ["PACKAGES", "with_exports"]
+
+PACKAGES = "driftsurf.strategies", "driftsurf.learners", "driftsurf.detectors", "driftsurf.estimators"
+KINDS: dict[str, registry.Kind] = {
+    "driftsurf.strategies": "strategy",
+    "driftsurf.learners": "learner",
+    "driftsurf.detectors": "detector",
+}
+EXTRA: dict[str, dict[str, tuple[str, ...]]] = {
+    "driftsurf.strategies": {
+        "driftsurf.strategies._pool": ("DEFAULT_MAX_ROWS", "BudgetRule"),
+        "driftsurf.strategies.driftsurf": ("Judge", "ThresholdUnit", "Variant"),
+    },
+    "driftsurf.learners": {"driftsurf.learners.logistic": ("paper_learner",)},
+    "driftsurf.estimators": {
+        "driftsurf.estimators.base": ("AdaptiveClassifier", "AdaptiveEstimator", "AdaptiveRegressor"),
+        "driftsurf.estimators.classes": ("estimator_class",),
+        "driftsurf.estimators.presets": ("paper", "recommended"),
+    },
+}
+"""Exported names that are not registered parts, by module."""
+LAZY = '''
+def __getattr__(name: str) -> Any:
+    """Import an estimator when it is first used; one of another package is found through the registry."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if not name.startswith("_"):
+        from driftsurf.estimators.classes import find_estimator
+
+        found = find_estimator(name)
+        if found is not None:
+            return found
+    raise AttributeError(f"module 'driftsurf.estimators' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+'''
+
+
+def with_exports(package: str, source: str) -> str:
+    """Return the source of a package's ``__init__`` with its own docstring and generated exports."""
+    docstring = ast.get_docstring(ast.parse(source), clean=False)
+    homes = _homes(package)
+    head = f'"""{docstring}"""\n\n# The rest of this file is made by `make generate`: do not edit.\n'
+    return head + (_lazy(homes) if package == "driftsurf.estimators" else _eager(homes))
+
+
+def _homes(package: str) -> dict[str, str]:
+    """Return the module of every exported name."""
+    homes = {name: module for module, names in EXTRA.get(package, {}).items() for name in names}
+    if package in KINDS:
+        for entry in registry.entries(KINDS[package]):
+            if str(entry.part.__module__).rpartition(".")[0] == package:
+                homes[entry.part.__name__] = entry.part.__module__
+        return homes
+    for entry in estimators.entries():
+        module = f"driftsurf.estimators.generated.{str(entry.part.__module__).rpartition('.')[2]}"
+        homes |= dict.fromkeys(estimators.class_names(entry).values(), module)
+    return homes
+
+
+def _eager(homes: dict[str, str]) -> str:
+    return f"{_imports(homes)}\n\n__all__ = {sorted(homes)!r}\n"
+
+
+def _lazy(homes: dict[str, str]) -> str:
+    lines = "\n".join(f"    {line}" for line in _imports(homes).splitlines())
+    return (
+        "from __future__ import annotations\n\nfrom importlib import import_module\n"
+        f"from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n{lines}\nelse:\n    from typing import Any\n\n"
+        f"__all__ = {sorted(homes)!r}\n\n_HOMES = {dict(sorted(homes.items()))!r}\n\nif not TYPE_CHECKING:\n"
+        + "\n".join(f"    {line}" if line else "" for line in LAZY.splitlines())
+        + "\n"
+    )
+
+
+def _imports(homes: dict[str, str]) -> str:
+    modules: dict[str, list[str]] = {}
+    for name, module in homes.items():
+        modules.setdefault(module, []).append(name)
+    return "\n".join(_import(module, names) for module, names in sorted(modules.items()))
+
+
+def _import(module: str, names: Iterable[str]) -> str:
+    return f"from {module} import {', '.join(sorted(names))}"

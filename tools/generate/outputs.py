@@ -1,0 +1,52 @@
+"""All generated files, and which of them differ from what is committed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.generate import estimators, exports, tables
+
+__all__ = ["ROOT", "outputs", "stale"]
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "driftsurf"
+GENERATED = PACKAGE / "estimators" / "generated"
+
+
+def outputs() -> dict[Path, str]:
+    """Return the text of every file that is generated, in whole or in part."""
+    made = {GENERATED / f"{name}.py": text for name, text in estimators.modules().items()}
+    for package in exports.PACKAGES:
+        path = PACKAGE.joinpath(*package.split(".")[1:]) / "__init__.py"
+        made[path] = exports.with_exports(package, path.read_text(encoding="utf-8"))
+    made = {path: _formatted(path, text) for path, text in made.items()}
+    for name, blocks in tables.pages().items():
+        path = ROOT / name
+        made[path] = tables.with_blocks(path.read_text(encoding="utf-8"), blocks, name)
+    return made
+
+
+def stale(made: dict[Path, str]) -> list[Path]:
+    """Return the files that differ from what would be generated, and those that would not be generated any more."""
+    changed = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    return changed + [path for path in sorted(GENERATED.glob("*.py")) if path not in made]
+
+
+def _formatted(path: Path, text: str) -> str:
+    """Sort the imports and format the source as ``make format`` does."""
+    ruff = [str(Path(sys.executable).parent / "ruff")]
+    for command in (["check", "--select", "I,F401,RUF022", "--fix", "--quiet"], ["format", "--quiet"]):
+        run = subprocess.run(
+            [*ruff, *command, "--stdin-filename", str(path), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=False,
+        )
+        if not run.stdout:
+            raise RuntimeError(f"{path} cannot be formatted: {run.stderr}")
+        text = run.stdout
+    return text
