@@ -50,6 +50,13 @@ SCRAPS = [
 ]
 
 
+@pytest.mark.parametrize("line", [":1", "1 1: 2", "1 1 :2", "1 :2", "1 1::2"])
+def test_a_colon_has_to_touch_both_of_its_numbers(line: str, tmp_path: Path) -> None:
+    path = write(tmp_path, "a.svm", f"1\n{line}\n")
+    with pytest.raises(BadRowError, match=r"a\.svm, line 2"):
+        everything(FileSource(path, ReadingOptions(n_features=5)))
+
+
 @pytest.mark.parametrize(
     "line",
     ["x 1:2", "1 1:2 1:3", "1 0:2", "1 1:nan", "1 1:1_0", "1 1:2:3", "1,2 1:2", "1 -1:2", "1 99999999999:1", "nan 1:1"],

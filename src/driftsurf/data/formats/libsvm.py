@@ -129,7 +129,8 @@ def sweep(text: bytes) -> Swept | None:
     """Parse lines ``label index:value index:value ...`` in one sweep; None if the text has anything else.
 
     All numbers are read as if only white space stood between them. What that loses is checked separately: after a
-    number comes a space, a colon or a line end, and within a line spaces and colons have to alternate.
+    number comes a space, a colon or a line end, within a line spaces and colons have to alternate, and a colon has to
+    touch the numbers on both of its sides.
 
     >>> sweep(b"1 1:0.5 7:2\\n0 3:1\\n").indices
     array([1, 7, 3])
@@ -140,7 +141,10 @@ def sweep(text: bytes) -> Swept | None:
     while b" \n" in plain:
         plain = plain.replace(b" \n", b"\n")
     letters = np.frombuffer(plain, dtype=np.uint8)
-    between = (letters <= ord(" ")) | (letters == ord(":"))
+    colons = letters == ord(":")
+    between = (letters <= ord(" ")) | colons
+    if (colons[1:] & between[:-1]).any() or (colons[:-1] & between[1:]).any():
+        return None
     ends_number = np.flatnonzero(between[1:] & ~between[:-1]) + 1
     marks = letters[ends_number]
     line_ends = np.flatnonzero(marks == ord("\n"))
