@@ -52,7 +52,7 @@ def compare(
                 f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True
             )
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)
-    with at_work(out, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
+    with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
         result = run(out, inputs, **asked, jobs=workers, on_progress=progress)
     comparison.write(out, result)
     comparison.print_result(result, out)
