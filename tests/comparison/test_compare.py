@@ -181,4 +181,6 @@ def test_a_comparison_does_not_replace_that_of_another_source(tmp_path: Path, mo
 
 
 def test_a_wrong_model_is_named_by_the_option_that_holds_it(tmp_path: Path) -> None:
-    assert "--models is 'majorty'" in invoke("compare", "sine1", "--models", "majorty", "--out", tmp_path / "out").output
+    assert (
+        "--models is 'majorty'" in invoke("compare", "sine1", "--models", "majorty", "--out", tmp_path / "out").output
+    )

@@ -47,7 +47,9 @@ def check_folder(folder: Path, sources: Sequence[Input]) -> None:
     if others:
         source, label = others[0]
         what = source if not label else f"{source} with the label {label!r}"
-        raise RunFolderError(f"{str(folder)!r} holds a comparison of {what}; choose another folder with ", Option("out"))
+        raise RunFolderError(
+            f"{str(folder)!r} holds a comparison of {what}; choose another folder with ", Option("out")
+        )
 
 
 def _identities(sources: Sequence[Input]) -> set[tuple[str, str]]:

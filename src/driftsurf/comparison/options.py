@@ -68,7 +68,9 @@ class WorkOptions:
     )
     cluster: str | None = option(None, "Run on this Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS")
     out: StrPath | None = option(
-        None, "The folder for results.  [default: runs/compare-SOURCE, a new one for other sources]", metavar="DIRECTORY"
+        None,
+        "The folder for results.  [default: runs/compare-SOURCE, a new one for other sources]",
+        metavar="DIRECTORY",
     )
 
 
