@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from typing import Any
 
 import click
@@ -29,7 +31,7 @@ class Clock:
 def test_a_slow_start_is_announced_in_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool, stop: bool, shown: int
 ) -> None:
-    monkeypatch.setattr(work.threading, "Timer", Clock)
+    monkeypatch.setattr(threading, "Timer", Clock)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
     with work.StartLine() as line, click.Context(click.Command("run"), obj=line):
         timer: Any = line._timer
@@ -43,4 +45,4 @@ def test_a_slow_start_is_announced_in_a_terminal(
 def test_a_quiet_command_compiles_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(QUIET, "")
     work.be_quiet()
-    assert work.os.environ[QUIET]
+    assert os.environ[QUIET]
