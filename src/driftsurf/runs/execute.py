@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +34,7 @@ from driftsurf.runs.folder import (
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.loop import RunLoop
 from driftsurf.runs.options import OutputOptions, WatchOptions
-from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunStart
+from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Sink, SinkContext, open_sink
@@ -56,6 +57,7 @@ class Execution:
     watch: WatchOptions
     on_start: OnStart | None = None
     on_step: StepReport | None = None
+    progress: RunProgress | None = None
     handle_signals: bool = True
 
     def run(self) -> RunResult:
@@ -143,7 +145,12 @@ class Execution:
             warnings.warn(hint, ColumnWarning, stacklevel=2)
         if self.on_step is not None:
             live.listeners.append(self.on_step)
-        with watching(live, self.watch):
+        with contextlib.ExitStack() as stack:
+            if self.progress is not None:
+                self.progress.start(_started(live))
+                stack.callback(self.progress.close)
+                live.listeners.append(self.progress.step)
+            stack.enter_context(watching(live, self.watch))
             RunLoop(live, handle_signals=self.handle_signals).run()
 
 
