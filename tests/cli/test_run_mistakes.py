@@ -106,3 +106,16 @@ def test_mistake_about_a_source_or_a_stream_is_named(
     assert [name for name in named if name not in message] == [], message
     assert "Traceback" not in message
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_fails_says_where_its_files_are_or_leaves_none(tmp_path: Path) -> None:
+    source, out = tmp_path / "a.csv", tmp_path / "out"
+    command = ["run", source, "--label", "y", "--batch-size", 20, "--kind", "y=number", "--task", "binary"]
+    for good, left in ((0, False), (60, True)):
+        lines = ["x,y", *["1,0", "2,1"] * (good // 2), *["1,0", "2,1", "3,2"] * 20]
+        source.write_text("\n".join(lines) + "\n")
+        failed = invoke(*command, "--out", out, "--predictions", tmp_path / "p.csv")
+        assert failed.exit_code == 1
+        assert ("out.partial" in failed.output) is left
+        assert (tmp_path / "out.partial").exists() is left
+        assert (tmp_path / "p.csv.partial").exists() is left

@@ -163,3 +163,24 @@ def test_a_narrow_terminal_has_fewer_columns_and_full_names() -> None:
     assert comparison._fitting(sheet, 80) == [0, 1, 2, 3, 5]
     assert comparison._fitting(sheet, 10) == [0, 1, 3]
     assert comparison._fitting(sources, 3) == [0, 1, 2]
+
+
+def test_a_comparison_does_not_replace_that_of_another_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        write_inverted(tmp_path / name)
+    command = ["--label", "label", "--models", "majority,persistence", "--jobs", "1", "--quiet"]
+    for name, folder in (("first", "compare-turning"), ("second", "compare-turning-2"), ("first", "compare-turning")):
+        assert f"runs/{folder}/" in invoke("compare", f"{name}/turning.jsonl", *command).output
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["compare-turning", "compare-turning-2"]
+    refused = invoke("compare", "second/turning.jsonl", *command, "--out", "runs/compare-turning")
+    assert (refused.exit_code, "first" in refused.output, "--out" in refused.output) == (1, True, True)
+    both = ["first/turning.jsonl", "second/turning.jsonl"]
+    assert invoke("compare", *both, *command, "--out", "runs/compare-turning").exit_code == 0
+
+
+def test_a_wrong_model_is_named_by_the_option_that_holds_it(tmp_path: Path) -> None:
+    assert (
+        "--models is 'majorty'" in invoke("compare", "sine1", "--models", "majorty", "--out", tmp_path / "out").output
+    )

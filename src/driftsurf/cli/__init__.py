@@ -23,7 +23,16 @@ from driftsurf.cli.keys import keys
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.cli.run import run
 from driftsurf.cli.wording import with_cli_spelling
-from driftsurf.errors import ColumnWarning, DriftsurfError, InputError, OptionError, RunFolderError, RunWarning
+from driftsurf.cli.work import StartLine
+from driftsurf.errors import (
+    ColumnWarning,
+    DriftsurfError,
+    InputError,
+    Message,
+    OptionError,
+    RunFolderError,
+    RunWarning,
+)
 
 __all__ = ["main"]
 
@@ -39,14 +48,17 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         def spelled(message: Exception | str) -> str:
-            return with_cli_spelling(message, self.commands.get(ctx.invoked_subcommand or "", self))
+            command = self.commands.get(ctx.invoked_subcommand or "", self)
+            notes = [note for note in getattr(message, "__notes__", ()) if isinstance(note, Message)]
+            return "\n".join(with_cli_spelling(part, command) for part in (message, *notes))
 
         with warnings.catch_warnings():
             for category in (ColumnWarning, RunWarning):  # always print them, whatever warning filters the process has
                 warnings.simplefilter("always", category)
             warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {spelled(message)}", err=True)
             try:
-                return super().invoke(ctx)
+                with StartLine() as ctx.obj:
+                    return super().invoke(ctx)
             except OptionError as error:
                 raise _WrongOption(spelled(error)) from error
             except (DriftsurfError, OSError) as error:

@@ -18,7 +18,7 @@ from driftsurf.data.reading_options import ReadingOptions
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @option_groups(COMPARE_GROUPS, WorkScreenOptions)
 def compare(
-    sources: tuple[str, ...], jobs: int | None, cluster: str | None, out: Path, quiet: bool, **options: Any
+    sources: tuple[str, ...], jobs: int | None, cluster: str | None, out: Path | None, quiet: bool, **options: Any
 ) -> None:
     """Compare models on the same SOURCES: which one wins, by how much, and how certain that is.
 
@@ -40,6 +40,7 @@ def compare(
     continues.
     """
     from driftsurf.comparison.compare import compare as run
+    from driftsurf.comparison.folder import default_folder
     from driftsurf.comparison.inputs import Input, expand
     from driftsurf.report import comparison
     from driftsurf.reproduction.terminal import Progress
@@ -51,8 +52,9 @@ def compare(
             click.echo(
                 f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True
             )
+    out = default_folder(inputs) if out is None else out
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)
-    with at_work(out, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
+    with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
         result = run(out, inputs, **asked, jobs=workers, on_progress=progress)
     comparison.write(out, result)
     comparison.print_result(result, out)

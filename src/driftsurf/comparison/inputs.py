@@ -102,8 +102,9 @@ class Input(ReadingOptions, InputOptions):
         if self.source in FILES or self.source in catalogue.CATALOGUE:
             return []
         self.paths()  # raises if there is no file
-        table = _first(self, next(_tables(self)))
-        return hints(_source(self), table, _target(self, table).column)
+        source = _source(self)
+        table = _first(self, next(source.tables())[0])
+        return hints(source, table, _target(self, table).column)
 
     @property
     def title(self) -> str:

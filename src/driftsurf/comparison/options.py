@@ -67,7 +67,11 @@ class WorkOptions:
         None, "Number of processes.  [default: one for each core; in Python a single one]", at_least=1
     )
     cluster: str | None = option(None, "Run on this Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS")
-    out: StrPath = option("comparison", "The folder for results.", metavar="DIRECTORY")
+    out: StrPath | None = option(
+        None,
+        "The folder for results.  [default: runs/compare-SOURCE, a new one for other sources]",
+        metavar="DIRECTORY",
+    )
 
 
 COMPARE_GROUPS: Final = (

@@ -16,7 +16,7 @@ class Baselines:
     """The error of a model and those of trivial predictions for the same rows."""
 
     measure: str
-    """Name of the error: "error" or "root mean squared error"."""
+    """Name of the error: "mean error" or "root mean squared error"."""
     own: float
     """The error of the model."""
     others: dict[str, float]
@@ -55,4 +55,4 @@ def baselines(trace: Trace, model: str) -> Baselines:
         right = counts[np.arange(len(counts)), before.argmax(axis=1)]
         others["majority"] = 1.0 - int(right[-len(rows) :].sum()) / total
     others["persistence"] = int(counted["persistence_errors"].sum()) / total
-    return Baselines("error", int(counted["errors"].sum()) / total, others)
+    return Baselines("mean error", int(counted["errors"].sum()) / total, others)

@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
 
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision, significant
@@ -109,7 +112,7 @@ def _extent(run: RunView) -> str:
     steps, rows = len(columns["step"]), int(columns["rows"].sum())
     endless = any(drift.start == 0 and drift.end >= rows for drift in trace.drifts)
     drifts = "it drifts all the time" if endless else _count(len(trace.drifts), "known drift")
-    text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {trace.batch_size:,}; "
+    text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {_sizes(columns['rows'])}; "
     text += f"{drifts if trace.drifts else 'no known drift'}."
     if not trace.warmup_steps:
         return text
@@ -118,11 +121,17 @@ def _extent(run: RunView) -> str:
     return f"{text} Mean errors leave out the first batch, which was predicted before anything was learned."
 
 
+def _sizes(rows: npt.NDArray[Any]) -> str:
+    """Return the sizes of the steps in words; a shorter last step is not mentioned."""
+    least, most = int(rows[: max(len(rows) - 1, 1)].min()), int(rows.max())
+    return f"{most:,} row{'s' * (most != 1)}" if least == most else f"{int(rows.min()):,} to {most:,} rows"
+
+
 def _lead(run: RunView) -> str:
     """Return the result in a few sentences."""
     summary = run.summary
     if isinstance(summary, ClassificationSummary):
-        text = f"Mean error {summary.mean_error:.3f}. "
+        text = f"Mean error {summary.mean_error:.4f}. "
     else:
         text = f"Root mean squared error {significant(summary.root_mean_squared_error)}, in the unit of the label. "
     if summary.reactions:
@@ -152,9 +161,9 @@ def _recovered(summary: Summary) -> str:
 def _cards(run: RunView) -> Iterator[tuple[str, str]]:
     summary, trace, oracle = run.summary, run.trace, run.oracle
     if isinstance(summary, ClassificationSummary):
-        yield "mean error", f"{summary.mean_error:.3f}"
+        yield "mean error", f"{summary.mean_error:.4f}"
         if oracle is not None:
-            yield f"{oracle} (oracle)", f"{summarise_classification(trace, oracle).mean_error:.3f}"
+            yield f"{oracle} (oracle)", f"{summarise_classification(trace, oracle).mean_error:.4f}"
         if not math.isnan(summary.kappa):  # it is undefined where classes are counted together
             yield "kappa", f"{summary.kappa:.3f}"
     else:

@@ -78,6 +78,9 @@ class Execution:
                     self._loop(live)
                 except KeyboardInterrupt:
                     raise RunInterrupted(live.step, folder.partial) from None
+                except Exception as error:
+                    _tell_what_is_left(error, live, folder)
+                    raise
                 return _publish(live, folder)
 
     def _run_durably(self, checkpoint: Path) -> RunResult:
@@ -157,6 +160,15 @@ def _started(live: LiveRun) -> RunStart:
     )
 
 
+def _tell_what_is_left(error: Exception, live: LiveRun, folder: RunFolder) -> None:
+    """Add to an error where the files of the failed run are; remove them if nothing was learned."""
+    if live.step:
+        error.add_note(Message(f"The run failed at step {live.step}; what it wrote before is in {folder.partial}."))
+        return
+    live.close()
+    folder.discard()
+
+
 def _publish(live: LiveRun, folder: RunFolder) -> RunResult:
     """Write what follows from the journal and the trace, and give the run folder its name."""
     result = RunResult.of(live, folder.path)
@@ -177,9 +189,8 @@ def _warn_of_more_rows(live: LiveRun) -> None:
     if more:
         warnings.warn(
             Message(
-                f"this run is finished, and {live.plan.name} has more rows than it has read; start a new run, with ",
+                f"this run is finished, and {live.plan.name} has more rows than it has read; learn them with ",
                 Option("follow"),
-                " if further rows will come",
             ),
             RunWarning,
             stacklevel=4,

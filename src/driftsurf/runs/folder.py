@@ -15,6 +15,7 @@ __all__ = [
     "BAD_ROWS",
     "COLUMNS",
     "JOURNAL",
+    "NEW_RUNS",
     "REPORT",
     "RESULT",
     "RUN_FILES",
@@ -81,6 +82,12 @@ class RunFolder:
         if self._handle is not None:
             handle, self._handle = self._handle, None
             os.close(handle)
+
+    def discard(self) -> None:
+        """Remove the folder of a run that failed before it learned anything."""
+        self._check_ours()
+        _remove_run(self.partial)
+        self.close()
 
     @staticmethod
     def check(path: Path, *, overwrite: bool) -> Path:

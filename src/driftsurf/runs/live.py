@@ -27,6 +27,7 @@ from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import BAD_ROWS, JOURNAL, TRACE
 from driftsurf.runs.late_session import LateObservation
 from driftsurf.runs.numbering import Numbering
+from driftsurf.runs.options import WAITING
 from driftsurf.runs.orders import Order, OrderRecord, Refusal
 from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import prediction_batch
@@ -128,6 +129,10 @@ class LiveRun:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files of the run; a second call does nothing."""
         with self._lock:
             for file in self._files.values():
                 file.close()
@@ -171,7 +176,7 @@ class LiveRun:
         _check_same_run(str(state.get("about")), self.plan.about)
         try:
             self.step, self.position = int(state["step"]), json.loads(str(state["position"]))
-            self.done, self.pinned = bool(state["done"]), bool(state["pinned"])
+            self.done, self.pinned = bool(state["done"]) and not self.plan.follows, bool(state["pinned"])
             self._orders_done, self.rows = int(state["orders_done"]), int(state["rows"])
             self._numbering = Numbering.from_json(str(state["numbering"]))
             self.plan.source.restore(pick("source", state))
@@ -364,7 +369,7 @@ def _check_same_run(saved: str, planned: str) -> None:
     differences = list[object]()
     try:
         old, new = json.loads(saved), json.loads(planned)
-        for key in {**old, **new}:
+        for key in [key for key in {**old, **new} if key not in WAITING]:
             was, now = (None if about.get(key) in ([], {}) else about.get(key) for about in (old, new))
             differences += ["; ", Option(key), f" was {was!r} and is {now!r}"] if was != now else []
     except (ValueError, TypeError, AttributeError):

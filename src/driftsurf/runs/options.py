@@ -285,6 +285,9 @@ GROUPS: Final = (
     OptionGroup("watch", "Monitoring", WatchOptions),
 )
 """All options of a run, in the order of documentation."""
+WAITING: Final = ("follow", "follow_for")
+"""Options that say how long to wait for rows. They decide nothing about what is learned, so a resumed run may have
+others than the run that it resumes."""
 STREAM_ONLY: Final = ("rows", "stream_seed")
 """Options that only a built-in stream has."""
 KEYED_GROUPS: Final = ("key_columns", "keyed", "engine")

@@ -101,6 +101,8 @@ class RunPlan:
     """When journal and bad rows begin a new file, under checkpoints."""
     has_keys: bool = False
     """Whether rows have keys, by which late labels find them."""
+    follows: bool = False
+    """Whether the run waits for more rows at the end of its source. A finished run that is resumed then continues."""
     n_steps: int | None = None
     """Number of steps, if it is known beforehand."""
     oracle: str | None = None

@@ -30,7 +30,7 @@ from driftsurf.evaluation.trace import OTHER
 from driftsurf.runs.folder import COLUMNS
 from driftsurf.runs.late_batches import LabelPace, LateBatches
 from driftsurf.runs.late_session import LateSession
-from driftsurf.runs.options import MAX_PENDING, RunOptions
+from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
 from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.source import TableBatches
@@ -135,6 +135,7 @@ class _TablePlanner:
             sidecars=sidecars,
             keeps_bad_rows=options.reading.on_bad_row != "fail",
             has_keys=self.key is not None,
+            follows=options.tables.follow,
             columns=columns,
             hints=() if saved is not None else self._hints(target),
         )
@@ -179,7 +180,7 @@ class _TablePlanner:
             "driftsurf": __version__,
             **asdict(options.reading),
             "source": self.source,
-            **asdict(options.tables),
+            **{name: value for name, value in asdict(options.tables).items() if name not in WAITING},
             **asdict(options.labels),
             "max_pending": self._max_pending,
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},

@@ -15,6 +15,7 @@ from pkgutil import iter_modules
 
 from driftsurf.core.decisions import Decision
 from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report.figure import Bars, Figure
@@ -44,9 +45,10 @@ class RunView:
         """The metrics of the model."""
         return summarise(self.trace, self.model, self.oracle)
 
-    def position(self, decision: Decision) -> float:
-        """Where a decision is among the steps of the trace: a model may gather rows into larger steps of its own."""
-        return decision.first_row / self.trace.batch_size
+    @functools.cached_property
+    def steps(self) -> StepMap:
+        """Where rows, decisions and orders are among the steps of the trace."""
+        return StepMap.of(self.trace.of(self.model))
 
 
 @dataclass(frozen=True)
