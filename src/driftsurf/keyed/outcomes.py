@@ -147,6 +147,13 @@ class Outcomes:
         found = zip(self.keys, *columns, strict=True)
         return {key: KeyScore(count, *more) for key, count, *more in found if count}
 
+    def errors_in_order(self) -> npt.NDArray[np.float64]:
+        """Return the errors of all scored rows of all keys, in the order of their sequence numbers."""
+        scored = np.flatnonzero(_is_known(self.predicted))
+        order = scored[np.argsort(self.sequence[scored], kind="stable")]
+        found: npt.NDArray[np.float64] = self._errors(self.predicted)[order]
+        return found
+
     def _errors(self, guess: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         errors = np.abs(guess - self.true) if self.regression else guess != self.true
         return np.asarray(errors, np.float64)
