@@ -131,8 +131,8 @@ def test_regression_run_has_a_report_page_and_baselines(tmp_path: Path) -> None:
     assert "reactive" in page
     table = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pydict()
     assert table["row"] == list(range(1200))
-    assert table["probability"] == [None] * 1200
-    assert isinstance(table["label"][-1], float)
+    assert "probability" not in table
+    assert isinstance(table["prediction"][-1], float)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,8 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         counts = asdict(result.label_counts)
         shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
         screen.print(f"labels: {shown}")
+    if result.unlabelled_rows:
+        screen.print(f"rows without a label: {result.unlabelled_rows:,}; they were predicted and not learned")
     if result.skipped_rows:
         screen.print(f"skipped rows: {result.skipped_rows:,}; they are in {result.folder / 'bad_rows.jsonl'}")
     screen.print(f"report: {result.folder / 'report.html'}", markup=False)

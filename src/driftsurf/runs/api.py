@@ -187,7 +187,8 @@ def run(
     sequence
         Column of integers or dates that grows along the rows of a key.
     id
-        Column by which late labels find their rows; ``delay`` is in units of ``sequence``.
+        Column of ids, which predictions show and which is not learned. With ``key``, late labels find their rows by it,
+        and ``delay`` is in units of ``sequence``.
     features
         Columns to learn from, separated by commas. [default: all other columns of numbers]
     classes

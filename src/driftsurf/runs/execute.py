@@ -127,7 +127,8 @@ class Execution:
         if output.predictions is not None:
             context = SinkContext(
                 plan.label_type,
-                has_keys=plan.has_keys,
+                has_ids=plan.has_ids,
+                has_true=plan.label_counts is None,
                 checkpoints=output.checkpoint is not None,
                 keep=output.keep,
                 overwrite=output.overwrite or last is not None,
@@ -180,7 +181,7 @@ def _publish(live: LiveRun, folder: RunFolder) -> RunResult:
 
 def _warn_of_more_rows(live: LiveRun) -> None:
     """Warn if a finished run is resumed whose source has more rows than it has read."""
-    if not live.done or live.plan.has_keys:
+    if not live.done or (live.plan.has_ids and live.plan.label_counts is not None):
         return
     try:
         more = next(iter(live.plan.source.batches(live.position)), None) is not None

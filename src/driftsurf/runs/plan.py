@@ -99,8 +99,8 @@ class RunPlan:
     """Number of steps from one checkpoint to the next."""
     rotation: Rotation = field(default_factory=Rotation)
     """When journal and bad rows begin a new file, under checkpoints."""
-    has_keys: bool = False
-    """Whether rows have keys, by which late labels find them."""
+    has_ids: bool = False
+    """Whether rows have ids, which predictions show and by which late labels find their rows."""
     follows: bool = False
     """Whether the run waits for more rows at the end of its source. A finished run that is resumed then continues."""
     n_steps: int | None = None

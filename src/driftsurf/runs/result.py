@@ -46,6 +46,8 @@ class RunResult:
     """Name of the model that knew the true drifts, if there was one."""
     skipped_rows: int = 0
     """Number of rows that could not be used."""
+    unlabelled_rows: int = 0
+    """Number of rows without a label, which were predicted and not learned."""
     label_counts: LabelCounts | None = None
     """What became of rows and labels, if labels came late."""
     first_step: int = 0
@@ -69,6 +71,7 @@ class RunResult:
             column_moves=read_moves(live.text(COLUMNS)) if COLUMNS in plan.sidecars else [],
             oracle=plan.oracle,
             skipped_rows=plan.source.skipped,
+            unlabelled_rows=live.unlabelled,
             label_counts=plan.label_counts,
             first_step=live.first_step,
         )
