@@ -240,13 +240,7 @@ def _tables(what: Input) -> Iterator[Table]:
 
 
 def _read(what: Input) -> Table:
-    wanted, parts, count = what.rows, [], 0
-    for table in _tables(what):
-        parts.append(table)
-        count += len(table)
-        if wanted is not None and count >= wanted:
-            break
-    return Table.concatenate(parts).rows(0, count if wanted is None else min(wanted, count))
+    return Table.concatenate(list(_tables(what)))
 
 
 def _labelled(what: Input, table: Table, label: str) -> Table:

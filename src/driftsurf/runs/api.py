@@ -40,6 +40,7 @@ def run(
     categorical: Sequence[str] = (),
     drop: Sequence[str] = (),
     kinds: Mapping[str, Kind] | None = None,
+    rows: int | None = None,
     format: str | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
@@ -82,7 +83,6 @@ def run(
     model: str = "driftsurf",
     learner: str | None = None,
     parameters: Mapping[str, Any] | None = None,
-    rows: int | None = None,
     batch_size: int | Literal["epoch"] | None = None,
     seed: int = 0,
     stream_seed: int | None = None,
@@ -149,6 +149,8 @@ def run(
         A column to leave out; can be repeated.
     kinds
         Kind of a column: number, boolean, date or text; can be repeated.
+    rows
+        Use only the first rows. [default: all; of a generated stream, as many as in the paper]
     format
         Format of the files, such as csv or parquet. [default: from the file name]
     delimiter
@@ -228,8 +230,6 @@ def run(
         logistic, softmax, svm, linear, lightgbm, or module:Class. [default: by the task]
     parameters
         Parameter of the model; can be repeated.
-    rows
-        Length of a built-in stream. [default: the paper's]
     batch_size
         Rows in a time step. [default: the paper's for a built-in stream, 1,000 for tables, 32 for each key, where
         'epoch' makes each epoch a step]
