@@ -88,6 +88,7 @@ def test_the_run_folder_is_complete(mixed_run: tuple[Path, str]) -> None:
         "journal.jsonl",
         "report.html",
         "run.json",
+        "scores.jsonl",
         "timings.json",
         "trace.csv",
     ]
