@@ -223,7 +223,9 @@ class LiveRun:
             batch = None if isinstance(self.models[leading], LateLabelled) else _table_rows(rows, labels)
             rows = rows if batch is None else batch.to_learn
             version = self.models[leading].steps  # before learning: the version that predicts this batch
-            seen = self._observe(rows, labels) if batch is None or len(labels) else dict.fromkeys(self.models, UNOBSERVED)
+            seen = (
+                self._observe(rows, labels) if batch is None or len(labels) else dict.fromkeys(self.models, UNOBSERVED)
+            )
             own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
             if batch is None:
                 assert isinstance(own, LateObservation)
