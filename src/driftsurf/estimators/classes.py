@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 from driftsurf import registry
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.options import choice
+from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import LearnerLike
+from driftsurf.core.values import replace
+from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import CapabilityError
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
+from driftsurf.session.session import Session
 
-__all__ = ["EstimatorTask", "estimator_class", "find_estimator"]
+__all__ = ["EstimatorTask", "estimator_class", "estimator_of", "find_estimator"]
 
 EstimatorTask: TypeAlias = Literal["classification", "regression"]
 _SUFFIXES: dict[EstimatorTask, str] = {"classification": "Classifier", "regression": "Regressor"}
@@ -99,6 +103,30 @@ def find_estimator(name: str) -> type[AdaptiveEstimator] | None:
         if entry is not None and _has_task(entry, task):
             return estimator_class(entry.name, task)
     return None
+
+
+def estimator_of(session: Session, frames: FrameEncoder | None = None) -> AdaptiveEstimator:
+    """Return an estimator around the strategy of a session, as the session is now.
+
+    Parameters
+    ----------
+    session
+        A session that has learned. The estimator shares its parts, so only one of the two may learn from now on.
+    frames
+        How tables become the rows that the session has learned; None for an estimator of arrays.
+    """
+    targets, schema, strategy = session.targets, session.schema, session.strategy
+    assert schema is not None
+    regression = isinstance(targets, RegressionTargets)
+    kind = estimator_class(type(strategy), "regression" if regression else "classification")
+    options = strategy.get_params(deep=False)
+    learner, seed = options.pop("learner"), options.pop("seed")
+    if isinstance(targets, ClassTargets) and targets.closed:
+        options["classes"] = list(targets.labels)
+    model = kind(learner, **options, batch_size=session.batch_size, guard=session.guard_factor, random_state=seed)
+    _, params = model._new_session()
+    model._publish(replace(session, schema=schema, owner=kind.__name__), params, frames)
+    return model
 
 
 def _has_task(entry: registry.Entry, task: EstimatorTask) -> bool:

@@ -15,6 +15,7 @@ __all__ = [
     "BAD_ROWS",
     "COLUMNS",
     "JOURNAL",
+    "MODEL",
     "NEW_RUNS",
     "REPORT",
     "RESULT",
@@ -32,6 +33,8 @@ TRACE = "trace.csv"
 """One line for each step and model: rows, errors, state."""
 JOURNAL = "journal.jsonl"
 """Every decision, every transition and every order, in the order in which they were made."""
+MODEL = "model.state"
+"""The model as it is at the end, with the encoding of its columns."""
 COLUMNS = "columns.csv"
 """The columns that moved most around each reaction."""
 BAD_ROWS = "bad_rows.jsonl"
@@ -40,7 +43,7 @@ TIMINGS = "timings.json"
 """Measured seconds, kept apart from everything that is reproducible."""
 REPORT = "report.html"
 """The page that shows the run."""
-RUN_FILES = ABOUT, TRACE, JOURNAL, COLUMNS, BAD_ROWS, TIMINGS, REPORT
+RUN_FILES = ABOUT, TRACE, JOURNAL, MODEL, COLUMNS, BAD_ROWS, TIMINGS, REPORT
 
 RESULT = "result"
 """Name of the run folder below a folder of checkpoints, unless another place is given."""
