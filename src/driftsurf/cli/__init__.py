@@ -23,6 +23,7 @@ from driftsurf.cli.keys import keys
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.cli.run import run
 from driftsurf.cli.wording import with_cli_spelling
+from driftsurf.cli.work import StartLine
 from driftsurf.errors import (
     ColumnWarning,
     DriftsurfError,
@@ -56,7 +57,8 @@ class _Group(click.Group):
                 warnings.simplefilter("always", category)
             warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {spelled(message)}", err=True)
             try:
-                return super().invoke(ctx)
+                with StartLine() as ctx.obj:
+                    return super().invoke(ctx)
             except OptionError as error:
                 raise _WrongOption(spelled(error)) from error
             except (DriftsurfError, OSError) as error:

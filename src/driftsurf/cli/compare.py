@@ -54,7 +54,7 @@ def compare(
             )
     out = default_folder(inputs) if out is None else out
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)
-    with at_work(out, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
+    with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
         result = run(out, inputs, **asked, jobs=workers, on_progress=progress)
     comparison.write(out, result)
     comparison.print_result(result, out)

@@ -13,6 +13,7 @@ import click
 from driftsurf.cli.config import ConfiguredCommand, to_toml
 from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
+from driftsurf.cli.work import be_quiet, started
 from driftsurf.core.option_fields import option
 from driftsurf.errors import RunInterrupted, RunStopped
 from driftsurf.runs.options import GROUPS, StrPath
@@ -66,6 +67,8 @@ def run(
         files.write_text(write_config, to_toml(ctx))
         click.echo(f"written: {write_config}; run it with: driftsurf run {write_config}")
         return
+    if quiet:
+        be_quiet()
     if options["log_level"] is None:
         options["log_level"] = "warning"
     with _Screen(quiet=quiet, to_stderr=options["predictions"] == "-") as screen:
@@ -107,6 +110,7 @@ class _Screen:
         from driftsurf.report.columns import print_columns
         from driftsurf.report.terminal import Progress
 
+        started()
         if start.columns is not None and not self.quiet:
             print_columns(start.columns, errors=self.to_stderr)
         self._progress = Progress(

@@ -102,8 +102,9 @@ class Input(ReadingOptions, InputOptions):
         if self.source in FILES or self.source in catalogue.CATALOGUE:
             return []
         self.paths()  # raises if there is no file
-        table = _first(self, next(_tables(self)))
-        return hints(_source(self), table, _target(self, table).column)
+        source = _source(self)
+        table = _first(self, next(source.tables())[0])
+        return hints(source, table, _target(self, table).column)
 
     @property
     def title(self) -> str:
@@ -239,13 +240,7 @@ def _tables(what: Input) -> Iterator[Table]:
 
 
 def _read(what: Input) -> Table:
-    wanted, parts, count = what.rows, [], 0
-    for table in _tables(what):
-        parts.append(table)
-        count += len(table)
-        if wanted is not None and count >= wanted:
-            break
-    return Table.concatenate(parts).rows(0, count if wanted is None else min(wanted, count))
+    return Table.concatenate(list(_tables(what)))
 
 
 def _labelled(what: Input, table: Table, label: str) -> Table:

@@ -163,7 +163,7 @@ def _read_objects(name: str, values: list[Any]) -> Column:
     places = np.flatnonzero(present)
     if kind == "text":
         codes: dict[str, int] = {}
-        column.values[places] = [codes.setdefault(str(values[i]), len(codes)) for i in places]
+        column.values[places] = [codes.setdefault(str(values[i]).strip(), len(codes)) for i in places]
         return replace(column, words=tuple(codes))
     read = _utc if kind == "date" else _float
     column.values[places] = [read(name, values[i]) for i in places]

@@ -11,9 +11,9 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from driftsurf import registry
 from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.data.tables import Table
-from driftsurf.errors import OptionError
+from driftsurf.errors import Message, OptionError
 
-__all__ = ["STANDARD_INPUT", "BadRow", "Cells", "Position", "Source", "open_source"]
+__all__ = ["STANDARD_INPUT", "BadRow", "Cells", "Position", "Remarking", "Source", "open_source"]
 
 """The location of standard input."""
 
@@ -102,6 +102,13 @@ class Source(Protocol):
     def describe(self, position: Position) -> str:
         """Return where a position lies, for messages: the file, or the topic."""
         ...
+
+
+@runtime_checkable
+class Remarking(Protocol):
+    """A source that has something to say about how its first rows were read, such as that a file has no header."""
+
+    remarks: list[Message]
 
 
 def open_source(

@@ -77,19 +77,21 @@ def render(
     orders: Sequence[OrderRecord] = (),
     seconds: Mapping[str, float] | None = None,
     seconds_from: int = 0,
+    above: Sequence[str] = (),
 ) -> str:
     """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
 
     The page is the same to the byte for every run of the same thing, unless ``seconds`` are given. They were measured
-    from step ``seconds_from`` on, where the run was resumed.
+    from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title.
     """
     title = f"{model} on {trace.stream}"
     if not len(trace.columns["step"]):
-        return html.document(title, [f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>"])
+        return html.document(title, [*above, f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>"])
     run = RunView(trace, decisions, model, oracle, moves, orders, seconds or {}, seconds_from)
     overlay = overlay_of(run)
     figures = list[Figure | Bars]()
     body = [
+        *above,
         f"<h1>{escape(title)}</h1>",
         html.note(_extent(run)),
         f'<p class="lead">{escape(_lead(run))}</p>',

@@ -40,14 +40,18 @@ def run(
     categorical: Sequence[str] = (),
     drop: Sequence[str] = (),
     kinds: Mapping[str, Kind] | None = None,
+    rows: int | None = None,
     format: str | None = None,
     delimiter: str | None = None,
+    header: bool | None = None,
     names: Sequence[str] | None = None,
+    sheet: str | None = None,
+    comment: str | None = None,
     decimal: str = ".",
     thousands: str | None = None,
     date_formats: Sequence[str] = (),
     missing: Sequence[str] = (),
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     on_schema_change: OnSchemaChange = "fail",
     on_bad_row: OnBadRow = "fail",
     sample_rows: int = 1000,
@@ -79,7 +83,6 @@ def run(
     model: str = "driftsurf",
     learner: str | None = None,
     parameters: Mapping[str, Any] | None = None,
-    rows: int | None = None,
     batch_size: int | Literal["epoch"] | None = None,
     seed: int = 0,
     stream_seed: int | None = None,
@@ -147,12 +150,20 @@ def run(
         A column to leave out; can be repeated.
     kinds
         Kind of a column: number, boolean, date or text; can be repeated.
+    rows
+        Use only the first rows. [default: all; of a generated stream, as many as in the paper]
     format
         Format of the files, such as csv or parquet. [default: from the file name]
     delimiter
         Character between the cells of a CSV file. [default: inferred]
+    header
+        Whether the first line of CSV holds the names of columns. [default: by what it looks like]
     names
-        Column names of a CSV file without a header line.
+        Names of the columns of a file without a header line, separated by commas.
+    sheet
+        Sheet of an Excel file. [default: the first]
+    comment
+        Character with which lines that are not rows begin, such as '#'.
     decimal
         Decimal mark of numbers.
     thousands
@@ -162,7 +173,7 @@ def run(
     missing
         A cell that means 'no value', besides NA, ? and the like; can be repeated.
     encoding
-        Encoding of a text file.
+        Encoding of a text file, such as cp1252 or utf-16. [default: utf-8, or cp1252 if the first rows are not]
     on_schema_change
         What to do when a later file has other columns.
     on_bad_row
@@ -220,8 +231,6 @@ def run(
         logistic, softmax, svm, linear, lightgbm, or module:Class. [default: by the task]
     parameters
         Parameter of the model; can be repeated.
-    rows
-        Length of a built-in stream. [default: the paper's]
     batch_size
         Rows in a time step. [default: the paper's for a built-in stream, 1,000 for tables, 32 for each key, where
         'epoch' makes each epoch a step]

@@ -54,9 +54,9 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
         check_bounds(group)
     model, given = options.model, options.model.all_parameters()
     entry = catalogue.get(name)
-    asked = {"seed": model.stream_seed, "n_rows": model.rows}
+    asked = {"seed": model.stream_seed, "n_rows": options.reading.rows}
     stream = entry.make(**{key: value for key, value in asked.items() if value is not None})
-    default = entry.batch_size if model.rows is None else max(1, stream.n_rows // STEPS)
+    default = entry.batch_size if options.reading.rows is None else max(1, stream.n_rows // STEPS)
     size = default if model.batch_size is None else int(model.batch_size)
     learner = _learner(entry, {key: given.pop(key) for key in LEARNER_PARAMETERS if key in given})
     strategy = STRATEGY_DEFAULTS | given

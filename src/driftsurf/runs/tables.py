@@ -151,7 +151,7 @@ class _TablePlanner:
         """Open the source of rows or of labels, which have other columns than the rows."""
         tables, reading = self.options.tables, self.options.reading
         seconds = tables.batch_seconds
-        own: dict[str, Any] = {"kinds": {}, "drop": ()}
+        own: dict[str, Any] = {"kinds": {}, "drop": (), "rows": None}
         if path == self.source:
             own = {"drop": tuple(name for name in reading.drop if name not in (tables.time, self.key))}
         size = self.options.model.batch_size

@@ -10,11 +10,12 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import IO, Any
 
 from driftsurf.core.options import number
+from driftsurf.data.formats._encodings import decode_blocks
 from driftsurf.data.formats._reader import extra
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.errors import OptionError, SourceError
@@ -79,6 +80,8 @@ class ByteFile:
     path: str
     block_bytes: int
     follow: Callable[[], bool] | None = None
+    encoding: str | None = None
+    """Encoding of the bytes, if they are converted to UTF-8 while they are read."""
 
     @property
     def name(self) -> str:
@@ -87,6 +90,9 @@ class ByteFile:
 
     def blocks(self, start: int = 0) -> Generator[bytes]:
         """Yield the decompressed bytes from ``start`` on; raise SourceError if the file is damaged or truncated."""
+        if self.encoding is not None:
+            yield from self.skip(start, decode_blocks(replace(self, encoding=None).blocks(), self.encoding))
+            return
         with self._named_errors(), self._open() as file:
             first = file.read(_MAGIC_BYTES)
             expected = COMPRESSION_ENDINGS.get(PurePath(self.path).suffix.lower())

@@ -49,7 +49,7 @@ class JsonLinesReader(TextReader):
         return frozenset(self.reading.missing_cells)
 
     def _is_missing(self, value: Any) -> bool:
-        return value is None or (isinstance(value, str) and value in self._missing)
+        return value is None or (isinstance(value, str) and value.strip() in self._missing)
 
     def read_head(self) -> tuple[Mark, Shape]:
         """Return the keys of the first rows in the order of their appearance, with the kinds of their values."""
@@ -67,7 +67,7 @@ class JsonLinesReader(TextReader):
             return None
         if present and all(isinstance(value, bool) for value in present):
             return "boolean"
-        texts = [value for value in present if isinstance(value, str)]
+        texts = [value.strip() for value in present if isinstance(value, str)]
         kind = infer_kind(texts, self.reading)
         misfits = sum(isinstance(value, bool) or not isinstance(value, int | float) for value in present)
         if self._numbers_as_text and kind == "number":
@@ -104,6 +104,8 @@ class JsonLinesReader(TextReader):
         read_date, read_number = date_reader(self.reading), number_reader(self.reading)
 
         def read(value: Any) -> Any:
+            if isinstance(value, str):
+                value = value.strip()
             if kind == "number" and self._numbers_as_text and isinstance(value, str):
                 return read_number(value)
             fits = isinstance(value, str) if kind in ("date", "text") else isinstance(value, bool | int | float)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypedDict
 from urllib.parse import urlsplit
@@ -15,13 +15,14 @@ from driftsurf import registry
 from driftsurf.core.input import listed
 from driftsurf.data.formats import format_of_file, formats_by_ending, list_endings
 from driftsurf.data.formats._bytes import ByteFile
+from driftsurf.data.formats._header import is_automatic
 from driftsurf.data.formats._reader import Mark, Reader, Shape
 from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.reading_options import OnSchemaChange, ReadingOptions
 from driftsurf.data.source import STANDARD_INPUT, BadRow, Cells, Position
 from driftsurf.data.sources._batching import BatchCutter, BatchRule, Place
 from driftsurf.data.tables import Table
-from driftsurf.errors import BadRowError, Option, OptionError, SchemaError, SourceError, StateError
+from driftsurf.errors import BadRowError, Message, Option, OptionError, SchemaError, SourceError, StateError
 from driftsurf.registry import register
 
 __all__ = ["FilePosition", "FileSource"]
@@ -114,6 +115,8 @@ class FileSource:
         self.batch_seconds = batch_seconds
         self.time = time
         self.follow = follow
+        self.remarks: list[Message] = []
+        """What users should know about how the first file was read, once a table has been read from it."""
 
     @property
     def name(self) -> str:
@@ -180,11 +183,15 @@ class FileSource:
         cells: Cells = registry.get("format", self.format_of(path)).details.get("cells", "typed")
         return cells
 
-    def _reader(self, path: str) -> Reader:
+    def _reader(self, path: str, shape: Shape | None = None) -> Reader:
+        """Return a reader of a file; of a later one, if the columns of the source are known."""
+        reading = self.reading
+        if shape is not None and reading.header is None and reading.names is None:
+            reading = replace(reading, header=not is_automatic(shape.kinds))
         entry = registry.get("format", self.format_of(path))
         if not entry.details.get("streamed", False) and (path == STANDARD_INPUT or self.follow is not None):
             raise OptionError(f"{entry.name} cannot be followed or read from standard input; use csv or jsonl")
-        reader: Reader = entry.make(ByteFile(path, self.reading.block_bytes, self.follow), self.reading)
+        reader: Reader = entry.make(ByteFile(path, reading.block_bytes, self.follow), reading)
         return reader
 
     def columns(self) -> dict[str, Kind | None]:
@@ -219,12 +226,16 @@ class FileSource:
     def _tables(
         self, files: list[str], first: int, mark: Mark | None, progress: _Progress, on_skip: OnSkip | None
     ) -> Iterator[tuple[Table, FilePosition]]:
-        cutter = BatchCutter(BatchRule.checked(self.batch_size, self.batch_seconds, self.time))
+        most = None if self.reading.rows is None else self.reading.rows - progress.rows
+        if most is not None and most <= 0:
+            return
+        cutter = BatchCutter(BatchRule.checked(self.batch_size, self.batch_seconds, self.time), most)
         ignore_added = self.reading.on_schema_change != "fail"
         for index in range(first, len(files)):
-            reader = self._reader(files[index])
+            reader = self._reader(files[index], progress.shape)
             found = reader.shape()
             if progress.shape is None:
+                self.remarks = list(reader.remarks)
                 if found.empty and index + 1 < len(files):
                     continue  # a file without rows tells no kinds; the next one may
                 progress.fix_shape(self._first_shape(found))
@@ -234,6 +245,8 @@ class FileSource:
                 cutter.add(index, chunk)
                 for batch in cutter.batches():
                     yield from self._placed(files, progress, on_skip, *batch)
+                if cutter.most == 0:
+                    return
                 if chunk.error is not None:
                     raise chunk.error
         yield from self._placed(files, progress, on_skip, *cutter.rest())
