@@ -6,23 +6,18 @@ import functools
 from collections.abc import Callable
 from importlib import import_module
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from driftsurf import registry
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.options import choice
-from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import LearnerLike
-from driftsurf.core.values import replace
-from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import CapabilityError
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
-from driftsurf.session.session import Session
+from driftsurf.estimators.saved import SUFFIXES, EstimatorTask
 
-__all__ = ["EstimatorTask", "estimator_class", "estimator_of", "find_estimator"]
+__all__ = ["EstimatorTask", "estimator_class", "find_estimator"]
 
-EstimatorTask: TypeAlias = Literal["classification", "regression"]
-_SUFFIXES: dict[EstimatorTask, str] = {"classification": "Classifier", "regression": "Regressor"}
 _HERE = "driftsurf.estimators"
 
 if TYPE_CHECKING:
@@ -76,7 +71,7 @@ def estimator_class(
     >>> estimator_class(NewestRows, "regression")(window=50)
     NewestRowsRegressor(window=50)
     """
-    choice("task", task, tuple(_SUFFIXES))
+    choice("task", task, tuple(SUFFIXES))
     entry = registry.get("strategy", strategy) if isinstance(strategy, str) else registry.find("strategy", strategy)
     part: Any = strategy if entry is None else entry.part
     if entry is not None and not _has_task(entry, task):
@@ -85,7 +80,7 @@ def estimator_class(
         )
     made: type[_Classifier] | type[_Regressor]
     if entry is not None and part.__module__.startswith("driftsurf.strategies."):
-        made = getattr(import_module(_HERE), f"{part.__name__}{_SUFFIXES[task]}")
+        made = getattr(import_module(_HERE), f"{part.__name__}{SUFFIXES[task]}")
     else:
         made = _made(part, task, entry is not None)
     return made
@@ -97,36 +92,12 @@ def find_estimator(name: str) -> type[AdaptiveEstimator] | None:
     >>> find_estimator("AUEClassifier").__name__, find_estimator("OakClassifier")
     ('AUEClassifier', None)
     """
-    for task, suffix in _SUFFIXES.items():
+    for task, suffix in SUFFIXES.items():
         stem = name.removesuffix(suffix)
         entry = registry.find("strategy", stem) if stem != name else None
         if entry is not None and _has_task(entry, task):
             return estimator_class(entry.name, task)
     return None
-
-
-def estimator_of(session: Session, frames: FrameEncoder | None = None) -> AdaptiveEstimator:
-    """Return an estimator around the strategy of a session, as the session is now.
-
-    Parameters
-    ----------
-    session
-        A session that has learned. The estimator shares its parts, so only one of the two may learn from now on.
-    frames
-        How tables become the rows that the session has learned; None for an estimator of arrays.
-    """
-    targets, schema, strategy = session.targets, session.schema, session.strategy
-    assert schema is not None
-    regression = isinstance(targets, RegressionTargets)
-    kind = estimator_class(type(strategy), "regression" if regression else "classification")
-    options = strategy.get_params(deep=False)
-    learner, seed = options.pop("learner"), options.pop("seed")
-    if isinstance(targets, ClassTargets) and targets.closed:
-        options["classes"] = list(targets.labels)
-    model = kind(learner, **options, batch_size=session.batch_size, guard=session.guard_factor, random_state=seed)
-    _, params = model._new_session()
-    model._publish(replace(session, schema=schema, owner=kind.__name__), params, frames)
-    return model
 
 
 def _has_task(entry: registry.Entry, task: EstimatorTask) -> bool:
@@ -147,10 +118,10 @@ def _made(strategy: Callable[..., Strategy], task: EstimatorTask, registered: bo
                 setattr(self, name, value)
 
     __init__.__signature__ = full  # type: ignore[attr-defined]
-    name = f"{strategy.__name__}{_SUFFIXES[task]}"
+    name = f"{strategy.__name__}{SUFFIXES[task]}"
     members = {
         "__init__": __init__,
-        "__doc__": f"{strategy.__name__} as a scikit-learn {_SUFFIXES[task].lower()}.\n\n{strategy.__doc__ or ''}",
+        "__doc__": f"{strategy.__name__} as a scikit-learn {SUFFIXES[task].lower()}.\n\n{strategy.__doc__ or ''}",
         # pickle looks a class up by module and name; the module's __getattr__ finds registered strategies.
         "__module__": _HERE if registered else strategy.__module__,
         "_strategy_class": staticmethod(strategy),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from driftsurf import registry
 from driftsurf.core import files
-from driftsurf.estimators.classes import estimator_of
+from driftsurf.estimators.saved import session_bytes
 from driftsurf.runs.late_session import LateSession
 from driftsurf.runs.live import LiveRun
 from driftsurf.session.session import Session
@@ -27,7 +27,7 @@ def write_model(live: LiveRun, path: Path) -> str:
     reason = _reason(session)
     if not reason:
         assert isinstance(session, Session)
-        files.write_bytes(path, estimator_of(session, live.plan.frames()).to_bytes())
+        files.write_bytes(path, session_bytes(session, live.plan.frames()))
     return reason
 
 
