@@ -89,6 +89,7 @@ def test_the_run_folder_is_complete(mixed_run: tuple[Path, str]) -> None:
         "model.state",
         "report.html",
         "run.json",
+        "scores.jsonl",
         "timings.json",
         "trace.csv",
     ]

@@ -64,6 +64,7 @@ def test_every_file_format_gives_the_same_result(form: str, tmp_path: Path) -> N
         "model.state",
         "report.html",
         "run.json",
+        "scores.jsonl",
         "timings.json",
         "trace.csv",
     ]
@@ -74,7 +75,7 @@ def test_every_file_format_gives_the_same_result(form: str, tmp_path: Path) -> N
 
 def test_printed_baselines_match_a_direct_computation(tmp_path: Path) -> None:
     output = good(write_csv(tmp_path, ROWS), *LEARN, "--out", tmp_path / "run").output
-    numbers = [float(word) for word in next(line for line in output.splitlines() if "error" in line).split()[1:]]
+    numbers = [float(word) for word in next(line for line in output.splitlines() if "mean error" in line).split()[2:]]
     labels = [row["sold"] for row in ROWS]
     persistence = sum(a != b for a, b in zip(labels[100:], labels[99:], strict=False))
     seen: dict[str, int] = {"no": 0, "yes": 0}

@@ -39,6 +39,9 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
             _print_beside_oracle(screen, result, result.oracle)
         if trace.warmup_steps:
             screen.print(_warmup_note(trace, result.model))
+        warning = baselines(trace, result.model).warning
+        if warning:
+            screen.print(f"warning: {warning}", style="yellow", markup=False)
     if result.label_counts is not None:
         counts = asdict(result.label_counts)
         shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
@@ -57,8 +60,7 @@ def _print_beside_baselines(screen: Console, result: RunResult) -> None:
     trace, model = result.trace, result.model
     trivial = baselines(trace, model)
     table = _table("", model, *trivial.others)
-    errors = (trivial.own, *trivial.others.values())
-    table.add_row(trivial.measure, *(f"{one:.4f}" if trace.labels else significant(one) for one in errors))
+    table.add_row(trivial.measure, *map(trivial.number, (trivial.own, *trivial.others.values())))
     columns, summary = trace.of(model), summarise(trace, model)
     rows = {
         "rows": f"{int(columns['rows'].sum()):,}",

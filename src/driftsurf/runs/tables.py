@@ -26,9 +26,10 @@ from driftsurf.data.tables import Table
 from driftsurf.data.target import Target, find_target
 from driftsurf.errors import Message, Option, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
+from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.runs.folder import COLUMNS
+from driftsurf.runs.folder import COLUMNS, SCORES
 from driftsurf.runs.late_batches import LabelPace, LateBatches
 from driftsurf.runs.late_session import LateSession
 from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
@@ -125,7 +126,9 @@ class _TablePlanner:
             session = Session(strategy, batch_size=None, guard=GUARD, owner=model.model)
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
-        recorder = TraceRecorder(_Description(name, classes), options.batch_rows, warmup_steps=0 if self.late else 1)
+        warmup = 0 if self.late else 1
+        recorder = TraceRecorder(_Description(name, classes), options.batch_rows, warmup_steps=warmup)
+        sidecars[SCORES] = ScoreRecorder(session.session if isinstance(session, LateSession) else session, warmup)
         return RunPlan(
             name=name,
             source=batches,
