@@ -61,6 +61,7 @@ def test_every_file_format_gives_the_same_result(form: str, tmp_path: Path) -> N
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "columns.csv",
         "journal.jsonl",
+        "model.state",
         "report.html",
         "run.json",
         "scores.jsonl",

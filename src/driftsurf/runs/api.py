@@ -117,7 +117,8 @@ def run(
     """Learn from a source as its rows come: predict each batch, score it, then learn it.
 
     ``driftsurf run`` on the command line does the same, with the same options. The run folder holds run.json (what was
-    run), trace.csv, journal.jsonl, timings.json and report.html; until it is complete it is called ``NAME.partial``.
+    run), trace.csv, journal.jsonl, timings.json, report.html and model.state, the model as it is at the end, which
+    :func:`driftsurf.load` loads; until it is complete it is called ``NAME.partial``.
 
     With ``checkpoint`` the run can be killed at any time: the same call with ``resume=True`` continues, and ends with
     the same journal, trace, predictions and page as if nothing had happened. SIGINT and SIGTERM then end the run with
@@ -303,7 +304,7 @@ def run(
     >>> [(change.kind, change.step) for change in result.transitions]
     [('entered', 6), ('greedy', 6), ('switched', 9)]
     >>> sorted(path.name for path in result.folder.iterdir())
-    ['columns.csv', 'journal.jsonl', 'report.html', 'run.json', 'timings.json', 'trace.csv']
+    ['columns.csv', 'journal.jsonl', 'model.state', 'report.html', 'run.json', 'timings.json', 'trace.csv']
     """
     given = locals()
     named = [name for group in GROUPS for name in group.fields]

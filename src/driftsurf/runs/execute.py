@@ -22,6 +22,7 @@ from driftsurf.runs.folder import (
     ABOUT,
     BAD_ROWS,
     JOURNAL,
+    MODEL,
     REPORT,
     RESULT,
     TIMINGS,
@@ -32,6 +33,7 @@ from driftsurf.runs.folder import (
 )
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.loop import RunLoop
+from driftsurf.runs.model_file import write_model
 from driftsurf.runs.options import OutputOptions, WatchOptions
 from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunStart
 from driftsurf.runs.result import RunResult
@@ -172,7 +174,7 @@ def _tell_what_is_left(error: Exception, live: LiveRun, folder: RunFolder) -> No
 
 def _publish(live: LiveRun, folder: RunFolder) -> RunResult:
     """Write what follows from the journal and the trace, and give the run folder its name."""
-    result = RunResult.of(live, folder.path)
+    result = replace(RunResult.of(live, folder.path), no_model=write_model(live, folder / MODEL))
     files.write_text(folder / TIMINGS, result.timings())
     result.write_page(folder / REPORT)
     folder.finish()

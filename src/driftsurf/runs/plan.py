@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from driftsurf.core.contracts import State
 from driftsurf.core.options import whole
 from driftsurf.data.column_summary import ColumnSummary
+from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import Message
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.rolled import Rotation
@@ -109,6 +110,8 @@ class RunPlan:
     """Name of the model that knows the true drifts, if there is one."""
     columns: ColumnSummary | None = None
     """How the columns were understood; None if that is not known."""
+    frames: Callable[[], FrameEncoder | None] = lambda: None
+    """Returns how tables become the rows that the models learn; None if the models learn arrays."""
     hints: tuple[Message, ...] = ()
     """Columns that may have been misunderstood, and what to do about them."""
 

@@ -55,6 +55,8 @@ class RunResult:
     """Number of rows without a label, which were predicted and not learned."""
     label_counts: LabelCounts | None = None
     """What became of rows and labels, if labels came late."""
+    no_model: str = ""
+    """Why the run folder has no model.state, which :func:`driftsurf.load` loads; "" if it has one."""
     first_step: int = 0
     """The step at which this process began: 0, or the step at which it resumed."""
     keys: Mapping[Any, Mapping[str, Any]] | None = None

@@ -17,6 +17,7 @@ from driftsurf.core.input import listed
 from driftsurf.data import Source, open_source, polling
 from driftsurf.data.column_summary import ColumnSummary, summarise_columns
 from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.source import STANDARD_INPUT
@@ -142,6 +143,9 @@ class _TablePlanner:
             has_ids=self.id is not None,
             follows=options.tables.follow,
             columns=columns,
+            frames=lambda: FrameEncoder(
+                encoded.encoder, (target.column, *self.hidden, *options.reading.drop), options.reading
+            ),
             hints=() if saved is not None else self._hints(target),
         )
 
