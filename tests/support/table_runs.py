@@ -59,7 +59,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def broken(rows: list[Row]) -> str:
-    """Return the rows as CSV with three bad rows (too many cells, a wrong date, too few cells) and one without a label."""
+    """Return the rows as CSV with bad rows (too many cells, a wrong date, too few cells) and one without a label."""
     lines = csv_text(rows).splitlines()
     lines[50] += ",too,many"
     lines[250] = lines[250].replace("2007-", "never-")

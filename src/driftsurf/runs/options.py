@@ -107,8 +107,8 @@ class KeyColumnOptions:
     )
     id: str | None = option(
         None,
-        "Column of ids, which predictions show and which is not learned. With --key, late labels find their rows by it, "
-        "and --delay is in units of --sequence.",
+        "Column of ids, which predictions show and which is not learned. With --key, late labels find their rows by "
+        "it, and --delay is in units of --sequence.",
         metavar="COLUMN",
     )
 

@@ -14,7 +14,7 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
-__all__ = ["LabelType", "PredictionBatch", "Predicted", "predict_now", "prediction_columns", "probabilities"]
+__all__ = ["LabelType", "Predicted", "PredictionBatch", "predict_now", "prediction_columns", "probabilities"]
 
 LabelType: TypeAlias = Literal["text", "integer", "boolean", "value"]
 """Type of the predicted labels; "value" is a number that regression predicts."""
