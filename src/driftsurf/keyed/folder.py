@@ -247,7 +247,7 @@ def _tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any
             {
                 "key": repeated(visit.sequence for visit in done),
                 "sequence": joined((visit.sequence for visit in done), "int64"),
-                "predicted": joined((visit.predicted for visit in done), label),
+                "prediction": joined((visit.predicted for visit in done), label),
                 "true": joined((visit.true for visit in done), label),
             }
         ),

@@ -57,6 +57,10 @@ circle:focus { outline: 2px solid var(--ink); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 15px; }
 th, td { text-align: left; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: right; }
+.warning { border-left: 4px solid var(--drift); padding: 8px 14px; background: var(--band); border-radius: 4px; }
+.square { max-width: 380px; } .square svg { width: 100%; height: auto; display: block; } .dot { fill: var(--model); }
+.confusion td:not(.soft) { background: color-mix(in srgb, var(--model) calc(var(--share) * .6), transparent); }
+.confusion { width: auto; } .confusion td, .confusion th { padding: 6px 12px; }
 .on-narrow { display: none; } .chart.on-narrow > svg { min-width: 0; }
 @media (max-width: 640px) { body { padding: 20px 16px 48px; } .on-wide { display: none; } .on-narrow { display: block; }
   .legend { margin-left: 0; } }
