@@ -61,7 +61,6 @@ COLUMNS = "id", "when", "price", "share", "city", "member", "sold"
         (["--label", "sold", "--labels", "sales.csv", "--key", "idd"], ("--key", "'idd'", *COLUMNS)),
         (["--label", "sold", "--labels", "other.csv", "--key", "id"], ("'id'", "'name'")),
         (["--label", "sold", "--predictions", "p.xls"], ("--predictions", "'p.xls'", ".csv", ".jsonl", ".parquet")),
-        (["--label", "sold", "--rows", "5"], ("--rows", "'sales.csv'")),
         (["--label", "sold", "--stream-seed", "5"], ("--stream-seed", "'sales.csv'")),
         (["--label", "sold", *(f"--drop={name}" for name in COLUMNS[:-1])], ("'sold'",)),
     ],

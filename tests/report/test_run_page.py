@@ -40,7 +40,7 @@ def test_the_data_of_the_script_are_those_of_the_run(mixed_run: tuple[Path, str]
     record, data = read_run(mixed_run[0]), data_of((mixed_run[0] / "report.html").read_text())
     assert record.trace is not None
     figures = {figure["id"]: figure for figure in data["figures"]}
-    assert list(figures) == ["error", "risk", "models", "classes", "costs"]
+    assert list(figures) == ["error", "risk", "models", "classes", "quality", "calibration", "costs"]
     error = {series["name"]: series["values"] for series in figures["error"]["series"]}
     assert error["driftsurf"] == pytest.approx(record.trace.of("driftsurf")["error"], rel=1e-4)
     assert [change["text"] for change in data["changes"]] == [
@@ -187,13 +187,26 @@ def test_long_lists_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def table_of_classes(trace: Trace) -> str:
-    *_, table = classes.build(RunView(trace, [], HOSTILE))
+    _, _, table, *_ = classes.build(RunView(trace, [], HOSTILE))
     return str(table)
 
 
 def test_every_section_has_its_own_place() -> None:
     assert list(named_sections()) == [
-        *("error", "risk", "models", "classes", "changes", "orders", "columns", "costs", "recovery"),
+        *(
+            "error",
+            "risk",
+            "models",
+            "classes",
+            "confusion",
+            "calibration",
+            "residuals",
+            "changes",
+            "orders",
+            "columns",
+            "costs",
+            "recovery",
+        ),
     ]
     assert len({section.position for section in sections()}) == len(sections())
 

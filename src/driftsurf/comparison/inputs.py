@@ -240,27 +240,15 @@ def _tables(what: Input) -> Iterator[Table]:
 
 
 def _read(what: Input) -> Table:
-    wanted, parts, count = what.rows, [], 0
-    for table in _tables(what):
-        parts.append(table)
-        count += len(table)
-        if wanted is not None and count >= wanted:
-            break
-    return Table.concatenate(parts).rows(0, count if wanted is None else min(wanted, count))
+    return Table.concatenate(list(_tables(what)))
 
 
 def _labelled(what: Input, table: Table, label: str) -> Table:
-    """Return the rows with a label; LabelError if more labels are missing than ``on_bad_row`` allows."""
-    missing = table[label].missing()
-    count, allowed = int(missing.sum()), what.on_bad_row
-    if count and (allowed == "fail" or (allowed != "skip" and count > int(allowed))):
-        raise LabelError(
-            f"{what.source}: the label {label!r} is missing in {count:,} rows, the first of which is row "
-            f"{int(np.argmax(missing))}. Skip them with ",
-            Option("on_bad_row", "skip"),
-            ".",
-        )
-    return table.select(~missing) if count else table
+    """Return the rows with a label: the others can be neither learned nor scored."""
+    there = ~table[label].missing()
+    if not there.any():
+        raise LabelError(f"{what.source}: the label {label!r} is missing in every row")
+    return table if there.all() else table.select(there)
 
 
 def _target(what: Input, table: Table) -> Target:

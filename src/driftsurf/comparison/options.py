@@ -34,7 +34,6 @@ class InputOptions:
     batch_size: int | None = option(
         None, "Rows in a time step.  [default: the paper's, or a hundredth of the rows]", at_least=1
     )
-    rows: int | None = option(None, "Use only the first rows.  [default: all]", at_least=1)
     task: str = option("auto", "Task of a file: binary, multiclass, regression, or auto to infer it.")
 
 

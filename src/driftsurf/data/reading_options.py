@@ -54,6 +54,8 @@ class ReadingOptions:
         Columns to leave out.
     kinds
         "number", "boolean", "date" or "text" for columns that would be inferred as something else.
+    rows
+        Number of rows to read; None for all. Rows that are skipped because they are bad do not count.
     format
         Name of a registered format, such as "csv"; None infers it from the file name.
     delimiter
@@ -112,6 +114,9 @@ class ReadingOptions:
         flag="--kind",
         metavar="COLUMN=KIND",
         pairs=True,
+    )
+    rows: int | None = option(
+        None, "Use only the first rows.  [default: all; of a generated stream, as many as in the paper]", at_least=1
     )
     format: str | None = option(
         None, "Format of the files, such as csv or parquet.  [default: from the file name]", metavar="NAME"
@@ -195,6 +200,8 @@ class ReadingOptions:
         choice("on_schema_change", self.on_schema_change, get_args(OnSchemaChange))
         if self.on_bad_row not in ("fail", "skip"):
             whole("on_bad_row", self.on_bad_row, at_least=0, otherwise=", or 'fail' or 'skip'")
+        if self.rows is not None:
+            whole("rows", self.rows, at_least=1, otherwise=", or None")
         whole("sample_rows", self.sample_rows, at_least=1)
         whole("block_bytes", self.block_bytes, at_least=1)
         if self.n_features is not None:

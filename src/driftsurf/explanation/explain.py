@@ -20,7 +20,6 @@ from driftsurf.core.decisions import (
 from driftsurf.core.journal import Journal
 from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, counters_last
-from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.lineage import lineages, timeline
 from driftsurf.explanation.records import RunRecord, pinned, read_run
@@ -205,11 +204,12 @@ def _risks(models: Sequence[ModelRecord]) -> str:
 def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
     """Yield the mean error before, at and after a decision with transitions."""
     decision = record.decisions[place]
-    if record.trace is None or not decision.transitions:
+    steps = record.steps
+    if record.trace is None or steps is None or not decision.transitions:
         return
     run = record.trace.of(record.trace.models[0])
     error = run["error"] if record.trace.labels else run["squared_error"]
-    rows, at = run["rows"], int(StepMap.of(run).of_decision(decision))
+    rows, at = run["rows"], int(steps.of_decision(decision))
     span = decision.reactive_length or 4
     parts = [
         ("in the {} before", max(0, at - span), at),

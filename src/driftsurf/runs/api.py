@@ -41,6 +41,7 @@ def run(
     categorical: Sequence[str] = (),
     drop: Sequence[str] = (),
     kinds: Mapping[str, Kind] | None = None,
+    rows: int | None = None,
     format: str | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
@@ -83,7 +84,6 @@ def run(
     model: str = "driftsurf",
     learner: str | None = None,
     parameters: Mapping[str, Any] | None = None,
-    rows: int | None = None,
     batch_size: int | Literal["epoch"] | None = None,
     seed: int = 0,
     stream_seed: int | None = None,
@@ -119,7 +119,8 @@ def run(
     """Learn from a source as its rows come: predict each batch, score it, then learn it.
 
     ``driftsurf run`` on the command line does the same, with the same options. The run folder holds run.json (what was
-    run), trace.csv, journal.jsonl, timings.json and report.html; until it is complete it is called ``NAME.partial``.
+    run), trace.csv, journal.jsonl, timings.json, report.html and model.state, the model as it is at the end, which
+    :func:`driftsurf.load` loads; until it is complete it is called ``NAME.partial``.
 
     With ``checkpoint`` the run can be killed at any time: the same call with ``resume=True`` continues, and ends with
     the same journal, trace, predictions and page as if nothing had happened. SIGINT and SIGTERM then end the run with
@@ -151,6 +152,8 @@ def run(
         A column to leave out; can be repeated.
     kinds
         Kind of a column: number, boolean, date or text; can be repeated.
+    rows
+        Use only the first rows. [default: all; of a generated stream, as many as in the paper]
     format
         Format of the files, such as csv or parquet. [default: from the file name]
     delimiter
@@ -198,7 +201,8 @@ def run(
     sequence
         Column of integers or dates that grows along the rows of a key.
     id
-        Column by which late labels find their rows; ``delay`` is in units of ``sequence``.
+        Column of ids, which predictions show and which is not learned. With ``key``, late labels find their rows by it,
+        and ``delay`` is in units of ``sequence``.
     features
         Columns to learn from, separated by commas. [default: all other columns of numbers]
     classes
@@ -230,8 +234,6 @@ def run(
         logistic, softmax, svm, linear, lightgbm, or module:Class. [default: by the task]
     parameters
         Parameter of the model; can be repeated.
-    rows
-        Length of a built-in stream. [default: the paper's]
     batch_size
         Rows in a time step. [default: the paper's for a built-in stream, 1,000 for tables, 32 for each key, where
         'epoch' makes each epoch a step]
@@ -306,7 +308,7 @@ def run(
     >>> [(change.kind, change.step) for change in result.transitions]
     [('entered', 6), ('greedy', 6), ('switched', 9)]
     >>> sorted(path.name for path in result.folder.iterdir())
-    ['columns.csv', 'journal.jsonl', 'report.html', 'run.json', 'timings.json', 'trace.csv']
+    ['columns.csv', 'journal.jsonl', 'model.state', 'report.html', 'run.json', 'timings.json', 'trace.csv']
     """
     given = locals()
     named = [name for group in GROUPS for name in group.fields]

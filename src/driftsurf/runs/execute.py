@@ -23,6 +23,7 @@ from driftsurf.runs.folder import (
     ABOUT,
     BAD_ROWS,
     JOURNAL,
+    MODEL,
     REPORT,
     RESULT,
     TIMINGS,
@@ -33,6 +34,7 @@ from driftsurf.runs.folder import (
 )
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.loop import RunLoop
+from driftsurf.runs.model_file import write_model
 from driftsurf.runs.options import OutputOptions, WatchOptions
 from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart
 from driftsurf.runs.result import RunResult
@@ -129,7 +131,8 @@ class Execution:
         if output.predictions is not None:
             context = SinkContext(
                 plan.label_type,
-                has_keys=plan.has_keys,
+                has_ids=plan.has_ids,
+                has_true=plan.label_counts is None,
                 checkpoints=output.checkpoint is not None,
                 keep=output.keep,
                 overwrite=output.overwrite or last is not None,
@@ -178,7 +181,7 @@ def _tell_what_is_left(error: Exception, live: LiveRun, folder: RunFolder) -> No
 
 def _publish(live: LiveRun, folder: RunFolder) -> RunResult:
     """Write what follows from the journal and the trace, and give the run folder its name."""
-    result = RunResult.of(live, folder.path)
+    result = replace(RunResult.of(live, folder.path), no_model=write_model(live, folder / MODEL))
     files.write_text(folder / TIMINGS, result.timings())
     result.write_page(folder / REPORT)
     folder.finish()
@@ -187,7 +190,7 @@ def _publish(live: LiveRun, folder: RunFolder) -> RunResult:
 
 def _warn_of_more_rows(live: LiveRun) -> None:
     """Warn if a finished run is resumed whose source has more rows than it has read."""
-    if not live.done or live.plan.has_keys:
+    if not live.done or (live.plan.has_ids and live.plan.label_counts is not None):
         return
     try:
         more = next(iter(live.plan.source.batches(live.position)), None) is not None

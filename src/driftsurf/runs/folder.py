@@ -15,10 +15,12 @@ __all__ = [
     "BAD_ROWS",
     "COLUMNS",
     "JOURNAL",
+    "MODEL",
     "NEW_RUNS",
     "REPORT",
     "RESULT",
     "RUN_FILES",
+    "SCORES",
     "TIMINGS",
     "TRACE",
     "RunFolder",
@@ -32,15 +34,19 @@ TRACE = "trace.csv"
 """One line for each step and model: rows, errors, state."""
 JOURNAL = "journal.jsonl"
 """Every decision, every transition and every order, in the order in which they were made."""
+MODEL = "model.state"
+"""The model as it is at the end, with the encoding of its columns."""
 COLUMNS = "columns.csv"
 """The columns that moved most around each reaction."""
+SCORES = "scores.jsonl"
+"""One line for each step: confusion of classes, ROC AUC and calibration, or residuals."""
 BAD_ROWS = "bad_rows.jsonl"
 """Rows that could not be read, with the reason."""
 TIMINGS = "timings.json"
 """Measured seconds, kept apart from everything that is reproducible."""
 REPORT = "report.html"
 """The page that shows the run."""
-RUN_FILES = ABOUT, TRACE, JOURNAL, COLUMNS, BAD_ROWS, TIMINGS, REPORT
+RUN_FILES = ABOUT, TRACE, JOURNAL, MODEL, COLUMNS, SCORES, BAD_ROWS, TIMINGS, REPORT
 
 RESULT = "result"
 """Name of the run folder below a folder of checkpoints, unless another place is given."""

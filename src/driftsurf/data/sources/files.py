@@ -226,7 +226,10 @@ class FileSource:
     def _tables(
         self, files: list[str], first: int, mark: Mark | None, progress: _Progress, on_skip: OnSkip | None
     ) -> Iterator[tuple[Table, FilePosition]]:
-        cutter = BatchCutter(BatchRule.checked(self.batch_size, self.batch_seconds, self.time))
+        most = None if self.reading.rows is None else self.reading.rows - progress.rows
+        if most is not None and most <= 0:
+            return
+        cutter = BatchCutter(BatchRule.checked(self.batch_size, self.batch_seconds, self.time), most)
         ignore_added = self.reading.on_schema_change != "fail"
         for index in range(first, len(files)):
             reader = self._reader(files[index], progress.shape)
@@ -242,6 +245,8 @@ class FileSource:
                 cutter.add(index, chunk)
                 for batch in cutter.batches():
                     yield from self._placed(files, progress, on_skip, *batch)
+                if cutter.most == 0:
+                    return
                 if chunk.error is not None:
                     raise chunk.error
         yield from self._placed(files, progress, on_skip, *cutter.rest())
