@@ -121,7 +121,7 @@ def test_a_plot_has_a_curve_for_each_model_and_marks(result: driftsurf.RunResult
     labels = axes.get_legend_handles_labels()[1]
     assert labels[:2] == ["driftsurf", "aware"]
     assert "entered the reactive state" in labels
-    assert axes.lines[0].get_ydata().tolist() == result.trace.of("driftsurf")["error"].tolist()
+    assert np.asarray(axes.lines[0].get_ydata()).tolist() == result.trace.of("driftsurf")["error"].tolist()
 
 
 def test_a_plot_without_matplotlib_names_the_extra(
