@@ -17,7 +17,7 @@ from driftsurf.evaluation.prequential import StepReport
 from driftsurf.keyed.job import EpochReport
 from driftsurf.keyed.options import OnGap
 from driftsurf.runs.execute import Execution
-from driftsurf.runs.keyed_run import run_by_key
+from driftsurf.runs.keyed_run import KEYED_MODEL, run_by_key
 from driftsurf.runs.options import GROUPS, LogLevel, RunOptions, StrPath
 from driftsurf.runs.plan import OnStart
 from driftsurf.runs.result import RunResult
@@ -81,7 +81,7 @@ def run(
     epoch: int | None = None,
     # Model
     task: str = "auto",
-    model: str = "driftsurf",
+    model: str | None = None,
     learner: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     batch_size: int | Literal["epoch"] | None = None,
@@ -229,7 +229,9 @@ def run(
         binary, multiclass, regression, or auto to infer it from the labels.
     model
         recommended, recommended-linear, a strategy, or a detector that resets the model; also
-        STRATEGY(name=value):LEARNER(name=value).
+        STRATEGY(name=value):LEARNER(name=value). [default: recommended for tables, or recommended-linear if LightGBM is
+        not installed or an option of linear learners is given; driftsurf with ``learner``, for each key and for a
+        built-in stream]
     learner
         logistic, softmax, svm, linear, lightgbm, or module:Class. [default: by the task]
     parameters
@@ -321,7 +323,7 @@ def run(
     location = os.fspath(source)
     if not is_stream(location) and options.is_keyed:
         folder = run_by_key(location, options, on_start=on_start, on_epoch=on_epoch)
-        return RunResult.of_keys(folder, short_name(location), options.model.model)
+        return RunResult.of_keys(folder, short_name(location), options.model.model or KEYED_MODEL)
     stream = is_stream(location)
     options.check_applicable(location, tables=not stream)
     execution = Execution(

@@ -36,6 +36,7 @@ from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
 from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.source import TableBatches
+from driftsurf.session.default_model import choose_model
 from driftsurf.session.model_names import make_strategy, require_exact_state
 from driftsurf.session.session import Session
 from driftsurf.streams.base import Drift
@@ -104,14 +105,15 @@ class _TablePlanner:
 
     def plan(self, saved: Mapping[str, Any] | None) -> RunPlan:
         """Make the plan of a new run, or of one that resumes."""
-        options = self.options
         decided, columns = self._decide() if saved is None else _decided_before(saved)
         target, classes = Target.from_json(decided["target"]), tuple(decided["classes"])
-        model = options.model
-        strategy = make_strategy(model.model, model.learner, target.task, model.all_parameters(), seed=model.seed)
+        named, why_model = self._choose_model(saved)
+        model = replace(self.options.model, model=named)
+        options = self.options = replace(self.options, model=model)
+        strategy = make_strategy(named, model.learner, target.task, model.all_parameters(), seed=model.seed)
         if options.output.checkpoint is not None:
             why = Message("so a run with it has no checkpoints; leave ", Option("checkpoint"), " out")
-            require_exact_state(strategy, model.model, model.learner, target.task, why)
+            require_exact_state(strategy, named, model.learner, target.task, why)
         can_be_sparse = strategy.learner.capabilities.sparse
         encoder = TableEncoder(categorical=options.reading.categorical, sparse="auto" if can_be_sparse else False)
         encoded = RowEncoder(encoder, target, self.hidden)
@@ -121,11 +123,11 @@ class _TablePlanner:
         sidecars: dict[str, Sidecar] = {}
         if self.late:
             batches = LateBatches(self.rows, self.labels, encoded, key=self.key, pace=self._pace())
-            steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=model.model)
+            steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=named)
             session = LateSession(steps, max_pending=self._max_pending, timeout=options.labels.timeout)
         else:
             batches = TableBatches(self.rows, encoded, id=self.id)
-            session = Session(strategy, batch_size=None, guard=GUARD, owner=model.model)
+            session = Session(strategy, batch_size=None, guard=GUARD, owner=named)
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
         warmup = 0 if self.late else 1
@@ -134,7 +136,7 @@ class _TablePlanner:
         return RunPlan(
             name=name,
             source=batches,
-            models={model.model: session},
+            models={named: session},
             recorder=recorder,
             about=self._about(decided, columns),
             label_type=decided["label_type"],
@@ -143,11 +145,24 @@ class _TablePlanner:
             has_ids=self.id is not None,
             follows=options.tables.follow,
             columns=columns,
+            why_model=why_model,
             frames=lambda: FrameEncoder(
                 encoded.encoder, (target.column, *self.hidden, *options.reading.drop), options.reading
             ),
             hints=() if saved is not None else self._hints(target),
         )
+
+    def _choose_model(self, saved: Mapping[str, Any] | None) -> tuple[str, Message | None]:
+        """Return the name of the model and, if it was not named, why it is this one.
+
+        A run that resumes keeps its model, whatever is installed by then.
+        """
+        asked = self.options.model
+        if asked.model is not None:
+            return asked.model, None
+        if saved is not None:
+            return str(_about_before(saved)["model"]), None
+        return choose_model(asked.learner, asked.all_parameters())
 
     def _reader(self, path: str) -> SourceReader:
         return SourceReader(self._open(path), raw=self.options.tables.raw)
@@ -266,11 +281,18 @@ def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:
 
 def _decided_before(saved: Mapping[str, Any]) -> tuple[dict[str, Any], ColumnSummary | None]:
     """Return what the first rows decided when the run began."""
+    about = _about_before(saved)
+    return {name: about["decided"][name] for name in ("target", "classes", "label_type")}, about["columns"]
+
+
+def _about_before(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a checkpoint says about its run; StateError if it is not one over tables."""
     try:
-        about = json.loads(str(saved["about"]))
-        decided: dict[str, Any] = about["decided"]
-        return {name: decided[name] for name in ("target", "classes", "label_type")}, about["columns"]
-    except (KeyError, ValueError, TypeError) as error:
+        about: dict[str, Any] = json.loads(str(saved["about"]))
+        if not {"model", "columns", "decided"} <= about.keys():
+            raise KeyError("decided")
+        return about
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise StateError(
             f"the checkpoint does not belong to a run over tables ({error!r}); choose another folder"
         ) from error
