@@ -23,6 +23,7 @@ from driftsurf.cli.explain import explain
 from driftsurf.cli.keys import keys
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.cli.run import run
+from driftsurf.cli.runs import runs
 from driftsurf.cli.wording import with_cli_spelling
 from driftsurf.cli.work import StartLine
 from driftsurf.data.download_progress import Report, show_download
@@ -208,5 +209,6 @@ main.add_command(compare)
 main.add_command(keys)
 main.add_command(reproduce)
 main.add_command(run)
+main.add_command(runs)
 main.add_command(explain)
 main.add_command(doctor)

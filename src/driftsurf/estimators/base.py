@@ -143,10 +143,16 @@ class AdaptiveEstimator(BaseEstimator):
     def _observe(
         self, X: TableLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None
     ) -> Observation:
-        if self._current is not None:
-            return self._current.observe(self._rows(X), as_column(y), classes=classes, weight=sample_weight)
-        with self._first_session(X) as (session, rows):
-            return session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
+        session = self._current
+        if session is not None:
+            seen = session.observe(self._rows(X), as_column(y), classes=classes, weight=sample_weight)
+        else:
+            with self._first_session(X) as (session, rows):
+                seen = session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
+        journal = session.journal
+        next_row = (journal[-1].rows_seen if len(journal) else 0) + session.rows_pending
+        journal.predictions.add(next_row, seen.true, seen.predicted, seen.log_losses)
+        return seen
 
     def _rows(self, X: TableLike) -> Any:
         """Return X as the session takes it: a table encoded, an array as it is."""
@@ -235,6 +241,17 @@ class AdaptiveEstimator(BaseEstimator):
     def journal_(self) -> Journal:
         """State, risks and decisions of the last 10,000 time steps and transitions."""
         return self._session.journal
+
+    def report(self, path: str | Path, *, data: str = "data") -> Path:
+        """Write a page of the last steps as one HTML file without external references; return its path.
+
+        It shows risks and decisions, and the errors of steps learned with ``test_then_train`` or ``observe``: up to
+        10,000 steps and 100,000 rows since this object was made or loaded. ``data`` names the rows in the title.
+        """
+        session = self._session
+        labels = () if self._default_task == "regression" else tuple(np.array(session.targets.labels).tolist())
+        registry.get("page", "model").make(type(self).__name__, data, session.journal, labels, Path(path))
+        return Path(path)
 
     @property
     def nbytes_(self) -> int:

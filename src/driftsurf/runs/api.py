@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from driftsurf import registry
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, OnBadRow, OnSchemaChange
@@ -112,6 +113,7 @@ def run(
     on_start: OnStart | None = None,
     on_step: StepReport | None = None,
     on_epoch: EpochReport | None = None,
+    progress: bool | None = None,
     handle_signals: bool = True,
 ) -> RunResult:
     """Learn from a source as its rows come: predict each batch, score it, then learn it.
@@ -285,6 +287,8 @@ def run(
         Called after each step of each model, once it is in the journal and the trace.
     on_epoch
         With a learner for each key: called after each epoch with its number and its counts.
+    progress
+        Whether to show a progress bar. [default: in notebooks only]
     handle_signals
         Whether SIGINT and SIGTERM end a run with checkpoints after a checkpoint, and Ctrl-C ends one without after the
         step under way. Only in the main thread. False leaves all signal handlers alone.
@@ -327,6 +331,7 @@ def run(
         watch=options.watch,
         on_start=on_start,
         on_step=on_step,
+        progress=None if progress is False else registry.get("page", "progress").make(progress),
         handle_signals=handle_signals,
     )
     return execution.run()

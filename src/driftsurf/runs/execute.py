@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +36,7 @@ from driftsurf.runs.live import LiveRun
 from driftsurf.runs.loop import RunLoop
 from driftsurf.runs.model_file import write_model
 from driftsurf.runs.options import OutputOptions, WatchOptions
-from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunStart
+from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Sink, SinkContext, open_sink
@@ -58,6 +59,7 @@ class Execution:
     watch: WatchOptions
     on_start: OnStart | None = None
     on_step: StepReport | None = None
+    progress: RunProgress | None = None
     handle_signals: bool = True
 
     def run(self) -> RunResult:
@@ -146,7 +148,12 @@ class Execution:
             warnings.warn(hint, ColumnWarning, stacklevel=2)
         if self.on_step is not None:
             live.listeners.append(self.on_step)
-        with watching(live, self.watch):
+        with contextlib.ExitStack() as stack:
+            if self.progress is not None:
+                self.progress.start(_started(live))
+                stack.callback(self.progress.close)
+                live.listeners.append(self.progress.step)
+            stack.enter_context(watching(live, self.watch))
             RunLoop(live, handle_signals=self.handle_signals).run()
 
 

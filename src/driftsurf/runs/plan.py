@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from driftsurf.core.contracts import State
+from driftsurf.core.decisions import Decision
 from driftsurf.core.options import whole
 from driftsurf.data.column_summary import ColumnSummary
 from driftsurf.data.frame_encoder import FrameEncoder
@@ -24,6 +25,7 @@ __all__ = [
     "PlanMaker",
     "Recorder",
     "RunPlan",
+    "RunProgress",
     "RunStart",
     "Saved",
     "Sidecar",
@@ -151,6 +153,22 @@ class RunStart:
     """Whether numbers are predicted rather than classes."""
     columns: ColumnSummary | None = None
     """How the columns were understood; None if that is not known, or was reported before."""
+
+
+class RunProgress(Protocol):
+    """Shows the progress of a run."""
+
+    def start(self, start: RunStart) -> None:
+        """Show that the run begins."""
+        ...
+
+    def step(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Show one step of one model."""
+        ...
+
+    def close(self) -> None:
+        """Show nothing any more."""
+        ...
 
 
 OnStart = Callable[[RunStart], None]
