@@ -315,7 +315,7 @@ def test_the_command_compares_regressions_and_resumes_from_its_ledger(
     prices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["compare", str(prices), "--label", "price", "--batch-size", "50", "--jobs", "1", "--quiet"]
-    arguments += ["--out", str(tmp_path / "out")]
+    arguments += ["--models", f"driftsurf:linear,{TABLE_REGRESSION_MODELS}", "--out", str(tmp_path / "out")]
     first = invoke(*arguments)
     assert first.exit_code == 0
     for word in ("MAE", "RMSE", *TABLE_REGRESSION_MODELS.split(",")):

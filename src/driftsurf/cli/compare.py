@@ -58,9 +58,9 @@ def compare(
     out = default_folder(inputs) if out is None else out
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)
     if asked["models"] is None:
-        asked["models"] = default_models(inputs)
+        chosen = asked["models"] = default_models(inputs)
         if not quiet:
-            click.echo(f"models    {_named(asked['models'])}")
+            click.echo(f"models    {_named(chosen)}")
     with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
         result = run(out, inputs, **asked, jobs=workers, on_progress=progress)
     comparison.write(out, result)

@@ -368,7 +368,9 @@ class RunOptions:
         wrong: list[str] = [name for name in STREAM_ONLY if name in given]
         if not tables:
             allowed = {"rows", *(["model"] if given.get("model") == STREAM_MODEL else [])}
-            wrong = [name for name in (*self.given(*TABLE_GROUPS), *TABLE_ONLY) if name in given and name not in allowed]
+            wrong = [
+                name for name in (*self.given(*TABLE_GROUPS), *TABLE_ONLY) if name in given and name not in allowed
+            ]
         if wrong:
             whose = "a built-in stream" if tables else "a file, a folder or standard input"
             raise OptionError(Option(wrong[0]), f" applies to {whose}, not to {source!r}")

@@ -47,4 +47,6 @@ def choose_model(learner: str | None = None, parameters: Iterable[str] = ()) -> 
     if not has_trees():
         install = registry.get("learner", "lightgbm").install
         return DefaultModel(LINEAR, Message(f"{LINEAR}; for boosted trees, usually more accurate: {install}"))
-    return DefaultModel(TREES, Message(f"{TREES}, boosted trees of LightGBM; for the faster one: ", Option("model", LINEAR)))
+    return DefaultModel(
+        TREES, Message(f"{TREES}, boosted trees of LightGBM; for the faster one: ", Option("model", LINEAR))
+    )
