@@ -124,5 +124,7 @@ def test_a_run_that_fails_says_where_its_files_are_or_leaves_none(tmp_path: Path
         raise OptionError("not today")
 
     with pytest.raises(OptionError):
-        driftsurf.run(source, label="y", batch_size=20, out=out, predictions=str(table), on_start=refuse, overwrite=True)
+        driftsurf.run(
+            source, label="y", batch_size=20, out=out, predictions=str(table), on_start=refuse, overwrite=True
+        )
     assert {path.name for path in tmp_path.iterdir()} == {"a.csv"}
