@@ -22,7 +22,7 @@ from driftsurf.data.hints import hints
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.source_reader import SourceReader
-from driftsurf.data.tables import Table
+from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, find_target
 from driftsurf.errors import LabelError, Message, Option, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
@@ -241,9 +241,7 @@ class _TablePlanner:
         for option, names in named.items():
             unknown = [name for name in names if name not in rows.columns]
             if unknown:
-                raise SchemaError(
-                    Option(option), f" names {listed(unknown)}; the columns are {listed(list(rows.columns))}."
-                )
+                raise SchemaError(Option(option), f" names {listed(unknown)}; {which_columns(unknown, rows.columns)}.")
         if self.key is not None and self.key not in labels.columns:
             raise SchemaError(
                 f"the labels have no column {self.key!r} by which to find their rows; they have "
