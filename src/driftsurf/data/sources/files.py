@@ -336,7 +336,7 @@ class FileSource:
 
     def _check_names(self, found: Shape) -> None:
         """Raise SchemaError if an option names a column that does not exist."""
-        named = {"drop": self.reading.drop, "kinds": list(self.reading.kinds)}
+        named = {} if self.reading.lenient else {"drop": self.reading.drop, "kinds": list(self.reading.kinds)}
         if self.time is not None:
             named["time"] = [self.time]
         for option, names in named.items():
