@@ -48,7 +48,7 @@ def _arrays(name: str, kind: Any, values: Any) -> Contender:
     def run(detector: Any) -> None:
         start = 0
         while start < len(values):
-            start += detector.update(values[start:])
+            start += detector.update(values[start:]).consumed
             if detector.drift:
                 detector.reset()
 

@@ -11,7 +11,7 @@ import pytest
 
 from driftsurf import detectors, streams
 from driftsurf.checks import check_detector, check_learner, check_strategy, check_stream, matrix
-from driftsurf.core.contracts import Capabilities
+from driftsurf.core.contracts import Capabilities, Detection
 from driftsurf.detectors import ADWIN, DDM, MDDM
 from driftsurf.detectors.river import RiverDetector
 from driftsurf.errors import CheckError
@@ -177,19 +177,23 @@ def test_a_broken_learner_is_named(learner: Any, check: str, value: str) -> None
 
 
 class Inverted(MDDM):
-    def update(self, values: Any) -> int:
+    def update(self, values: Any) -> Detection:
         return super().update(1.0 - np.asarray(values))
 
 
 class Greedy(DDM):
-    def update(self, values: Any) -> int:
-        super().update(values)
-        return len(values)
+    def update(self, values: Any) -> Detection:
+        return Detection(np.size(values), super().update(values).drift)
 
 
 class Blind(ADWIN):
-    def update(self, values: Any) -> int:
+    def update(self, values: Any) -> Detection:
         return super().update(np.nan_to_num(values, nan=1e9))
+
+
+class Counting(DDM):
+    def update(self, values: Any) -> Any:
+        return super().update(values).consumed
 
 
 class Sticky(DDM):
@@ -198,8 +202,9 @@ class Sticky(DDM):
 
 
 class Nervous(DDM):
-    def update(self, values: Any) -> int:
-        return super().update(np.r_[np.zeros(40), np.ones(40)]) and len(values)
+    def update(self, values: Any) -> Detection:
+        super().update(np.r_[np.zeros(40), np.ones(40)])
+        return Detection(np.size(values), self.drift)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +213,7 @@ class Nervous(DDM):
         (Inverted(), "more_errors_are_a_drift", ""),
         (Greedy(), "update_stops_at_the_signal", "2000: 2000"),
         (Blind(), "missing_values_are_ignored", "NaN at 500"),
+        (Counting(), "update_is_true_only_at_a_signal", "returned 1;"),
         (Sticky(), "reset_forgets", "True"),
         (Nervous(), "silent_without_errors", "value 100"),
         (DDM(drift_level=-1.0), "parameters_are_checked", "OptionError: drift_level"),

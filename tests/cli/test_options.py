@@ -112,7 +112,7 @@ def test_functions_behind_compare_and_reproduce_take_the_same_options(
 
 def test_defaults_of_compare_and_reproduce_are_those_of_the_paper_and_of_a_single_trial() -> None:
     assert (WorkOptions().trials, ReproduceWorkOptions().trials) == (1, 5)
-    assert (WorkOptions().out, ReproduceWorkOptions().out) == ("comparison", "reproduction")
+    assert (WorkOptions().out, ReproduceWorkOptions().out) == (None, "reproduction")
     assert list(option_fields(WorkOptions)) == list(option_fields(ReproduceWorkOptions))
 
 

@@ -61,7 +61,6 @@ COLUMNS = "id", "when", "price", "share", "city", "member", "sold"
         (["--label", "sold", "--labels", "sales.csv", "--key", "idd"], ("--key", "'idd'", *COLUMNS)),
         (["--label", "sold", "--labels", "other.csv", "--key", "id"], ("'id'", "'name'")),
         (["--label", "sold", "--predictions", "p.xls"], ("--predictions", "'p.xls'", ".csv", ".jsonl", ".parquet")),
-        (["--label", "sold", "--rows", "5"], ("--rows", "'sales.csv'")),
         (["--label", "sold", "--stream-seed", "5"], ("--stream-seed", "'sales.csv'")),
         (["--label", "sold", *(f"--drop={name}" for name in COLUMNS[:-1])], ("'sold'",)),
     ],
@@ -106,3 +105,49 @@ def test_mistake_about_a_source_or_a_stream_is_named(
     assert [name for name in named if name not in message] == [], message
     assert "Traceback" not in message
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_fails_says_where_its_files_are_or_leaves_none(tmp_path: Path) -> None:
+    source, out = tmp_path / "a.csv", tmp_path / "out"
+    command = ["run", source, "--label", "y", "--batch-size", 20, "--kind", "y=number", "--task", "binary"]
+    for good, left in ((0, False), (60, True)):
+        lines = ["x,y", *["1,0", "2,1"] * (good // 2), *["1,0", "2,1", "3,2"] * 20]
+        source.write_text("\n".join(lines) + "\n")
+        failed = invoke(*command, "--out", out, "--predictions", tmp_path / "p.csv")
+        assert failed.exit_code == 1
+        assert ("out.partial" in failed.output) is left
+        assert (tmp_path / "out.partial").exists() is left
+        assert (tmp_path / "p.csv.partial").exists() is left
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["--label", "Sold"], "sold"),
+        (["--label", "prise > 3"], "price"),
+        (["--label", "sold", "--drop", "PIRCE"], "price"),
+        (["--label", "sold", "--kind", "pricee=text"], "price"),
+        (["--label", "sold", "--time", "wen", "--batch-seconds", "5"], "when"),
+        (["--label", "sold", "--categorical", "citty"], "city"),
+        (["--label", "sold", "--labels", "sales.csv", "--key", "idd"], "id"),
+        (["--label", "sold", "--key", "citi", "--sequence", "id", "--out", "out"], "city"),
+        (["--label", "sold", "--key", "city", "--sequence", "ID", "--out", "out"], "id"),
+    ],
+)
+def test_the_column_that_was_meant_is_suggested(
+    arguments: list[str], meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path, mixed_rows(40))
+    result = invoke("run", "sales.csv", *arguments)
+    assert result.exit_code in (1, 2)
+    assert f"did you mean '{meant}'?" in " ".join(result.output.split())
+
+
+def test_an_unknown_label_of_a_file_without_names_comes_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("5,2.5,a\n7,1.5,b\n2,9.5,a\n4,3.5,b\n")
+    result = invoke("run", tmp_path / "a.csv", "--label", "kind")
+    output = " ".join(result.output.split())
+    assert "'column_3'" in output
+    assert "--names" in output
+    assert "--header" in output

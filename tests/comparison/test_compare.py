@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_the_report_has_the_tables_the_verdict_and_the_chart(tmp_path: Path) -> 
     assert found["winner"] == "a"
     assert found["overall"]["models"][0]["error"]["value"] == pytest.approx(0.3375)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 1
+    assert page.count("<svg") == 2  # for a screen and for a phone
     assert "**" not in page
     assert chart(result) == (tmp_path / "comparison.svg").read_text(encoding="utf-8")
     assert chart(result).count("<circle") == 6
@@ -90,6 +91,15 @@ def test_with_more_models_than_sources_each_model_has_a_row() -> None:
     text = comparison.markdown(stand([("easy", three), ("hard", three)], seeds=(0,), gradients_per_row=None))
     assert "| model | easy | hard | mean | mean rank | CPU s in all |" in text
     assert "| a | **0.100** | **0.100** | **0.100** | 1.00 | 2.0 |" in text
+
+
+def test_the_page_warns_if_no_model_is_better_than_a_trivial_rule() -> None:
+    def page(own: float) -> str:
+        given = {"a": scores([own] * 4), "majority": scores([0.3] * 4), "persistence": scores([0.2] * 4)}
+        return comparison.page(stand([("s", given)], (0,), None))
+
+    assert re.search(r'class="warning"[^<]*persistence', page(0.2))
+    assert 'class="warning"' not in page(0.1)
 
 
 def test_a_long_name_is_cut_in_the_chart() -> None:
@@ -163,3 +173,24 @@ def test_a_narrow_terminal_has_fewer_columns_and_full_names() -> None:
     assert comparison._fitting(sheet, 80) == [0, 1, 2, 3, 5]
     assert comparison._fitting(sheet, 10) == [0, 1, 3]
     assert comparison._fitting(sources, 3) == [0, 1, 2]
+
+
+def test_a_comparison_does_not_replace_that_of_another_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        write_inverted(tmp_path / name)
+    command = ["--label", "label", "--models", "majority,persistence", "--jobs", "1", "--quiet"]
+    for name, folder in (("first", "compare-turning"), ("second", "compare-turning-2"), ("first", "compare-turning")):
+        assert f"runs/{folder}/" in invoke("compare", f"{name}/turning.jsonl", *command).output
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["compare-turning", "compare-turning-2"]
+    refused = invoke("compare", "second/turning.jsonl", *command, "--out", "runs/compare-turning")
+    assert (refused.exit_code, "first" in refused.output, "--out" in refused.output) == (1, True, True)
+    both = ["first/turning.jsonl", "second/turning.jsonl"]
+    assert invoke("compare", *both, *command, "--out", "runs/compare-turning").exit_code == 0
+
+
+def test_a_wrong_model_is_named_by_the_option_that_holds_it(tmp_path: Path) -> None:
+    assert (
+        "--models is 'majorty'" in invoke("compare", "sine1", "--models", "majorty", "--out", tmp_path / "out").output
+    )

@@ -32,7 +32,7 @@ from source_files import (
 
 from driftsurf.data import BadRow, FileSource, ReadingOptions, open_source, polling
 from driftsurf.data.sources.stdin import StandardInput
-from driftsurf.errors import MissingExtraError, OptionError, SchemaError, SourceError, StateError
+from driftsurf.errors import BadRowError, MissingExtraError, OptionError, SchemaError, SourceError, StateError
 
 # ---------------------------------------------------------------------------- every format
 
@@ -289,7 +289,8 @@ def test_standard_input_is_read_and_resumed(pack: Callable[[bytes], bytes], monk
         ({"on_bad_row": -1}, "on_bad_row.*-1"),
         ({"on_schema_change": "adapt"}, "on_schema_change.*'adapt'.*'ignore-added'"),
         ({"delimiter": "ab"}, "delimiter.*'ab'"),
-        ({"encoding": "utf-16"}, "encoding.*'utf-16'.*'latin-1'"),
+        ({"encoding": "utf-99"}, "encoding.*'utf-99'.*cp1252"),
+        ({"comment": "//"}, "comment.*'//'"),
         ({"n_features": 0}, "n_features.*0"),
         ({"decimal": ";"}, "decimal.*';'.*'.', ','"),
         ({"thousands": "."}, r"thousands.*'\.'"),
@@ -337,3 +338,19 @@ def test_without_pyarrow_the_error_tells_how_to_install_it(tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'driftsurf\[sources\]'"):
         everything(FileSource(write(tmp_path, "a.csv", "a\n1\n")))
+
+
+@pytest.mark.parametrize("size", [2, 4, 100])
+def test_rows_limits_what_is_read_exactly_and_across_a_resume(size: int, tmp_path: Path) -> None:
+    lines = [f"{i}" if i != 11 else "bad" for i in range(20)]
+    write(tmp_path, "a.csv", "n\n" + "\n".join(lines[:7]))
+    write(tmp_path, "b.csv", "n\n" + "\n".join(lines[7:]))
+    source = FileSource(tmp_path, ReadingOptions(rows=9, block_bytes=3), batch_size=size)
+    read = list(source.tables())
+    assert [row for table, _ in read for row in rows(table)] == [(float(i),) for i in range(9)]
+    assert [len(table) for table, _ in read] == [size] * (9 // size) + [9 % size] * (9 % size > 0)
+    for _, position in read:
+        assert everything(source, position) == [(float(i),) for i in range(position["rows"], 9)]
+    with pytest.raises(BadRowError, match="line 6"):  # the rows after the limit were not looked at
+        everything(FileSource(tmp_path, ReadingOptions(rows=12), batch_size=size))
+    assert len(everything(FileSource(tmp_path, ReadingOptions(rows=12, on_bad_row="skip"), batch_size=size))) == 12

@@ -35,7 +35,7 @@ def agree(detector: Detector, make_twin: Callable[[], Twin], values: FloatArray)
     """Compare value by value, then in one update."""
     twin, expected = make_twin(), []
     for position, value in enumerate(values, start=1):
-        assert detector.update(value) == 1
+        assert detector.update(value) == (1, detector.drift)
         level = twin.add(float(value))
         assert ("drift" if detector.drift else "warning" if detector.warning else "") == level
         if isinstance(twin, PlainADWIN):
@@ -211,7 +211,7 @@ def test_eddm_keeps_its_warning_until_the_next_error() -> None:
     detector = EDDM(min_errors=2, drift_level=0.85)
     levels = []
     for values in ([0, 1], [0] * 17 + [1], [0] * 9 + [1], [0] * 9, [1]):
-        assert detector.update(values) == len(values)
+        assert detector.update(values).consumed == len(values)
         levels.append((detector.warning, detector.drift))
     assert 10 + 2 * math.sqrt(128 / 3) < 0.95 * 26
     assert 10 + 2 * math.sqrt(32) < 0.85 * 26
@@ -221,10 +221,9 @@ def test_eddm_keeps_its_warning_until_the_next_error() -> None:
 def test_page_hinkley_sums_deviations_above_the_mean() -> None:
     detector = PageHinkley(min_rows=1, delta=0.25, threshold=1.0, alpha=1.0)
     # means 0, 1, 4/3: sums max(0, -0.25), 0 + 2 - 1 - 0.25, 0.75 + 2 - 4/3 - 0.25
-    assert detector.update([0.0, 2.0]) == 2
+    assert detector.update([0.0, 2.0]) == (2, False)
     assert detector.state()["sum"] == 0.75
-    assert detector.update([2.0]) == 1
-    assert detector.drift
+    assert detector.update([2.0]) == (1, True)
 
 
 def test_adwin_keeps_values_of_one_mean_in_a_histogram_of_logarithmic_size() -> None:

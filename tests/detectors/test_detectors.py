@@ -67,13 +67,23 @@ def test_fewer_errors_are_no_drift(template: Detector) -> None:
 
 
 @every_detector
+def test_the_result_of_an_update_is_true_only_for_a_drift(template: Detector) -> None:
+    values = stream((0.2, 1000), (0.7, 300), seed=2)
+    by_one, at_once = template.fresh(), template.fresh()
+    places = [place for place, value in enumerate(values, start=1) if by_one.update(value)]
+    assert places[:1] == [at_once.update(values).consumed]
+    assert len(places) < len(values) / 10
+    assert not template.fresh().update(values[:20])
+
+
+@every_detector
 def test_an_update_stops_at_a_signal_that_lasts_until_the_next_update(template: Detector) -> None:
     values = stream((0.2, 1000), (0.7, 300), seed=2)
     detector = template.fresh()
     assert (detector.drift, detector.warning) == (False, False)
-    assert detector.update(values) < len(values)
+    assert detector.update(values).consumed < len(values)
     assert (detector.drift, detector.warning) == (True, False)
-    assert detector.update([]) == 0
+    assert detector.update([]) == (0, False)
     assert (detector.drift, detector.warning) == (False, False)
     if not isinstance(template, ADWIN):
         assert same_state(detector, template.fresh())
@@ -96,7 +106,7 @@ def test_nan_changes_nothing(template: Detector) -> None:
     at = signals(gaps, np.repeat(values, 2) * np.tile([np.nan, 1.0], len(values)))
     assert at == [2 * position for position in found]
     assert same_state(plain, gaps)
-    assert gaps.update([np.nan, np.nan]) == 2
+    assert gaps.update([np.nan, np.nan]).consumed == 2
 
 
 @every_detector

@@ -91,7 +91,7 @@ def test_fit_leaves_no_small_remainder(n: int) -> None:
     y = X[:, 0] > 0
     for seed in range(5):
         model = DriftSurfClassifier(random_state=seed).fit(X, y)
-        assert min(step.rows for step in model.journal_) >= 1000
+        assert min(step.rows for step in model.journal_) >= n // 50
         assert model.score(X, y) > 0.97
 
 
@@ -102,8 +102,17 @@ def test_fit_forgets_and_learns_in_batches() -> None:
     used = fed(stream(seed=9)).set_params(batch_size=500).fit(X, y)
     assert used.to_bytes() == fresh.to_bytes()
     assert len(fresh.journal_) == 5
-    steps = DriftSurfClassifier(random_state=0).fit(X, y).journal_
-    assert [step.rows for step in steps] == [1250, 1250]  # no small remainder to mistake for a drift
+
+
+@pytest.mark.parametrize(
+    ("count", "steps", "rows"), [(150, 1, 150), (2_550, 25, 102), (10_000, 50, 200), (62_500, 62, 1008)]
+)
+def test_fit_without_a_batch_size_makes_about_fifty_steps(count: int, steps: int, rows: int) -> None:
+    """Of at least 100 and at most 1,000 rows, without a small remainder to mistake for a drift."""
+    X = np.random.default_rng(0).normal(size=(count, 2))
+    journal = DriftSurfClassifier(random_state=0).fit(X, X[:, 0] > 0).journal_
+    assert len(journal) == steps
+    assert all(step.rows in (rows, rows + 1) for step in journal)
 
 
 # ---------------------------------------------------------------------------- classes

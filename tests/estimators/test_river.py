@@ -221,7 +221,7 @@ def test_the_template_is_never_changed() -> None:
 def test_our_detector_signals_in_river_where_it_does_here() -> None:
     errors = (np.random.default_rng(0).random(600) < np.repeat([0.1, 0.6], 300)).astype(float)
     ours, theirs = MDDM(), OnlineDetector()
-    taken = ours.update(errors)
+    taken = ours.update(errors).consumed
     signals = []
     for place, value in enumerate(errors, start=1):
         theirs.update(value)

@@ -210,14 +210,14 @@ def test_a_river_detector_meets_the_contract() -> None:
     assert (detector.drift, detector.warning) == (False, False)
     detector.reset()
     errors = np.r_[np.zeros(50), np.nan, np.inf, np.ones(300)]
-    taken = detector.update(errors)
+    taken = detector.update(errors).consumed
     assert (detector.drift, detector.warning) == (True, False)
     assert 52 < taken < 100
-    assert detector.update([0.0, 0.0]) == 2  # resets itself after a signal
+    assert detector.update([0.0, 0.0]) == (2, False)  # resets itself after a signal
     assert not detector.drift
     detector.reset()
-    assert detector.update(errors) == taken
-    assert detector.fresh().update(errors) == taken
+    assert detector.update(errors) == (taken, True)
+    assert detector.fresh().update(errors) == (taken, True)
     for call in (detector.state, lambda: detector.restore({}), lambda: type(detector).from_state(detector, {})):
         with pytest.raises(CapabilityError):
             call()

@@ -47,7 +47,7 @@ def test_the_whole_run_is_explained_with_its_models(run_folder: Path) -> None:
     text = explain(str(run_folder))
     first, second, third, *_ = text.splitlines()
     assert first.startswith("Mixed: ")
-    assert re.findall(r"[\d.,]*\d", first) == ["0", "99", "0", "19,999", "77,200", "0.20"]
+    assert re.findall(r"[\d.,]*\d", first) == ["100", "20,000", "77,200", "0.2034"]
     assert re.search(r"11 .*, 8 .*, 3 ", second)
     assert " 0.0" in third  # the thresholds with the same decisions
     assert f"step 10, rows 2,000 to 2,199: {TRANSITION_WORDS['kept'].phrase}" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import stat
 import subprocess
@@ -135,8 +136,28 @@ def test_only_one_of_several_concurrent_processes_compiles(tmp_path: Path) -> No
         "print(sum(sum(one.stats.cache_misses.values()) for one in made))\n"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    environment.pop(cache.QUIET, None)
     runs = [
-        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for _ in range(3)
     ]
-    assert sorted(int(run.communicate()[0]) for run in runs) == [0, 0, 1]
+    printed = [run.communicate() for run in runs]
+    assert sorted(int(out) for out, _ in printed) == [0, 0, 1]
+    # Only the process that compiles announces it.
+    assert [error for _, error in printed if error] == [f"{cache.COMPILING}\n"]
+
+
+@pytest.mark.parametrize(
+    ("process", "quiet", "shown"), [("LokyProcess-1", "", 1), ("Loky-2", "", 0), ("Main-1", "1", 0)]
+)
+def test_the_compilation_is_announced_once_by_the_first_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], process: str, quiet: str, shown: int
+) -> None:
+    monkeypatch.setenv(cache.QUIET, quiet)
+    monkeypatch.setattr(multiprocessing.current_process(), "name", process)
+    cache._announce.cache_clear()
+    cache._announce()
+    cache._announce()
+    assert capsys.readouterr().err == f"{cache.COMPILING}\n" * shown

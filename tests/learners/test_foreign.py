@@ -307,6 +307,8 @@ def test_foreign_models_are_wrapped_in_one_line() -> None:
     for wrong in (SGDClassifier, 3, "tree", LogisticRegression):
         with pytest.raises(OptionError, match="learner"):
             as_learner(wrong)
+    with pytest.raises(OptionError, match=r"'logistic'\?.* LogisticRegression\(\)"):
+        as_learner("logistik")
     X, y = rows(300, 2)
     model = DriftSurfClassifier(SGDClassifier(**LOG), random_state=0).fit(X, y)
     assert model.score(X, y) > 0.9

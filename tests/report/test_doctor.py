@@ -29,6 +29,12 @@ def test_this_installation_has_no_problems() -> None:
         assert what in result.output
 
 
+def test_the_loops_of_a_first_run_can_be_compiled_in_advance() -> None:
+    result = CliRunner().invoke(main, ["doctor", "--warm"])
+    assert result.exit_code == 0
+    assert int(result.output.split()[0]) > 10
+
+
 def test_problems_are_printed_with_their_remedies_and_set_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = ["numpy>=999.0", "no-such-package", "click", 'nothing-there>=1; extra == "more"']
     monkeypatch.setattr(metadata, "requires", lambda _: listed)

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from commands import invoke
-from run_pages import HOSTILE, Made, hostile_run, regression_in
+from run_pages import HOSTILE, Made, hostile_run, regression_in, uneven_run
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace, prequential
 from driftsurf.errors import InputError
+from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.columns import ColumnMove
-from driftsurf.evaluation.summary import summarise_regression
+from driftsurf.evaluation.summary import ClassificationSummary, summarise, summarise_regression
+from driftsurf.explanation.explain import explain
 from driftsurf.explanation.records import RunRecord, read_run
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.figure import Change, Figure, Overlay, Series, as_json
@@ -38,7 +40,7 @@ def test_the_data_of_the_script_are_those_of_the_run(mixed_run: tuple[Path, str]
     record, data = read_run(mixed_run[0]), data_of((mixed_run[0] / "report.html").read_text())
     assert record.trace is not None
     figures = {figure["id"]: figure for figure in data["figures"]}
-    assert list(figures) == ["error", "risk", "models", "classes", "costs"]
+    assert list(figures) == ["error", "risk", "models", "classes", "quality", "calibration", "costs"]
     error = {series["name"]: series["values"] for series in figures["error"]["series"]}
     assert error["driftsurf"] == pytest.approx(record.trace.of("driftsurf")["error"], rel=1e-4)
     assert [change["text"] for change in data["changes"]] == [
@@ -50,6 +52,37 @@ def test_the_data_of_the_script_are_those_of_the_run(mixed_run: tuple[Path, str]
     run = record.trace.of("driftsurf")
     assert by_class["-1"][3] == pytest.approx(run["wrong:-1"][3] / run["true:-1"][3], rel=1e-4)
     assert run["wrong:-1"].sum() + run["wrong:1"].sum() == run["errors"].sum()
+
+
+def test_marks_stand_at_their_step_if_steps_have_different_sizes() -> None:
+    trace, decisions = uneven_run()
+    page = render(trace, decisions, model="model")
+    data = data_of(page)
+    made = {decision.step: kind for decision in decisions for kind in decision.transitions}
+    assert [drift[0] for drift in data["drifts"]] == [45]
+    assert [change["at"] for change in data["changes"]] == [
+        transition.step for decision in decisions for transition in decision.transitions
+    ]
+    assert 45 in made
+    assert any(start <= 45 <= stop for start, stop, _ in data["reactive"])
+    figures = {figure["id"]: figure for figure in data["figures"]}
+    assert figures["risk"]["series"][-1]["at"] == [decision.step for decision in decisions]
+    assert all(bar["to"] <= 59 for bar in figures["models"]["bars"])
+    assert "10 to 200 rows" in page
+
+
+def test_page_terminal_and_explanation_agree_on_the_mean_error() -> None:
+    trace, decisions = uneven_run()
+    run = trace.of("model")
+    mean = run["errors"].sum() / run["rows"].sum()
+    assert abs(mean - run["error"].mean()) > 0.001
+    summary = summarise(trace, "model")
+    assert isinstance(summary, ClassificationSummary)
+    assert summary.mean_error == baselines(trace, "model").own == mean
+    assert f"<b>{mean:.4f}</b>mean error" in render(trace, decisions, model="model")
+    assert f"60 steps, 4,400 rows, {run['gradients'].sum():,} gradients. Mean error {mean:.4f}" in explain(
+        RunRecord(decisions, trace=trace)
+    )
 
 
 def test_seconds_are_on_the_page_only_if_asked_for(mixed_run: tuple[Path, str], tmp_path: Path) -> None:
@@ -154,13 +187,26 @@ def test_long_lists_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def table_of_classes(trace: Trace) -> str:
-    *_, table = classes.build(RunView(trace, [], HOSTILE))
+    _, _, table, *_ = classes.build(RunView(trace, [], HOSTILE))
     return str(table)
 
 
 def test_every_section_has_its_own_place() -> None:
     assert list(named_sections()) == [
-        *("error", "risk", "models", "classes", "changes", "orders", "columns", "costs", "recovery"),
+        *(
+            "error",
+            "risk",
+            "models",
+            "classes",
+            "confusion",
+            "calibration",
+            "residuals",
+            "changes",
+            "orders",
+            "columns",
+            "costs",
+            "recovery",
+        ),
     ]
     assert len({section.position for section in sections()}) == len(sections())
 

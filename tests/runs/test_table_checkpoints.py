@@ -30,8 +30,8 @@ def test_output_parts_rotate_and_old_parts_are_deleted(tmp_path: Path, monkeypat
     assert ends["whole"] == ends["killed"]
     names = sorted(ends["whole"])
     assert [name for name in names if name.startswith("predictions")] == [
-        "predictions/p-000000000899.csv",
-        "predictions/p-000000001199.csv",
+        "predictions/p-000000000900.csv",
+        "predictions/p-000000001200.csv",
     ]
     assert [name for name in names if name.startswith("live/journal")] == [
         "live/journal.jsonl-000003",
@@ -117,3 +117,22 @@ def test_rollback_restores_the_model_and_loses_no_row(
     trace = Trace.from_csv(Path("live/result/trace.csv").read_text())
     unscored = {"at once": 0, "delayed": 200, "keyed": 100}  # predicted before there was a model
     assert trace.of(trace.models[0])["rows"].sum() == 1500 - unscored[how]
+
+
+def test_a_followed_run_resumes_with_other_ways_of_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    source = write_csv(tmp_path, ROWS[:600])
+    command = [source, *LEARN, *SAVED]
+    killed(4, *command, "--follow", "--follow-for", "0.2")
+    good(*command, "--resume")  # to the end of the file, without waiting
+    write_csv(tmp_path, ROWS)
+    good(*command, "--resume", "--follow", "--follow-for", "0.2")  # the finished run continues
+    resumed = files_of(tmp_path)
+    (tmp_path / "whole").mkdir()
+    monkeypatch.chdir(tmp_path / "whole")
+    good(*command)
+    whole = files_of(tmp_path / "whole")
+    assert {name: resumed[name] for name in whole if name != "model"} == {
+        name: found for name, found in whole.items() if name != "model"
+    }

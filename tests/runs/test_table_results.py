@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet
@@ -13,6 +14,7 @@ from commands import invoke
 from table_files import FORMS, write_csv
 from table_runs import LEARN, ROWS, good
 
+import driftsurf
 from driftsurf import DriftSurfClassifier, Trace
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frames import read_table
@@ -40,9 +42,10 @@ def test_encoding_option_reads_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
     source = tmp_path / "latin.csv"
     lines = [f"{('Bern', 'Zürich')[k % 2]},{k % 3},{('no', 'yes')[k % 2]},{k}" for k in range(400)]
     source.write_bytes("\n".join(["city,price,sold,id", *lines]).encode("latin-1"))
-    refused = invoke("run", source, *LEARN, "--out", tmp_path / "refused")
+    refused = invoke("run", source, *LEARN, "--encoding", "utf-8", "--out", tmp_path / "refused")
     assert refused.exit_code == 1
     assert "UTF-8" in refused.output
+    assert "--encoding cp1252" in " ".join(good(source, *LEARN, "--out", tmp_path / "guessed").output.split())
     good(source, *LEARN, "--encoding", "latin-1", "--out", tmp_path / "run")
 
 
@@ -58,8 +61,10 @@ def test_every_file_format_gives_the_same_result(form: str, tmp_path: Path) -> N
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "columns.csv",
         "journal.jsonl",
+        "model.state",
         "report.html",
         "run.json",
+        "scores.jsonl",
         "timings.json",
         "trace.csv",
     ]
@@ -70,7 +75,7 @@ def test_every_file_format_gives_the_same_result(form: str, tmp_path: Path) -> N
 
 def test_printed_baselines_match_a_direct_computation(tmp_path: Path) -> None:
     output = good(write_csv(tmp_path, ROWS), *LEARN, "--out", tmp_path / "run").output
-    numbers = [float(word) for word in next(line for line in output.splitlines() if "error" in line).split()[1:]]
+    numbers = [float(word) for word in next(line for line in output.splitlines() if "mean error" in line).split()[2:]]
     labels = [row["sold"] for row in ROWS]
     persistence = sum(a != b for a, b in zip(labels[100:], labels[99:], strict=False))
     seen: dict[str, int] = {"no": 0, "yes": 0}
@@ -131,8 +136,8 @@ def test_regression_run_has_a_report_page_and_baselines(tmp_path: Path) -> None:
     assert "reactive" in page
     table = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pydict()
     assert table["row"] == list(range(1200))
-    assert table["probability"] == [None] * 1200
-    assert isinstance(table["label"][-1], float)
+    assert "probability" not in table
+    assert isinstance(table["prediction"][-1], float)
 
 
 @pytest.mark.parametrize(
@@ -165,3 +170,21 @@ def test_label_may_be_a_comparison_and_batches_may_span_equal_times(tmp_path: Pa
     assert len(set(trace.of("driftsurf")["rows"])) > 1
     assert len(trace.columns["step"]) == 8
     good(source, "--label", "city == city 1", *options, "--on-bad-row", "skip", "--out", tmp_path / "text")
+
+
+@pytest.mark.parametrize("delay", [None, 1])
+def test_a_run_over_the_first_rows_equals_one_over_a_shorter_file(delay: int | None, tmp_path: Path) -> None:
+    (tmp_path / "short").mkdir()
+    options: dict[str, Any] = {
+        "label": "sold",
+        "drop": ["id", "when"],
+        "batch_size": 100,
+        "delay": delay,
+        "on_bad_row": "skip",
+    }
+    whole = driftsurf.run(write_csv(tmp_path, ROWS[:400]), rows=250, out=tmp_path / "a", **options)
+    short = driftsurf.run(write_csv(tmp_path / "short", ROWS[:250]), out=tmp_path / "b", **options)
+    (model,) = whole.trace.models
+    assert whole.trace.of(model)["rows"].tolist() == short.trace.of(model)["rows"].tolist()
+    assert whole.trace.of(model)["errors"].tolist() == short.trace.of(model)["errors"].tolist()
+    assert (tmp_path / "a" / "trace.csv").read_bytes() == (tmp_path / "b" / "trace.csv").read_bytes()

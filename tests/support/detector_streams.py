@@ -29,8 +29,9 @@ def signals(detector: Detector, values: npt.ArrayLike, most: int | None = None) 
     array = np.asarray(values)
     found, position = [], 0
     while position < len(array):
-        position += detector.update(array[position:][:most])
-        if detector.drift:
+        detection = detector.update(array[position:][:most])
+        position += detection.consumed
+        if detection:
             found.append(position)
     return found
 

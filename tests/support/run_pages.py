@@ -46,6 +46,27 @@ def hostile_run() -> tuple[Trace, list[Decision]]:
     return trace, list(model.journal_)
 
 
+def uneven_run() -> tuple[Trace, list[Decision]]:
+    """Return a run of 60 steps, the first 40 with 10 rows and the others with 200, whose concept changes at step 45."""
+
+    class Uneven(Made):
+        def batches(self, size: int) -> Iterator[tuple[Any, Any]]:
+            rng = np.random.default_rng(0)
+            for step in range(60):
+                X = rng.normal(size=(10 if step < 40 else size, 3))
+                yield X, self.targets(X, step)
+
+    stream: Any = Uneven(
+        lambda X, step: np.where((X[:, 0] > 0) == (step < 45), 1, -1),
+        name="uneven",
+        classes=(-1, 1),
+        drifts=(Drift(400 + 5 * 200, 400 + 5 * 200),),
+    )
+    model = DriftSurfClassifier(random_state=0)
+    trace = prequential(stream, model, batch_size=200)
+    return trace, list(model.journal_)
+
+
 def regression_in(unit: float) -> tuple[str, str]:
     """Return the page of a run whose targets have such a unit, and the reason of its first change."""
     stream: Any = Made(lambda X, step: unit * (X[:, step // 15] + 0.1 * X[:, 2]), name="numbers")

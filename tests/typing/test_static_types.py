@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet, Trace, paper, prequential, recommended
-from driftsurf.core.contracts import Learner, Strategy
+from driftsurf.core.contracts import Detection, Learner, Strategy
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import Journal
 from driftsurf.core.typing import MatrixLike, TargetLike
@@ -114,6 +114,6 @@ def test_fleets_and_files(tmp_path: Path) -> None:
     fleet = assert_type(Fleet(2, step_size=0.1, l2=1e-3, batch_size=10), Fleet)
     assert_type(fleet.observe(np.arange(60) % 3, X, y), npt.NDArray[Any])
     detector = DDM()
-    assert_type(detector.update([0, 1, 0]), int)
+    assert_type(detector.update([0, 1, 0]), Detection)
     driftsurf.save(detector, tmp_path / "detector.state")
     assert_type(driftsurf.load(tmp_path / "detector.state"), Any)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.checks._run import expect, flat, implements, run, same_state
-from driftsurf.core.contracts import Detector, FloatArray
+from driftsurf.core.contracts import Detection, Detector, FloatArray
 from driftsurf.errors import CapabilityError
 
 __all__ = ["check_detector"]
@@ -32,9 +32,9 @@ def errors(*, before: float = 0.1, after: float = 0.8, rows: int = 2_000) -> Flo
 def first_signal(detector: Any, values: FloatArray, piece: int) -> int:
     """Feed values in pieces of this length; return how many were consumed up to the first signal, or -1."""
     for start in range(0, len(values), piece):
-        consumed = detector.update(values[start : start + piece])
-        if detector.drift:
-            return start + int(consumed)
+        found = detector.update(values[start : start + piece])
+        if found:
+            return start + int(found.consumed)
     return -1
 
 
@@ -82,11 +82,20 @@ def update_stops_at_the_signal(detector: Any) -> None:
 
 
 def all_values_are_consumed_without_a_signal(detector: Any) -> None:
-    """``update()`` returns the number of values if they cause no signal, also for an empty array."""
+    """Without a signal ``update()`` has consumed all values, also of an empty array."""
     made = detector.fresh()
     for count in (0, 1, 50):
-        consumed = made.update(np.zeros(count))
+        consumed = made.update(np.zeros(count)).consumed
         expect(consumed == count, f"{consumed} of {count} values were consumed")
+
+
+def update_is_true_only_at_a_signal(detector: Any) -> None:
+    """``update()`` returns a Detection, which is true exactly when ``drift`` is, for one value and for many."""
+    made, values = detector.fresh(), errors()
+    for piece in (values[0], values[1:50], *values[50:]):
+        found = made.update(piece)
+        expect(isinstance(found, Detection), f"update() returned {found!r}; return Detection(consumed, drift)")
+        expect(bool(found) == found.drift == made.drift, f"update() returned {found!r}, but drift is {made.drift}")
 
 
 def it_continues_after_a_signal(detector: Any) -> None:
@@ -134,6 +143,7 @@ CHECKS = (
     implements(Detector, "detector"),
     parameters_are_checked,
     template_is_not_changed,
+    update_is_true_only_at_a_signal,
     silent_without_errors,
     more_errors_are_a_drift,
     update_stops_at_the_signal,

@@ -18,7 +18,7 @@ from driftsurf.data.reading_options import ReadingOptions
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @option_groups(COMPARE_GROUPS, WorkScreenOptions)
 def compare(
-    sources: tuple[str, ...], jobs: int | None, cluster: str | None, out: Path, quiet: bool, **options: Any
+    sources: tuple[str, ...], jobs: int | None, cluster: str | None, out: Path | None, quiet: bool, **options: Any
 ) -> None:
     """Compare models on the same SOURCES: which one wins, by how much, and how certain that is.
 
@@ -34,12 +34,14 @@ def compare(
     sklearn.tree.DecisionTreeClassifier(max_depth=6). Models of other libraries: capymoa:ARF10, capymoa:SRP10,
     river:ARF10, river:SRP10, river:tree.HoeffdingAdaptiveTreeRegressor. Trivial rules: majority or mean, persistence.
 
-    Files are read as by `driftsurf run`; with --on-bad-row skip, rows that cannot be read or have no label are skipped.
+    Files are read as by `driftsurf run`. Rows without a label are left out; with --on-bad-row skip, so are rows that
+    cannot be read.
 
     Writes comparison.json, comparison.md, comparison.svg and report.html. If it is interrupted, the same command
     continues.
     """
     from driftsurf.comparison.compare import compare as run
+    from driftsurf.comparison.folder import default_folder
     from driftsurf.comparison.inputs import Input, expand
     from driftsurf.report import comparison
     from driftsurf.reproduction.terminal import Progress
@@ -51,8 +53,9 @@ def compare(
             click.echo(
                 f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True
             )
+    out = default_folder(inputs) if out is None else out
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)
-    with at_work(out, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
+    with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
         result = run(out, inputs, **asked, jobs=workers, on_progress=progress)
     comparison.write(out, result)
     comparison.print_result(result, out)

@@ -4,36 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from driftsurf.keyed.folder import KeyedFolder
 
 __all__ = ["keys", "show_keys"]
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("key", required=False)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Keys to print.")
-def keys(run: Path, limit: int) -> None:
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where to write the page of KEY.  [default: a file in RUN/key_pages]",
+)
+def keys(run: Path, key: str | None, limit: int, page: Path | None) -> None:
     """Show the keys of a keyed RUN: their errors, states and drifts.
 
-    Prints a table of the keys that need attention and writes RUN/keys.html, with a map of which keys drifted when.
+    Prints a table of the keys that need attention and writes RUN/keys.html, with a map of which keys drifted when, and
+    pages of the keys that need attention most. With KEY, prints this key alone and writes its page.
     `driftsurf run SOURCE --key COLUMN --sequence COLUMN` makes such a RUN.
     """
+    if key is not None:
+        _show_key(run, key, page)
+        return
+    if page is not None:
+        raise click.UsageError("--page needs KEY, the key whose page is written")
     show_keys(run, limit)
 
 
 def show_keys(run: Path, limit: int) -> Mapping[Any, Mapping[str, Any]]:
     """Print the keys of a run that need attention and write its page; return the entries of all keys."""
+    from driftsurf.keyed.folder import PAGE
+    from driftsurf.report.keys import no_better_warning, print_keys, write_keyed_page
+
+    record = write_keyed_page(_folder(run))
+    print_keys(record.keys, limit=limit, dates=record.dates, scores=record.scores)
+    click.echo(f"page: {run / PAGE}")
+    warning = no_better_warning(record.keys, record.scores)
+    if warning:
+        click.echo(f"warning: {warning}", err=True)
+    return record.keys
+
+
+def _show_key(run: Path, name: str, page: Path | None) -> None:
+    """Print one key and write its page."""
+    from driftsurf.core import files
+    from driftsurf.report.key_page import KEY_PAGES, key_page_name, render_key
+    from driftsurf.report.keys import KeyedRecord, find_key, print_keys
+
+    folder = _folder(run)
+    record = KeyedRecord.read(folder)
+    key = find_key(record.keys, name)
+    own = run / KEY_PAGES / key_page_name(key)
+    text = render_key(folder, record.outcomes, key, link=page is None)
+    if page is None:
+        files.make_folder(own.parent)
+    files.write_text(page or own, text)
+    scores = {key: record.scores[key]} if key in record.scores else {}
+    print_keys({key: record.keys[key]}, dates=record.dates, scores=scores)
+    click.echo(f"page: {page or own}")
+
+
+def _folder(run: Path) -> KeyedFolder:
+    """Return the folder of a keyed run; RunFolderError if it is another kind of run."""
     from driftsurf.core import files
     from driftsurf.errors import RunFolderError
-    from driftsurf.keyed.folder import PAGE, KeyedFolder
-    from driftsurf.report.keys import print_keys, write_keyed_page
+    from driftsurf.keyed.folder import KeyedFolder
     from driftsurf.runs.folder import JOURNAL
 
     if files.is_folder(run) and JOURNAL in files.names(run):
         raise RunFolderError(f"{str(run)!r} is a run of one model, not a keyed run: driftsurf explain {run}")
-    record = write_keyed_page(KeyedFolder(run))
-    print_keys(record.keys, limit=limit, dates=record.dates)
-    click.echo(f"page: {run / PAGE}")
-    return record.keys
+    return KeyedFolder(run)

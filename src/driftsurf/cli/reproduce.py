@@ -29,7 +29,7 @@ def reproduce(
     from driftsurf.reproduction.reproduce import reproduce as run
     from driftsurf.reproduction.terminal import Progress, print_result
 
-    with at_work(out, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
+    with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
         result = run(out, experiments, **options, jobs=workers, on_progress=progress)
     output_files.write(out, result)
     page.write(out, result)

@@ -13,6 +13,7 @@ import click
 from driftsurf.cli.config import ConfiguredCommand, to_toml
 from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
+from driftsurf.cli.work import be_quiet, started
 from driftsurf.core.option_fields import option
 from driftsurf.errors import RunInterrupted, RunStopped
 from driftsurf.runs.options import GROUPS, StrPath
@@ -49,7 +50,8 @@ def run(
     TOML file that --write-config wrote.
 
     Prints each transition as it happens and a table at the end, and writes a run folder: run.json (what was run),
-    trace.csv, journal.jsonl, timings.json and report.html. Until it is complete, the folder is called NAME.partial.
+    trace.csv, journal.jsonl, timings.json, report.html and model.state, the model as it is at the end, which
+    `driftsurf predict` uses. Until it is complete, the folder is called NAME.partial.
 
     With --checkpoint the run can be killed at any time: the same command with --resume continues, and ends with the
     same journal, trace, predictions and report as if nothing had happened. Ctrl-C and SIGTERM save a checkpoint first,
@@ -65,6 +67,8 @@ def run(
         files.write_text(write_config, to_toml(ctx))
         click.echo(f"written: {write_config}; run it with: driftsurf run {write_config}")
         return
+    if quiet:
+        be_quiet()
     if options["log_level"] is None:
         options["log_level"] = "warning"
     with _Screen(quiet=quiet, to_stderr=options["predictions"] == "-") as screen:
@@ -106,6 +110,7 @@ class _Screen:
         from driftsurf.report.columns import print_columns
         from driftsurf.report.terminal import Progress
 
+        started()
         if start.columns is not None and not self.quiet:
             print_columns(start.columns, errors=self.to_stderr)
         self._progress = Progress(

@@ -5,15 +5,60 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import click
 
 from driftsurf.core.option_fields import option
 
-__all__ = ["WorkScreenOptions", "at_work"]
+__all__ = ["StartLine", "WorkScreenOptions", "at_work", "be_quiet", "started"]
+
+PATIENCE = 1.0
+"""Seconds after which a command that has shown nothing says that it is starting."""
+
+
+class StartLine:
+    """Prints a line on standard error if a command has shown nothing after a second; only in a terminal."""
+
+    def __init__(self) -> None:
+        self._timer = threading.Timer(PATIENCE, self._show)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Print nothing from now on, because the command has begun to show its work."""
+        self._timer.cancel()
+
+    def _show(self) -> None:
+        click.echo("starting ...", err=True)
+
+
+def started() -> None:
+    """Stop the line that says that the current command is starting."""
+    context = click.get_current_context(silent=True)
+    line = None if context is None else context.find_object(StartLine)
+    if line is not None:
+        line.stop()
+
+
+def be_quiet() -> None:
+    """Print nothing while the command is starting, nor while this process and those it starts compile kernels."""
+    from driftsurf.kernels.cache import QUIET
+
+    started()
+    os.environ[QUIET] = "1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +69,16 @@ class WorkScreenOptions:
 
 
 @contextlib.contextmanager
-def at_work(out: Path, jobs: int | None, cluster: str | None) -> Iterator[int]:
+def at_work(out: Path, jobs: int | None, cluster: str | None, *, quiet: bool) -> Iterator[int]:
     """Context for a command that runs many tasks; yields how many run at a time, in local processes or on a cluster.
 
     Ctrl-C and SIGTERM end the process with exit code 130 and a message that finished tasks are kept.
     """
     from driftsurf.comparison.cluster import on_cluster
 
+    if quiet:
+        be_quiet()
+    started()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that the worker processes are stopped too
     try:
         with on_cluster(cluster, (os.cpu_count() or 1) if jobs is None else jobs) as workers:

@@ -11,13 +11,14 @@ from typing import Any, cast
 import numpy as np
 
 from driftsurf import __version__
+from driftsurf.comparison.folder import LEDGER, check_folder
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.matches import FIRST_STEP, InUnits, Match, Score
 from driftsurf.comparison.models import Model, Situation, model
 from driftsurf.comparison.runner import Ledger, run
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import number, whole
-from driftsurf.errors import CapabilityError, Option, OptionError, RunFolderError
+from driftsurf.errors import CapabilityError, Message, Option, OptionError
 from driftsurf.evaluation.ranks import ranks
 from driftsurf.evaluation.resampling import Interval, interval, resampled_means
 from driftsurf.session.model_names import split_names
@@ -141,7 +142,8 @@ def compare(
     Parameters
     ----------
     folder
-        Where the ledger is written; no other files may be in it.
+        Where the ledger is written. It may hold a comparison of the same sources, or of some of them, and no other
+        files.
     sources
         Streams or files. All of them must have classes, or all of them numbers to predict.
     models
@@ -159,15 +161,14 @@ def compare(
         raise OptionError("sources is empty: pass at least one stream or file")
     regression = _is_regression(sources)
     chosen = split_names(DEFAULT_REGRESSION_MODELS if regression else DEFAULT_MODELS) if models is None else models
-    contenders = {one.name: one for one in map(model, chosen)}
+    contenders = {one.name: one for one in map(_contender, chosen)}
     if len(contenders) < 2:
         raise OptionError(Option("models"), f" are {', '.join(chosen) or 'none'}; a comparison needs at least two")
     if gradients_per_row is not None:
         number("gradients_per_row", gradients_per_row, above=0.0)
     seeds = tuple(range(seed, seed + whole("trials", trials, at_least=1)))
-    ledger = Ledger(folder / "ledger.jsonl")
-    if folder.exists() and any(folder.iterdir()) and not ledger.path.exists():
-        raise RunFolderError(f"{str(folder)!r} contains other files; choose an empty folder or one of a comparison")
+    check_folder(folder, sources)
+    ledger = Ledger(folder / LEDGER)
     _check(contenders.values(), sources, Situation(0 if regression else 2, gradients_per_row=gradients_per_row))
     matches = {
         (what, name, one): Match(what, name, gradients_per_row, contender.built_on, one)
@@ -186,6 +187,16 @@ def compare(
         for what in sources
     ]
     return stand(found, seeds, gradients_per_row)
+
+
+def _contender(name: str) -> Model:
+    try:
+        return model(name)
+    except OptionError as error:
+        message: Message = error.args[0]
+        raise OptionError(
+            message.respelled(lambda part: Option("models") if part == Option("model") else part)
+        ) from error
 
 
 def _is_regression(sources: Sequence[Input]) -> bool:

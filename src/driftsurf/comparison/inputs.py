@@ -21,6 +21,7 @@ from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.real import category_numbers
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.hints import hints
+from driftsurf.data.sources._web import is_web_address
 from driftsurf.data.tables import Table
 from driftsurf.data.target import TASKS, Target, find_target
 from driftsurf.errors import InputError, LabelError, Message, Option, OptionError
@@ -102,8 +103,9 @@ class Input(ReadingOptions, InputOptions):
         if self.source in FILES or self.source in catalogue.CATALOGUE:
             return []
         self.paths()  # raises if there is no file
-        table = _first(self, next(_tables(self)))
-        return hints(_source(self), table, _target(self, table).column)
+        source = _source(self)
+        table = _first(self, next(source.tables())[0])
+        return hints(source, table, _target(self, table).column)
 
     @property
     def title(self) -> str:
@@ -201,7 +203,7 @@ def expand(sources: tuple[str, ...]) -> tuple[str, ...]:
 
 def _absolute(source: str) -> str:
     """Return an absolute path, because a worker may run in another folder; names as they are."""
-    known = source in FILES or source in catalogue.CATALOGUE or source == "-"
+    known = source in FILES or source in catalogue.CATALOGUE or source == "-" or is_web_address(source)
     return os.path.abspath(source) if not known and (os.path.exists(source) or set("*?[") & set(source)) else source
 
 
@@ -239,27 +241,15 @@ def _tables(what: Input) -> Iterator[Table]:
 
 
 def _read(what: Input) -> Table:
-    wanted, parts, count = what.rows, [], 0
-    for table in _tables(what):
-        parts.append(table)
-        count += len(table)
-        if wanted is not None and count >= wanted:
-            break
-    return Table.concatenate(parts).rows(0, count if wanted is None else min(wanted, count))
+    return Table.concatenate(list(_tables(what)))
 
 
 def _labelled(what: Input, table: Table, label: str) -> Table:
-    """Return the rows with a label; LabelError if more labels are missing than ``on_bad_row`` allows."""
-    missing = table[label].missing()
-    count, allowed = int(missing.sum()), what.on_bad_row
-    if count and (allowed == "fail" or (allowed != "skip" and count > int(allowed))):
-        raise LabelError(
-            f"{what.source}: the label {label!r} is missing in {count:,} rows, the first of which is row "
-            f"{int(np.argmax(missing))}. Skip them with ",
-            Option("on_bad_row", "skip"),
-            ".",
-        )
-    return table.select(~missing) if count else table
+    """Return the rows with a label: the others can be neither learned nor scored."""
+    there = ~table[label].missing()
+    if not there.any():
+        raise LabelError(f"{what.source}: the label {label!r} is missing in every row")
+    return table if there.all() else table.select(there)
 
 
 def _target(what: Input, table: Table) -> Target:

@@ -34,7 +34,6 @@ class InputOptions:
     batch_size: int | None = option(
         None, "Rows in a time step.  [default: the paper's, or a hundredth of the rows]", at_least=1
     )
-    rows: int | None = option(None, "Use only the first rows.  [default: all]", at_least=1)
     task: str = option("auto", "Task of a file: binary, multiclass, regression, or auto to infer it.")
 
 
@@ -67,7 +66,11 @@ class WorkOptions:
         None, "Number of processes.  [default: one for each core; in Python a single one]", at_least=1
     )
     cluster: str | None = option(None, "Run on this Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS")
-    out: StrPath = option("comparison", "The folder for results.", metavar="DIRECTORY")
+    out: StrPath | None = option(
+        None,
+        "The folder for results.  [default: runs/compare-SOURCE, a new one for other sources]",
+        metavar="DIRECTORY",
+    )
 
 
 COMPARE_GROUPS: Final = (

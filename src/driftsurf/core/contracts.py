@@ -245,6 +245,22 @@ class Learner(Protocol):
         ...
 
 
+class Detection(NamedTuple):
+    """Result of an update of a drift detector. It is true only if there was a drift: ``if detector.update(value):``.
+
+    >>> bool(Detection(consumed=1, drift=False))
+    False
+    """
+
+    consumed: int
+    """Number of values consumed, the one that caused a signal included."""
+    drift: bool
+    """Whether the update ended with a drift signal."""
+
+    def __bool__(self) -> bool:
+        return self.drift
+
+
 class Detector(Protocol):
     """A drift detector, fed value by value. One that has seen no value is a template, which strategies never change.
 
@@ -273,8 +289,8 @@ class Detector(Protocol):
         """Return a new detector with the same parameters."""
         ...
 
-    def update(self, values: npt.ArrayLike) -> int:
-        """Consume values up to the first signal; return how many were consumed, the signalling one included."""
+    def update(self, values: npt.ArrayLike) -> Detection:
+        """Consume one value, or several up to the first signal; the result is true only if there was a signal."""
         ...
 
     def reset(self) -> None:

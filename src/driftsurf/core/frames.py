@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Frame", "LazyFrame", "PandasFrame", "PandasSeries", "SparseMatrix"]
+__all__ = ["Frame", "LazyFrame", "PandasCategories", "PandasFrame", "PandasSeries", "SparseMatrix"]
 
 
 @runtime_checkable
@@ -49,6 +49,19 @@ class PandasSeries(Protocol):
 
     def to_numpy(self, dtype: Any = ..., *, na_value: object = ...) -> npt.NDArray[Any]:
         """Return the values as an array."""
+
+
+@runtime_checkable
+class PandasCategories(Protocol):
+    """Type of a categorical column of pandas."""
+
+    @property
+    def categories(self) -> Any:
+        """The values that a cell may have."""
+
+    @property
+    def ordered(self) -> Any:
+        """Whether the values have an order."""
 
 
 @runtime_checkable

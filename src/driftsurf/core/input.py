@@ -30,8 +30,8 @@ ONES.setflags(write=False)
 LARGEST_WEIGHT = 1e15
 """Largest weight of a row: beside a heavier one, a row of weight 1 is lost in rounding, and steps diverge."""
 MIXED_TABLES = (
-    "To encode text, dates and missing values, put driftsurf.estimators.tabular.TableTransformer before the model "
-    "(for batches: driftsurf.data.encoding.TableEncoder)"
+    "To learn from text, dates and missing values, pass tables instead of arrays: frames of pandas or polars, or "
+    "dictionaries of columns"
 )
 INFINITY = "infinity (inf)"
 REMEDIES = {"NaN": f"{MIXED_TABLES}; or drop those rows.", INFINITY: "Correct those values, or drop the rows."}

@@ -67,7 +67,7 @@ def _text(array: Any) -> Column:
     if None in words:  # a missing value may also be an entry of the dictionary
         codes = np.where(codes == words.index(None), -1, codes)
         words = [word or "" for word in words]
-    return Column("text", codes, tuple(words))
+    return Column("text", codes, tuple(map(str.strip, words)))
 
 
 def _date(array: Any) -> Column:

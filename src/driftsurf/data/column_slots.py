@@ -126,6 +126,8 @@ class Layout:
     """Number of sparse features that follow the columns."""
     sparse: bool
     """Whether rows are CSR."""
+    plain: bool = False
+    """Whether columns of numbers are passed on as they are, without the slot that marks missing values."""
     shared: int = field(init=False)
     """Slot that marks a missing value in any column of numbers that has no indicator of its own."""
 
@@ -135,7 +137,12 @@ class Layout:
     @property
     def width(self) -> int:
         """Number of slots in all."""
-        return self.shared + bool(self.columns) + self.n_features
+        return self.shared + self.has_shared + self.n_features
+
+    @property
+    def has_shared(self) -> bool:
+        """Whether there is a slot that marks a missing value in any column without an indicator of its own."""
+        return bool(self.columns) and not self.plain
 
 
 def hash_slots(words: Sequence[str], count: int) -> npt.NDArray[np.int64]:

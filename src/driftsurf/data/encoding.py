@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from driftsurf.core.options import choice, whole
 from driftsurf.data.column_slots import MICROSECONDS_A_DAY, ColumnSlots, Layout, SlotValues
 from driftsurf.data.frames import read_table
 from driftsurf.data.kinds import KINDS, Kind
-from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.data.tables import Column, Table, empty_column, which_columns
 from driftsurf.errors import OptionError, SchemaError, ShapeError, StateError
 
 __all__ = ["TableEncoder"]
@@ -54,6 +54,9 @@ class TableEncoder:
         Columns whose numbers, booleans or dates are treated as words.
     sparse
         Whether rows are CSR; "auto" takes what is smaller.
+    plain
+        Pass a table through unchanged if its first batch has only numbers and booleans and no missing value. There is
+        then no slot that marks missing values, and later ones become the median of the first batch.
 
     Examples
     --------
@@ -72,11 +75,13 @@ class TableEncoder:
         n_hashes: int = 256,
         categorical: Collection[str] = (),
         sparse: bool | Literal["auto"] = "auto",
+        plain: bool = False,
     ) -> None:
         self.max_categories = max_categories
         self.n_hashes = n_hashes
         self.categorical = categorical
         self.sparse = sparse
+        self.plain = plain
         self._layout: Layout | None = None
 
     def check(self) -> None:
@@ -104,14 +109,14 @@ class TableEncoder:
             raise ShapeError("Found array with 0 sample(s) while a minimum of 1 is required to fit an encoder.")
         unknown = [name for name in self.categorical if name not in table.columns]
         if unknown:
-            raise SchemaError(f"categorical names {listed(unknown)}; the columns are {listed(list(table.columns))}")
+            raise SchemaError(f"categorical names {listed(unknown)}; {which_columns(unknown, table.columns)}")
         columns: list[ColumnSlots] = []
         first = 0
         for name, column in table.columns.items():
             columns.append(self._column_slots(name, column, first))
             first += columns[-1].width
         n_features = 0 if table.features is None else table.features.n_features
-        self._layout = Layout(tuple(columns), n_features, self._is_sparse(columns, n_features))
+        self._layout = Layout(tuple(columns), n_features, self._is_sparse(columns, n_features), self._is_plain(columns))
         return self
 
     def partial_fit(self, X: Any) -> Self:
@@ -145,6 +150,9 @@ class TableEncoder:
         # A value takes 12 bytes in CSR (a row 8 more) and 8 bytes in a dense row.
         return n_features > 0 or (width >= LEAST_SPARSE_WIDTH and 2 * (12 * n_values + 8) <= 8 * width)
 
+    def _is_plain(self, columns: Sequence[ColumnSlots]) -> bool:
+        return bool(self.plain) and all(one.kind in ("number", "boolean") and not one.gaps for one in columns)
+
     # -------------------------------------------------------------------- encoding
 
     @property
@@ -163,7 +171,7 @@ class TableEncoder:
         """Return the names of the encoded columns: "city=Rome", "city#3" (hashed), "city?" (missing)."""
         layout = self.layout
         names = [name for column in layout.columns for name in column.slot_names()]
-        return names + ["other?"] * bool(layout.columns) + [f"feature {place}" for place in range(layout.n_features)]
+        return names + ["other?"] * layout.has_shared + [f"feature {place}" for place in range(layout.n_features)]
 
     def transform(self, X: Any) -> Any:
         """Return rows of numbers: a float64 array, or ``scipy.sparse.csr_array``. Changes nothing."""
@@ -175,7 +183,7 @@ class TableEncoder:
         without_indicator = [
             column.missing() for slots, column in pairs if slots.kind in ("number", "boolean") and not slots.gaps
         ]
-        if without_indicator:
+        if without_indicator and layout.has_shared:
             values.append((layout.shared, np.any(without_indicator, axis=0).astype(np.float64)))
         if not layout.sparse:
             rows = _dense(values, len(table), layout.width - layout.n_features)
@@ -232,6 +240,7 @@ class TableEncoder:
             "n_hashes": int(self.n_hashes),
             "categorical": sorted(self.categorical),
             "sparse": self.sparse,
+            **({"plain": True} if self.plain else {}),
         }
         return {
             "params": json.dumps(params, sort_keys=True),
@@ -250,7 +259,7 @@ class TableEncoder:
             if type(state["sparse"]) is not bool or len({column.name for column in columns}) < len(columns):
                 raise ValueError("its entries contradict each other")
             n_features = whole("n_features", state["n_features"], at_least=0 if columns else 1)
-            encoder._layout = Layout(columns, n_features, state["sparse"])
+            encoder._layout = Layout(columns, n_features, state["sparse"], encoder._is_plain(columns))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise StateError(f"not the state of an encoder, or incomplete ({error})") from error
         return encoder

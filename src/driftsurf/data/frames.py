@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR
-from driftsurf.core.frames import Frame, LazyFrame, PandasFrame, PandasSeries, SparseMatrix
+from driftsurf.core.frames import Frame, LazyFrame, PandasCategories, PandasFrame, PandasSeries, SparseMatrix
 from driftsurf.core.input import listed, read_rows, read_schema
 from driftsurf.data.arrow_columns import arrow_column
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 
-__all__ = ["read_table"]
+__all__ = ["is_table", "read_table"]
 
 
 @runtime_checkable
@@ -48,6 +48,17 @@ class SupportsToNumpy(Protocol):
 
     def to_numpy(self) -> npt.NDArray[Any]:
         """Return the values as an array."""
+
+
+def is_table(X: Any) -> bool:
+    """Return whether X has named columns: a frame, a table of pyarrow, or a mapping of names to columns.
+
+    >>> is_table({"price": [1.5]}), is_table([[1.5]])
+    (True, False)
+    """
+    if isinstance(X, np.ndarray | list | SparseMatrix):
+        return False
+    return isinstance(X, Table | Mapping | LazyFrame | Frame | ArrowTable)
 
 
 def read_table(X: Any) -> Table:
@@ -104,6 +115,8 @@ def _read_column(name: str, values: Any) -> Column:
         return values
     if type(values).__module__.partition(".")[0] == "pyarrow":
         return arrow_column(name, values)
+    if isinstance(values, PandasSeries) and isinstance(values.dtype, PandasCategories):
+        return _read_column(name, values.to_numpy()).as_text()  # the categories may be numbers
     array = _as_array(values)
     if array.ndim != 1:
         raise ShapeError(f"the column {name!r} must have one value for each row; got the shape {array.shape}")
@@ -150,7 +163,7 @@ def _read_objects(name: str, values: list[Any]) -> Column:
     places = np.flatnonzero(present)
     if kind == "text":
         codes: dict[str, int] = {}
-        column.values[places] = [codes.setdefault(str(values[i]), len(codes)) for i in places]
+        column.values[places] = [codes.setdefault(str(values[i]).strip(), len(codes)) for i in places]
         return replace(column, words=tuple(codes))
     read = _utc if kind == "date" else _float
     column.values[places] = [read(name, values[i]) for i in places]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import datetime
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -23,7 +25,6 @@ OnBadRow: TypeAlias = Literal["fail", "skip"] | int
 
 MISSING = "", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A"
 """Cells that always mean "no value"."""
-ENCODINGS = "utf-8", "latin-1"
 DECIMALS = ".", ","
 LISTS = "categorical", "drop", "names", "date_formats", "missing"
 """Options that are lists of strings."""
@@ -53,12 +54,22 @@ class ReadingOptions:
         Columns to leave out.
     kinds
         "number", "boolean", "date" or "text" for columns that would be inferred as something else.
+    rows
+        Number of rows to read; None for all. Rows that are skipped because they are bad do not count.
     format
         Name of a registered format, such as "csv"; None infers it from the file name.
     delimiter
         Character between the cells of CSV; None infers comma, semicolon, tab or bar from the first line.
+    header
+        Whether the first line of a CSV file, or the first row of an Excel sheet, holds the names of columns. None looks
+        at it: numbers above columns of numbers are a row. Columns without names are called "column_1" and so on.
     names
-        Column names of a CSV file without a header line.
+        Names of columns, for a file without a header line or, with ``header=True``, in place of its names.
+    sheet
+        Name of the sheet of an Excel file; None for the first.
+    comment
+        Character with which lines that are not rows begin, such as "#". Before the header line of CSV, such lines with
+        "#" are always passed over.
     decimal
         Decimal mark of numbers in CSV and ARFF, and of numbers that JSON holds as text: "." or ",".
     thousands
@@ -69,7 +80,8 @@ class ReadingOptions:
     missing
         Cells of CSV and texts of JSON that mean "no value", besides the usual ones ("", "NA", "null", "?" ...).
     encoding
-        Encoding of text: "utf-8" or "latin-1".
+        Encoding of text, as Python names it: "cp1252", "latin-1", "utf-16" ... None reads UTF-8, and cp1252 if the
+        first rows are not UTF-8; a byte order mark decides first.
     on_schema_change
         What to do when a later file has other columns: "fail"; "ignore-added" drops added columns; "fill-removed" also
         fills removed columns with missing values. A column of another kind is always an error.
@@ -103,11 +115,26 @@ class ReadingOptions:
         metavar="COLUMN=KIND",
         pairs=True,
     )
+    rows: int | None = option(
+        None, "Use only the first rows.  [default: all; of a generated stream, as many as in the paper]", at_least=1
+    )
     format: str | None = option(
         None, "Format of the files, such as csv or parquet.  [default: from the file name]", metavar="NAME"
     )
     delimiter: str | None = option(None, "Character between the cells of a CSV file.  [default: inferred]")
-    names: Sequence[str] | None = option(None, "Column names of a CSV file without a header line.", flag=None)
+    header: bool | None = option(
+        None, "Whether the first line of CSV holds the names of columns.  [default: by what it looks like]"
+    )
+    names: Sequence[str] | None = option(
+        None,
+        "Names of the columns of a file without a header line, separated by commas.",
+        metavar="NAME,...",
+        commas=True,
+    )
+    sheet: str | None = option(None, "Sheet of an Excel file.  [default: the first]", metavar="NAME")
+    comment: str | None = option(
+        None, "Character with which lines that are not rows begin, such as '#'.", metavar="CHARACTER"
+    )
     decimal: str = option(".", "Decimal mark of numbers.", choices=DECIMALS)
     thousands: str | None = option(None, "Character between groups of digits.  [default: none]", metavar="CHARACTER")
     date_formats: Sequence[str] = option(
@@ -120,7 +147,11 @@ class ReadingOptions:
     missing: Sequence[str] = option(
         (), "A cell that means 'no value', besides NA, ? and the like; can be repeated.", metavar="CELL", repeated=True
     )
-    encoding: str = option("utf-8", "Encoding of a text file.", choices=ENCODINGS)
+    encoding: str | None = option(
+        None,
+        "Encoding of a text file, such as cp1252 or utf-16.  [default: utf-8, or cp1252 if the first rows are not]",
+        metavar="NAME",
+    )
     on_schema_change: OnSchemaChange = option(
         "fail", "What to do when a later file has other columns.", choices=get_args(OnSchemaChange)
     )
@@ -134,6 +165,9 @@ class ReadingOptions:
     n_features: int | None = option(None, "Number of columns of a LIBSVM file.", flag=None)
     zero_based: bool = option(False, "Whether the indices of a LIBSVM file start at 0.", flag=None)
     block_bytes: int = option(2**20, "Bytes read at a time.", flag=None)
+    lenient: bool = False
+    """Whether ``drop`` and ``kinds`` may name columns that do not exist. Not an option of the user: it is for rows of a
+    known layout."""
 
     def __post_init__(self) -> None:
         # Lists become tuples, so that options can be hashed and compared. Text is left for check() to refuse.
@@ -163,10 +197,14 @@ class ReadingOptions:
         _check_thousands(self.thousands, self.decimal)
         for date_format in self.date_formats:
             check_date_format(date_format)
-        choice("encoding", self.encoding, ENCODINGS)
+        if self.encoding is not None:
+            is_ascii_based(self.encoding)
+        _check_comment(self.comment)
         choice("on_schema_change", self.on_schema_change, get_args(OnSchemaChange))
         if self.on_bad_row not in ("fail", "skip"):
             whole("on_bad_row", self.on_bad_row, at_least=0, otherwise=", or 'fail' or 'skip'")
+        if self.rows is not None:
+            whole("rows", self.rows, at_least=1, otherwise=", or None")
         whole("sample_rows", self.sample_rows, at_least=1)
         whole("block_bytes", self.block_bytes, at_least=1)
         if self.n_features is not None:
@@ -181,6 +219,30 @@ def _check_delimiter(delimiter: str | None) -> None:
             Option("delimiter"),
             f" must be one character that is not a quote, a letter or a digit; got {delimiter!r}",
         )
+
+
+def _check_comment(comment: str | None) -> None:
+    if comment is not None and (len(comment) != 1 or not comment.isascii() or comment in '"\r\n\0 '):
+        raise OptionError(Option("comment"), f" must be one character that is not a quote or a blank; got {comment!r}")
+
+
+@functools.cache
+def is_ascii_based(encoding: str) -> bool:
+    """Whether ASCII characters are single bytes that occur in no other character; OptionError for an unknown encoding.
+
+    >>> is_ascii_based("cp1252"), is_ascii_based("utf-16"), is_ascii_based("shift_jis")
+    (True, False, False)
+    """
+    try:
+        ascii_bytes = bytes(range(128))
+        same = ascii_bytes.decode(encoding, "replace") == ascii_bytes.decode("ascii")
+        codecs.getincrementaldecoder(encoding)
+        return same and all(bytes([byte, 65]).decode(encoding, "replace")[1:] == "A" for byte in range(128, 256))
+    except LookupError as error:
+        raise OptionError(
+            Option("encoding"),
+            f" is {encoding!r}, which Python does not know; such as utf-8, cp1252, latin-1 or utf-16",
+        ) from error
 
 
 def _check_thousands(thousands: str | None, decimal: str) -> None:

@@ -11,9 +11,9 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from driftsurf import registry
 from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.data.tables import Table
-from driftsurf.errors import OptionError
+from driftsurf.errors import Message, OptionError
 
-__all__ = ["STANDARD_INPUT", "BadRow", "Cells", "Position", "Source", "open_source"]
+__all__ = ["STANDARD_INPUT", "BadRow", "Cells", "Position", "Remarking", "Source", "open_source", "remarks_of"]
 
 """The location of standard input."""
 
@@ -104,6 +104,18 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class Remarking(Protocol):
+    """A source that has something to say about how its first rows were read, such as that a file has no header."""
+
+    remarks: list[Message]
+
+
+def remarks_of(source: object) -> list[Message]:
+    """Return what a source has to say about how its first rows were read."""
+    return list(source.remarks) if isinstance(source, Remarking) else []
+
+
 def open_source(
     location: str | os.PathLike[str],
     reading: ReadingOptions | None = None,
@@ -118,8 +130,8 @@ def open_source(
     Parameters
     ----------
     location
-        A file, a folder, a pattern such as ``"logs/*.csv.gz"``, "-" for standard input, or a URL whose scheme belongs
-        to a registered source.
+        A file, a folder, a pattern such as ``"logs/*.csv.gz"``, "-" for standard input, the address of a file on the
+        web, or a URL whose scheme belongs to a registered source.
     reading
         How rows are read; None for the defaults.
     batch_size
@@ -140,7 +152,7 @@ def open_source(
     [3.]
     >>> open_source("carrier-pigeon://home")
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, file://
+    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, file://, http://, https://
     """
     entry = _entry(os.fspath(location))
     source: Source = entry.make(

@@ -23,8 +23,8 @@ memory is bounded and all numbers that are kept stay finite.
 >>> import numpy as np
 >>> errors = np.random.default_rng(0).random(2000) < np.repeat([0.1, 0.5], 1000)
 >>> detector = MDDM()
->>> detector.update(errors), detector.drift
-(1037, True)
+>>> detector.update(errors)
+Detection(consumed=1037, drift=True)
 """
 
 # The rest of this file is made by `make generate`: do not edit.

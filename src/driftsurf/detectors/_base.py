@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import FloatArray, State
+from driftsurf.core.contracts import Detection, FloatArray, State
 from driftsurf.core.options import number, whole
 from driftsurf.core.parameters import Parameterised
 from driftsurf.errors import OptionError, ShapeError, StateError, ValueTypeError
@@ -61,17 +61,26 @@ class BaseDetector(Parameterised):
     def _level(self) -> float:
         return float(self._numbers[0]) if self._numbers else STEADY
 
-    def update(self, values: npt.ArrayLike) -> int:
-        """Consume errors (1 = wrong, 0 = right) one by one, up to the first signal.
+    def update(self, values: npt.ArrayLike) -> Detection:
+        """Consume one error (1 = wrong, 0 = right), or several one by one up to the first signal.
 
-        Returns how many were consumed, the signalling one included. Pass the rest to the next update, which starts
-        without the signal. NaN, infinity and values beyond +-1e15 are consumed and ignored.
+        The result is true only if there was a signal, and ``consumed`` is the number of values up to and including it.
+        Pass the rest to the next update, which starts without the signal. NaN, infinity and values beyond +-1e15 are
+        consumed and ignored.
+
+        >>> from driftsurf.detectors import DDM
+        >>> detector = DDM()
+        >>> for place, error in enumerate([0] * 100 + [1] * 100):
+        ...     if detector.update(error):
+        ...         print("drift at", place)
+        drift at 100
         """
         array = read_values(values)
         self._make_ready()
         if self.drift:
             self._after_signal()
-        return self._run(array)
+        consumed = self._run(array)
+        return Detection(consumed, self.drift)
 
     def reset(self) -> None:
         """Forget all values."""
@@ -90,6 +99,7 @@ class BaseDetector(Parameterised):
         self._begin()
 
     def _run(self, values: FloatArray) -> int:
+        """Consume values up to the first signal; return how many."""
         raise NotImplementedError
 
     # -------------------------------------------------------------------- state

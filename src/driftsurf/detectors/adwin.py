@@ -60,8 +60,8 @@ class ADWIN(BaseDetector):
     >>> import numpy as np
     >>> errors = np.random.default_rng(0).random(2000) < np.repeat([0.1, 0.5], 1000)
     >>> detector = ADWIN()
-    >>> detector.update(errors), detector.drift
-    (1056, True)
+    >>> detector.update(errors)
+    Detection(consumed=1056, drift=True)
     >>> detector.width, round(detector.estimate, 2)
     (160, 0.26)
 

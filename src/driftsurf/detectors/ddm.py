@@ -39,8 +39,8 @@ class DDM(BaseDetector):
     >>> import numpy as np
     >>> errors = np.random.default_rng(0).random(2000) < np.repeat([0.1, 0.5], 1000)
     >>> detector = DDM()
-    >>> detector.update(errors), detector.drift
-    (1035, True)
+    >>> detector.update(errors)
+    Detection(consumed=1035, drift=True)
 
     References
     ----------

@@ -40,8 +40,8 @@ class EDDM(BaseDetector):
     >>> import numpy as np
     >>> errors = np.random.default_rng(0).random(2000) < np.repeat([0.1, 0.5], 1000)
     >>> detector = EDDM()
-    >>> detector.update(errors), detector.drift
-    (1018, True)
+    >>> detector.update(errors)
+    Detection(consumed=1018, drift=True)
 
     References
     ----------

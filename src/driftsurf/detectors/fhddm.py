@@ -34,8 +34,8 @@ class FHDDM(WindowDetector):
     >>> detector = FHDDM()
     >>> round(detector.threshold, 4)
     0.2839
-    >>> detector.update([0] * 100 + [1] * 100), detector.drift
-    (129, True)
+    >>> detector.update([0] * 100 + [1] * 100)
+    Detection(consumed=129, drift=True)
 
     References
     ----------

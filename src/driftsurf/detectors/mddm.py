@@ -47,8 +47,8 @@ class MDDM(WindowDetector):
     >>> detector = MDDM()
     >>> round(detector.threshold, 4)
     0.2733
-    >>> detector.update([0] * 100 + [1] * 100), detector.drift
-    (119, True)
+    >>> detector.update([0] * 100 + [1] * 100)
+    Detection(consumed=119, drift=True)
 
     References
     ----------

@@ -42,8 +42,8 @@ class PageHinkley(BaseDetector):
     >>> import numpy as np
     >>> errors = np.random.default_rng(0).random(2000) < np.repeat([0.1, 0.5], 1000)
     >>> detector = PageHinkley()
-    >>> detector.update(errors), detector.drift
-    (1107, True)
+    >>> detector.update(errors)
+    Detection(consumed=1107, drift=True)
 
     References
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.abilities import check_contract, missing_members
-from driftsurf.core.contracts import Detector, State
+from driftsurf.core.contracts import Detection, Detector, State
 from driftsurf.errors import CapabilityError
 
 if TYPE_CHECKING:  # scikit-learn has no type annotations
@@ -75,8 +75,8 @@ class RiverDetector(BaseEstimator):
     --------
     >>> from river.drift import ADWIN
     >>> detector = RiverDetector(ADWIN())
-    >>> detector.update([0] * 500 + [1] * 500), detector.drift
-    (512, True)
+    >>> detector.update([0] * 500 + [1] * 500)
+    Detection(consumed=512, drift=True)
     """
 
     _live: Any = None
@@ -105,8 +105,8 @@ class RiverDetector(BaseEstimator):
         """Return a new detector with the same parameters."""
         return type(self)(self.detector, inverted=self.inverted)
 
-    def update(self, values: npt.ArrayLike) -> int:
-        """Consume errors up to the first signal; return how many were consumed, the signalling one included."""
+    def update(self, values: npt.ArrayLike) -> Detection:
+        """Consume one error, or several up to the first signal; the result is true only if there was a signal."""
         array = np.atleast_1d(np.asarray(values, np.float64))
         live = self._live
         if live is None or self.drift:
@@ -117,8 +117,8 @@ class RiverDetector(BaseEstimator):
             if np.isfinite(value):
                 live.update(value)
                 if live.drift_detected:
-                    return taken
-        return len(array)
+                    return Detection(taken, drift=True)
+        return Detection(len(array), drift=False)
 
     def reset(self) -> None:
         """Forget all values."""

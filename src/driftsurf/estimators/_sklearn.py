@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from driftsurf.core.typing import MatrixLike, RandomState, TargetLike
+    from driftsurf.core.typing import RandomState, TableLike, TargetLike
 
     T = TypeVar("T")
 
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     class ClassifierMixin:
         """The method ``score`` of a classifier."""
 
-        def score(self, X: MatrixLike, y: TargetLike, sample_weight: TargetLike | None = None) -> float:
+        def score(self, X: TableLike, y: TargetLike, sample_weight: TargetLike | None = None) -> float:
             """Return the accuracy of ``predict`` on rows with known labels."""
             ...
 
     class RegressorMixin:
         """The method ``score`` of a regressor."""
 
-        def score(self, X: MatrixLike, y: TargetLike, sample_weight: TargetLike | None = None) -> float:
+        def score(self, X: TableLike, y: TargetLike, sample_weight: TargetLike | None = None) -> float:
             """Return the coefficient of determination of ``predict`` on rows with known targets."""
             ...
 

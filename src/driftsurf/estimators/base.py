@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,34 +15,39 @@ import numpy.typing as npt
 from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.abilities import SinglePredictor
-from driftsurf.core.contracts import Detector, FloatArray, Learner, Strategy
+from driftsurf.core.contracts import FloatArray, Learner, Strategy
 from driftsurf.core.journal import Journal
-from driftsurf.core.state import from_bytes, nest, pick, read_header, to_bytes
+from driftsurf.core.state import from_bytes, pick, read_header
 from driftsurf.core.targets import ClassTargets, RegressionTargets
-from driftsurf.core.typing import Classes, LearnerLike, MatrixLike, RandomState, TargetLike
-from driftsurf.detectors import MDDM
-from driftsurf.detectors.river import as_detector
+from driftsurf.core.typing import Classes, LearnerLike, RandomState, TableLike, TargetLike
+from driftsurf.data.frame_encoder import FrameEncoder
+from driftsurf.data.frames import is_table
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
+from driftsurf.estimators._parameters import (
+    as_column,
+    copied,
+    detector_from_json,
+    detector_of,
+    fit_rows,
+    same_learner,
+    seed_of,
+)
 from driftsurf.estimators._sklearn import (
     BaseEstimator,
     ClassifierMixin,
     RegressorMixin,
     available_if,
     check_is_fitted,
-    check_random_state,
     clone,
-    column_or_1d,
 )
+from driftsurf.estimators.saved import estimator_bytes
 from driftsurf.learners.export import LinearModel, linear_model
 from driftsurf.learners.foreign import as_learner
-from driftsurf.session.described import Parameterised, described, to_json_value
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
 __all__ = ["AdaptiveClassifier", "AdaptiveEstimator", "AdaptiveRegressor"]
 
-FIT_BATCH_ROWS = 1000
-"""``fit`` cuts its rows into time steps of this many when there is no ``batch_size``."""
 COMMON = "learner", "batch_size", "guard", "classes", "random_state"
 """Parameters of every estimator; all others are options of its strategy."""
 
@@ -50,6 +56,11 @@ class AdaptiveEstimator(BaseEstimator):
     """Base class of all estimators: a strategy around a learner, with scikit-learn's interface.
 
     A subclass names its strategy in ``_strategy_class``, and its constructor has the options of that strategy.
+
+    Rows come as arrays of finite numbers, sparse matrices, or tables: frames of pandas and polars, tables of pyarrow,
+    or dictionaries of columns. A table may have text, categories, dates, booleans and missing values. Its first batch
+    decides how columns are encoded (:class:`~driftsurf.data.encoding.TableEncoder`); later tables need the same
+    columns, in any order. The encoding is part of the model: it is saved, loaded and copied with it.
 
     Parameters
     ----------
@@ -75,6 +86,8 @@ class AdaptiveEstimator(BaseEstimator):
     """The task whose default learner is used when none is given."""
     _current: Session | None = None
     """None until the first batch has been learned."""
+    _frames: FrameEncoder | None = None
+    """How tables become rows; None for a model that learns arrays."""
     _params: dict[str, Any]
     """The parameters that the session was made with; ``set_params`` does not change them."""
 
@@ -93,14 +106,21 @@ class AdaptiveEstimator(BaseEstimator):
 
     # -------------------------------------------------------------------- learning
 
-    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: TargetLike | None = None) -> Self:
-        """Forget everything, then learn the rows in order, in equal time steps of ``batch_size`` (or 1,000) rows."""
+    def fit(self, X: TableLike, y: TargetLike, sample_weight: TargetLike | None = None) -> Self:
+        """Forget everything, then learn the rows in order, in equal time steps.
+
+        A time step has ``batch_size`` rows. Without ``batch_size`` it has a fiftieth of the rows, but at least 100 and
+        at most 1,000: 5,000 rows make 50 steps of 100 rows, and 100,000 rows make 100 steps of 1,000. All rows of a
+        table decide how its columns are encoded.
+        """
         if sample_weight is not None and not np.any(np.asarray(sample_weight)):
             raise ShapeError("sample_weight is zero for every row: there is nothing to learn.")
         session, params = self._new_session()
-        size = FIT_BATCH_ROWS if session.batch_size is None else session.batch_size
-        session.learn_in_steps(X, _column(y), size, weight=sample_weight)
-        self._publish(session, params)
+        frames = self._first_frames(X, session)
+        rows: Any = X if frames is None else frames.rows(X)
+        size = fit_rows(rows) if session.batch_size is None else session.batch_size
+        session.learn_in_steps(rows, as_column(y), size, weight=sample_weight)
+        self._publish(session, params, frames)
         return self
 
     def flush(self) -> Self:
@@ -109,22 +129,40 @@ class AdaptiveEstimator(BaseEstimator):
             self._current.flush()
         return self
 
-    def _learn(self, X: MatrixLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None) -> Self:
+    def _learn(self, X: TableLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None) -> Self:
         session = self._current
         if session is None:
-            with self._first_session() as session:
-                session.learn(X, _column(y), classes=classes, weight=sample_weight)
-        elif classes is not None or sample_weight is not None or not session.try_buffer_one(X, y):
-            session.learn(X, _column(y), classes=classes, weight=sample_weight)
+            with self._first_session(X) as (session, rows):
+                session.learn(rows, as_column(y), classes=classes, weight=sample_weight)
+            return self
+        rows = self._rows(X)
+        if classes is not None or sample_weight is not None or not session.try_buffer_one(rows, y):
+            session.learn(rows, as_column(y), classes=classes, weight=sample_weight)
         return self
 
     def _observe(
-        self, X: MatrixLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None
+        self, X: TableLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None
     ) -> Observation:
-        if self._current is not None:
-            return self._current.observe(X, _column(y), classes=classes, weight=sample_weight)
-        with self._first_session() as session:
-            return session.observe(X, _column(y), classes=classes, weight=sample_weight)
+        session = self._current
+        if session is not None:
+            seen = session.observe(self._rows(X), as_column(y), classes=classes, weight=sample_weight)
+        else:
+            with self._first_session(X) as (session, rows):
+                seen = session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
+        journal = session.journal
+        next_row = (journal[-1].rows_seen if len(journal) else 0) + session.rows_pending
+        journal.predictions.add(next_row, seen.true, seen.predicted, seen.log_losses)
+        return seen
+
+    def _rows(self, X: TableLike) -> Any:
+        """Return X as the session takes it: a table encoded, an array as it is."""
+        return X if self._frames is None else self._frames.rows(X)
+
+    @staticmethod
+    def _first_frames(X: TableLike, session: Session) -> FrameEncoder | None:
+        """Return the encoder that a first table fixes; None for an array."""
+        sparse = session.strategy.learner.capabilities.sparse
+        return FrameEncoder.of(X, sparse=sparse) if is_table(X) else None
 
     def _template(self) -> Learner:
         """Return the learner; a model of another library in its adapter."""
@@ -142,10 +180,10 @@ class AdaptiveEstimator(BaseEstimator):
 
     def _new_session(self) -> tuple[Session, dict[str, Any]]:
         """Make a session with the parameters of this moment, and return these parameters with it."""
-        params = {name: _copied(value) for name, value in self.get_params(deep=False).items() if name != "learner"}
-        params["random_state"] = _seed(self.random_state)
+        params = {name: copied(value) for name, value in self.get_params(deep=False).items() if name != "learner"}
+        params["random_state"] = seed_of(self.random_state)
         options = {
-            name: _detector(value) if name == "detector" else value
+            name: detector_of(value) if name == "detector" else value
             for name, value in params.items()
             if name not in COMMON
         }
@@ -160,23 +198,27 @@ class AdaptiveEstimator(BaseEstimator):
         return session, params
 
     @contextlib.contextmanager
-    def _first_session(self) -> Iterator[Session]:
-        """Make the first session. It is kept even if a later time step of the same call fails."""
+    def _first_session(self, X: TableLike) -> Iterator[tuple[Session, Any]]:
+        """Make the first session and its first rows. It is kept even if a later time step of the same call fails."""
         session, params = self._new_session()
+        frames = self._first_frames(X, session)
         try:
-            yield session
+            yield session, X if frames is None else frames.rows(X)
         finally:
             if session.schema is not None:
-                self._publish(session, params)
+                self._publish(session, params, frames)
 
-    def _publish(self, session: Session, params: dict[str, Any]) -> None:
-        schema = session.schema
-        assert schema is not None
-        self._current, self._params = session, params
-        self.n_features_in_ = schema.n_features
+    def _publish(self, session: Session, params: dict[str, Any], frames: FrameEncoder | None) -> None:
+        assert session.schema is not None
+        if frames is not None:
+            session.schema = replace(session.schema, names=tuple(frames.encoder.feature_names()))
+        self._current, self._params, self._frames = session, params, frames
         self.__dict__.pop("feature_names_in_", None)
-        if schema.names is not None:
-            self.feature_names_in_ = np.array(schema.names, dtype=object)
+        if frames is None:
+            self.n_features_in_ = session.schema.n_features
+        else:
+            self.n_features_in_ = frames.n_columns
+            self.feature_names_in_ = np.array(frames.columns, dtype=object)
 
     # -------------------------------------------------------------------- predicting
 
@@ -187,17 +229,29 @@ class AdaptiveEstimator(BaseEstimator):
         assert self._current is not None
         return self._current
 
-    def predict(self, X: MatrixLike) -> npt.NDArray[Any]:
+    def predict(self, X: TableLike) -> npt.NDArray[Any]:
         """Predict the label, or the number, of each row with the model that predicts now.
 
         Rows that wait in the buffer have not been learned yet and do not affect the predictions.
         """
-        return self._session.predict(X)
+        session = self._session
+        return session.predict(self._rows(X))
 
     @property
     def journal_(self) -> Journal:
         """State, risks and decisions of the last 10,000 time steps and transitions."""
         return self._session.journal
+
+    def report(self, path: str | Path, *, data: str = "data") -> Path:
+        """Write a page of the last steps as one HTML file without external references; return its path.
+
+        It shows risks and decisions, and the errors of steps learned with ``test_then_train`` or ``observe``: up to
+        10,000 steps and 100,000 rows since this object was made or loaded. ``data`` names the rows in the title.
+        """
+        session = self._session
+        labels = () if self._default_task == "regression" else tuple(np.array(session.targets.labels).tolist())
+        registry.get("page", "model").make(type(self).__name__, data, session.journal, labels, Path(path))
+        return Path(path)
 
     @property
     def nbytes_(self) -> int:
@@ -236,18 +290,9 @@ class AdaptiveEstimator(BaseEstimator):
         it has to be true for loading, too. The journal is not saved with the model; keep it with
         ``journal_.to_jsonl()``, or set ``model.journal_.sink = write_line``.
         """
-        session = self._session
-        learner = session.strategy.learner
-        can = learner.capabilities
-        if not can.exact_state and can.state_kind != "pickle":
-            raise CapabilityError(f"{type(learner).__name__} cannot be saved exactly (capability 'exact_state')")
-        head = {
-            "estimator": type(self).__name__,
-            "params": json.dumps(self._params, sort_keys=True, default=to_json_value),
-            "learner": type(learner).__name__,
-            "learner_params": described(learner),
-        }
-        return to_bytes(head | nest("session", session.state()), trust_pickle=trust_pickle)
+        return estimator_bytes(
+            type(self).__name__, self._params, self._session, self._frames, trust_pickle=trust_pickle
+        )
 
     def save(self, path: str | Path, *, trust_pickle: bool = False) -> None:
         """Write ``to_bytes()`` to a file, completely or not at all; a previous file is kept as ``path.previous``."""
@@ -278,8 +323,8 @@ class AdaptiveEstimator(BaseEstimator):
         if state.get("estimator") != cls.__name__:
             raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}")
         try:
-            params = json.loads(str(state["params"]), object_hook=_detector_from_json)
-            template = _same_learner(learner, str(state["learner"]), str(state["learner_params"]))
+            params = json.loads(str(state["params"]), object_hook=detector_from_json)
+            template = same_learner(learner, str(state["learner"]), str(state["learner_params"]))
             model = cls(template, **params)
             session, params = model._new_session()
         except (KeyError, TypeError, ValueError) as error:
@@ -289,7 +334,11 @@ class AdaptiveEstimator(BaseEstimator):
         session.restore(pick("session", state))
         if session.schema is None:
             raise StateError("these bytes hold a model that has not learned any batch")
-        model._publish(session, params)
+        encoder = pick("encoder", state)
+        frames = FrameEncoder.from_state(encoder) if encoder else None
+        if frames is not None and frames.encoder.width != session.schema.n_features:
+            raise StateError(f"the saved encoder makes {frames.encoder.width} columns, not {session.schema.n_features}")
+        model._publish(session, params, frames)
         return model
 
 
@@ -316,7 +365,7 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
         self.classes = classes
 
     def partial_fit(
-        self, X: MatrixLike, y: TargetLike, classes: Classes | None = None, sample_weight: TargetLike | None = None
+        self, X: TableLike, y: TargetLike, classes: Classes | None = None, sample_weight: TargetLike | None = None
     ) -> Self:
         """Learn one batch as one time step; with ``batch_size``, as many time steps as the buffer fills.
 
@@ -325,7 +374,7 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
         return self._learn(X, y, classes, sample_weight)
 
     def test_then_train(
-        self, X: MatrixLike, y: TargetLike, classes: Classes | None = None, sample_weight: TargetLike | None = None
+        self, X: TableLike, y: TargetLike, classes: Classes | None = None, sample_weight: TargetLike | None = None
     ) -> npt.NDArray[Any]:
         """Predict the batch, then learn it as one time step; return the predictions.
 
@@ -335,14 +384,15 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
         return self._observe(X, y, classes, sample_weight).labels
 
     def observe(
-        self, X: MatrixLike, y: TargetLike, classes: Classes | None = None, sample_weight: TargetLike | None = None
+        self, X: TableLike, y: TargetLike, classes: Classes | None = None, sample_weight: TargetLike | None = None
     ) -> Observation:
         """Predict the batch, then learn it; return predictions, scores, class codes and decisions."""
         return self._observe(X, y, classes, sample_weight)
 
-    def decision_function(self, X: MatrixLike) -> FloatArray:
+    def decision_function(self, X: TableLike) -> FloatArray:
         """Return margins (n,), positive for ``classes_[1]``; for more classes, a column of scores for each of them."""
-        scores = self._session.scores(X)
+        session = self._session
+        scores = session.scores(self._rows(X))
         order = np.argsort(self._known)
         if scores.ndim == 1:
             return -scores if len(order) == 2 and order[0] == 1 else scores
@@ -357,9 +407,10 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
         return True
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: MatrixLike) -> FloatArray:
+    def predict_proba(self, X: TableLike) -> FloatArray:
         """Return the probability of each class, with a column for each of ``classes_``."""
-        return self._probabilities(self._session.scores(X))
+        session = self._session
+        return self._probabilities(session.scores(self._rows(X)))
 
     def _probabilities(self, scores: FloatArray) -> FloatArray:
         known, session = self._known, self._session
@@ -395,72 +446,14 @@ class AdaptiveRegressor(RegressorMixin, AdaptiveEstimator):
 
     _default_task = "regression"
 
-    def partial_fit(self, X: MatrixLike, y: TargetLike, sample_weight: TargetLike | None = None) -> Self:
+    def partial_fit(self, X: TableLike, y: TargetLike, sample_weight: TargetLike | None = None) -> Self:
         """Learn one batch as one time step; with ``batch_size``, as many time steps as the buffer fills."""
         return self._learn(X, y, None, sample_weight)
 
-    def test_then_train(self, X: MatrixLike, y: TargetLike, sample_weight: TargetLike | None = None) -> FloatArray:
+    def test_then_train(self, X: TableLike, y: TargetLike, sample_weight: TargetLike | None = None) -> FloatArray:
         """Predict the batch, then learn it as one time step; return the predictions, 0 for the first batch."""
         return self._observe(X, y, None, sample_weight).labels
 
-    def observe(self, X: MatrixLike, y: TargetLike, sample_weight: TargetLike | None = None) -> Observation:
+    def observe(self, X: TableLike, y: TargetLike, sample_weight: TargetLike | None = None) -> Observation:
         """Predict the batch, then learn it; return predictions and decisions."""
         return self._observe(X, y, None, sample_weight)
-
-
-def _same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLike:
-    """Return the learner of saved bytes: a registered one by name, or the user's own if it is the same."""
-    if given is not None:
-        adapted = as_learner(given)
-        if (type(adapted).__name__, described(adapted)) != (name, params):
-            raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
-        return adapted
-    entry = registry.find("learner", name)
-    made: Learner | None = None if entry is None else entry.make(**json.loads(params))
-    if made is None or described(made) != params:
-        raise StateError(
-            f"the learner of these bytes is {name}({params}), which cannot be restored from its name: pass one like "
-            "it, as load(path, learner=...) or from_bytes(data, learner=...)"
-        )
-    return made
-
-
-def _seed(random_state: RandomState) -> int:
-    """Return an integer as it is, and draw one from anything else that scikit-learn accepts."""
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
-        if random_state < 0:
-            raise OptionError(f"random_state is {random_state}; give an integer of at least 0, or None")
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-@runtime_checkable
-class _Dimensioned(Protocol):
-    ndim: int
-
-
-def _column(y: TargetLike) -> TargetLike:
-    """Return a single column as a one-dimensional array, with scikit-learn's warning."""
-    if isinstance(y, np.ndarray | _Dimensioned) and y.ndim == 2:
-        return column_or_1d(y, warn=True)
-    return y
-
-
-def _copied(value: Any) -> Any:
-    """Return a copy of a part with parameters, which ``set_params`` may change later; plain values as they are."""
-    return clone(value, safe=False) if isinstance(value, Parameterised) else value
-
-
-def _detector(value: Any) -> Detector:
-    """Return a detector, one of river in its adapter; None means the default."""
-    return MDDM() if value is None else as_detector(value)
-
-
-def _detector_from_json(entry: dict[str, Any]) -> Any:
-    """Return the detector that ``to_json_value`` wrote; other entries as they are."""
-    if entry.keys() != {"detector", "options"}:
-        return entry
-    found = registry.find("detector", str(entry["detector"]))
-    if found is None:
-        raise StateError(f"these bytes name the detector {entry['detector']!r}, which is not registered")
-    return found.part(**entry["options"])

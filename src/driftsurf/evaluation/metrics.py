@@ -26,13 +26,17 @@ Transitions = Sequence[Sequence[str]]
 """The kinds of the transitions of each step, as :meth:`Trace.transitions` returns them."""
 
 
-def mean_error(error: Numbers) -> float:
-    """Mean over the steps of the share of rows predicted wrongly, as the paper reports it.
+def mean_error(error: Numbers, rows: Numbers) -> float:
+    """Mean over all rows, from the mean of each step and its number of rows: every row counts the same.
 
-    >>> mean_error(np.array([0.5, 0.1]))
-    0.3
+    For steps of equal size it is the mean over the steps, which the paper reports. Steps whose error is NaN are left
+    out; the mean is NaN if all are.
+
+    >>> mean_error(np.array([0.5, 0.1]), rows=np.array([10, 30]))
+    0.2
     """
-    return float(np.mean(error))
+    known = ~np.isnan(error)
+    return float(np.average(error[known], weights=rows[known])) if known.any() else float("nan")
 
 
 def kappa(correct: int, true_counts: Numbers, predicted_counts: Numbers) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from driftsurf.errors import OptionError
 from driftsurf.evaluation import metrics
+from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER, Trace
 
 __all__ = [
@@ -47,7 +48,7 @@ class ClassificationSummary(Summary):
     """Errors of a classification run, and how the model dealt with drift."""
 
     mean_error: float
-    """Mean over the steps of the share of rows predicted wrongly."""
+    """Share of all rows that were predicted wrongly. Every row counts the same, also if steps differ in size."""
     log_loss: float
     """NaN if the model has no probabilities."""
     kappa: float
@@ -89,10 +90,10 @@ def summarise_classification(trace: Trace, model: str, oracle: str | None = None
     true = np.array([counted[f"true:{label}"].sum() for label in trace.labels])
     predicted = np.array([counted[f"predicted:{label}"].sum() for label in trace.labels])
     counted_together = OTHER in trace.labels and bool(true[-1] or predicted[-1])
-    errors, log_losses = int(counted["errors"].sum()), counted["log_loss"]
+    errors, rows = int(counted["errors"].sum()), counted["rows"]
     return ClassificationSummary(
-        mean_error=metrics.mean_error(counted["error"]),
-        log_loss=float(np.nanmean(log_losses)) if not np.isnan(log_losses).all() else float("nan"),
+        mean_error=errors / int(rows.sum()),
+        log_loss=metrics.mean_error(counted["log_loss"], rows),
         kappa=float("nan") if counted_together else metrics.kappa(int(true.sum()) - errors, true, predicted),
         kappa_temporal=metrics.kappa_temporal(errors, int(counted["persistence_errors"].sum())),
         **_drift_handling(trace, model, oracle),
@@ -105,7 +106,7 @@ def summarise_regression(trace: Trace, model: str, oracle: str | None = None) ->
         raise OptionError("the trace is one of classification; call summarise_classification")
     counted = trace.counted(model)
     squared, absolute, persistence, constant = (
-        float(np.average(counted[name], weights=counted["rows"]))
+        metrics.mean_error(counted[name], counted["rows"])
         for name in ("squared_error", "absolute_error", "persistence_error", "constant_error")
     )
     return RegressionSummary(
@@ -120,7 +121,7 @@ def summarise_regression(trace: Trace, model: str, oracle: str | None = None) ->
 def _drift_handling(trace: Trace, model: str, oracle: str | None) -> dict[str, Any]:
     """Return the fields of :class:`Summary`."""
     run, transitions = trace.of(model), trace.transitions(model)
-    first_row = run["first_row"]
+    first_row, steps = run["first_row"], StepMap.of(run)
     total = int(first_row[-1] + run["rows"][-1])
     bounded = [drift for drift in trace.drifts if drift.end < total]
     by_error = None
@@ -131,7 +132,7 @@ def _drift_handling(trace: Trace, model: str, oracle: str | None) -> dict[str, A
         by_error = tuple(metrics.recovery_by_error(first_row, of_model, of_oracle, bounded))
     return {
         "model": model,
-        "drift_steps": tuple((drift.start // trace.batch_size, drift.end // trace.batch_size) for drift in bounded),
+        "drift_steps": tuple((int(steps.of_row(drift.start)), int(steps.of_row(drift.end))) for drift in bounded),
         "recovery_by_training": tuple(metrics.recovery_by_training(first_row, run["trained_from"], bounded)),
         "recovery_by_error": by_error,
         "reactions": len(metrics.reactions(transitions)),
@@ -150,6 +151,7 @@ def _skill(squared: float, trivial: float) -> float:
 
 def mean_error_of(trace: Trace, model: str) -> tuple[str, float]:
     """Return the name and the value of a model's mean error over rows: a share of rows, or a root mean square."""
-    counted = trace.counted(model)
-    mean = float(np.average(counted["error" if trace.labels else "squared_error"], weights=counted["rows"]))
-    return ("mean error", mean) if trace.labels else ("root mean squared error", math.sqrt(mean))
+    summary = summarise(trace, model)
+    if isinstance(summary, ClassificationSummary):
+        return "mean error", summary.mean_error
+    return "root mean squared error", summary.root_mean_squared_error

@@ -204,11 +204,12 @@ def _risks(models: Sequence[ModelRecord]) -> str:
 def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
     """Yield the mean error before, at and after a decision with transitions."""
     decision = record.decisions[place]
-    if record.trace is None or not decision.transitions:
+    steps = record.steps
+    if record.trace is None or steps is None or not decision.transitions:
         return
     run = record.trace.of(record.trace.models[0])
     error = run["error"] if record.trace.labels else run["squared_error"]
-    rows, at = run["rows"], int(np.searchsorted(run["first_row"], decision.first_row, side="right")) - 1
+    rows, at = run["rows"], int(steps.of_decision(decision))
     span = decision.reactive_length or 4
     parts = [
         ("in the {} before", max(0, at - span), at),
@@ -245,14 +246,14 @@ def _overview(record: RunRecord) -> str:
     decisions = record.decisions
     first, last = decisions[0], decisions[-1]
     kinds = [transition.kind for decision in decisions for transition in decision.transitions]
-    name = f"{record.trace.stream}: " if record.trace is not None else ""
-    lines = [
-        f"{name}steps {first.step} to {last.step}, rows {first.first_row:,} to {last.rows_seen - 1:,}, "
-        f"{sum(decision.gradients for decision in decisions):,} gradients."
-    ]
+    gradients = f"{sum(decision.gradients for decision in decisions):,} gradients."
+    lines = [f"steps {first.step} to {last.step}, rows {first.first_row:,} to {last.rows_seen - 1:,}, {gradients}"]
     if record.trace is not None:
+        run = record.trace.of(record.trace.models[0])
         name, mean = mean_error_of(record.trace, record.trace.models[0])
-        lines[0] += f" {name.capitalize()} {(_number if record.trace.labels else significant)(mean)}."
+        shown = f"{mean:.4f}" if record.trace.labels else significant(mean)
+        counts = f"{_steps(len(run['step']))}, {int(run['rows'].sum()):,} rows, {gradients}"
+        lines = [f"{record.trace.stream}: {counts} {name.capitalize()} {shown}."]
     counted = ((kind, kinds.count(kind)) for kind in TRANSITION_WORDS if kind != "greedy" and kind in kinds)
     totals = [f"{count:,} {transition_noun(kind, count)}" for kind, count in counted]
     quiet = "No sign of drift." if record.orders else "No sign of drift: one model was used for the whole run."

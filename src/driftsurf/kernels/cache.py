@@ -1,6 +1,8 @@
 """The cache of compiled code: where numba puts it, or a private temporary folder, or none.
 
-Compiling a kernel takes seconds, loading it from the cache milliseconds.
+Compiling a kernel takes up to a second, loading it from the cache milliseconds. The first compilation of a process is
+announced on standard error, unless the environment variable DRIFTSURF_QUIET is set; ``driftsurf doctor --warm``
+compiles the common kernels in advance.
 """
 
 from __future__ import annotations
@@ -8,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import multiprocessing
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import event
 
 try:
     import fcntl
@@ -23,6 +28,10 @@ except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
 log: logging.Logger = logging.getLogger("driftsurf")
+
+QUIET = "DRIFTSURF_QUIET"
+"""Environment variable; if it is set and not empty, nothing is printed while kernels are compiled."""
+COMPILING = "driftsurf: compiling code for its first use; this can take 15 seconds"
 
 
 def compile_cached(function: Callable[..., Any], signature: Any, **options: Any) -> Callable[..., Any]:
@@ -68,11 +77,33 @@ def private_folder() -> Path | None:
 
 def _compile(function: Callable[..., Any], signature: Any, **options: Any) -> Callable[..., Any]:
     dispatcher: Any = numba.njit(**options)(function)
-    with _alone(dispatcher.stats.cache_path if options["cache"] else None):
+    with (
+        _alone(dispatcher.stats.cache_path if options["cache"] else None),
+        event.install_listener("numba:compile", _Announcer()),
+    ):
         dispatcher.compile(signature)
     dispatcher.disable_compile()
     compiled: Callable[..., Any] = dispatcher
     return compiled
+
+
+class _Announcer(event.Listener):  # type: ignore[misc]
+    """Announces that numba compiles, which it says only if the code is not in the cache."""
+
+    def on_start(self, event: Any) -> None:
+        _announce()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+@functools.cache
+def _announce() -> None:
+    """Print once that kernels are being compiled; of the processes of a parallel run, only the first prints it."""
+    process = multiprocessing.current_process().name
+    first = process == "MainProcess" or process.endswith("-1")
+    if first and not os.environ.get(QUIET):
+        print(COMPILING, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

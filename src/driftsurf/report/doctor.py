@@ -23,7 +23,7 @@ from driftsurf.data.datasets import files
 from driftsurf.data.datasets.known import DATASETS, find
 from driftsurf.report.terminal import console
 
-__all__ = ["Finding", "examine", "print_findings"]
+__all__ = ["Finding", "examine", "print_findings", "warm"]
 
 OLDEST_PYTHON = 3, 11
 _STYLES = {"good": "green", "note": "", "missing": "yellow", "bad": "bold red"}
@@ -71,6 +71,29 @@ def examine() -> Iterator[Finding]:
         yield _extra(extra, requirements)
     yield _cores()
     yield _data()
+
+
+def warm() -> int:
+    """Compile the loops that most models use, so that no run has to wait for them; return how many are in the cache.
+
+    These are the loops of linear models of two classes, of more classes and of numbers, for dense rows, with drift.
+    """
+    from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper
+    from driftsurf.kernels.losses import weighted_sum
+    from driftsurf.learners import SoftmaxRegression
+    from driftsurf.streams import Mixed
+
+    binary, exact = DriftSurfClassifier(random_state=0), paper(0.01, 1e-3, random_state=0)
+    several = DriftSurfClassifier(SoftmaxRegression(), classes=[-1, 0, 1, 2], random_state=0)
+    values = DriftSurfRegressor(random_state=0)
+    for X, y in Mixed(n_rows=4_000).batches(100):
+        binary.test_then_train(X, y)
+        exact.test_then_train(X, y)
+        several.test_then_train(X, y + X[:, 0])
+        values.test_then_train(X, y * X[:, 2])
+    loop: Any = weighted_sum
+    folder = loop.compiled_for(np.dtype(np.float64), False).stats.cache_path
+    return len(list(Path(folder).glob("*.nbc"))) if folder else 0
 
 
 # ---------------------------------------------------------------------------- packages

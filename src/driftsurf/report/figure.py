@@ -95,10 +95,12 @@ class Figure:
     top: float
     """The largest value on the vertical axis."""
     series: Sequence[Series]
+    bottom: float = 0.0
+    """The smallest value on the vertical axis."""
 
     def render(self, overlay: Overlay) -> str:
         """Return the figure as HTML that needs no script: a drawing with a legend."""
-        chart = Chart(overlay.steps, self.top, self.unit)
+        chart = Chart(overlay.steps, self.top, self.unit, self.bottom)
         _draw_overlay(chart, overlay)
         for series in self.series:
             chart.line(series.values, css=series.css, title=series.name, at=series.at)
@@ -130,6 +132,7 @@ class Figure:
             "about": self.description,
             "unit": self.unit,
             "top": _short(self.top),
+            **({"bottom": _short(self.bottom)} if self.bottom else {}),
             "series": [
                 {
                     "name": series.name,

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
+from importlib.resources import files
 
-__all__ = ["cards", "document", "legend", "note", "table", "wide_table"]
+__all__ = [
+    "asset",
+    "cards",
+    "document",
+    "either",
+    "legend",
+    "look",
+    "note",
+    "script_policy",
+    "table",
+    "warning",
+    "wide_table",
+]
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --paper: #ffffff;
@@ -17,6 +32,9 @@ body { margin: 0 auto; max-width: 1040px; padding: 28px 24px 60px; background: v
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 36px 0 6px; }
 p { margin: 6px 0; } .soft { color: var(--soft); }
+a { color: var(--model); }
+.warning { border-left: 4px solid var(--drift); background: var(--band); padding: 8px 14px;
+  border-radius: 0 6px 6px 0; }
 .lead { font-size: 18px; margin: 12px 0 20px; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
@@ -39,6 +57,13 @@ circle:focus { outline: 2px solid var(--ink); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 15px; }
 th, td { text-align: left; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: right; }
+.warning { border-left: 4px solid var(--drift); padding: 8px 14px; background: var(--band); border-radius: 4px; }
+.square { max-width: 380px; } .square svg { width: 100%; height: auto; display: block; } .dot { fill: var(--model); }
+.confusion td:not(.soft) { background: color-mix(in srgb, var(--model) calc(var(--share) * .6), transparent); }
+.confusion { width: auto; } .confusion td, .confusion th { padding: 6px 12px; }
+.on-narrow { display: none; } .chart.on-narrow > svg { min-width: 0; }
+@media (max-width: 640px) { body { padding: 20px 16px 48px; } .on-wide { display: none; } .on-narrow { display: block; }
+  .legend { margin-left: 0; } }
 @media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } svg, tr { break-inside: avoid; } }
 """
 
@@ -55,6 +80,27 @@ def document(title: str, body: Iterable[str], *, style: str = "", policy: str = 
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}{style}</style></head>\n'
         f"<body>\n{lines}\n</body></html>\n"
     )
+
+
+def asset(name: str) -> str:
+    """Return the text of a file of this package, such as a style or a script."""
+    return files("driftsurf.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def look() -> str:
+    """Return the style that the pages of runs, keys, comparisons and the index of runs share, for ``document``."""
+    return asset("page.css")
+
+
+def either(wide: str, narrow: str) -> str:
+    """Return two drawings of the same figure, of which a phone shows the ``narrow`` one and other screens the other."""
+    return f'<div class="chart on-wide">{wide}</div><div class="chart on-narrow">{narrow}</div>'
+
+
+def script_policy(script: str) -> str:
+    """Return a policy for ``document`` that lets a page load nothing, and run this script only."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
 def cards(values: Iterable[tuple[str, str]]) -> str:
@@ -83,6 +129,11 @@ def wide_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: 
 def note(text: str) -> str:
     """Return a paragraph of explanation, from plain text."""
     return f'<p class="soft">{escape(text, quote=False)}</p>'
+
+
+def warning(text: str) -> str:
+    """Return a paragraph that warns the reader, from plain text."""
+    return f'<p class="warning" role="note">{escape(text, quote=False)}</p>'
 
 
 def legend(entries: Sequence[tuple[str, str, str]]) -> str:

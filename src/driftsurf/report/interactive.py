@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
 
 from driftsurf.report import html
 from driftsurf.report.figure import Bars, Figure, Overlay, as_json
@@ -30,13 +27,7 @@ def document(title: str, body: Iterable[str], overlay: Overlay, figures: Sequenc
 
     Its policy lets it load nothing, and run no script but the one whose digest it names.
     """
-    script, style = _asset("page.js"), _asset("page.css")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    script = html.asset("page.js")
     data = as_json(overlay, figures)
     scripts = f'<script type="application/json" id="run">{data}</script>\n<script>{script}</script>'
-    return html.document(title, [*body, scripts], style=style, policy=policy)
-
-
-def _asset(name: str) -> str:
-    return files("driftsurf.report").joinpath(name).read_text(encoding="utf-8")
+    return html.document(title, [*body, scripts], style=html.look(), policy=html.script_policy(script))

@@ -11,21 +11,37 @@ import numpy as np
 from driftsurf.core.decisions import TRANSITION_WORDS
 from driftsurf.report.svg import drawing, element
 
-__all__ = ["LINES", "STYLE", "Change", "KeyMap", "format_time"]
+__all__ = ["LINES", "NARROW", "STYLE", "WIDE", "Change", "KeyMap", "Layout", "format_time"]
 
-LINES, SPANS, TICKS = 60, 120, 4
-"""Lines at most, cells of a line, and parts of the axis of time."""
-WIDTH, LEFT, RIGHT, TOP, BOTTOM = 960, 168, 12, 8, 36
+LINES, SPANS = 60, 120
+"""Lines at most, and cells of a line."""
+RIGHT, TOP, BOTTOM = 12, 8, 36
 LINE_HEIGHT, TALL_LINE_HEIGHT, MOST_TALL_LINES = 9, 16, 15
 """With few keys lines are tall, so that each has room for its name."""
-NAME_LENGTH = 22
 DAY = 86_400_000_000
 NEW_MODEL = {"switched", "replaced", "reset"}
 """Kinds of transitions after which another model predicts."""
 SIGN_OF_DRIFT = {"entered"}
 STYLE = """
-.entered { fill: var(--band); } .changed { fill: var(--drift); } .field { fill: var(--line); opacity: .35; }
+.entered { fill: #e69f00; fill-opacity: .6; } .changed { fill: var(--drift); }
+.field { fill: var(--line); opacity: .35; } td { white-space: nowrap; overflow-wrap: normal; }
 """
+
+
+class Layout(NamedTuple):
+    """The size of a map."""
+
+    width: int
+    left: int
+    """Width of the names of keys."""
+    name_length: int
+    """Characters of a name at most."""
+    ticks: int
+    """Parts of the axis of time."""
+
+
+WIDE, NARROW = Layout(960, 168, 22, 4), Layout(348, 92, 12, 2)
+"""Layouts for a screen and for a phone."""
 
 
 class Change(NamedTuple):
@@ -70,12 +86,15 @@ class KeyMap:
         Where time starts; None if it is not known.
     dates
         Whether sequence numbers are microseconds of dates.
+    layout
+        The size: ``WIDE`` or ``NARROW``.
     """
 
     keys: Mapping[Any, Mapping[str, Any]]
     changes: Sequence[Change]
     start: int | None = None
     dates: bool = False
+    layout: Layout = WIDE
 
     def render(self) -> str:
         """Return the SVG element."""
@@ -86,9 +105,14 @@ class KeyMap:
             lines[place * n_lines // len(order)].append(key)
         height = LINE_HEIGHT if n_lines > MOST_TALL_LINES else TALL_LINE_HEIGHT
         base = TOP + height * n_lines
-        field = element("rect", class_="field", x=LEFT, y=TOP, width=WIDTH - LEFT - RIGHT, height=base - TOP)
+        field = element("rect", class_="field", x=self.layout.left, y=TOP, width=self._plot, height=base - TOP)
         parts = [field, *self._cells(lines, height), *self._names(lines, height), *self._time_axis(base)]
-        return drawing(WIDTH, base + BOTTOM, "which keys drifted when", parts)
+        return drawing(self.layout.width, base + BOTTOM, "which keys drifted when", parts)
+
+    @property
+    def _plot(self) -> int:
+        """Width of the axis of time."""
+        return self.layout.width - self.layout.left - RIGHT
 
     def _order(self) -> list[Any]:
         """Return the keys by when they first got a new model."""
@@ -124,13 +148,13 @@ class KeyMap:
             if not keys:
                 keys, css, what = entered[line, span], "entered", f"{TRANSITION_WORDS['entered'].phrase} at {at}"
             names = ", ".join(str(key) for key in sorted(keys, key=str)[:5]) + ", ..." * (len(keys) > 5)
-            width = (WIDTH - LEFT - RIGHT) / SPANS
+            width = self._plot / SPANS
             parts.append(
                 element(
                     "rect",
                     title=f"{names}: {what}",
                     class_=css,
-                    x=LEFT + span * width,
+                    x=self.layout.left + span * width,
                     y=TOP + line * height,
                     width=width,
                     height=height - 1,
@@ -144,21 +168,22 @@ class KeyMap:
         for line in range(0, len(lines), max(1 if height >= TALL_LINE_HEIGHT else 2, len(lines) // 15)):
             more = f" +{len(lines[line]) - 1}" * (len(lines[line]) > 1)
             name = str(lines[line][0])
-            if len(name + more) > NAME_LENGTH:
-                name = name[: NAME_LENGTH - 3 - len(more)] + "..."
+            if len(name + more) > self.layout.name_length:
+                name = name[: self.layout.name_length - 3 - len(more)] + "..."
             y = TOP + line * height + height / 2 + 4
-            parts.append(element("text", name + more, class_="tick", x=LEFT - 8, y=y, text_anchor="end"))
+            parts.append(element("text", name + more, class_="tick", x=self.layout.left - 8, y=y, text_anchor="end"))
         return parts
 
     def _time_axis(self, base: int) -> list[str]:
         low, high = self._range()
-        days = self.dates and high - low >= TICKS * DAY
+        left, ticks = self.layout.left, self.layout.ticks
+        days = self.dates and high - low >= ticks * DAY
         parts = []
-        for k in range(TICKS + 1):
-            x = LEFT + (WIDTH - LEFT - RIGHT) * k / TICKS
-            anchor = {0: "start", TICKS: "end"}.get(k, "middle")
-            value = format_time(low + (high - 1 - low) * k // TICKS, self.dates, whole_days=days)
+        for k in range(ticks + 1):
+            x = left + self._plot * k / ticks
+            anchor = {0: "start", ticks: "end"}.get(k, "middle")
+            value = format_time(low + (high - 1 - low) * k // ticks, self.dates, whole_days=days)
             parts.append(element("text", value, class_="tick", x=x, y=base + 16, text_anchor=anchor))
         word = "time" if self.dates else "sequence"
-        middle = (LEFT + WIDTH) / 2
+        middle = left + self._plot / 2
         return [*parts, element("text", word, class_="name", x=middle, y=base + 32, text_anchor="middle")]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Self, TypeAlias
 
@@ -11,24 +12,33 @@ from rich.table import Table
 
 from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
-from driftsurf.errors import RunFolderError
+from driftsurf.errors import InputError, RunFolderError
 from driftsurf.keyed.folder import PAGE, KeyedFolder
+from driftsurf.keyed.outcomes import KeyScore, Outcomes
 from driftsurf.registry import register
 from driftsurf.report import html
-from driftsurf.report.key_map import LINES, STYLE, Change, KeyMap, format_time
+from driftsurf.report.key_map import LINES, NARROW, STYLE, WIDE, Change, KeyMap, format_time
+from driftsurf.report.key_page import KEY_PAGES, key_page_name, write_key_pages
 from driftsurf.report.terminal import console
 
-__all__ = ["Change", "KeyedRecord", "print_keys", "render", "write_keyed_page"]
+__all__ = ["Change", "KeyedRecord", "find_key", "no_better_warning", "print_keys", "render", "write_keyed_page"]
 
 Keys: TypeAlias = Mapping[Any, Mapping[str, Any]]
 """The entries of the table of keys, by key."""
 SHOWN = 20
-NUMBERS = 2, 3, 5, 6
+PAGES, STEPS = 100, 50_000
+"""Keys that get a page of their own at most, and time steps of which these pages show the decisions, all together."""
+TOO_LARGE = 1000.0
+"""Errors from here on are written in short."""
+NAMED = 10
+"""Keys that a warning names."""
+NUMBERS = 2, 3, 4, 5
 """Columns of the table that hold numbers."""
-
 
 DATES = 10**14, 4_102_444_800_000_000
 """Sequence numbers between these are shown as dates: microseconds from March 1973 to the end of 2099."""
+NOTHING: Mapping[Any, KeyScore] = {}
+ORDER = "In quarantine first, then those whose model is no better than a trivial rule, then by error"
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,10 @@ class KeyedRecord:
     """The first sequence number."""
     dates: bool
     """Whether sequence numbers are dates."""
+    outcomes: Outcomes
+    """The predictions whose label is known."""
+    scores: Mapping[Any, KeyScore] = field(default_factory=dict)
+    """The error of each key beside those of trivial rules; keys of which nothing was scored are left out."""
 
     @classmethod
     def read(cls, folder: KeyedFolder) -> Self:
@@ -51,34 +65,71 @@ class KeyedRecord:
             raise RunFolderError(f"{str(folder.path)!r} has no complete epoch yet, so that there are no keys to show")
         journal = folder.read("journal", ["key", "sequence", "transitions"])
         rows = zip(journal["key"], journal["sequence"], journal["transitions"], strict=True)
-        sequence = folder.read("predictions", ["sequence"])["sequence"]
+        keys = folder.compact()
+        found = Outcomes.read(folder, regression=_is_regression(keys))
         return cls(
             folder.path.name,
-            folder.compact(),
+            keys,
             [Change(*row) for row in rows if row[2]],
-            min(sequence, default=None),
-            bool(sequence) and DATES[0] < min(sequence) <= max(sequence) < DATES[1],
+            found.first,
+            found.first is not None and found.last is not None and DATES[0] < found.first <= found.last < DATES[1],
+            found,
+            found.scores(),
         )
 
 
 @register("page", "keyed")
 def write_keyed_page(folder: KeyedFolder) -> KeyedRecord:
-    """Write the page of a keyed run to its folder, and return what it shows."""
+    """Write the page of a keyed run to its folder, with pages of the keys that need attention; return what it shows."""
     record = KeyedRecord.read(folder)
-    page = render(f"Keys of {record.name}", record.keys, record.changes, start=record.start, dates=record.dates)
+    paged = _paged(record)
+    page = render(
+        f"Keys of {record.name}",
+        record.keys,
+        record.changes,
+        start=record.start,
+        dates=record.dates,
+        scores=record.scores,
+        paged=paged,
+    )
+    write_key_pages(folder, record.outcomes, paged)
     files.write_text(folder.path / PAGE, page)
     return record
+
+
+def find_key(keys: Keys, name: str) -> Any:
+    """Return the key with this name, as tables show it; InputError if there is none."""
+    named = {str(key): key for key in keys}
+    if name not in named:
+        near = difflib.get_close_matches(name, named, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"the first keys are {', '.join(list(named)[:3])}"
+        raise InputError(f"there is no key {name!r} among {len(keys):,} keys; {hint}")
+    return named[name]
+
+
+def _paged(record: KeyedRecord) -> list[Any]:
+    """Return the keys that get pages: those that need attention most, as many as fit into the bounds."""
+    chosen, steps = list[Any](), 0
+    for key, entry in _by_need(record.keys, record.scores)[:PAGES]:
+        steps += entry["steps"]
+        if chosen and steps > STEPS:
+            break
+        chosen.append(key)
+    return chosen
 
 
 # ---------------------------------------------------------------------------- terminal
 
 
-def print_keys(keys: Keys, *, limit: int = SHOWN, dates: bool = False) -> None:
-    """Print totals, and the keys that need attention: those in quarantine, then those with the largest error."""
+def print_keys(
+    keys: Keys, *, limit: int = SHOWN, dates: bool = False, scores: Mapping[Any, KeyScore] = NOTHING
+) -> None:
+    """Print totals, and the keys that need attention."""
     out = console()
     total = _totals(keys)
+    rules = "".join(f", {name} {_format_error(value)}" for name, value in _rules(keys, scores).items())
     out.print(
-        f"{total['keys']:,} keys, {total['rows']:,} rows, {_measure(keys)} {_format_error(total['error'])}, "
+        f"{total['keys']:,} keys, {total['rows']:,} rows, {_measure(keys)} {_format_error(total['error'])}{rules}, "
         f"{total['transitions']:,} transitions, {total['reactive']:,} reactive, "
         f"{total['quarantined']:,} in quarantine, {total['duplicates']:,} duplicates dropped, "
         + f"{total['gaps']:,} gaps filled, " * (total["gaps"] > 0)
@@ -87,11 +138,24 @@ def print_keys(keys: Keys, *, limit: int = SHOWN, dates: bool = False) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for place, name in enumerate(_heads(keys)):
         table.add_column(name, justify="right" if place in NUMBERS else "left")
-    for cells in _cells(_worst(keys)[:limit], dates):
+    for cells in _cells(keys, _by_need(keys, scores)[:limit], scores, dates):
         table.add_row(*cells)
     out.print(table)
     if len(keys) > limit:
-        out.print(f"... and {len(keys) - limit:,} more keys, with smaller errors")
+        out.print(f"... and {len(keys) - limit:,} more keys")
+
+
+def no_better_warning(keys: Keys, scores: Mapping[Any, KeyScore]) -> str:
+    """Return a sentence on the keys whose model is no better than a trivial rule; empty if there are none."""
+    poor = [key for key, _ in _by_need(keys, scores) if key in scores and scores[key].no_better]
+    if not poor:
+        return ""
+    names = ", ".join(str(key) for key in poor[:NAMED]) + f" and {len(poor) - NAMED:,} more" * (len(poor) > NAMED)
+    one = "mean" if _is_regression(keys) else "majority"
+    return (
+        f"the models of {len(poor):,} of {len(keys):,} keys are no better than a trivial rule ({one}, or persistence: "
+        f"the label of the row before): {names}"
+    )
 
 
 def _totals(keys: Keys) -> dict[str, Any]:
@@ -109,37 +173,70 @@ def _totals(keys: Keys) -> dict[str, Any]:
     }
 
 
+def _rules(keys: Keys, scores: Mapping[Any, KeyScore]) -> dict[str, float]:
+    """Return the errors of the trivial rules over the rows of all keys, by name."""
+    rows = sum(score.rows for score in scores.values())
+    names = _heads(keys)[4:6]
+    totals = (
+        sum(score.constant * score.rows for score in scores.values()),
+        sum(score.persistence * score.rows for score in scores.values()),
+    )
+    return {name: total / rows for name, total in zip(names, totals, strict=True)} if rows else {}
+
+
+def _is_regression(keys: Keys) -> bool:
+    return any(entry["deviation"] for entry in keys.values())
+
+
 def _measure(keys: Keys) -> str:
     """Return the name of the error: the share of wrong predictions, or the mean absolute error of a regression."""
-    return "MAE" if any(entry["deviation"] for entry in keys.values()) else "error"
+    return "MAE" if _is_regression(keys) else "error"
 
 
 def _heads(keys: Keys) -> tuple[str, ...]:
-    return "key", "state", "rows", _measure(keys), "last transition", "at", "bytes", "quarantine"
+    rule = "mean" if _is_regression(keys) else "majority"
+    faulty = any(entry["quarantine"] for entry in keys.values())
+    return "key", "state", "rows", _measure(keys), rule, "persistence", "last change", *["quarantine"] * faulty
 
 
-def _worst(keys: Keys) -> list[tuple[Any, Mapping[str, Any]]]:
-    def rank(item: tuple[Any, Mapping[str, Any]]) -> tuple[bool, float]:
-        error = item[1]["error"]
-        return not item[1]["quarantine"], -1.0 if error is None else -error
+def _by_need(keys: Keys, scores: Mapping[Any, KeyScore]) -> list[tuple[Any, Mapping[str, Any]]]:
+    """Return the keys in the order of ``ORDER``; those that lose most rows against a trivial rule first."""
+
+    def rank(item: tuple[Any, Mapping[str, Any]]) -> tuple[bool, bool, float, float]:
+        key, entry = item
+        error, score = entry["error"], scores.get(key)
+        poor = score is not None and score.no_better
+        lost = (score.model - score.trivial) * score.rows if poor and score is not None else 0.0
+        return not entry["quarantine"], not poor, -lost, 1.0 if error is None else -error
 
     return sorted(keys.items(), key=rank)
 
 
-def _cells(entries: Sequence[tuple[Any, Mapping[str, Any]]], dates: bool) -> list[list[str]]:
-    return [
+def _cells(
+    keys: Keys, entries: Sequence[tuple[Any, Mapping[str, Any]]], scores: Mapping[Any, KeyScore], dates: bool
+) -> list[list[str]]:
+    """Return the cells of a table of some of the keys, with the columns of ``_heads``."""
+    columns = len(_heads(keys))
+    lines = [
         [
             str(key),
             "expired" if entry["expired"] else entry["state"],
             f"{entry['rows']:,}",
             _format_error(entry["error"]),
-            entry["last_transition"] or "none",
-            "" if entry["last_transition_at"] is None else format_time(entry["last_transition_at"], dates),
-            f"{entry['bytes']:,}",
+            _format_error(scores[key].constant if key in scores else None),
+            _format_error(scores[key].persistence if key in scores else None),
+            _format_change(entry, dates),
             _format_quarantine(entry, dates),
         ]
         for key, entry in entries
     ]
+    return [line[:columns] for line in lines]
+
+
+def _format_change(entry: Mapping[str, Any], dates: bool) -> str:
+    """Return the last transition and its place, such as "switched at 886"."""
+    at = entry["last_transition_at"]
+    return "none" if at is None else f"{entry['last_transition']} at {format_time(at, dates)}"
 
 
 def _format_quarantine(entry: Mapping[str, Any], dates: bool) -> str:
@@ -152,38 +249,78 @@ def _format_quarantine(entry: Mapping[str, Any], dates: bool) -> str:
 
 
 def _format_error(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return "-" if value is None else f"{value:.3f}" if value < TOO_LARGE else f"{value:.4g}"
 
 
 # ---------------------------------------------------------------------------- page
 
 
-def render(title: str, keys: Keys, changes: Sequence[Change], *, start: int | None = None, dates: bool = False) -> str:
-    """Return the page of a keyed run; the arguments are those of :class:`~driftsurf.report.key_map.KeyMap`."""
-    total = _totals(keys)
+def render(
+    title: str,
+    keys: Keys,
+    changes: Sequence[Change],
+    *,
+    start: int | None = None,
+    dates: bool = False,
+    scores: Mapping[Any, KeyScore] = NOTHING,
+    paged: Sequence[Any] = (),
+) -> str:
+    """Return the page of a keyed run.
+
+    Parameters
+    ----------
+    title
+        The title of the page.
+    keys, changes, start, dates
+        As for :class:`~driftsurf.report.key_map.KeyMap`.
+    scores
+        The error of each key beside those of trivial rules.
+    paged
+        The keys that have pages of their own, to which the page links.
+    """
+    total, measure = _totals(keys), _measure(keys)
     cards = [
         ("keys", f"{total['keys']:,}"),
         ("rows", f"{total['rows']:,}"),
-        (f"{_measure(keys)} of predictions", _format_error(total["error"])),
+        (f"{measure} of predictions", _format_error(total["error"])),
+        *((f"{measure} of {name}", _format_error(value)) for name, value in _rules(keys, scores).items()),
         ("transitions", f"{total['transitions']:,}"),
         ("reactive now", f"{total['reactive']:,}"),
         ("in quarantine", f"{total['quarantined']:,}"),
         ("duplicates dropped", f"{total['duplicates']:,}"),
         ("gaps filled", f"{total['gaps']:,}"),
     ]
-    worst = [[escape(cell) for cell in line] for line in _cells(_worst(keys)[:SHOWN], dates)]
+    warning = no_better_warning(keys, scores)
     body = [
         f"<h1>{escape(title)}</h1>",
         '<p class="lead">One adaptive learner per key.</p>',
+        html.warning(f"{warning[0].upper()}{warning[1:]}.") if warning else "",
         html.cards(cards),
         "<h2>Which keys drifted when</h2>",
         '<p class="soft">Time runs along the column of the sequence. Keys that got a new model first are at the top. '
         f"With more than {LINES} keys a line is a group of keys, and a colour as strong as the share that changed.</p>",
-        f'<div class="chart">{KeyMap(keys, changes, start, dates).render()}</div>',
+        html.either(*(KeyMap(keys, changes, start, dates, layout).render() for layout in (WIDE, NARROW))),
         html.legend(
             [("changed", "box", "a new model took over"), ("entered", "box", TRANSITION_WORDS["entered"].phrase)]
         ),
-        f"<h2>Keys that need attention</h2><p class='soft'>In quarantine first, then by error; {SHOWN} at most.</p>",
-        html.table(_heads(keys), worst, numbers=NUMBERS),
+        *_table(keys, scores, paged, dates),
     ]
-    return html.document(title, body, style=STYLE)
+    return html.document(title, body, style=html.look() + STYLE)
+
+
+def _table(keys: Keys, scores: Mapping[Any, KeyScore], paged: Sequence[Any], dates: bool) -> list[str]:
+    """Return the table of keys that need attention, with links to their pages."""
+    linked = set(paged)
+    shown = _by_need(keys, scores)[: max(SHOWN, len(paged))]
+    lines = []
+    for (key, _), cells in zip(shown, _cells(keys, shown, scores, dates), strict=True):
+        name, *rest = map(escape, cells)
+        if key in linked:
+            name = f'<a href="{KEY_PAGES}/{key_page_name(key)}">{name}</a>'
+        lines.append([name, *rest])
+    note = f"{ORDER}."
+    if len(shown) < len(keys):
+        note += (
+            f" These are {len(shown):,} of {len(keys):,} keys; driftsurf keys RUN KEY writes the page of any other one."
+        )
+    return ["<h2>Keys that need attention</h2>", html.note(note), html.wide_table(_heads(keys), lines, numbers=NUMBERS)]

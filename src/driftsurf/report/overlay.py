@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from driftsurf.core.decisions import Decision
+from driftsurf.evaluation.step_map import StepMap
 from driftsurf.explanation.records import pinned
 from driftsurf.report.figure import Change, Overlay
 from driftsurf.report.sections import RunView
@@ -20,38 +21,46 @@ MODEL_CHANGES = "switched", "reset", "replaced"
 def overlay_of(run: RunView) -> Overlay:
     """Return the marks of a run."""
     trace, decisions = run.trace, run.decisions
-    columns = trace.of(trace.models[0])
-    size = trace.batch_size
+    columns, places = trace.of(run.model), run.steps
     reactive = []
     for first, last in _reactive_spans(decisions):
-        half = 0.5 * first.rows / size
         text = f"reactive state, steps {first.step} to {last.step}"
-        reactive.append((run.position(first) - half, run.position(last) + half, text))
+        reactive.append((*places.around(first, last), text))
     drifts = []
     for drift in trace.drifts:
-        start, end = drift.start / size, drift.end / size
+        start, end = places.of_row(drift.start), places.of_row(drift.end)
         text = f"drift from step {start:g} to {end:g}" if drift.gradual else f"drift at step {start:g}"
         drifts.append((start, end, text))
     changes = [
-        Change(run.position(decision), transition.kind, transition.describe())
+        Change(places.of_decision(decision), transition.kind, transition.describe())
         for decision in decisions
         for transition in decision.transitions
         if len(decisions) <= MOST_MARKED_STEPS or transition.kind in MODEL_CHANGES
     ]
     steps = len(columns["step"])
     return Overlay(
-        steps, columns["first_row"].tolist(), reactive, drifts, changes, _orders(run.orders, last_step=steps - 1)
+        steps,
+        columns["first_row"].tolist(),
+        reactive,
+        drifts,
+        changes,
+        _orders(run.orders, places, last_step=steps - 1),
     )
 
 
-def _orders(orders: Sequence[OrderRecord], last_step: int) -> list[tuple[float, float, str]]:
+def _orders(orders: Sequence[OrderRecord], places: StepMap, last_step: int) -> list[tuple[float, float, str]]:
     """Return the spans in which the model was pinned, and the places of other orders."""
     marks: list[tuple[float, float, str]] = []
     for first, stop in pinned(orders):
         text = f"pinned from step {first}" + ("" if stop is None else f" to {stop - 1}")
-        marks.append((first, last_step if stop is None else min(stop, last_step), text))
+        end = last_step if stop is None else min(places.of_batch(stop), last_step)
+        marks.append((places.of_batch(first), end, text))
     marks += [
-        (order.step, order.step, f"{order.kind} ordered before step {order.step}: {order.text}")
+        (
+            places.of_batch(order.step),
+            places.of_batch(order.step),
+            f"{order.kind} ordered before step {order.step}: {order.text}",
+        )
         for order in orders
         if order.kind not in ("pin", "unpin")
     ]

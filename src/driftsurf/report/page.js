@@ -40,8 +40,9 @@
   };
   const grouped = (value) => value.toLocaleString("en");
   const level = (value) => {
-    if (value >= 1e6 && value < 1e9) return `${significant(value / 1e6)}M`;
-    return value >= 1e4 && value < 1e6 ? `${significant(value / 1e3)}k` : significant(value);
+    const size = Math.abs(value);
+    if (size >= 1e6 && size < 1e9) return `${significant(value / 1e6)}M`;
+    return size >= 1e4 && size < 1e6 ? `${significant(value / 1e3)}k` : significant(value);
   };
   const x = (step) => LEFT + ((WIDTH - LEFT - RIGHT) * (step - view[0])) / (view[1] - view[0]);
   const stepAt = (place) => view[0] + ((place - LEFT) / (WIDTH - LEFT - RIGHT)) * (view[1] - view[0]);
@@ -114,16 +115,21 @@
 
   const scaleOf = (figure) => {
     const whole = view[0] === 0 && view[1] === last;
-    let top = 0;
+    let top = 0, low = 0;
     for (const series of figure.series) {
       if (hidden.has(figure.id + series.name)) continue;
       const [first, stop] = span(series);
-      for (let k = first; k < stop; k++) if (series.values[k] > top) top = series.values[k];
+      for (let k = first; k < stop; k++) {
+        if (series.values[k] > top) top = series.values[k];
+        if (series.values[k] < low) low = series.values[k];
+      }
     }
-    top = top > 0 ? top * 1.08 : figure.top;
-    if (whole) top = Math.min(top, figure.top);
+    const bottom = figure.bottom || 0;
+    top = top > 0 || low < 0 ? top * 1.08 : figure.top;
+    low = bottom < 0 ? low * 1.08 : 0;
+    if (whole) [low, top] = [Math.max(low, bottom), Math.min(top, figure.top)];
     const base = HEIGHT - BOTTOM;
-    return { top, y: (value) => base - (base - TOP) * clamp(value / top, 0, 1) };
+    return { low, top, y: (value) => base - (base - TOP) * clamp((value - low) / (top - low), 0, 1) };
   };
   const steps = (parent, base) => {
     for (const step of ticks(view[0], view[1], true)) {
@@ -184,9 +190,9 @@
   };
   const drawCurves = (figure) => {
     const base = HEIGHT - BOTTOM;
-    const { top, y } = scaleOf(figure);
+    const { low, top, y } = scaleOf(figure);
     figure.y = y;
-    for (const value of ticks(0, top)) {
+    for (const value of ticks(low, top)) {
       svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }, figure.plot);
       svg("text", { class: "tick", x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, figure.plot, level(value));
     }

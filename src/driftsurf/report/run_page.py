@@ -6,11 +6,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
 
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision, significant
 from driftsurf.errors import InputError
+from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import (
     ClassificationSummary,
     Summary,
@@ -43,6 +49,8 @@ def write_run_page(result: RunResult, path: Path) -> None:
         oracle=result.oracle,
         moves=result.column_moves,
         orders=result.orders,
+        scores=result.scores,
+        about=result.about,
     )
     files.write_text(path, page)
 
@@ -61,6 +69,8 @@ def render_record(record: RunRecord) -> str:
         orders=record.orders,
         seconds=record.seconds,
         seconds_from=record.seconds_from,
+        scores=record.scores,
+        about=record.about,
     )
 
 
@@ -74,22 +84,27 @@ def render(
     orders: Sequence[OrderRecord] = (),
     seconds: Mapping[str, float] | None = None,
     seconds_from: int = 0,
+    scores: Scores | None = None,
+    about: Mapping[str, Any] | None = None,
+    above: Sequence[str] = (),
 ) -> str:
     """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
 
     The page is the same to the byte for every run of the same thing, unless ``seconds`` are given. They were measured
-    from step ``seconds_from`` on, where the run was resumed.
+    from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title.
     """
     title = f"{model} on {trace.stream}"
     if not len(trace.columns["step"]):
-        return html.document(title, [f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>"])
-    run = RunView(trace, decisions, model, oracle, moves, orders, seconds or {}, seconds_from)
+        return html.document(title, [*above, f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>"])
+    run = RunView(trace, decisions, model, oracle, moves, orders, seconds or {}, seconds_from, scores, about or {})
     overlay = overlay_of(run)
     figures = list[Figure | Bars]()
     body = [
+        *above,
         f"<h1>{escape(title)}</h1>",
         html.note(_extent(run)),
         f'<p class="lead">{escape(_lead(run))}</p>',
+        *_warning(run),
         html.cards(_cards(run)),
         interactive.TOOLBAR,
     ]
@@ -107,7 +122,7 @@ def _extent(run: RunView) -> str:
     steps, rows = len(columns["step"]), int(columns["rows"].sum())
     endless = any(drift.start == 0 and drift.end >= rows for drift in trace.drifts)
     drifts = "it drifts all the time" if endless else _count(len(trace.drifts), "known drift")
-    text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {trace.batch_size:,}; "
+    text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {_sizes(columns['rows'])}; "
     text += f"{drifts if trace.drifts else 'no known drift'}."
     if not trace.warmup_steps:
         return text
@@ -116,11 +131,24 @@ def _extent(run: RunView) -> str:
     return f"{text} Mean errors leave out the first batch, which was predicted before anything was learned."
 
 
+def _sizes(rows: npt.NDArray[Any]) -> str:
+    """Return the sizes of the steps in words; a shorter last step is not mentioned."""
+    least, most = int(rows[: max(len(rows) - 1, 1)].min()), int(rows.max())
+    return f"{most:,} row{'s' * (most != 1)}" if least == most else f"{int(rows.min()):,} to {most:,} rows"
+
+
+def _warning(run: RunView) -> Iterator[str]:
+    """Return a warning if the model is no better than predictions that need no model."""
+    text = baselines(run.trace, run.model).warning
+    if text:
+        yield f'<p class="warning" role="note"><b>Warning.</b> {escape(text)}</p>'
+
+
 def _lead(run: RunView) -> str:
     """Return the result in a few sentences."""
     summary = run.summary
     if isinstance(summary, ClassificationSummary):
-        text = f"Mean error {summary.mean_error:.3f}. "
+        text = f"Mean error {summary.mean_error:.4f}. "
     else:
         text = f"Root mean squared error {significant(summary.root_mean_squared_error)}, in the unit of the label. "
     if summary.reactions:
@@ -150,24 +178,39 @@ def _recovered(summary: Summary) -> str:
 def _cards(run: RunView) -> Iterator[tuple[str, str]]:
     summary, trace, oracle = run.summary, run.trace, run.oracle
     if isinstance(summary, ClassificationSummary):
-        yield "mean error", f"{summary.mean_error:.3f}"
+        yield "mean error", f"{summary.mean_error:.4f}"
         if oracle is not None:
-            yield f"{oracle} (oracle)", f"{summarise_classification(trace, oracle).mean_error:.3f}"
+            yield f"{oracle} (oracle)", f"{summarise_classification(trace, oracle).mean_error:.4f}"
+        yield from _baseline_cards(run)
+        if run.scores is not None and not math.isnan(run.scores.auc):
+            yield "ROC AUC", f"{run.scores.auc:.3f}"
+        if run.positive is not None and f"wrong:{run.positive}" in trace.columns:
+            yield f"F1 of class {run.positive}", f"{class_metrics(trace, run.model)[run.positive].f1:.3f}"
         if not math.isnan(summary.kappa):  # it is undefined where classes are counted together
             yield "kappa", f"{summary.kappa:.3f}"
     else:
         yield "root mean squared error", significant(summary.root_mean_squared_error)
         if oracle is not None:
             yield f"{oracle} (oracle)", significant(summarise_regression(trace, oracle).root_mean_squared_error)
+        yield from _baseline_cards(run)
         yield "mean absolute error", significant(summary.mean_absolute_error)
-        yield "skill over the mean target", f"{summary.skill_over_mean:.3f}"
-        yield "skill over the last target", f"{summary.skill:.3f}"
+        if run.scores is not None and (squares := run.scores.total_squares()) > 0:
+            rows = int(trace.counted(run.model)["rows"].sum())
+            yield "R²", f"{1.0 - summary.mean_squared_error * rows / squares:.3f}"
+        yield "skill over the mean", f"{summary.skill_over_mean:.3f}"
+        yield "skill over persistence", f"{summary.skill:.3f}"
     yield "reactions", str(summary.reactions)
     if trace.drifts:
         yield "false reactions", str(summary.false_reactions)
     yield "switches", str(summary.switches)
     yield "reactive steps", f"{summary.share_reactive:.0%}"
     yield "gradients per row", f"{summary.gradients / int(trace.of(summary.model)['rows'].sum()):.2f}"
+
+
+def _baseline_cards(run: RunView) -> Iterator[tuple[str, str]]:
+    trivial = baselines(run.trace, run.model)
+    for name, error in trivial.others.items():
+        yield f"error of {name}", trivial.number(error)
 
 
 def _times(count: int) -> str:

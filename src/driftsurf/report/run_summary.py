@@ -39,12 +39,21 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
             _print_beside_oracle(screen, result, result.oracle)
         if trace.warmup_steps:
             screen.print(_warmup_note(trace, result.model))
+        warning = baselines(trace, result.model).warning
+        if warning:
+            screen.print(f"warning: {warning}", style="yellow", markup=False)
     if result.label_counts is not None:
         counts = asdict(result.label_counts)
         shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
         screen.print(f"labels: {shown}")
+    if result.unlabelled_rows:
+        screen.print(f"rows without a label: {result.unlabelled_rows:,}; they were predicted and not learned")
     if result.skipped_rows:
         screen.print(f"skipped rows: {result.skipped_rows:,}; they are in {result.folder / 'bad_rows.jsonl'}")
+    if result.no_model:
+        screen.print(f"no model.state was written: {result.no_model}", markup=False)
+    else:
+        screen.print(f"model: {result.folder / 'model.state'}", markup=False)
     screen.print(f"report: {result.folder / 'report.html'}", markup=False)
 
 
@@ -53,8 +62,7 @@ def _print_beside_baselines(screen: Console, result: RunResult) -> None:
     trace, model = result.trace, result.model
     trivial = baselines(trace, model)
     table = _table("", model, *trivial.others)
-    errors = (trivial.own, *trivial.others.values())
-    table.add_row(trivial.measure, *(f"{one:.4f}" if trace.labels else significant(one) for one in errors))
+    table.add_row(trivial.measure, *map(trivial.number, (trivial.own, *trivial.others.values())))
     columns, summary = trace.of(model), summarise(trace, model)
     rows = {
         "rows": f"{int(columns['rows'].sum()):,}",

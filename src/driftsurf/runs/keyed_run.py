@@ -28,7 +28,8 @@ ENGINE_OPTIONS: Final = tuple(name for name in option_fields(EngineOptions) if n
 """Options that are passed to the engine: its own, without those of every engine."""
 APPLICABLE: Final = frozenset(
     (
-        *("key", "label", "drop", "delimiter", "encoding", "decimal", "thousands", "missing", "date_formats"),
+        *("key", "label", "drop", "rows", "header", "names", "sheet", "comment"),
+        *("delimiter", "encoding", "decimal", "thousands", "missing", "date_formats"),
         *("batch_size", "delay", "max_pending", "seed", "out", "log_level"),
         *("task", "model", "learner", "parameters", *NAMED_PARAMETERS),
     )

@@ -106,7 +106,10 @@ class KeyColumnOptions:
         None, "Column of integers or dates that grows along the rows of a key.", metavar="COLUMN"
     )
     id: str | None = option(
-        None, "Column by which late labels find their rows; --delay is in units of --sequence.", metavar="COLUMN"
+        None,
+        "Column of ids, which predictions show and which is not learned. With --key, late labels find their rows by "
+        "it, and --delay is in units of --sequence.",
+        metavar="COLUMN",
     )
 
 
@@ -123,6 +126,9 @@ class ModelOptions:
     learner: str | None = option(
         None, "logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]"
     )
+    start_from: StrPath | None = option(
+        None, "Start with the model of this finished run, and with its settings unless others are given.", metavar="RUN"
+    )
     parameters: Mapping[str, Any] = option(
         {},
         "Parameter of the model; can be repeated.",
@@ -131,7 +137,6 @@ class ModelOptions:
         pairs=True,
         parse=parse_value,
     )
-    rows: int | None = option(None, "Length of a built-in stream.  [default: the paper's]", at_least=1)
     batch_size: int | Literal["epoch"] | None = option(
         None,
         "Rows in a time step.  [default: the paper's for a built-in stream, 1,000 for tables, 32 for each key, where "
@@ -285,11 +290,14 @@ GROUPS: Final = (
     OptionGroup("watch", "Monitoring", WatchOptions),
 )
 """All options of a run, in the order of documentation."""
-STREAM_ONLY: Final = ("rows", "stream_seed")
+WAITING: Final = ("follow", "follow_for")
+"""Options that say how long to wait for rows. They decide nothing about what is learned, so a resumed run may have
+others than the run that it resumes."""
+STREAM_ONLY: Final = ("stream_seed",)
 """Options that only a built-in stream has."""
 KEYED_GROUPS: Final = ("key_columns", "keyed", "engine")
 TABLE_GROUPS: Final = ("tables", "reading", "labels", *KEYED_GROUPS)
-TABLE_ONLY: Final = ("task", "model", "learner", "parameters")
+TABLE_ONLY: Final = ("task", "model", "learner", "start_from", "parameters")
 """Options of other groups that only tables have."""
 
 
@@ -330,6 +338,10 @@ class RunOptions:
         chosen = [group.name for group in GROUPS if not groups or group.name in groups]
         return {key: value for name in chosen for key, value in options_given(getattr(self, name)).items()}
 
+    def given_or_default(self) -> dict[str, Any]:
+        """Return all options with their values."""
+        return {name: getattr(getattr(self, group.name), name) for group in GROUPS for name in group.fields}
+
     @property
     def is_keyed(self) -> bool:
         """Whether each key has a learner of its own: with ``labels``, ``key`` joins rows and labels instead."""
@@ -351,7 +363,7 @@ class RunOptions:
         given = self.given()
         wrong: list[str] = [name for name in STREAM_ONLY if name in given]
         if not tables:
-            wrong = [*self.given(*TABLE_GROUPS), *(name for name in TABLE_ONLY if name in given)]
+            wrong = [name for name in (*self.given(*TABLE_GROUPS), *TABLE_ONLY) if name in given and name != "rows"]
         if wrong:
             whose = "a built-in stream" if tables else "a file, a folder or standard input"
             raise OptionError(Option(wrong[0]), f" applies to {whose}, not to {source!r}")
@@ -362,7 +374,8 @@ class RunOptions:
         size: object = self.model.batch_size
         if isinstance(size, str) and size != "epoch":
             whole("batch_size", size, at_least=1)
-        wrong: list[Message] = [Message(Option(name)) for name in self.given(*KEYED_GROUPS)]
+        keyed = [name for name in self.given(*KEYED_GROUPS) if name != "id" or self.has_late_labels]
+        wrong: list[Message] = [Message(Option(name)) for name in keyed]
         wrong += [Message(Option("batch_size", "epoch"))] if self.model.batch_size == "epoch" else []
         delay = self.labels.delay
         if delay is not None and not float(delay).is_integer():

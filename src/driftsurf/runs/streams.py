@@ -11,9 +11,10 @@ from driftsurf.core.contracts import Strategy
 from driftsurf.core.option_fields import check_bounds
 from driftsurf.data import catalogue
 from driftsurf.evaluation.columns import ColumnMoves
+from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LinearRegression, LogisticRegression, paper_learner
-from driftsurf.runs.folder import COLUMNS
+from driftsurf.runs.folder import COLUMNS, SCORES
 from driftsurf.runs.options import RunOptions
 from driftsurf.runs.plan import RunPlan
 from driftsurf.runs.source import StreamBatches
@@ -54,9 +55,9 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
         check_bounds(group)
     model, given = options.model, options.model.all_parameters()
     entry = catalogue.get(name)
-    asked = {"seed": model.stream_seed, "n_rows": model.rows}
+    asked = {"seed": model.stream_seed, "n_rows": options.reading.rows}
     stream = entry.make(**{key: value for key, value in asked.items() if value is not None})
-    default = entry.batch_size if model.rows is None else max(1, stream.n_rows // STEPS)
+    default = entry.batch_size if options.reading.rows is None else max(1, stream.n_rows // STEPS)
     size = default if model.batch_size is None else int(model.batch_size)
     learner = _learner(entry, {key: given.pop(key) for key in LEARNER_PARAMETERS if key in given})
     strategy = STRATEGY_DEFAULTS | given
@@ -65,14 +66,15 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
         ORACLE: _aware_session(learner, stream.drift_steps(size), seed=model.seed),
     }
     _warm_up(learner, stream)
+    warmup = 1 if entry.regression else 0
     return RunPlan(
         name=name,
         source=StreamBatches(stream, size),
         models=models,
-        recorder=TraceRecorder(stream, size, warmup_steps=1 if entry.regression else 0),
+        recorder=TraceRecorder(stream, size, warmup_steps=warmup),
         about=_about(stream, size, learner, model.seed, strategy),
         label_type="value" if entry.regression else "integer",
-        sidecars={COLUMNS: ColumnMoves(models[MODEL])},
+        sidecars={COLUMNS: ColumnMoves(models[MODEL]), SCORES: ScoreRecorder(models[MODEL], warmup)},
         n_steps=-(-stream.n_rows // size),
         oracle=ORACLE,
     )

@@ -80,15 +80,15 @@ class ResetOnDrift(SingleModel):
         batch = self._pool.samples.view(segment)
         wrong = np.where(batch.weight > 0.0, errors(self._pool.scores(live.model, segment), batch.y), np.nan)
         detector = copy.deepcopy(live.memory)
-        consumed = detector.update(wrong)
+        found = detector.update(wrong)
         if live.step == 0:
-            while detector.drift:
+            while found:
                 detector = detector.fresh()
-                wrong = wrong[consumed:]
-                consumed = detector.update(wrong)
-        if not detector.drift:
+                wrong = wrong[found.consumed :]
+                found = detector.update(wrong)
+        if not found:
             return "", detector
-        why = f"{type(detector).__name__} signalled at row {segment.lo + consumed - 1}"
+        why = f"{type(detector).__name__} signalled at row {segment.lo + found.consumed - 1}"
         return why, detector.fresh()
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from typing import NamedTuple
 
@@ -9,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftsurf.data.formats._records import NUL, TOO_LONG, find_records
+from driftsurf.data.formats._records import NUL, TOO_LONG, find_records, trim_cells
 
 pytestmark = pytest.mark.python_kernels
 
-TEXT = st.lists(st.sampled_from([b'"', b",", b"\n", b"\r", b"a", b"b c", b"\0", b'"x"', b',"']), max_size=40).map(
-    b"".join
-)
+TEXT = st.lists(
+    st.sampled_from([b'"', b",", b"\n", b"\r", b"a", b"b c", b" ", b"\t", b"\0", b'"x"', b',"']), max_size=40
+).map(b"".join)
 
 
 class Record(NamedTuple):
@@ -27,7 +28,7 @@ class Record(NamedTuple):
 
 def twin(data: bytes) -> list[Record]:
     """Split records by RFC 4180 as a regular expression; text that does not match is a bad first line."""
-    cell = rb'(?:"(?:[^"]|"")*"|[^",\r\n][^,\r\n]*|)'
+    cell = rb'(?:[ \t]*"(?:[^"]|"")*"[ \t]*|[ \t]*[^ \t",\r\n][^,\r\n]*|[ \t]*)'
     record = re.compile(rb"(%s(?:,%s)*)(\r\n|\r|\n|\Z)" % (cell, cell))
     line = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
     found = []
@@ -39,7 +40,7 @@ def twin(data: bytes) -> list[Record]:
         text = match[0]
         lines += len(re.findall(rb"\r\n|\r|\n|.\Z", text, re.DOTALL)) if whole else 1
         inside = re.sub(rb'"(?:[^"]|"")*"', b"", text) if whole else b""
-        blank = text[:1] in (b"\r", b"\n")
+        blank = not text.strip(b" \t\r\n")
         found.append(Record(text, lines, 0 if blank else 1 + inside.count(b","), bool(whole) and b"\0" not in text))
         at = match.end()
     return found
@@ -111,3 +112,26 @@ def test_without_a_delimiter_a_record_is_a_line() -> None:
     records = find_records(b'{"a": "x\r\n\n"y\0', None, final=True)
     assert records.cells.tolist() == [1, 0, 1]
     assert records.faults.tolist() == [0, 0, NUL]
+
+
+@settings(deadline=None, max_examples=300)
+@given(TEXT)
+def test_blanks_around_cells_are_removed_and_nothing_else(data: bytes) -> None:
+    records = find_records(data.replace(b"\t", b" "), ",", final=True)  # Python's csv knows spaces only
+    for place in range(len(records)):
+        if records.faults[place] or not records.cells[place]:
+            continue
+        trimmed = trim_cells(records[place], ",")
+        (again,) = ours(trimmed)
+        assert again.cells == records.cells[place]
+        before, after = (next(csv.reader([text.decode()], skipinitialspace=True)) for text in (records[place], trimmed))
+        if not any("\n" in cell or "\r" in cell for cell in before):
+            assert after == [cell.strip(" \t") for cell in before]
+
+
+def test_comments_are_no_records_and_open_no_quotes() -> None:
+    data = b'# made by, "someone\na,b\n#\0\n1,2\n'
+    records = find_records(data, ",", final=True, comment="#")
+    assert records.cells.tolist() == [0, 2, 0, 2]
+    assert records.lines.tolist() == [1, 2, 3, 4]
+    assert not records.faults.any()

@@ -120,11 +120,12 @@ class TableFile:
         reading: dict[str, Any] = {"format": "arff" if first[:1] in ("@", "%") else "csv"}
         if reading["format"] == "csv":
             reading["delimiter"] = ","
-            if any(map(_is_number, next(csv.reader([first]), ()))):
-                reading["names"] = list(self.columns)  # the first line is a row, so there is no header
+            reading["header"] = not any(map(_is_number, next(csv.reader([first]), ())))
         own_names = list(FileSource(self.path, ReadingOptions(**reading)).columns())
         if len(own_names) != len(self.columns):
             raise InputError(f"{self.path} has {len(own_names)} columns, expected {len(self.columns)}")
+        if reading.get("header") is False:
+            reading["names"] = own_names = list(self.columns)
         kinds = dict(zip(own_names, self.columns.values(), strict=True))
         reading["kinds"] = {name: kind for name, kind in kinds.items() if kind is not None}
         reading["drop"] = [name for name, kind in kinds.items() if kind is None]

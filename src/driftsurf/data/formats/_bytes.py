@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import lzma
 import os
 import sys
 import time
@@ -10,23 +11,25 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import IO, Any
 
 from driftsurf.core.options import number
+from driftsurf.data.formats._encodings import decode_blocks
 from driftsurf.data.formats._reader import extra
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.errors import OptionError, SourceError
 
 __all__ = ["COMPRESSION_ENDINGS", "ByteFile", "member_of_zip", "polling"]
 
-COMPRESSION_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".zstd": "zstd", ".zip": "zip"}
+COMPRESSION_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd", ".zip": "zip"}
 """Compressions by the ending of a file."""
 _MAGIC = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\x03\x04": "zip",
+    b"\xfd7zXZ\x00": "xz",
     # "BZh" alone may be the start of a header line; a block or the end of the data follows in a compressed file.
     **{b"BZh%d%s" % (level, block): "bzip2" for level in range(1, 10) for block in (b"1AY&SY", b"\x17rE8P\x90")},
 }
@@ -34,7 +37,7 @@ _MAGIC = {
 _MAGIC_BYTES = max(map(len, _MAGIC))
 _GZIP_WINDOW = 31
 """zlib's code for a gzip header and checksum around the largest window."""
-_UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+_UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 """What damaged, truncated, encrypted or exotic files raise while they are read and decompressed."""
 
 
@@ -79,6 +82,8 @@ class ByteFile:
     path: str
     block_bytes: int
     follow: Callable[[], bool] | None = None
+    encoding: str | None = None
+    """Encoding of the bytes, if they are converted to UTF-8 while they are read."""
 
     @property
     def name(self) -> str:
@@ -87,6 +92,9 @@ class ByteFile:
 
     def blocks(self, start: int = 0) -> Generator[bytes]:
         """Yield the decompressed bytes from ``start`` on; raise SourceError if the file is damaged or truncated."""
+        if self.encoding is not None:
+            yield from self.skip(start, decode_blocks(replace(self, encoding=None).blocks(), self.encoding))
+            return
         with self._named_errors(), self._open() as file:
             first = file.read(_MAGIC_BYTES)
             expected = COMPRESSION_ENDINGS.get(PurePath(self.path).suffix.lower())
@@ -98,7 +106,8 @@ class ByteFile:
             if found is None:
                 yield from self._plain(file, first, start)
                 return
-            decompressed = {"gzip": self._gunzip, "bzip2": self._bunzip2, "zstd": self._unzstd, "zip": self._unzip}
+            decompressed = {"gzip": self._gunzip, "bzip2": self._bunzip2, "xz": self._unxz}
+            decompressed |= {"zstd": self._unzstd, "zip": self._unzip}
             yield from self.skip(start, decompressed[found](file, first))
 
     @contextmanager
@@ -198,6 +207,10 @@ class ByteFile:
 
     def _bunzip2(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
         with bz2.BZ2File(_Rejoined(first, file)) as unpacked:  # type: ignore[call-overload]
+            yield from self._pieces(unpacked, b"")
+
+    def _unxz(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
+        with lzma.LZMAFile(_Rejoined(first, file)) as unpacked:  # type: ignore[arg-type]
             yield from self._pieces(unpacked, b"")
 
     def _unzstd(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from driftsurf.data.kinds import Kind
 from driftsurf.data.source import BadRow
 from driftsurf.data.tables import Table
-from driftsurf.errors import MissingExtraError, SourceError
+from driftsurf.errors import Message, MissingExtraError, SourceError
 
 RECORD_LIMIT = 2**22
 """Largest number of bytes in a text record; more cannot be a row of a table."""
@@ -85,6 +85,8 @@ class Reader(ABC):
 
     ragged: ClassVar[bool] = False
     """Whether a row may leave out columns."""
+    remarks: Sequence[Message] = ()
+    """What users should know about how ``shape()`` read the head of the file."""
 
     @abstractmethod
     def shape(self) -> Shape:

@@ -12,11 +12,12 @@ from numba import types
 from driftsurf.data.formats._reader import RECORD_LIMIT
 from driftsurf.kernels.compile import kernel
 
-SOUND, STRAY_QUOTE, OPEN_QUOTE, NUL, TOO_LONG = range(5)
+SOUND, STRAY_QUOTE, OPEN_QUOTE, NUL, TOO_LONG, UNCLOSED = range(6)
 FAULTS = {
     STRAY_QUOTE: "text follows a closing quote",
     OPEN_QUOTE: "a quote is not closed",
     NUL: "the row holds a NUL byte",
+    UNCLOSED: "the array is not closed, or text follows it",
 }
 
 _U1, _I8 = types.uint8, types.int64
@@ -63,22 +64,25 @@ class Records:
         return {int(place): FAULTS[int(self.faults[place])] for place in np.flatnonzero(self.faults)}
 
 
-def find_records(data: bytes, delimiter: str | None, *, final: bool, limit: int = RECORD_LIMIT) -> Records:
+def find_records(
+    data: bytes, delimiter: str | None, *, final: bool, limit: int = RECORD_LIMIT, comment: str | None = None
+) -> Records:
     r"""Return the complete records of ``data``; with ``final`` the end of the data completes the last one.
 
     A record ends with a line feed, a carriage return, or both, outside of quotes. A quote opens a quoted cell only as
-    its first character; inside, two quotes stand for one, and a closing quote is followed by a delimiter or by the end
-    of the record. A malformed record ends with its first line, so that a forgotten quote costs one line and not the
-    rest of the file. For the same reason, a quoted cell must not stretch a record of several lines beyond ``limit``
-    bytes. A single line that is longer is TOO_LONG. Without a delimiter there are no cells and no quotes: a record is a
-    line.
+    its first character, blanks aside; inside, two quotes stand for one, and a closing quote is followed by a delimiter
+    or by the end of the record. A malformed record ends with its first line, so that a forgotten quote costs one line
+    and not the rest of the file. For the same reason, a quoted cell must not stretch a record of several lines beyond
+    ``limit`` bytes. A single line that is longer is TOO_LONG. Without a delimiter there are no cells and no quotes: a
+    record is a line. A line of blanks (spaces and tabs) has no cells, nor has a line that begins with the character
+    ``comment``.
 
     >>> records = find_records(b'a,"b\nc"\nd', ",", final=True)
     >>> records[0], records.lines, records.cells
     (b'a,"b\nc"\n', array([2, 3]), array([2, 1]))
     """
     array = np.frombuffer(data, np.uint8)
-    marks = np.array([-1, -1] if delimiter is None else [ord(delimiter), ord('"')])
+    marks = np.array([*_marks(delimiter), -1 if comment is None else ord(comment)])
     found = []
     start = line = 0
     room = max(16, len(array) // 16)
@@ -94,19 +98,80 @@ def find_records(data: bytes, delimiter: str | None, *, final: bool, limit: int 
     return Records(data, np.concatenate([[0], ends])[:-1], ends, lines, cells, faults)
 
 
+def trim_cells(data: bytes, delimiter: str) -> bytes:
+    """Return sound records without the blanks around their cells, also inside of quotes.
+
+    >>> trim_cells(b' 1 , "a, b" ," yes "', ",")
+    b'1,"a, b","yes"'
+    """
+    if b" " not in data and (delimiter == "\t" or b"\t" not in data):
+        return data
+    out = np.empty(len(data), np.uint8)
+    size = _trim_cells(np.frombuffer(data, np.uint8), np.array(_marks(delimiter)), out)
+    return data if size == len(data) else out[:size].tobytes()
+
+
+def _marks(delimiter: str | None) -> list[int]:
+    return [-1, -1] if delimiter is None else [ord(delimiter), ord('"')]
+
+
+@kernel(lambda f: (_IN, _PAIR, types.Array(_U1, 1, "C")))
+def _trim_cells(data: Any, marks: Any, out: Any) -> Any:
+    """Copy records to ``out`` without the blanks around their cells; return the number of bytes.
+
+    States: 0 before the first character of a cell, 1 in a plain cell, 2 in a quoted cell, 3 after a quoted cell.
+    """
+    delimiter, quote = marks[0], marks[1]
+    size = len(data)
+    state, count, opened = 0, 0, 0
+    kept = 0  # bytes of out that end with something else than a blank
+    p = 0
+    while p < size:
+        byte = data[p]
+        blank = (byte == 32 or byte == 9) and byte != delimiter
+        if state == 2:
+            if byte == quote and not (p + 1 < size and data[p + 1] == quote):
+                out[kept] = byte
+                kept += 1
+                count, state = kept, 3
+            elif not blank or kept > opened:
+                out[count] = byte
+                count += 1
+                if byte == quote:
+                    out[count] = byte
+                    count += 1
+                    p += 1
+                if not blank:
+                    kept = count
+        elif byte == delimiter or byte == 10 or byte == 13:
+            out[kept] = byte
+            kept += 1
+            count, state = kept, 0
+        elif not blank or state == 1:
+            out[count] = byte
+            count += 1
+            if not blank:
+                kept = count
+            if state == 0:
+                state, opened = (2 if byte == quote else 1), kept
+        p += 1
+    return kept
+
+
 @kernel(lambda f: (_IN, _PAIR, types.boolean, _I8, _PAIR, _OUT))
 def _find_records(data: Any, marks: Any, final: Any, limit: Any, begin: Any, out: Any) -> Any:
     """Fill ``out`` with (end, lines, cells, fault) of each record from ``begin`` (place, line); return how many.
 
-    States: 0 at the first character of a cell, 1 in a plain cell, 2 in a quoted cell, 3 after a quote in a quoted cell.
+    States: 0 before the first character of a cell, 1 in a plain cell, 2 in a quoted cell, 3 after a quote in a quoted
+    cell, 4 after a quoted cell and a blank, 5 in a comment.
     Faults are the constants of this module: 1 stray quote, 2 open quote, 3 NUL byte, 4 too long.
     """
-    delimiter, quote = marks[0], marks[1]
+    delimiter, quote, comment = marks[0], marks[1], marks[2]
     start, line = begin[0], begin[1]
     size = len(data)
     count = 0
     while start < size and count < len(out):
-        state, cells, fault = 0, 1, 0
+        state, cells, fault = (5 if data[start] == comment else 0), 1, 0
         first_newline, inner_lines = -1, 0
         p = start
         end = -1
@@ -133,13 +198,18 @@ def _find_records(data: Any, marks: Any, final: Any, limit: Any, begin: Any, out
             if state == 2:
                 if byte == quote:
                     state = 3
+            elif state == 5:
+                fault = 0
             elif byte == delimiter:
                 state = 0
                 cells += 1
-            elif state == 0:
-                state = 2 if byte == quote else 1
-            elif state == 3:
-                if byte == quote:
+            elif state != 1:
+                if byte == 32 or byte == 9:
+                    if state == 3:
+                        state = 4
+                elif state == 0:
+                    state = 2 if byte == quote else 1
+                elif state == 3 and byte == quote:
                     state = 2
                 else:
                     fault = 1
@@ -169,9 +239,9 @@ def _find_records(data: Any, marks: Any, final: Any, limit: Any, begin: Any, out
             end = p
         if end < 0:
             return count
-        blank = data[start] == 10 or data[start] == 13
+        empty = state == 5 or (state == 0 and cells == 1 and fault == 0)
         line += inner_lines + 1
-        out[count, 0], out[count, 1], out[count, 2], out[count, 3] = end, line, 0 if blank else cells, fault
+        out[count, 0], out[count, 1], out[count, 2], out[count, 3] = end, line, 0 if empty else cells, fault
         start = end
         count += 1
         if fault == 4:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeVar
@@ -12,6 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.data.formats._bytes import ByteFile
+from driftsurf.data.formats._encodings import (
+    FALLBACK,
+    MARK_BYTES,
+    UTF8,
+    decode_blocks,
+    guess_encoding,
+    is_ascii_based,
+    marked_encoding,
+)
 from driftsurf.data.formats._reader import (
     RAW_LIMIT,
     RECORD_LIMIT,
@@ -26,10 +37,8 @@ from driftsurf.data.formats._records import TOO_LONG, Records, find_records
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.source import STANDARD_INPUT, BadRow
 from driftsurf.data.tables import Table
-from driftsurf.errors import SchemaError, SourceError
+from driftsurf.errors import Message, Option, SchemaError, SourceError
 
-UTF8_MARK = b"\xef\xbb\xbf"
-UTF16_MARKS = b"\xff\xfe", b"\xfe\xff"
 TAIL_BYTES = 2**14
 """Number of bytes before a place by which a file is recognised."""
 
@@ -56,6 +65,8 @@ class TextReader(Reader):
     def __init__(self, file: ByteFile, reading: ReadingOptions) -> None:
         self.file = file
         self.reading = reading
+        self.encoding: str = UTF8 if reading.encoding is None else reading.encoding
+        self.remarks: list[Message] = []
         self._blocks = file.blocks()
         self._head = b""
         self._ended = False
@@ -84,14 +95,43 @@ class TextReader(Reader):
     def shape(self) -> Shape:
         """Return the columns that the head of the file tells."""
         if self._shape is None:
-            self._read_more_head(len(UTF8_MARK))
-            if self._head.startswith(UTF16_MARKS):
-                raise SourceError(f"{self.file.name} is encoded in UTF-16; convert it to UTF-8 first")
-            if self._head.startswith(UTF8_MARK):
-                self._body = Mark(len(UTF8_MARK), 1)
+            self._read_mark()
             self._body, self._shape = self.read_head()
             self._top = self._head[: self._body.offset]
         return self._shape
+
+    def _read_mark(self) -> None:
+        """Pass over a byte order mark. If lines cannot be found in bytes of this encoding, convert them to UTF-8."""
+        self._read_more_head(MARK_BYTES)
+        marked = marked_encoding(self._head)
+        encoding = marked or self.encoding
+        if not is_ascii_based(encoding) and encoding != UTF8:
+            self._blocks = decode_blocks(chain([self._head], self._blocks), encoding)
+            self.file = replace(self.file, encoding=encoding)
+            self._head, self._ended, self.encoding = b"", False, UTF8
+        elif marked == UTF8:
+            self._body, self.encoding = Mark(len(codecs.BOM_UTF8), 1), UTF8
+
+    def decide_encoding(self, head: bytes) -> None:
+        """Decide the encoding by the first rows, unless an option or a byte order mark tells it."""
+        if self.reading.encoding is None and not self._body.offset and self.file.encoding is None:
+            self.encoding = guess_encoding(head)
+            if self.encoding == FALLBACK:
+                self.remarks.append(
+                    Message(
+                        f"{self.file.name} is not encoded in UTF-8 and was read as {FALLBACK}; to confirm that, or to "
+                        "choose another encoding, pass ",
+                        Option("encoding", FALLBACK),
+                    )
+                )
+
+    def wrong_encoding(self) -> Message:
+        """Return why a row that cannot be decoded is bad."""
+        other = FALLBACK if self.encoding == UTF8 else "latin-1"
+        return Message(
+            f"the row is not encoded in {self.encoding.upper()}; if the whole file is not, pass ",
+            Option("encoding", other),
+        )
 
     def _read_more_head(self, size: int) -> None:
         """Read until ``size`` bytes of the head are there, or the file ends."""
@@ -182,9 +222,9 @@ class TextReader(Reader):
         bad = [
             BadRow(
                 self.file.name,
-                at.line + int(before[i]),
+                at.line + int(before[i]) + _leading_lines(records[i]),
                 reason,
-                records[i][:RAW_LIMIT].decode(self.reading.encoding, "backslashreplace").rstrip("\r\n"),
+                records[i][:RAW_LIMIT].decode(self.encoding, "backslashreplace").rstrip("\r\n"),
                 at.offset + int(records.ends[i]),
             )
             for i, reason in sorted(parsed.reasons.items())
@@ -207,6 +247,11 @@ class TextReader(Reader):
 def _last_bytes(before: bytes, data: bytes, size: int) -> bytes:
     """Return the last bytes before place ``size`` of ``data``, which ``before`` precedes."""
     return data[size - TAIL_BYTES : size] if size >= TAIL_BYTES else (before + data[:size])[-TAIL_BYTES:]
+
+
+def _leading_lines(record: bytes) -> int:
+    """Return how many lines a record begins below its start: an element of JSON may follow line ends."""
+    return record[: len(record) - len(record.lstrip())].count(b"\n")
 
 
 Row = TypeVar("Row")

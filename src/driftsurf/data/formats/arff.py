@@ -42,7 +42,7 @@ class ArffReader(TextReader):
         kinds: dict[str, Kind | None] = {}
         records, data_place = self._records_up_to_data()
         for place in range(data_place):
-            line = records[place].decode(self.reading.encoding, "replace").strip()
+            line = records[place].decode(self.encoding, "replace").strip()
             if line.lower().startswith("@attribute"):
                 name, kind = self._attribute(line)
                 if name in kinds:
@@ -107,9 +107,9 @@ class ArffReader(TextReader):
     def _row(self, record: bytes) -> list[str | None] | None:
         """Return the cells of a row, None for a missing value; None for a comment; ValueError for a bad row."""
         try:
-            line = record.decode(self.reading.encoding).strip()
+            line = record.decode(self.encoding).strip()
         except UnicodeDecodeError as error:
-            raise ValueError(f"the row is not encoded in {self.reading.encoding}") from error
+            raise ValueError(f"the row is not encoded in {self.encoding}") from error
         if not line or line.startswith("%"):
             return None
         if line.startswith("{"):

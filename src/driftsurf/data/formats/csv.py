@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -14,25 +14,35 @@ import numpy.typing as npt
 from driftsurf.data.arrow_columns import arrow_column
 from driftsurf.data.formats._bytes import COMPRESSION_ENDINGS, ByteFile
 from driftsurf.data.formats._cells import cell_reader, infer_kind
+from driftsurf.data.formats._encodings import UTF8, can_decode
+from driftsurf.data.formats._header import (
+    automatic_names,
+    complete_names,
+    given_names,
+    looks_like_data,
+    no_header_remark,
+)
 from driftsurf.data.formats._reader import PYARROW, Mark, Shape, extra
-from driftsurf.data.formats._records import Records, find_records
+from driftsurf.data.formats._records import Records, find_records, trim_cells
 from driftsurf.data.formats._suggestions import suggest_number_options
 from driftsurf.data.formats._text import Parsed, TextReader
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.tables import Column, Table, empty_column
-from driftsurf.errors import Message, Option, SchemaError, SourceError
+from driftsurf.errors import Message, Option, SourceError
 from driftsurf.registry import register
 
 __all__ = ["CsvReader"]
 
 DELIMITERS = ",;\t|"
+HEAD_COMMENT = "#"
+"""Lines before the header that begin with it are comments, whatever the options say."""
 _SEPARATOR_LINE = re.compile(rb"sep=([,;\t|])\r?\n?")
 
 
 @register("format", "csv", endings=(".csv", ".tsv", ".txt"), streamed=True, cells="text", **PYARROW)
 class CsvReader(TextReader):
-    """Delimited text with a header line, quoted as in RFC 4180.
+    """Delimited text with a header line, quoted as in RFC 4180. Blanks around cells do not count, quoted or not.
 
     Records are found by a compiled loop, which knows the line of each and what is wrong with it. pyarrow converts the
     cells of the valid records to values, many rows at a time. If it refuses a cell, the records are halved until the
@@ -43,6 +53,7 @@ class CsvReader(TextReader):
         super().__init__(file, reading)
         self._csv: Any = extra("pyarrow.csv")
         self._names: list[str] = []
+        self._comment = reading.comment
         self._zoned: set[str] = set()
         # pyarrow does not know thousands separators, and its strptime reads 30 February as 2 March.
         needs_own_reader: dict[Kind, object] = {"number": reading.thousands, "date": reading.date_formats}
@@ -50,39 +61,85 @@ class CsvReader(TextReader):
 
     def split(self, data: bytes, *, final: bool) -> Records:
         """Return the complete records of ``data``; a record is a line unless a quoted cell holds a line end."""
-        return find_records(data, self._delimiter, final=final)
+        return find_records(data, self._delimiter, final=final, comment=self._comment)
 
     # -------------------------------------------------------------------- the head
 
     def read_head(self) -> tuple[Mark, Shape]:
-        """Read the header line, and infer the kinds from the first rows."""
+        """Read the header line, if there is one, and infer the kinds from the first rows."""
         body, announced = self._separator_line(self._body)
+        body, remarked = self._head_comments(body)
         self._delimiter = self.reading.delimiter or announced or self._most_frequent_delimiter(body)
-        if self.reading.names is not None:
-            self._names = _without_repeats(self.reading.names, self.file.name)
-        else:
-            header = self.head_records(body, 1)
-            if not len(header):
-                raise SourceError(f"{self.file.name} is empty: it has no header line")
-            if header.faults[0]:
-                raise SourceError(f"{self.file.name}, line 1: {header.reasons()[0]}")
-            cells = self._header_cells(header[0])
-            names = [cell.strip() or f"column_{i + 1}" for i, cell in enumerate(cells)]
-            self._names = _without_repeats(names, self.file.name)
-            body = Mark(body.offset + int(header.ends[0]), body.line + int(header.lines[0]))
-        sample = self.head_records(body, self.reading.sample_rows)
-        return body, Shape(self._kinds(sample), empty=not len(sample))
+        first = self.head_records(body, 1)
+        if not len(first):
+            raise SourceError(f"{self.file.name} is empty: it has no header line")
+        rows = Mark(body.offset + int(first.ends[0]), body.line + int(first.lines[0]))
+        sample = self.head_records(rows, self.reading.sample_rows)
+        end = rows.offset + (int(sample.ends[-1]) if len(sample) else 0)
+        self.decide_encoding(self._head[:end])
+        if self.reading.header is False or (self.reading.names is not None and self.reading.header is None):
+            return self._without_header(body, int(first.cells[0]))
+        if first.faults[0]:
+            raise SourceError(f"{self.file.name}, line {body.line}: {first.reasons()[0]}")
+        cells = self._header_cells(first[0], body.line)
+        self._names = automatic_names(len(cells))
+        columns = self._text_columns(sample)
+        kinds = self._kinds(columns)
+        asked_for = {*self.reading.drop, *self.reading.kinds, *self.reading.categorical}
+        undecided = self.reading.header is None and not asked_for.intersection(cells)
+        if undecided and looks_like_data(cells, list(columns.values()), list(kinds.values()), self.reading):
+            commented = self._commented_names(remarked)
+            if commented is None:
+                self.remarks.append(no_header_remark(self.file.name, self._names))
+                return self._without_header(body, len(cells))
+            cells, rows, sample = commented, body, self.head_records(body, self.reading.sample_rows)
+            kinds = self._kinds(self._text_columns(sample))
+        names = given_names(self.reading, len(cells), self.file.name)
+        if names is None:
+            names, remarks = complete_names(cells, self.file.name)
+            self.remarks += remarks
+        self._zoned = {names[self._names.index(name)] for name in self._zoned}
+        self._names = names
+        return rows, Shape(dict(zip(names, kinds.values(), strict=True)), empty=not len(sample))
 
-    def _header_cells(self, record: bytes) -> list[str]:
+    def _without_header(self, body: Mark, width: int) -> tuple[Mark, Shape]:
+        self._names = given_names(self.reading, width, self.file.name) or automatic_names(width)
+        self._zoned.clear()
+        sample = self.head_records(body, self.reading.sample_rows)
+        return body, Shape(self._kinds(self._text_columns(sample)), empty=not len(sample))
+
+    def _header_cells(self, record: bytes, line: int) -> list[str]:
         try:
-            return next(csv.reader([record.decode(self.reading.encoding)], delimiter=self._delimiter))
+            text = trim_cells(record, self._delimiter).decode(self.encoding)
+            return next(csv.reader([text], delimiter=self._delimiter))
         except UnicodeDecodeError as error:
             raise SourceError(
-                f"{self.file.name}, line 1: the header is not encoded in {self.reading.encoding}; try ",
-                Option("encoding", "latin-1"),
+                f"{self.file.name}, line {line}: the header is not encoded in {self.encoding}; try ",
+                Option("encoding", "cp1252"),
             ) from error
         except csv.Error as error:
-            raise SourceError(f"{self.file.name}, line 1: the header cannot be read ({error})") from error
+            raise SourceError(f"{self.file.name}, line {line}: the header cannot be read ({error})") from error
+
+    def _head_comments(self, body: Mark) -> tuple[Mark, bytes]:
+        """Return the place after the comments at the top of the file, and the last of them."""
+        last = b""
+        while True:
+            first = self.head_records(body, 1)
+            if not len(first) or not first[0].startswith(HEAD_COMMENT.encode()):
+                return body, last
+            after = self.head_records(Mark(body.offset + int(first.ends[0]), 1), 1)
+            if not len(after):
+                return body, last
+            last = first[0]
+            body = Mark(body.offset + int(first.ends[0]), body.line + int(first.lines[0]))
+
+    def _commented_names(self, comment: bytes) -> list[str] | None:
+        """Return the names of columns in the comment above the first row, as NumPy writes them; None if it has none."""
+        line = comment.lstrip(HEAD_COMMENT.encode())
+        found = find_records(line, self._delimiter, final=True)
+        if len(found) != 1 or found.faults[0] or found.cells[0] != len(self._names):
+            return None
+        return self._header_cells(line, 1)
 
     def _separator_line(self, body: Mark) -> tuple[Mark, str | None]:
         """Return the delimiter of a first line ``sep=;``, as Excel writes it, and the place after that line."""
@@ -101,12 +158,18 @@ class CsvReader(TextReader):
         line = re.sub(rb'"[^"]*"', b"", first[0]).decode("latin-1") if len(first) else ""
         return max(DELIMITERS, key=line.count)
 
-    def _kinds(self, sample: Records) -> dict[str, Kind | None]:
+    def _text_columns(self, sample: Records) -> dict[str, list[str | None]]:
+        """Return the cells of each column, without rows that cannot be read; None for a missing cell."""
         valid, _ = self._valid(sample)
-        words = self._convert(sample.take(valid), dict.fromkeys(self._names, "text"), {})
+        found = self._convert(sample.take(valid), dict.fromkeys(self._names, "text"), {})
+        return {
+            name: [column.words[code] if code >= 0 else None for code in column.values.tolist()]
+            for name, column in found.items()
+        }
+
+    def _kinds(self, columns: Mapping[str, list[str | None]]) -> dict[str, Kind | None]:
         kinds: dict[str, Kind | None] = {}
-        for name in self._names:
-            cells = [words[name].words[code] if code >= 0 else None for code in words[name].values.tolist()]
+        for name, cells in columns.items():
             kinds[name] = infer_kind(cells, self.reading)
             if kinds[name] == "date" and any(_has_zone(cell) for cell in cells if cell is not None):
                 self._zoned.add(name)
@@ -135,13 +198,10 @@ class CsvReader(TextReader):
         reasons = records.reasons()
         for place in np.flatnonzero((records.faults == 0) & (records.cells != width)).tolist():
             reasons[place] = f"the row has {records.cells[place]} cells, expected {width}"
-        if self.reading.encoding == "utf-8" and not _is_utf8(records.data):
+        if not can_decode(records.data, self.encoding):
             for place in range(len(records)):
-                if place not in reasons and not _is_utf8(records[place]):
-                    reasons[place] = Message(
-                        "the row is not encoded in UTF-8; if the whole file is not, pass ",
-                        Option("encoding", "latin-1"),
-                    )
+                if place not in reasons and not can_decode(records[place], self.encoding):
+                    reasons[place] = self.wrong_encoding()
         valid = np.ones(len(records), bool)
         valid[list(reasons)] = False
         return np.flatnonzero(valid), reasons
@@ -193,11 +253,11 @@ class CsvReader(TextReader):
     ) -> dict[str, Column]:
         """Convert cells with pyarrow; cells of a kind in ``own_readers`` are read by that function instead."""
         pa, pa_csv = extra("pyarrow"), self._csv
-        data = records.bytes() if kinds else b""
+        data = trim_cells(records.bytes(), self._delimiter) if kinds else b""
         if not data:
             return {name: empty_column(kind, 0) for name, kind in kinds.items()}
-        if self.reading.encoding != "utf-8":
-            data = data.decode(self.reading.encoding).encode()
+        if self.encoding != UTF8:
+            data = data.decode(self.encoding).encode()
         types: dict[Kind, Any] = {
             "number": pa.float64(),
             "boolean": pa.bool_(),
@@ -253,22 +313,5 @@ def _read_words(column: Column, kind: Kind, read: Callable[[str], Any]) -> Colum
     return Column(kind, values[column.values])
 
 
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _has_zone(cell: str) -> bool:
     return len(cell) > 10 and (cell.endswith("Z") or cell[-6:-5] in ("+", "-") or cell[-5:-4] in ("+", "-"))
-
-
-def _without_repeats(names: Sequence[str], file: str) -> list[str]:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise SchemaError(f"{file}: the column name {name!r} occurs more than once; rename one of the columns")
-        seen.add(name)
-    return list(names)

@@ -49,13 +49,13 @@ class JsonLinesReader(TextReader):
         return frozenset(self.reading.missing_cells)
 
     def _is_missing(self, value: Any) -> bool:
-        return value is None or (isinstance(value, str) and value in self._missing)
+        return value is None or (isinstance(value, str) and value.strip() in self._missing)
 
     def read_head(self) -> tuple[Mark, Shape]:
         """Return the keys of the first rows in the order of their appearance, with the kinds of their values."""
         cells: dict[str, list[Any]] = {}
         sample = self.head_records(self._body, self.reading.sample_rows)
-        for row in read_each(sample, _object)[0]:
+        for row in read_each(sample, self.read_record)[0]:
             for name, value in row.items():
                 cells.setdefault(name, []).append(value)
         kinds = {name: self._kind(values) for name, values in cells.items()}
@@ -67,7 +67,7 @@ class JsonLinesReader(TextReader):
             return None
         if present and all(isinstance(value, bool) for value in present):
             return "boolean"
-        texts = [value for value in present if isinstance(value, str)]
+        texts = [value.strip() for value in present if isinstance(value, str)]
         kind = infer_kind(texts, self.reading)
         misfits = sum(isinstance(value, bool) or not isinstance(value, int | float) for value in present)
         if self._numbers_as_text and kind == "number":
@@ -76,6 +76,10 @@ class JsonLinesReader(TextReader):
             return "text" if any(isinstance(v, int) and abs(v) > LARGEST_EXACT for v in present) else "number"
         return "date" if kind == "date" and len(texts) >= (1 - MISFIT_SHARE) * len(present) else "text"
 
+    def read_record(self, record: bytes) -> dict[str, Any] | None:
+        """Return the object of a record, or None for white space; raise ValueError for anything else."""
+        return _object(record)
+
     def parse(self, records: Records, wanted: Shape, *, ignore_added: bool) -> Parsed:
         """Return the lines that are objects with values of the right kinds as a table."""
         kinds = {name: kind for name, kind in wanted.kinds.items() if kind is not None}
@@ -83,7 +87,7 @@ class JsonLinesReader(TextReader):
         known = kinds.keys() | wanted.dropped
 
         def read(record: bytes) -> list[Any] | None:
-            row = _object(record)
+            row = self.read_record(record)
             if row is None:
                 return None
             if not ignore_added and not row.keys() <= known:
@@ -104,6 +108,8 @@ class JsonLinesReader(TextReader):
         read_date, read_number = date_reader(self.reading), number_reader(self.reading)
 
         def read(value: Any) -> Any:
+            if isinstance(value, str):
+                value = value.strip()
             if kind == "number" and self._numbers_as_text and isinstance(value, str):
                 return read_number(value)
             fits = isinstance(value, str) if kind in ("date", "text") else isinstance(value, bool | int | float)

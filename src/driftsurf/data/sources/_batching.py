@@ -98,6 +98,8 @@ class BatchCutter:
     """
 
     rule: BatchRule
+    most: int | None = None
+    """Number of rows after which no batch follows; None for no limit."""
     _pieces: deque[_Piece] = field(default_factory=deque)
     _bad: deque[tuple[int, BadRow]] = field(default_factory=deque)
     _end: Place = Place(0, Mark(0, 1))
@@ -110,7 +112,7 @@ class BatchCutter:
             self._pieces.append(_Piece(file, chunk, self.rule.spans(chunk.table)))
 
     def batches(self) -> Iterator[tuple[Table, Place, list[BadRow]]]:
-        """Yield the complete batches, each with the place after it and the bad rows before that place."""
+        """Yield the batches that are complete, each with the place after it and the bad rows before that place."""
         while length := self._complete():
             table, place = self._take(length)
             yield table, place, self._bad_before(place)
@@ -122,10 +124,11 @@ class BatchCutter:
 
     def _complete(self) -> int:
         """Return the number of rows of the first batch, or 0 if it is not complete yet."""
+        limit = self.rule.rows if self.most is None else min(self.rule.rows, self.most)
         count = 0
         span = np.nan
         for piece in self._pieces:
-            candidates = min(len(piece), self.rule.rows - count)
+            candidates = min(len(piece), limit - count)
             if piece.spans is not None:
                 spans = piece.spans[piece.taken : piece.taken + candidates]
                 if np.isnan(span) and not np.isnan(spans).all():
@@ -134,13 +137,14 @@ class BatchCutter:
                 if len(later):
                     return count + int(later[0])
             count += candidates
-            if count == self.rule.rows:
+            if count == limit:
                 return count
         return 0
 
     def _take(self, size: int) -> tuple[Table, Place]:
         parts = []
         place = self._end
+        self.most = None if self.most is None else self.most - size
         while size:
             piece = self._pieces[0]
             stop = piece.taken + min(size, len(piece))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TypedDict
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -15,13 +16,15 @@ from driftsurf import registry
 from driftsurf.core.input import listed
 from driftsurf.data.formats import format_of_file, formats_by_ending, list_endings
 from driftsurf.data.formats._bytes import ByteFile
+from driftsurf.data.formats._header import is_automatic
 from driftsurf.data.formats._reader import Mark, Reader, Shape
 from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.reading_options import OnSchemaChange, ReadingOptions
 from driftsurf.data.source import STANDARD_INPUT, BadRow, Cells, Position
 from driftsurf.data.sources._batching import BatchCutter, BatchRule, Place
-from driftsurf.data.tables import Table
-from driftsurf.errors import BadRowError, Option, OptionError, SchemaError, SourceError, StateError
+from driftsurf.data.sources._web import is_web_address, local_copy
+from driftsurf.data.tables import Table, which_columns
+from driftsurf.errors import BadRowError, Message, Option, OptionError, SchemaError, SourceError, StateError
 from driftsurf.registry import register
 
 __all__ = ["FilePosition", "FileSource"]
@@ -59,7 +62,7 @@ class _Progress:
         self.columns = [(name, kind) for name, kind in shape.kinds.items() if kind is not None]
 
 
-@register("source", "file", schemes=("file",))
+@register("source", "file", schemes=("file", "http", "https"))
 class FileSource:
     """Rows of files as tables of bounded size, in a fixed order, which can be resumed after each.
 
@@ -70,7 +73,8 @@ class FileSource:
     Parameters
     ----------
     path
-        A file, a folder, or a pattern such as ``"logs/*.csv.gz"``; files are read in the order of their names.
+        A file, a folder, or a pattern such as ``"logs/*.csv.gz"``; files are read in the order of their names. Or the
+        address of a file on the web, which is downloaded to the cache folder of the user.
     reading
         How rows are read; None for the defaults.
     batch_size
@@ -114,6 +118,8 @@ class FileSource:
         self.batch_seconds = batch_seconds
         self.time = time
         self.follow = follow
+        self.remarks: list[Message] = []
+        """What users should know about how the first file was read, once a table has been read from it."""
 
     @property
     def name(self) -> str:
@@ -142,6 +148,8 @@ class FileSource:
     def files(self) -> list[str]:
         """Return the files in the order in which they are read."""
         path = self.name
+        if is_web_address(path):
+            return [str(self._local_copy[0])]
         if os.path.isdir(path):
             names = sorted(entry.name for entry in os.scandir(path) if entry.is_file() and entry.name[0] not in "._")
             found = [file for name in names if self._known_format(file := os.path.join(path, name))]
@@ -156,6 +164,10 @@ class FileSource:
         if not found:
             raise SourceError(f"no file matches the pattern {path!r}")
         return found
+
+    @cached_property
+    def _local_copy(self) -> tuple[Path, Message | None]:
+        return local_copy(self.name)
 
     @cached_property
     def _formats(self) -> dict[str, registry.Entry]:
@@ -180,12 +192,20 @@ class FileSource:
         cells: Cells = registry.get("format", self.format_of(path)).details.get("cells", "typed")
         return cells
 
-    def _reader(self, path: str) -> Reader:
+    def _reader(self, path: str, shape: Shape | None = None) -> Reader:
+        """Return a reader of a file; of a later one, if the columns of the source are known."""
+        reading = self.reading
+        if shape is not None and reading.header is None and reading.names is None:
+            reading = replace(reading, header=not is_automatic(shape.kinds))
         entry = registry.get("format", self.format_of(path))
         if not entry.details.get("streamed", False) and (path == STANDARD_INPUT or self.follow is not None):
             raise OptionError(f"{entry.name} cannot be followed or read from standard input; use csv or jsonl")
-        reader: Reader = entry.make(ByteFile(path, self.reading.block_bytes, self.follow), self.reading)
+        reader: Reader = entry.make(ByteFile(path, reading.block_bytes, self.follow), reading)
         return reader
+
+    def _copy_remarks(self) -> list[Message]:
+        remark = self._local_copy[1] if is_web_address(self.name) else None
+        return [] if remark is None else [remark]
 
     def columns(self) -> dict[str, Kind | None]:
         """Return the columns of the first file and their kinds; None for a type that a table cannot hold."""
@@ -219,12 +239,16 @@ class FileSource:
     def _tables(
         self, files: list[str], first: int, mark: Mark | None, progress: _Progress, on_skip: OnSkip | None
     ) -> Iterator[tuple[Table, FilePosition]]:
-        cutter = BatchCutter(BatchRule.checked(self.batch_size, self.batch_seconds, self.time))
+        most = None if self.reading.rows is None else self.reading.rows - progress.rows
+        if most is not None and most <= 0:
+            return
+        cutter = BatchCutter(BatchRule.checked(self.batch_size, self.batch_seconds, self.time), most)
         ignore_added = self.reading.on_schema_change != "fail"
         for index in range(first, len(files)):
-            reader = self._reader(files[index])
+            reader = self._reader(files[index], progress.shape)
             found = reader.shape()
             if progress.shape is None:
+                self.remarks = [*self._copy_remarks(), *reader.remarks]
                 if found.empty and index + 1 < len(files):
                     continue  # a file without rows tells no kinds; the next one may
                 progress.fix_shape(self._first_shape(found))
@@ -234,6 +258,8 @@ class FileSource:
                 cutter.add(index, chunk)
                 for batch in cutter.batches():
                     yield from self._placed(files, progress, on_skip, *batch)
+                if cutter.most == 0:
+                    return
                 if chunk.error is not None:
                     raise chunk.error
         yield from self._placed(files, progress, on_skip, *cutter.rest())
@@ -310,7 +336,7 @@ class FileSource:
 
     def _check_names(self, found: Shape) -> None:
         """Raise SchemaError if an option names a column that does not exist."""
-        named = {"drop": self.reading.drop, "kinds": list(self.reading.kinds)}
+        named = {} if self.reading.lenient else {"drop": self.reading.drop, "kinds": list(self.reading.kinds)}
         if self.time is not None:
             named["time"] = [self.time]
         for option, names in named.items():
@@ -319,7 +345,7 @@ class FileSource:
                 hint = ". Name one column at a time" if any("," in name for name in unknown) else ""
                 raise SchemaError(
                     Option(option),
-                    f" names {listed(unknown)}; the columns are {listed(list(found.kinds))}{hint}",
+                    f" names {listed(unknown)}; {which_columns(unknown, found.kinds)}{hint}",
                 )
 
     def _check_change(self, file: str, shape: Shape, found: Shape, reader: Reader) -> None:

@@ -48,6 +48,8 @@ class SparkEngine:
             if value is not None:
                 whole(name, value, at_least=1, otherwise=", or None")
         given = {
+            "rows": reading.rows != PLAIN.rows,
+            "header": reading.header is False,
             "names": reading.names != PLAIN.names,
             "decimal": reading.decimal != PLAIN.decimal,
             "thousands": reading.thousands != PLAIN.thousands,

@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from driftsurf.data import ReadingOptions
+from driftsurf.data.formats._header import is_automatic
 from driftsurf.data.kinds import Kind
-from driftsurf.errors import SourceError
+from driftsurf.errors import Option, SourceError
 
 __all__ = ["column", "file_uri", "read_files"]
 
@@ -69,12 +70,20 @@ def read_files(
         place = place.parent
     path = file_uri(place)
     if form == "csv":
+        if is_automatic(kinds):
+            raise SourceError(
+                f"{source!r} has no header line, and Spark finds columns by it: add one, or pass ",
+                Option("engine", "local"),
+            )
         options |= {
             "header": "true",
             "inferSchema": "true",
             "sep": reading.delimiter or ",",
-            "encoding": ENCODINGS[reading.encoding],
+            "encoding": ENCODINGS.get(reading.encoding or "utf-8", reading.encoding or ""),
+            "ignoreLeadingWhiteSpace": "true",
+            "ignoreTrailingWhiteSpace": "true",
         }
+        options |= {"comment": reading.comment} if reading.comment is not None else {}
     schema = spark.read.format(form).options(**options).load(path).schema
     if form == "csv":  # as text, so that cells are parsed by the rules of the local engine below
         for entry in schema.fields:

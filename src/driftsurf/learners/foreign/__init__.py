@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from driftsurf import registry
 from driftsurf.core.abilities import check_contract, missing_members
 from driftsurf.core.contracts import Learner
+from driftsurf.errors import OptionError
 from driftsurf.learners.foreign.boosting import BoostedTrees
 from driftsurf.learners.foreign.river import RiverLearner
 from driftsurf.learners.foreign.sklearn import SklearnEstimator, SklearnLearner
@@ -32,6 +34,12 @@ def as_learner(model: Any) -> Learner:
     >>> as_learner(SGDClassifier())
     SklearnLearner(estimator=SGDClassifier())
     """
+    if isinstance(model, str):
+        known = {entry.name: f"{entry.part.__name__}()" for entry in registry.entries("learner")}
+        raise OptionError(
+            f"learner is the text {model!r}; {registry.nearest(model, known)}pass a learner, such as "
+            f"{', '.join(known.values())}, a scikit-learn or river estimator, or None for the default"
+        )
     if not isinstance(model, type) and missing_members(model, Learner):
         if type(model).__module__.startswith("river."):
             return RiverLearner(model)

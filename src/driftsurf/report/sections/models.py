@@ -26,7 +26,7 @@ def _bars(run: RunView) -> list[Bar]:
     models = lineages(run.decisions)
     if len(models) > MOST_MODELS:
         models = [model for model in models if model.predicted][-MOST_MODELS:]
-    positions = {decision.step: run.position(decision) for decision in run.decisions}
+    positions = run.steps.places(run.decisions)
 
     def position(step: int) -> float:
         return positions.get(step, float(step))

@@ -33,7 +33,7 @@ def _figure(run: RunView) -> Figure | None:
         model, rival = by_role.get("predictive"), by_role.get("reactive") or by_role.get("stable")
         if model is None:
             continue
-        at.append(run.position(decision))
+        at.append(run.steps.of_decision(decision))
         risks.append(_or_nan(model.risk_before))
         limits.append(_or_nan(model.best_risk) + _or_nan(decision.threshold))
         rivals.append(_or_nan(rival.risk_before if rival else None))

@@ -86,7 +86,7 @@ class FileSink(ABC):
         self._output.finish()
 
     def close(self) -> None:
-        """Close the file of a run that failed; it keeps its temporary name."""
+        """Close the file of a run that failed; it keeps its temporary name, unless it has no rows."""
         self._output.close()
 
 
@@ -95,7 +95,7 @@ class _SingleFile:
 
     def __init__(self, path: Path, encoder: Callable[[Write], Encoder]) -> None:
         self._path, self._make_encoder = path, encoder
-        self._open = False
+        self._open = self._keep = False
 
     def begin(self) -> None:
         self._file = files.AppendedFile(partial_path(self._path))
@@ -107,6 +107,7 @@ class _SingleFile:
 
     def take(self, predictions: PredictionBatch) -> None:
         self._encoder.add(predictions)
+        self._keep = True
 
     def flush(self) -> None:
         """Do nothing: without checkpoints nothing relies on the file before it is complete."""
@@ -114,6 +115,7 @@ class _SingleFile:
     def finish(self) -> None:
         self._encoder.close()
         self._file.sync()
+        self._keep = True
         self.close()
         files.publish(partial_path(self._path), self._path)
 
@@ -123,6 +125,8 @@ class _SingleFile:
             with contextlib.suppress(Exception):  # an encoder that is collected later must not write any more
                 self._encoder.close()
             self._file.close()
+            if not self._keep:
+                files.remove(partial_path(self._path))
 
 
 class _FilePerCheckpoint:

@@ -1,0 +1,116 @@
+"""Encode the tables that an estimator is given: frames, mappings of columns, tables of pyarrow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from driftsurf.core.contracts import State
+from driftsurf.core.input import listed
+from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.formats._cells import cell_reader
+from driftsurf.data.frames import is_table, read_table
+from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.errors import SchemaError, StateError, ValueTypeError
+
+__all__ = ["FrameEncoder"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameEncoder:
+    """Encodes tables as rows for a model. The first table has fixed the layout, and nothing changes it afterwards.
+
+    Examples
+    --------
+    >>> frames = FrameEncoder.of({"price": [1.5, 2.5], "paid": [True, False]})
+    >>> frames.rows({"paid": [True], "price": [None]})
+    array([[2., 1.]])
+    """
+
+    encoder: TableEncoder
+    ignored: tuple[str, ...] = ()
+    """Columns that are left out if a table has them."""
+    reading: ReadingOptions | None = None
+    """How text becomes values of the kind that its column had in the first table; None refuses such text."""
+
+    @classmethod
+    def of(cls, X: Any, *, sparse: bool = False) -> Self:
+        """Return the encoder whose layout a first table fixes; ``sparse`` allows CSR rows."""
+        return cls(TableEncoder(sparse="auto" if sparse else False, plain=True).fit(X))
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return [column.name for column in self.encoder.layout.columns]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, sparse features included."""
+        return len(self.encoder.layout.columns) + self.encoder.layout.n_features
+
+    def rows(self, X: Any) -> Any:
+        """Return the rows of a table as numbers; an array as it is if the first table had only numbers."""
+        layout = self.encoder.layout
+        if is_table(X):
+            return self.encoder.transform(self._adapted(read_table(X)))
+        if layout.plain or not layout.columns:
+            return X
+        raise SchemaError(
+            f"this model has learned a table with the columns {listed(self.columns)}; pass a table with these columns, "
+            f"not an object of the type {type(X).__name__}"
+        )
+
+    def _adapted(self, table: Table) -> Table:
+        """Return a table without ignored columns, and with text read as the kinds of the first table."""
+        kept = table.without(*self.ignored)
+        if self.reading is None:
+            return kept
+        kinds: dict[str, Kind] = {column.name: column.kind for column in self.encoder.layout.columns}
+        read = {
+            name: _as_kind(name, one, kinds.get(name, one.kind), self.reading) for name, one in kept.columns.items()
+        }
+        return Table(read, kept.features)
+
+    def state(self) -> State:
+        """Return the encoder and its options as a flat state."""
+        reading = "" if self.reading is None else json.dumps(asdict(self.reading))
+        return self.encoder.state() | {"ignored": json.dumps(self.ignored), "reading": reading}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the encoder that ``state()`` was called on."""
+        try:
+            ignored, reading = tuple(json.loads(state["ignored"])), None
+            if state["reading"]:
+                saved = json.loads(state["reading"])
+                known = {one.name for one in fields(ReadingOptions)}
+                reading = ReadingOptions(**{name: value for name, value in saved.items() if name in known})
+                reading.check()
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"not the state of an encoder of frames, or incomplete ({error})") from error
+        return cls(TableEncoder.from_state(state), ignored, reading)
+
+
+def _as_kind(name: str, column: Column, kind: Kind, reading: ReadingOptions) -> Column:
+    """Return text as values of another kind, and any values as text; other columns as they are."""
+    if kind == "text":
+        return column.as_text()
+    if column.kind != "text":
+        return column
+    read = cell_reader(kind, reading)
+    by_code = empty_column(kind, len(column.words) + 1).values  # the code -1 of a missing value points to the last
+    for code in column.used().tolist():
+        word = column.words[code]
+        if word in reading.missing_cells:
+            continue
+        try:
+            by_code[code] = read(word)
+        except ValueError as error:
+            raise ValueTypeError(f"the column {name!r} holds {word!r}, but it is a column of kind {kind}") from error
+    return Column(kind, np.asarray(by_code[column.values]))

@@ -1,0 +1,91 @@
+"""Parameters of estimators: seeds, detectors and learners as they are given, copied and saved."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from driftsurf import registry
+from driftsurf.core.contracts import Detector, Learner
+from driftsurf.core.frames import SparseMatrix
+from driftsurf.core.typing import LearnerLike, RandomState, TargetLike
+from driftsurf.detectors import MDDM
+from driftsurf.detectors.river import as_detector
+from driftsurf.errors import OptionError, StateError
+from driftsurf.estimators._sklearn import check_random_state, clone, column_or_1d
+from driftsurf.learners.foreign import as_learner
+from driftsurf.session.described import Parameterised, described
+
+FIT_STEPS = 50
+"""``fit`` cuts its rows into about this many time steps when there is no ``batch_size`` ..."""
+FIT_ROWS = 100, 1000
+"""... of at least and at most this many rows."""
+
+
+def same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLike:
+    """Return the learner of saved bytes: a registered one by name, or the user's own if it is the same."""
+    if given is not None:
+        adapted = as_learner(given)
+        if (type(adapted).__name__, described(adapted)) != (name, params):
+            raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
+        return adapted
+    entry = registry.find("learner", name)
+    made: Learner | None = None if entry is None else entry.make(**json.loads(params))
+    if made is None or described(made) != params:
+        raise StateError(
+            f"the learner of these bytes is {name}({params}), which cannot be restored from its name: pass one like "
+            "it, as load(path, learner=...) or from_bytes(data, learner=...)"
+        )
+    return made
+
+
+def seed_of(random_state: RandomState) -> int:
+    """Return an integer as it is, and draw one from anything else that scikit-learn accepts."""
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise OptionError(f"random_state is {random_state}; give an integer of at least 0, or None")
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+@runtime_checkable
+class _Dimensioned(Protocol):
+    ndim: int
+
+
+def as_column(y: TargetLike) -> TargetLike:
+    """Return a single column as a one-dimensional array, with scikit-learn's warning."""
+    if isinstance(y, np.ndarray | _Dimensioned) and y.ndim == 2:
+        return column_or_1d(y, warn=True)
+    return y
+
+
+def fit_rows(rows: Any) -> int:
+    """Return the number of rows in a time step of ``fit``."""
+    try:
+        count = int(rows.shape[0]) if isinstance(rows, SparseMatrix) else len(rows)
+    except (TypeError, IndexError):  # not a table of rows, which the session refuses by name
+        count = 0
+    return min(max(count // FIT_STEPS, FIT_ROWS[0]), FIT_ROWS[1])
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of a part with parameters, which ``set_params`` may change later; plain values as they are."""
+    return clone(value, safe=False) if isinstance(value, Parameterised) else value
+
+
+def detector_of(value: Any) -> Detector:
+    """Return a detector, one of river in its adapter; None means the default."""
+    return MDDM() if value is None else as_detector(value)
+
+
+def detector_from_json(entry: dict[str, Any]) -> Any:
+    """Return the detector that ``to_json_value`` wrote; other entries as they are."""
+    if entry.keys() != {"detector", "options"}:
+        return entry
+    found = registry.find("detector", str(entry["detector"]))
+    if found is None:
+        raise StateError(f"these bytes name the detector {entry['detector']!r}, which is not registered")
+    return found.part(**entry["options"])

@@ -1,0 +1,113 @@
+"""The page of one key of a keyed run: the page of a run, made from the rows and decisions of this key."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Collection, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core import files
+from driftsurf.core.decisions import Decision
+from driftsurf.core.journal import read_lines
+from driftsurf.evaluation.scoring import Scorebook
+from driftsurf.evaluation.trace import Trace, TraceBuilder
+from driftsurf.keyed.folder import PAGE, KeyedFolder, arrow
+from driftsurf.keyed.outcomes import NOTHING, Outcomes
+from driftsurf.report.run_page import render
+
+__all__ = ["KEY_PAGES", "key_page_name", "render_key", "trace_key", "write_key_pages"]
+
+KEY_PAGES = "key_pages"
+"""The folder of the pages of keys, in the run folder."""
+NAME_LENGTH = 40
+
+
+def key_page_name(key: Any) -> str:
+    """Return the file name of the page of a key: readable, and different for every key.
+
+    >>> key_page_name("São Paulo/3")
+    'S-o-Paulo-3-5fadbefe.html'
+    """
+    readable = re.sub(r"[^A-Za-z0-9_.]+", "-", str(key)).strip("-.")[:NAME_LENGTH]
+    return f"{readable}-{hashlib.blake2b(str(key).encode(), digest_size=4).hexdigest()}.html"
+
+
+def write_key_pages(folder: KeyedFolder, outcomes: Outcomes, keys: Sequence[Any]) -> None:
+    """Write the pages of these keys to the run folder, in place of earlier pages."""
+    place = folder.path / KEY_PAGES
+    files.make_folder(place)
+    journal = _journal(folder, set(keys))
+    for key in keys:
+        files.write_text(place / key_page_name(key), _render(folder, outcomes, key, journal.get(key, [])))
+    for name in set(files.names(place)) - {key_page_name(key) for key in keys}:
+        if name.endswith(".html"):
+            files.remove(place / name)
+
+
+def render_key(folder: KeyedFolder, outcomes: Outcomes, key: Any, *, link: bool = True) -> str:
+    """Return the page of one key; with ``link`` it begins with a link to the page of all keys."""
+    return _render(folder, outcomes, key, _journal(folder, {key}).get(key, []), link=link)
+
+
+def _render(
+    folder: KeyedFolder, outcomes: Outcomes, key: Any, journal: Sequence[tuple[int, str]], *, link: bool = True
+) -> str:
+    strategy = folder.about().get("learner", {}).get("strategy", {}).get("name", "model")
+    trace, decisions = trace_key(outcomes, key, journal, model=strategy, stream=f"{key} of {folder.path.name}")
+    above = [f'<p class="soft"><a href="../{PAGE}">all keys of {escape(folder.path.name)}</a></p>'] if link else []
+    return render(trace, decisions, model=strategy, above=above)
+
+
+def _journal(folder: KeyedFolder, keys: Collection[Any]) -> Mapping[Any, list[tuple[int, str]]]:
+    """Return the sequence numbers and records of the time steps of these keys."""
+    parquet, compute = arrow("pyarrow.parquet"), arrow("pyarrow.compute")
+    found = dict[Any, list[tuple[int, str]]]()
+    for epoch in folder.epochs():
+        for path in sorted(folder.part("journal", epoch).glob("*.parquet")):
+            table = parquet.ParquetFile(path).read(columns=["key", "sequence", "record"])
+            wanted = arrow().array([key for key in keys if isinstance(key, str) == (table["key"].type == "string")])
+            table = table.filter(compute.is_in(table["key"], value_set=wanted.cast(table["key"].type)))
+            for key, *record in zip(*table.to_pydict().values(), strict=True):
+                found.setdefault(key, []).append((record[0], record[1]))
+    return found
+
+
+def trace_key(
+    outcomes: Outcomes, key: Any, journal: Sequence[tuple[int, str]], *, model: str, stream: str
+) -> tuple[Trace, list[Decision]]:
+    """Return what the trace and the decisions of a run over the rows of this key alone would be.
+
+    Log losses are not known: a keyed run stores labels only. A first time step without predictions, since there was
+    nothing to predict with, is shown as what an untrained model predicts, and left out of mean errors.
+    """
+    rows = outcomes.of(key)
+    decisions = read_lines("".join(record for _, record in journal))
+    ends = np.searchsorted(rows.sequence, [at for at, _ in journal], side="right").tolist()
+    cuts = sorted({0, len(rows.sequence), *ends})
+    labels = tuple(outcomes.labels[code] for code in range(len(outcomes.labels)) if (rows.true == code).any())
+    book = Scorebook(labels)
+    builder, warmup = TraceBuilder(labels), 0
+    for start, stop in itertools.pairwise(cuts):
+        y, predicted = (_values(outcomes, values[start:stop]) for values in (rows.true, rows.predicted))
+        known = ~np.isnan(predicted) if outcomes.regression else rows.predicted[start:stop] != NOTHING
+        if not start and not known.any():
+            warmup, known = 1, ~known
+            predicted = np.full(len(y), 0.0) if outcomes.regression else np.full(len(y), labels[0])
+        if known.any():
+            book.step(y[known])
+            own = tuple(decision for end, decision in zip(ends, decisions, strict=True) if start < end <= stop)
+            builder.add(book.row(model, y[known], predicted[known], None, own))
+    size = outcomes.batch_size or max((decision.rows for decision in decisions), default=1)
+    built = builder.build(stream, size, (), {})
+    return Trace(stream, size, (), labels, built.columns, warmup_steps=warmup), decisions
+
+
+def _values(outcomes: Outcomes, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return labels from their codes; the first one where there is none."""
+    return values if outcomes.regression else np.array(outcomes.labels)[np.maximum(values, 0)]
