@@ -26,6 +26,8 @@ __all__ = ["Change", "KeyedRecord", "find_key", "no_better_warning", "print_keys
 Keys: TypeAlias = Mapping[Any, Mapping[str, Any]]
 """The entries of the table of keys, by key."""
 SHOWN = 20
+TABLE_WIDTH = 160
+"""Width of the table if the output is not a terminal."""
 PAGES, STEPS = 100, 50_000
 """Keys that get a page of their own at most, and time steps of which these pages show the decisions, all together."""
 TOO_LARGE = 1000.0
@@ -126,6 +128,7 @@ def print_keys(
 ) -> None:
     """Print totals, and the keys that need attention."""
     out = console()
+    out.width = out.width if out.is_terminal else TABLE_WIDTH
     total = _totals(keys)
     rules = "".join(f", {name} {_format_error(value)}" for name, value in _rules(keys, scores).items())
     out.print(
@@ -234,9 +237,11 @@ def _cells(
 
 
 def _format_change(entry: Mapping[str, Any], dates: bool) -> str:
-    """Return the last transition and its place, such as "switched at 886"."""
-    at = entry["last_transition_at"]
-    return "none" if at is None else f"{entry['last_transition']} at {format_time(at, dates)}"
+    """Return the last transition and its place, such as "fresh start at 886"."""
+    at, kind = entry["last_transition_at"], entry["last_transition"]
+    if at is None:
+        return "none"
+    return f"{TRANSITION_WORDS[kind].singular if kind in TRANSITION_WORDS else kind} at {format_time(at, dates)}"
 
 
 def _format_quarantine(entry: Mapping[str, Any], dates: bool) -> str:
