@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
+from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.data import Source, open_source, polling
 from driftsurf.data.column_summary import ColumnSummary, summarise_columns
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.hints import hints
 from driftsurf.data.row_encoder import RowEncoder
+from driftsurf.data.row_time import find_time
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table
@@ -111,7 +113,8 @@ class _TablePlanner:
             require_exact_state(strategy, model.model, model.learner, target.task, why)
         can_be_sparse = strategy.learner.capabilities.sparse
         encoder = TableEncoder(categorical=options.reading.categorical, sparse="auto" if can_be_sparse else False)
-        encoded = RowEncoder(encoder, target, self.hidden)
+        time = decided["time"]
+        encoded = RowEncoder(encoder, target, self.hidden, time)
         name = short_name(self.source)
         batches: TableBatches | LateBatches
         session: Session | LateSession
@@ -126,14 +129,15 @@ class _TablePlanner:
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
         warmup = 0 if self.late else 1
-        recorder = TraceRecorder(_Description(name, classes), options.batch_rows, warmup_steps=warmup)
+        description, when = _Description(name, classes), None if time is None else lambda: encoded.first_time
+        recorder = TraceRecorder(description, options.batch_rows, warmup, time=when)
         sidecars[SCORES] = ScoreRecorder(session.session if isinstance(session, LateSession) else session, warmup)
         return RunPlan(
             name=name,
             source=batches,
             models={model.model: session},
             recorder=recorder,
-            about=self._about(decided, columns),
+            about=self._about(decided, columns, strategy),
             label_type=decided["label_type"],
             sidecars=sidecars,
             keeps_bad_rows=options.reading.on_bad_row != "fail",
@@ -176,7 +180,7 @@ class _TablePlanner:
         asked = self.options.labels.max_pending
         return MAX_PENDING if asked is None else asked
 
-    def _about(self, decided: Mapping[str, Any], columns: ColumnSummary | None) -> str:
+    def _about(self, decided: Mapping[str, Any], columns: ColumnSummary | None, strategy: Strategy) -> str:
         """Return what is run as JSON: a checkpoint resumes only with the same options."""
         options, model = self.options, self.options.model
         about = {
@@ -188,6 +192,7 @@ class _TablePlanner:
             "max_pending": self._max_pending,
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
             "parameters": model.all_parameters(),
+            "made": {"strategy": type(strategy).__name__, "learner": type(strategy.learner).__name__},
             "decided": decided,
             "columns": columns,
         }
@@ -214,6 +219,7 @@ class _TablePlanner:
             "target": target.to_json(),
             "classes": _counted_classes(target, y),
             "label_type": _label_type(target, y),
+            "time": find_time(seen.without(target.column), options.tables.time),
         }
         labelled = np.ones(len(seen), bool) if self.late else ~target.missing(seen)
         learned = (seen.select(labelled) if labelled.any() else seen).without(target.column, *self.hidden)
@@ -253,7 +259,7 @@ def _decided_before(saved: Mapping[str, Any]) -> tuple[dict[str, Any], ColumnSum
     try:
         about = json.loads(str(saved["about"]))
         decided: dict[str, Any] = about["decided"]
-        return {name: decided[name] for name in ("target", "classes", "label_type")}, about["columns"]
+        return {name: decided[name] for name in ("target", "classes", "label_type", "time")}, about["columns"]
     except (KeyError, ValueError, TypeError) as error:
         raise StateError(
             f"the checkpoint does not belong to a run over tables ({error!r}); choose another folder"
