@@ -65,11 +65,14 @@ HOMES: Mapping[Kind, tuple[str, ...]] = {
     "source": ("driftsurf.data.sources",),
     "sink": ("driftsurf.runs.sinks",),
     "engine": ("driftsurf.keyed.engines",),
-    "page": ("driftsurf.report.run_page", "driftsurf.report.keys"),
+    "page": (
+        *("driftsurf.report.run_page", "driftsurf.report.keys", "driftsurf.report.model_page"),
+        *("driftsurf.report.notebook", "driftsurf.report.plots"),
+    ),
 }
 """The packages whose public modules register parts, or single modules. They are imported in this order, until a name is
-found. A "page" is registered so that a run, in a lower layer, can write its page; sections of the page are not parts:
-see :mod:`driftsurf.report.sections`."""
+found. A "page" is registered so that a lower layer, such as a run or an estimator, can show itself. Sections of a page
+are not parts: see :mod:`driftsurf.report.sections`."""
 ENTRY_POINTS: Mapping[Kind, str] = {
     "strategy": "driftsurf.strategies",
     "learner": "driftsurf.learners",

@@ -61,6 +61,7 @@ def test_every_file_format_gives_the_same_result(form: str, tmp_path: Path) -> N
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "columns.csv",
         "journal.jsonl",
+        "model.state",
         "report.html",
         "run.json",
         "scores.jsonl",
@@ -135,8 +136,8 @@ def test_regression_run_has_a_report_page_and_baselines(tmp_path: Path) -> None:
     assert "reactive" in page
     table = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pydict()
     assert table["row"] == list(range(1200))
-    assert table["probability"] == [None] * 1200
-    assert isinstance(table["label"][-1], float)
+    assert "probability" not in table
+    assert isinstance(table["prediction"][-1], float)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ options of ``run``, ``compare`` and ``reproduce`` are defined in ``options.py`` 
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from driftsurf.cli.explain import explain
 from driftsurf.cli.keys import keys
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.cli.run import run
+from driftsurf.cli.runs import runs
 from driftsurf.cli.wording import with_cli_spelling
 from driftsurf.cli.work import StartLine
+from driftsurf.data.download_progress import Report, show_download
 from driftsurf.errors import (
     ColumnWarning,
     DriftsurfError,
@@ -57,6 +60,7 @@ class _Group(click.Group):
                 warnings.simplefilter("always", category)
             warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {spelled(message)}", err=True)
             try:
+                show_download.set(_download_progress)
                 with StartLine() as ctx.obj:
                     return super().invoke(ctx)
             except OptionError as error:
@@ -66,6 +70,12 @@ class _Group(click.Group):
             except KeyboardInterrupt:
                 click.echo("interrupted", err=True)
                 ctx.exit(130)
+
+
+def _download_progress(name: str) -> AbstractContextManager[Report]:
+    from driftsurf.report.datasets import FetchProgress
+
+    return FetchProgress(name, errors=True)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -199,5 +209,6 @@ main.add_command(compare)
 main.add_command(keys)
 main.add_command(reproduce)
 main.add_command(run)
+main.add_command(runs)
 main.add_command(explain)
 main.add_command(doctor)

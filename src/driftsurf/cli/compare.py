@@ -34,7 +34,8 @@ def compare(
     sklearn.tree.DecisionTreeClassifier(max_depth=6). Models of other libraries: capymoa:ARF10, capymoa:SRP10,
     river:ARF10, river:SRP10, river:tree.HoeffdingAdaptiveTreeRegressor. Trivial rules: majority or mean, persistence.
 
-    Files are read as by `driftsurf run`; with --on-bad-row skip, rows that cannot be read or have no label are skipped.
+    Files are read as by `driftsurf run`. Rows without a label are left out; with --on-bad-row skip, so are rows that
+    cannot be read.
 
     Writes comparison.json, comparison.md, comparison.svg and report.html. If it is interrupted, the same command
     continues.

@@ -50,7 +50,8 @@ def run(
     TOML file that --write-config wrote.
 
     Prints each transition as it happens and a table at the end, and writes a run folder: run.json (what was run),
-    trace.csv, journal.jsonl, timings.json and report.html. Until it is complete, the folder is called NAME.partial.
+    trace.csv, journal.jsonl, timings.json, report.html and model.state, the model as it is at the end, which
+    `driftsurf predict` uses. Until it is complete, the folder is called NAME.partial.
 
     With --checkpoint the run can be killed at any time: the same command with --resume continues, and ends with the
     same journal, trace, predictions and report as if nothing had happened. Ctrl-C and SIGTERM save a checkpoint first,

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.errors import InputError, OptionError
 from driftsurf.streams.base import Drift
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["OTHER", "Trace", "TraceBuilder", "column_names", "csv_head", "csv_line"]
 
@@ -93,6 +95,16 @@ class Trace:
     def __repr__(self) -> str:
         steps = len(np.unique(self.columns["step"]))
         return f"<Trace of {', '.join(self.models)} on {self.stream}: {steps} steps of {self.batch_size} rows>"
+
+    def _repr_html_(self) -> str:
+        """Return the trace as HTML, for notebooks: a curve, and a table of the models."""
+        text: str = registry.get("page", "trace-html").make(self)
+        return text
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error of each model at each step with matplotlib (extra ``figures``), on ``ax`` or a new figure."""
+        axes: Axes = registry.get("page", "plot").make(self, ax)
+        return axes
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -93,7 +93,9 @@ def run_keyed(
         ttl=ttl,
         on_epoch=on_epoch,
     )
-    return runner.run(job)
+    folder = runner.run(job)
+    folder.name_source(source)
+    return folder
 
 
 def make_engine(engine: str | Engine, options: Mapping[str, Any]) -> Engine:

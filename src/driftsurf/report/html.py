@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
-__all__ = ["asset", "cards", "document", "either", "legend", "look", "note", "table", "warning", "wide_table"]
+__all__ = [
+    "asset",
+    "cards",
+    "document",
+    "either",
+    "legend",
+    "look",
+    "note",
+    "script_policy",
+    "table",
+    "warning",
+    "wide_table",
+]
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --paper: #ffffff;
@@ -81,6 +95,12 @@ def look() -> str:
 def either(wide: str, narrow: str) -> str:
     """Return two drawings of the same figure, of which a phone shows the ``narrow`` one and other screens the other."""
     return f'<div class="chart on-wide">{wide}</div><div class="chart on-narrow">{narrow}</div>'
+
+
+def script_policy(script: str) -> str:
+    """Return a policy for ``document`` that lets a page load nothing, and run this script only."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
 def cards(values: Iterable[tuple[str, str]]) -> str:

@@ -46,8 +46,14 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         counts = asdict(result.label_counts)
         shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
         screen.print(f"labels: {shown}")
+    if result.unlabelled_rows:
+        screen.print(f"rows without a label: {result.unlabelled_rows:,}; they were predicted and not learned")
     if result.skipped_rows:
         screen.print(f"skipped rows: {result.skipped_rows:,}; they are in {result.folder / 'bad_rows.jsonl'}")
+    if result.no_model:
+        screen.print(f"no model.state was written: {result.no_model}", markup=False)
+    else:
+        screen.print(f"model: {result.folder / 'model.state'}", markup=False)
     screen.print(f"report: {result.folder / 'report.html'}", markup=False)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from driftsurf import registry
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, OnBadRow, OnSchemaChange
@@ -112,12 +113,14 @@ def run(
     on_start: OnStart | None = None,
     on_step: StepReport | None = None,
     on_epoch: EpochReport | None = None,
+    progress: bool | None = None,
     handle_signals: bool = True,
 ) -> RunResult:
     """Learn from a source as its rows come: predict each batch, score it, then learn it.
 
     ``driftsurf run`` on the command line does the same, with the same options. The run folder holds run.json (what was
-    run), trace.csv, journal.jsonl, timings.json and report.html; until it is complete it is called ``NAME.partial``.
+    run), trace.csv, journal.jsonl, timings.json, report.html and model.state, the model as it is at the end, which
+    :func:`driftsurf.load` loads; until it is complete it is called ``NAME.partial``.
 
     With ``checkpoint`` the run can be killed at any time: the same call with ``resume=True`` continues, and ends with
     the same journal, trace, predictions and page as if nothing had happened. SIGINT and SIGTERM then end the run with
@@ -198,7 +201,8 @@ def run(
     sequence
         Column of integers or dates that grows along the rows of a key.
     id
-        Column by which late labels find their rows; ``delay`` is in units of ``sequence``.
+        Column of ids, which predictions show and which is not learned. With ``key``, late labels find their rows by it,
+        and ``delay`` is in units of ``sequence``.
     features
         Columns to learn from, separated by commas. [default: all other columns of numbers]
     classes
@@ -283,6 +287,8 @@ def run(
         Called after each step of each model, once it is in the journal and the trace.
     on_epoch
         With a learner for each key: called after each epoch with its number and its counts.
+    progress
+        Whether to show a progress bar. [default: in notebooks only]
     handle_signals
         Whether SIGINT and SIGTERM end a run with checkpoints after a checkpoint, and Ctrl-C ends one without after the
         step under way. Only in the main thread. False leaves all signal handlers alone.
@@ -302,7 +308,7 @@ def run(
     >>> [(change.kind, change.step) for change in result.transitions]
     [('entered', 6), ('greedy', 6), ('switched', 9)]
     >>> sorted(path.name for path in result.folder.iterdir())
-    ['columns.csv', 'journal.jsonl', 'report.html', 'run.json', 'timings.json', 'trace.csv']
+    ['columns.csv', 'journal.jsonl', 'model.state', 'report.html', 'run.json', 'timings.json', 'trace.csv']
     """
     given = locals()
     named = [name for group in GROUPS for name in group.fields]
@@ -325,6 +331,7 @@ def run(
         watch=options.watch,
         on_start=on_start,
         on_step=on_step,
+        progress=None if progress is False else registry.get("page", "progress").make(progress),
         handle_signals=handle_signals,
     )
     return execution.run()

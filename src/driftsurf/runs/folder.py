@@ -15,6 +15,7 @@ __all__ = [
     "BAD_ROWS",
     "COLUMNS",
     "JOURNAL",
+    "MODEL",
     "NEW_RUNS",
     "REPORT",
     "RESULT",
@@ -33,6 +34,8 @@ TRACE = "trace.csv"
 """One line for each step and model: rows, errors, state."""
 JOURNAL = "journal.jsonl"
 """Every decision, every transition and every order, in the order in which they were made."""
+MODEL = "model.state"
+"""The model as it is at the end, with the encoding of its columns."""
 COLUMNS = "columns.csv"
 """The columns that moved most around each reaction."""
 SCORES = "scores.jsonl"
@@ -43,7 +46,7 @@ TIMINGS = "timings.json"
 """Measured seconds, kept apart from everything that is reproducible."""
 REPORT = "report.html"
 """The page that shows the run."""
-RUN_FILES = ABOUT, TRACE, JOURNAL, COLUMNS, SCORES, BAD_ROWS, TIMINGS, REPORT
+RUN_FILES = ABOUT, TRACE, JOURNAL, MODEL, COLUMNS, SCORES, BAD_ROWS, TIMINGS, REPORT
 
 RESULT = "result"
 """Name of the run folder below a folder of checkpoints, unless another place is given."""

@@ -106,7 +106,10 @@ class KeyColumnOptions:
         None, "Column of integers or dates that grows along the rows of a key.", metavar="COLUMN"
     )
     id: str | None = option(
-        None, "Column by which late labels find their rows; --delay is in units of --sequence.", metavar="COLUMN"
+        None,
+        "Column of ids, which predictions show and which is not learned. With --key, late labels find their rows by "
+        "it, and --delay is in units of --sequence.",
+        metavar="COLUMN",
     )
 
 
@@ -364,7 +367,8 @@ class RunOptions:
         size: object = self.model.batch_size
         if isinstance(size, str) and size != "epoch":
             whole("batch_size", size, at_least=1)
-        wrong: list[Message] = [Message(Option(name)) for name in self.given(*KEYED_GROUPS)]
+        keyed = [name for name in self.given(*KEYED_GROUPS) if name != "id" or self.has_late_labels]
+        wrong: list[Message] = [Message(Option(name)) for name in keyed]
         wrong += [Message(Option("batch_size", "epoch"))] if self.model.batch_size == "epoch" else []
         delay = self.labels.delay
         if delay is not None and not float(delay).is_integer():

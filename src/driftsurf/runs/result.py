@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from driftsurf import registry
 from driftsurf.core.decisions import Decision, Transition
@@ -21,6 +21,9 @@ from driftsurf.runs.live import LiveRun
 from driftsurf.runs.orders import OrderRecord, read_records
 from driftsurf.session.late import LabelCounts
 from driftsurf.session.protocols import Model
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["RunResult"]
 
@@ -51,8 +54,12 @@ class RunResult:
     """Name of the model that knew the true drifts, if there was one."""
     skipped_rows: int = 0
     """Number of rows that could not be used."""
+    unlabelled_rows: int = 0
+    """Number of rows without a label, which were predicted and not learned."""
     label_counts: LabelCounts | None = None
     """What became of rows and labels, if labels came late."""
+    no_model: str = ""
+    """Why the run folder has no model.state, which :func:`driftsurf.load` loads; "" if it has one."""
     first_step: int = 0
     """The step at which this process began: 0, or the step at which it resumed."""
     keys: Mapping[Any, Mapping[str, Any]] | None = None
@@ -77,6 +84,7 @@ class RunResult:
             about=json.loads(plan.about),
             oracle=plan.oracle,
             skipped_rows=plan.source.skipped,
+            unlabelled_rows=live.unlabelled,
             label_counts=plan.label_counts,
             first_step=live.first_step,
         )
@@ -92,6 +100,15 @@ class RunResult:
         if self.keys is not None:
             return f"<RunResult: {self.model} on {self.trace.stream}, {len(self.keys)} keys, {str(self.folder)!r}>"
         return f"<RunResult: {self.model} on {self.trace.stream}, {self.n_steps} steps, {str(self.folder)!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return the result as HTML, for notebooks: its trace, and the last transitions."""
+        text: str = registry.get("page", "run-html").make(self)
+        return text
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error of each model at each step with matplotlib (extra ``figures``), on ``ax`` or a new figure."""
+        return self.trace.plot(ax)
 
     @property
     def n_steps(self) -> int:

@@ -18,6 +18,7 @@ from driftsurf.core.input import listed
 from driftsurf.data import Source, open_source, polling
 from driftsurf.data.column_summary import ColumnSummary, summarise_columns
 from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.row_time import find_time
@@ -25,7 +26,7 @@ from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target, find_target
-from driftsurf.errors import Message, Option, SchemaError, StateError
+from driftsurf.errors import LabelError, Message, Option, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
@@ -94,10 +95,12 @@ class _TablePlanner:
         self.source = source
         self.options = options
         self.key = options.labels.key
+        self.id = self.key if self.key is not None else options.key_columns.id
+        """Column of ids: that by which late labels find their rows, or one that predictions show."""
         self.late = options.has_late_labels
         time, drop = options.tables.time, options.reading.drop
         # Columns that are read because something needs them, and that the model does not see.
-        self.hidden = [name for name in (self.key, time) if name is not None and (name in drop or name == self.key)]
+        self.hidden = [name for name in (self.id, time) if name is not None and (name in drop or name == self.id)]
         self.rows = self._reader(source)
         self.labels = self._reader(options.labels.labels or source) if self.late else self.rows
 
@@ -124,7 +127,7 @@ class _TablePlanner:
             steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=model.model)
             session = LateSession(steps, max_pending=self._max_pending, timeout=options.labels.timeout)
         else:
-            batches = TableBatches(self.rows, encoded)
+            batches = TableBatches(self.rows, encoded, id=self.id)
             session = Session(strategy, batch_size=None, guard=GUARD, owner=model.model)
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
@@ -141,9 +144,12 @@ class _TablePlanner:
             label_type=decided["label_type"],
             sidecars=sidecars,
             keeps_bad_rows=options.reading.on_bad_row != "fail",
-            has_keys=self.key is not None,
+            has_ids=self.id is not None,
             follows=options.tables.follow,
             columns=columns,
+            frames=lambda: FrameEncoder(
+                encoded.encoder, (target.column, *self.hidden, *options.reading.drop), options.reading
+            ),
             hints=() if saved is not None else self._hints(target),
         )
 
@@ -156,7 +162,7 @@ class _TablePlanner:
         seconds = tables.batch_seconds
         own: dict[str, Any] = {"kinds": {}, "drop": (), "rows": None}
         if path == self.source:
-            own = {"drop": tuple(name for name in reading.drop if name not in (tables.time, self.key))}
+            own = {"drop": tuple(name for name in reading.drop if name not in (tables.time, self.id))}
         size = self.options.model.batch_size
         source = open_source(
             path,
@@ -189,6 +195,7 @@ class _TablePlanner:
             "source": self.source,
             **{name: value for name, value in asdict(options.tables).items() if name not in WAITING},
             **asdict(options.labels),
+            "id": options.key_columns.id,
             "max_pending": self._max_pending,
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
             "parameters": model.all_parameters(),
@@ -210,24 +217,33 @@ class _TablePlanner:
         options = self.options
         seen, table = self.rows.peek(), self.labels.peek()
         self._check_columns(seen, table)
-        hidden = [] if self.key is None else [self.key]
+        hidden = [] if self.id is None else [self.id]
         target = find_target(options.tables.label, options.model.task, table, hidden=hidden, source=self.labels.source)
-        if set(seen.columns) <= {target.column, self.key} and seen.features is None:
+        if set(seen.columns) <= {target.column, self.id} and seen.features is None:
             raise SchemaError(f"{self.source} has no column to learn from besides the label {target.column!r}.")
-        y = target.read(table.select(~target.missing(table)))
+        labelled = ~target.missing(table)
+        if not labelled.any() and options.model.task == "auto":
+            raise LabelError(
+                f"the label {target.column!r} is missing in all of the first {len(table):,} rows, which decide what is "
+                "predicted; say it with ",
+                Option("task"),
+                ", or take more rows at a time with ",
+                Option("batch_size"),
+            )
+        y = target.read(table.select(labelled))
         decided = {
             "target": target.to_json(),
             "classes": _counted_classes(target, y),
             "label_type": _label_type(target, y),
             "time": find_time(seen.without(target.column), options.tables.time),
         }
-        labelled = np.ones(len(seen), bool) if self.late else ~target.missing(seen)
-        learned = (seen.select(labelled) if labelled.any() else seen).without(target.column, *self.hidden)
+        learned = seen.without(target.column, *self.hidden)
         encoder = TableEncoder(categorical=options.reading.categorical).fit(learned)
         return decided, summarise_columns(encoder, learned, target, y, [*options.reading.drop, *self.hidden])
 
     def _check_columns(self, rows: Table, labels: Table) -> None:
-        named = {"categorical": list(self.options.reading.categorical), "key": [] if self.key is None else [self.key]}
+        ids = [] if self.id is None else [self.id]
+        named = {"categorical": list(self.options.reading.categorical), "id" if self.key is None else "key": ids}
         for option, names in named.items():
             unknown = [name for name in names if name not in rows.columns]
             if unknown:

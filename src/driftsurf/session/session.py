@@ -238,6 +238,11 @@ class Session:
         return dropped
 
     @property
+    def guard_factor(self) -> float | None:
+        """Factor of the range guard; None without one."""
+        return None if self._guard is None else self._guard.factor
+
+    @property
     def rows_pending(self) -> int:
         """Number of rows in the buffer."""
         return 0 if self._pending is None else len(self._pending)
