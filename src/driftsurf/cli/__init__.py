@@ -9,6 +9,7 @@ options of ``run``, ``compare`` and ``reproduce`` are defined in ``options.py`` 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from driftsurf.cli.keys import keys
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.cli.run import run
 from driftsurf.cli.runs import runs
-from driftsurf.cli.wording import with_cli_spelling
+from driftsurf.cli.wording import say, with_cli_spelling, wrap_error
 from driftsurf.cli.work import StartLine
 from driftsurf.errors import (
     ColumnWarning,
@@ -56,17 +57,24 @@ class _Group(click.Group):
         with warnings.catch_warnings():
             for category in (ColumnWarning, RunWarning):  # always print them, whatever warning filters the process has
                 warnings.simplefilter("always", category)
-            warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {spelled(message)}", err=True)
+            warnings.showwarning = lambda message, *_, **__: say(f"warning: {spelled(message)}", err=True)
             try:
-                with StartLine() as ctx.obj:
-                    return super().invoke(ctx)
-            except OptionError as error:
-                raise _WrongOption(spelled(error)) from error
-            except (DriftsurfError, OSError) as error:
-                raise click.ClickException(spelled(error)) from error
+                return self._invoke(ctx, spelled)
+            except click.ClickException as error:
+                wrap_error(error)
+                raise
             except KeyboardInterrupt:
                 click.echo("interrupted", err=True)
                 ctx.exit(130)
+
+    def _invoke(self, ctx: click.Context, spelled: Callable[[Exception], str]) -> Any:
+        try:
+            with StartLine() as ctx.obj:
+                return super().invoke(ctx)
+        except OptionError as error:
+            raise _WrongOption(spelled(error)) from error
+        except (DriftsurfError, OSError) as error:
+            raise click.ClickException(spelled(error)) from error
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -164,7 +172,7 @@ def _order(run: Path, kind: str, to: int | None = None) -> None:
             "--follow if more rows will come"
         )
     order = orders.give(run, kind, to)
-    click.echo(f"order {order.number}: {kind}; carried out at the next checkpoint, or when the run resumes")
+    say(f"order {order.number}: {kind}; carried out at the next checkpoint, or when the run resumes")
 
 
 @main.command()

@@ -47,7 +47,7 @@ def explain(
         files.write_text(html, render_record(record))
         click.echo(f"report: {html}")
         return
-    text = explained(record, step=step, threshold=threshold, stable_threshold=stable_threshold)
     screen = console()
+    text = explained(record, step=step, threshold=threshold, stable_threshold=stable_threshold, width=screen.width)
     for line in text.splitlines():
         screen.print(line, markup=False, style="bold" if line and not line.startswith(" ") else "")
