@@ -17,14 +17,14 @@ from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes, nest, peek, pick, read_header, to_bytes
 from driftsurf.core.typing import LearnerLike
 from driftsurf.data.encoding import TableEncoder
-from driftsurf.errors import CapabilityError, RunFolderError, StateError
+from driftsurf.errors import CapabilityError, StateError
 from driftsurf.estimators.base import AdaptiveEstimator
 from driftsurf.estimators.classes import find_estimator
 from driftsurf.keyed import Fleet
-from driftsurf.runs.folder import MODEL, RESULT
+from driftsurf.runs.folder import model_path
 from driftsurf.session.described import to_json_value
 
-__all__ = ["Savable", "dumps", "load", "loads", "model_path", "save"]
+__all__ = ["Savable", "dumps", "load", "loads", "save"]
 
 Savable: TypeAlias = AdaptiveEstimator | Fleet | Learner | Detector | TableEncoder | Samples
 """What :func:`save` writes."""
@@ -77,20 +77,6 @@ def load(path: str | Path, learner: LearnerLike | None = None, *, trust_pickle: 
     """
     file = model_path(Path(path))
     return loads(files.read_with_backup(file, good=read_header), learner, trust_pickle=trust_pickle)
-
-
-def model_path(path: Path) -> Path:
-    """Return the model file of a run folder, or of a folder of checkpoints; a file as it is."""
-    if not path.is_dir():
-        return path
-    places = path / MODEL, path / RESULT / MODEL
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        raise RunFolderError(
-            f"{str(path)!r} has no {MODEL}; pass the folder of a finished run that has one model for all rows, and "
-            "whose model can be saved"
-        )
-    return found
 
 
 def loads(data: bytes, learner: LearnerLike | None = None, *, trust_pickle: bool = False) -> Any:

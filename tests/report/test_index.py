@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from driftsurf.errors import RunFolderError
 from driftsurf.evaluation.summary import mean_error_of, summarise
 from driftsurf.explanation.records import read_run
 from driftsurf.keyed import run_keyed
-from driftsurf.report import comparison
+from driftsurf.report import comparison, html
 from driftsurf.report.index import RunEntry, list_runs
 from driftsurf.report.index_page import render, write_runs_page
 
@@ -136,19 +137,45 @@ def test_a_folder_without_runs_has_an_empty_index(tmp_path: Path) -> None:
     assert invoke("runs", tmp_path / "missing").exit_code == 2
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-def test_a_click_on_a_heading_sorts_the_runs(runs: Path) -> None:
+def test_all_pages_share_their_look(runs: Path) -> None:
     write_runs_page(runs)
+    pages = ("index.html", "mixed/report.html", "models/report.html", "shops/keys.html")
+    for page in pages:
+        assert html.STYLE + html.look() in (runs / page).read_text(), page
+    key = next((runs / "shops" / "key_pages").iterdir())
+    assert html.STYLE + html.look() in key.read_text()
+
+
+@pytest.fixture(scope="module")
+def phone() -> Iterator[Browser]:
+    """A browser as wide as a phone."""
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
     with Browser() as browser:
         browser.call("Emulation.setDeviceMetricsOverride", width=380, height=800, deviceScaleFactor=1, mobile=True)
-        browser.open(runs / "index.html")
-        names = "[...document.querySelectorAll('.runs tbody a')].map(one => one.textContent).join()"
-        click = "document.querySelectorAll('.runs th button')[{}].click()"
-        browser.tell(click.format(0))
-        assert browser.tell(names) == "live,mixed,models,shops"
-        browser.tell(click.format(3))
-        assert browser.tell(names) == "mixed,live,models,shops"
-        browser.tell(click.format(3))
-        assert browser.tell(names).startswith("shops")
-        assert browser.tell("document.documentElement.scrollWidth") <= 380
-        assert browser.messages == []
+        yield browser
+
+
+def test_a_click_on_a_heading_sorts_the_runs(runs: Path, phone: Browser) -> None:
+    write_runs_page(runs)
+    phone.open(runs / "index.html")
+    names = "[...document.querySelectorAll('.runs tbody a')].map(one => one.textContent).join()"
+    click = "document.querySelectorAll('.runs th button')[{}].click()"
+    phone.tell(click.format(0))
+    assert phone.tell(names) == "live,mixed,models,shops"
+    phone.tell(click.format(3))
+    assert phone.tell(names) == "mixed,live,models,shops"
+    phone.tell(click.format(3))
+    assert phone.tell(names).startswith("shops")
+    assert phone.messages == []
+
+
+@pytest.mark.parametrize("page", ["index.html", "models/report.html", "shops/keys.html"])
+def test_no_figure_is_cut_off_on_a_phone(runs: Path, phone: Browser, page: str) -> None:
+    write_runs_page(runs)
+    phone.open(runs / page)
+    assert phone.tell("document.documentElement.scrollWidth") <= 380
+    shown = "[...document.querySelectorAll('svg')].map(one => one.getBoundingClientRect())"
+    widths = phone.tell(f"{shown}.filter(box => box.width).map(box => box.right)")
+    assert widths
+    assert max(widths) <= 380

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from driftsurf.cli.run import run
 from driftsurf.cli.runs import runs
 from driftsurf.cli.wording import say, with_cli_spelling, wrap_error
 from driftsurf.cli.work import StartLine
+from driftsurf.data.download_progress import Report, show_download
 from driftsurf.errors import (
     ColumnWarning,
     DriftsurfError,
@@ -68,6 +70,7 @@ class _Group(click.Group):
                 ctx.exit(130)
 
     def _invoke(self, ctx: click.Context, spelled: Callable[[Exception], str]) -> Any:
+        show_download.set(_download_progress)
         try:
             with StartLine() as ctx.obj:
                 return super().invoke(ctx)
@@ -75,6 +78,12 @@ class _Group(click.Group):
             raise _WrongOption(spelled(error)) from error
         except (DriftsurfError, OSError) as error:
             raise click.ClickException(spelled(error)) from error
+
+
+def _download_progress(name: str) -> AbstractContextManager[Report]:
+    from driftsurf.report.datasets import FetchProgress
+
+    return FetchProgress(name, errors=True)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -21,6 +21,7 @@ from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.real import category_numbers
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.hints import hints
+from driftsurf.data.sources._web import is_web_address
 from driftsurf.data.tables import Table
 from driftsurf.data.target import TASKS, Target, find_target
 from driftsurf.errors import InputError, LabelError, Message, Option, OptionError
@@ -202,7 +203,7 @@ def expand(sources: tuple[str, ...]) -> tuple[str, ...]:
 
 def _absolute(source: str) -> str:
     """Return an absolute path, because a worker may run in another folder; names as they are."""
-    known = source in FILES or source in catalogue.CATALOGUE or source == "-"
+    known = source in FILES or source in catalogue.CATALOGUE or source == "-" or is_web_address(source)
     return os.path.abspath(source) if not known and (os.path.exists(source) or set("*?[") & set(source)) else source
 
 

@@ -125,8 +125,8 @@ def open_source(
     Parameters
     ----------
     location
-        A file, a folder, a pattern such as ``"logs/*.csv.gz"``, "-" for standard input, or a URL whose scheme belongs
-        to a registered source.
+        A file, a folder, a pattern such as ``"logs/*.csv.gz"``, "-" for standard input, the address of a file on the
+        web, or a URL whose scheme belongs to a registered source.
     reading
         How rows are read; None for the defaults.
     batch_size
@@ -147,7 +147,7 @@ def open_source(
     [3.]
     >>> open_source("carrier-pigeon://home")
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, file://
+    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, file://, http://, https://
     """
     entry = _entry(os.fspath(location))
     source: Source = entry.make(

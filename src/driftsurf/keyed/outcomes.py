@@ -91,7 +91,7 @@ class Outcomes:
         ends = list[int]()
         for epoch, part in _parts(folder):
             found = [_codes(part["key"], keys), np.full(len(part), epoch), part["sequence"].to_numpy()]
-            found += [_cells(part[name], kind) for name, kind in zip(("predicted", "true"), kinds, strict=True)]
+            found += [_cells(part[name], kind) for name, kind in zip(("prediction", "true"), kinds, strict=True)]
             ends += [int(found[2].min()), int(found[2].max())] if len(part) else []
             known = _is_known(found[4])
             for column, values in zip(columns, found, strict=True):
@@ -189,7 +189,7 @@ class Outcomes:
 
 def _parts(folder: KeyedFolder) -> Iterator[tuple[int, Any]]:
     """Yield the parts of the table of predictions, with their epochs."""
-    parquet, names = arrow("pyarrow.parquet"), ["key", "sequence", "predicted", "true"]
+    parquet, names = arrow("pyarrow.parquet"), ["key", "sequence", "prediction", "true"]
     for epoch in folder.epochs():
         for path in sorted(folder.part("predictions", epoch).glob("*.parquet")):
             yield epoch, parquet.ParquetFile(path).read(columns=names)

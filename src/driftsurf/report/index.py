@@ -19,6 +19,7 @@ from driftsurf.evaluation.trace import Trace
 from driftsurf.explanation.records import newest_head, read_run
 from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
 from driftsurf.keyed.outcomes import KeyScore, Outcomes
+from driftsurf.report.comparison import TRIVIAL
 from driftsurf.report.key_map import NEW_MODEL
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, REPORT, RESULT, TRACE
@@ -31,8 +32,6 @@ DEPTH = 3
 """Folders are searched for runs this deep."""
 POINTS = 80
 """Points of a curve at most."""
-TRIVIAL = "majority", "mean", "persistence"
-"""Models of a comparison that are trivial rules."""
 UNREADABLE = DriftsurfError, OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError
 """What reading a damaged folder may raise."""
 

@@ -12,7 +12,7 @@ from driftsurf import registry
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, OnBadRow, OnSchemaChange
-from driftsurf.errors import OptionError
+from driftsurf.errors import Option, OptionError
 from driftsurf.evaluation.prequential import StepReport
 from driftsurf.keyed.job import EpochReport
 from driftsurf.keyed.options import OnGap
@@ -21,6 +21,7 @@ from driftsurf.runs.keyed_run import run_by_key
 from driftsurf.runs.options import GROUPS, LogLevel, RunOptions, StrPath
 from driftsurf.runs.plan import OnStart
 from driftsurf.runs.result import RunResult
+from driftsurf.runs.start import FinishedRun, with_settings_of
 from driftsurf.runs.streams import plan_stream
 from driftsurf.runs.tables import plan_tables, short_name
 
@@ -83,6 +84,7 @@ def run(
     task: str = "auto",
     model: str = "driftsurf",
     learner: str | None = None,
+    start_from: StrPath | None = None,
     parameters: Mapping[str, Any] | None = None,
     batch_size: int | Literal["epoch"] | None = None,
     seed: int = 0,
@@ -232,6 +234,8 @@ def run(
         STRATEGY(name=value):LEARNER(name=value).
     learner
         logistic, softmax, svm, linear, lightgbm, or module:Class. [default: by the task]
+    start_from
+        Start with the model of this finished run, and with its settings unless others are given.
     parameters
         Parameter of the model; can be repeated.
     batch_size
@@ -308,7 +312,7 @@ def run(
     >>> [(change.kind, change.step) for change in result.transitions]
     [('entered', 6), ('greedy', 6), ('switched', 9)]
     >>> sorted(path.name for path in result.folder.iterdir())
-    ['columns.csv', 'journal.jsonl', 'model.state', 'report.html', 'run.json', 'timings.json', 'trace.csv']
+    ['columns.csv', 'journal.jsonl', 'model.state', 'report.html', 'run.json', 'scores.jsonl', 'timings.json', ...]
     """
     given = locals()
     named = [name for group in GROUPS for name in group.fields]
@@ -320,13 +324,24 @@ def run(
         )
     location = os.fspath(source)
     if not is_stream(location) and options.is_keyed:
+        if options.model.start_from is not None:
+            raise OptionError(
+                Option("start_from"),
+                " applies to one model for all rows; a run with a learner for each key continues with the same call",
+            )
         folder = run_by_key(location, options, on_start=on_start, on_epoch=on_epoch)
         return RunResult.of_keys(folder, short_name(location), options.model.model)
     stream = is_stream(location)
+    start = None
+    if options.model.start_from is not None and not stream:
+        start = FinishedRun.read(Path(options.model.start_from))
+        options = with_settings_of(start, options)
     options.check_applicable(location, tables=not stream)
     execution = Execution(
         name=location if stream else short_name(location),
-        make_plan=lambda saved: plan_stream(location, options) if stream else plan_tables(location, options, saved),
+        make_plan=lambda saved: (
+            plan_stream(location, options) if stream else plan_tables(location, options, saved, start)
+        ),
         output=options.output,
         watch=options.watch,
         on_start=on_start,

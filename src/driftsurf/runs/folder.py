@@ -24,6 +24,7 @@ __all__ = [
     "TIMINGS",
     "TRACE",
     "RunFolder",
+    "model_path",
     "next_run_folder",
     "partial_path",
 ]
@@ -151,6 +152,20 @@ def partial_path(path: Path) -> Path:
     'runs/sales.partial'
     """
     return path.with_name(path.name + PARTIAL)
+
+
+def model_path(path: Path) -> Path:
+    """Return the model file of a run folder, or of a folder of checkpoints; a file as it is."""
+    if not path.is_dir():
+        return path
+    places = path / MODEL, path / RESULT / MODEL
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise RunFolderError(
+            f"{str(path)!r} has no {MODEL}; pass the folder of a finished run that has one model for all rows, and "
+            "whose model can be saved"
+        )
+    return found
 
 
 def next_run_folder(name: str, parent: Path = NEW_RUNS) -> Path:

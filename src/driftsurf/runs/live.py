@@ -127,7 +127,7 @@ class LiveRun:
         self._orders_done = 0
         self._predicted_before = 0
         """Rows below this number are in the sink already."""
-        self._numbering = Numbering()
+        self._numbering = Numbering.following() if plan.continues else Numbering()
         rotated = RolledFile(place, JOURNAL, plan.rotation)
         self._files = {JOURNAL: rotated, TRACE: RolledFile(place, TRACE)}
         self._files |= {name: RolledFile(place, name) for name in plan.sidecars}

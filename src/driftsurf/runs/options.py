@@ -126,6 +126,9 @@ class ModelOptions:
     learner: str | None = option(
         None, "logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]"
     )
+    start_from: StrPath | None = option(
+        None, "Start with the model of this finished run, and with its settings unless others are given.", metavar="RUN"
+    )
     parameters: Mapping[str, Any] = option(
         {},
         "Parameter of the model; can be repeated.",
@@ -294,7 +297,7 @@ STREAM_ONLY: Final = ("stream_seed",)
 """Options that only a built-in stream has."""
 KEYED_GROUPS: Final = ("key_columns", "keyed", "engine")
 TABLE_GROUPS: Final = ("tables", "reading", "labels", *KEYED_GROUPS)
-TABLE_ONLY: Final = ("task", "model", "learner", "parameters")
+TABLE_ONLY: Final = ("task", "model", "learner", "start_from", "parameters")
 """Options of other groups that only tables have."""
 
 
@@ -334,6 +337,10 @@ class RunOptions:
         """Return the options that differ from their defaults, of all groups or of some."""
         chosen = [group.name for group in GROUPS if not groups or group.name in groups]
         return {key: value for name in chosen for key, value in options_given(getattr(self, name)).items()}
+
+    def given_or_default(self) -> dict[str, Any]:
+        """Return all options with their values."""
+        return {name: getattr(getattr(self, group.name), name) for group in GROUPS for name in group.fields}
 
     @property
     def is_keyed(self) -> bool:

@@ -106,6 +106,8 @@ class RunPlan:
     """Whether rows have ids, which predictions show and by which late labels find their rows."""
     follows: bool = False
     """Whether the run waits for more rows at the end of its source. A finished run that is resumed then continues."""
+    continues: bool = False
+    """Whether the models continue another run, so that they count steps and rows from there."""
     n_steps: int | None = None
     """Number of steps, if it is known beforehand."""
     oracle: str | None = None

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from driftsurf import __version__
 from driftsurf.core.input import listed
+from driftsurf.core.option_fields import options_of
 from driftsurf.data import Source, open_source, polling
 from driftsurf.data.column_summary import ColumnSummary, summarise_columns
 from driftsurf.data.encoding import TableEncoder
@@ -36,6 +37,7 @@ from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
 from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.source import TableBatches
+from driftsurf.runs.start import FinishedRun
 from driftsurf.session.model_names import make_strategy, require_exact_state
 from driftsurf.session.session import Session
 from driftsurf.streams.base import Drift
@@ -57,7 +59,12 @@ class _Description:
     drifts: tuple[Drift, ...] = ()
 
 
-def plan_tables(source: str, options: RunOptions, saved: Mapping[str, Any] | None = None) -> RunPlan:
+def plan_tables(
+    source: str,
+    options: RunOptions,
+    saved: Mapping[str, Any] | None = None,
+    start: FinishedRun | None = None,
+) -> RunPlan:
     """Plan a run over a file, a folder, a pattern, standard input or a URL.
 
     Parameters
@@ -69,8 +76,10 @@ def plan_tables(source: str, options: RunOptions, saved: Mapping[str, Any] | Non
     saved
         State of the checkpoint from which the run resumes. What the first rows decide is taken from it, so that the
         same run resumes even if its first file is gone.
+    start
+        The finished run with whose model the run starts; None for a model that has learned nothing.
     """
-    return _TablePlanner(source, options).plan(saved)
+    return _TablePlanner(source, options, start).plan(saved)
 
 
 def short_name(path: str) -> str:
@@ -88,8 +97,9 @@ def short_name(path: str) -> str:
 class _TablePlanner:
     """Makes the parts of a run over tables."""
 
-    def __init__(self, source: str, options: RunOptions) -> None:
+    def __init__(self, source: str, options: RunOptions, start: FinishedRun | None) -> None:
         options.check_tables(source)
+        self.start = start
         self.source = source
         self.options = options
         self.key = options.labels.key
@@ -105,7 +115,7 @@ class _TablePlanner:
     def plan(self, saved: Mapping[str, Any] | None) -> RunPlan:
         """Make the plan of a new run, or of one that resumes."""
         options = self.options
-        decided, columns = self._decide() if saved is None else _decided_before(saved)
+        decided, columns = self._decide() if saved is None else _decided_before(saved["about"])
         target, classes = Target.from_json(decided["target"]), tuple(decided["classes"])
         model = options.model
         strategy = make_strategy(model.model, model.learner, target.task, model.all_parameters(), seed=model.seed)
@@ -114,6 +124,8 @@ class _TablePlanner:
             require_exact_state(strategy, model.model, model.learner, target.task, why)
         can_be_sparse = strategy.learner.capabilities.sparse
         encoder = TableEncoder(categorical=options.reading.categorical, sparse="auto" if can_be_sparse else False)
+        if self.start is not None:
+            encoder = self.start.frames.encoder
         encoded = RowEncoder(encoder, target, self.hidden)
         name = short_name(self.source)
         batches: TableBatches | LateBatches
@@ -128,7 +140,9 @@ class _TablePlanner:
             session = Session(strategy, batch_size=None, guard=GUARD, owner=model.model)
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
-        warmup = 0 if self.late else 1
+        warmup = 0 if self.late or self.start is not None else 1
+        if self.start is not None and saved is None:
+            self.start.restore(session.session if isinstance(session, LateSession) else session)
         recorder = TraceRecorder(_Description(name, classes), options.batch_rows, warmup_steps=warmup)
         sidecars[SCORES] = ScoreRecorder(session.session if isinstance(session, LateSession) else session, warmup)
         return RunPlan(
@@ -142,11 +156,12 @@ class _TablePlanner:
             keeps_bad_rows=options.reading.on_bad_row != "fail",
             has_ids=self.id is not None,
             follows=options.tables.follow,
+            continues=self.start is not None,
             columns=columns,
             frames=lambda: FrameEncoder(
                 encoded.encoder, (target.column, *self.hidden, *options.reading.drop), options.reading
             ),
-            hints=() if saved is not None else self._hints(target),
+            hints=() if saved is not None or self.start is not None else self._hints(target),
         )
 
     def _reader(self, path: str) -> SourceReader:
@@ -187,13 +202,14 @@ class _TablePlanner:
         options, model = self.options, self.options.model
         about = {
             "driftsurf": __version__,
-            **asdict(options.reading),
+            **options_of(options.reading),
             "source": self.source,
             **{name: value for name, value in asdict(options.tables).items() if name not in WAITING},
             **asdict(options.labels),
             "id": options.key_columns.id,
             "max_pending": self._max_pending,
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
+            "start_from": None if model.start_from is None else str(model.start_from),
             "parameters": model.all_parameters(),
             "decided": decided,
             "columns": columns,
@@ -207,9 +223,11 @@ class _TablePlanner:
             found += hints(self.labels.source, column, target.column)
         return tuple(found)
 
-    def _decide(self) -> tuple[dict[str, Any], ColumnSummary]:
+    def _decide(self) -> tuple[dict[str, Any], ColumnSummary | None]:
         """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
         options = self.options
+        if self.start is not None:
+            return _decided_before(self.start.about)
         seen, table = self.rows.peek(), self.labels.peek()
         self._check_columns(seen, table)
         hidden = [] if self.id is None else [self.id]
@@ -264,10 +282,10 @@ def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:
     return {"U": "text", "b": "boolean"}.get(y.dtype.kind, "integer")  # type: ignore[return-value]
 
 
-def _decided_before(saved: Mapping[str, Any]) -> tuple[dict[str, Any], ColumnSummary | None]:
-    """Return what the first rows decided when the run began."""
+def _decided_before(saved: Any) -> tuple[dict[str, Any], ColumnSummary | None]:
+    """Return what the first rows decided when a run began, from its description or the JSON text of it."""
     try:
-        about = json.loads(str(saved["about"]))
+        about = json.loads(saved) if isinstance(saved, str) else saved
         decided: dict[str, Any] = about["decided"]
         return {name: decided[name] for name in ("target", "classes", "label_type")}, about["columns"]
     except (KeyError, ValueError, TypeError) as error:
