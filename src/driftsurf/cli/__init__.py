@@ -8,6 +8,7 @@ options of ``run``, ``compare`` and ``reproduce`` are defined in ``options.py`` 
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -48,7 +49,13 @@ class _WrongOption(click.ClickException):
 
 
 class _Group(click.Group):
-    """Prints errors of this package as one line instead of a traceback."""
+    """Prints errors of this package as one line instead of a traceback, and lists commands with their first clause."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command; the list of commands shows the beginning of its help, which click would cut off anywhere."""
+        if cmd.help and cmd.short_help is None:
+            cmd.short_help = re.split(r"[:;.](?:\s|$)", " ".join(cmd.help.split()), maxsplit=1)[0] + "."
+        super().add_command(cmd, name)
 
     def invoke(self, ctx: click.Context) -> Any:
         def spelled(message: Exception | str) -> str:
