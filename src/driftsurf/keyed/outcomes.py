@@ -104,7 +104,7 @@ class Outcomes:
         key_names, places = _ranked(keys, ())
         label_names, codes = _ranked(labels, about.get("classes") or ())
         key = places[key]
-        order = np.argsort(key, kind="stable")
+        order = np.lexsort((sequence, epochs, key))
         if not regression:
             predicted, true = codes[predicted], codes[true]
         return cls(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,10 @@ DEPTH = 3
 """Folders are searched for runs this deep."""
 POINTS = 80
 """Points of a curve at most."""
-UNREADABLE = DriftsurfError, OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError
+UNREADABLE = (
+    *(DriftsurfError, OSError, csv.Error),
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError),
+)
 """What reading a damaged folder may raise."""
 
 
@@ -133,10 +137,8 @@ def list_runs(folder: str | Path) -> RunIndex:
 
 
 def _folders(place: Path) -> Iterator[Path]:
-    """Yield the folders in a folder, in order; links are not followed."""
-    for path in sorted(place.iterdir()):
-        if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
-            yield path
+    """Yield the folders in a folder, in order, without hidden ones."""
+    yield from (path for path in sorted(place.iterdir()) if path.is_dir() and not path.name.startswith("."))
 
 
 def _search(path: Path, depth: int, index: RunIndex) -> None:
@@ -152,7 +154,7 @@ def _search(path: Path, depth: int, index: RunIndex) -> None:
         if len(index.runs) + len(index.skipped) == before:
             index.skipped.append(Skipped(path, "it has no run"))
     except UNREADABLE as error:
-        index.skipped.append(Skipped(path, f"it cannot be read: {error}"))
+        index.skipped.append(Skipped(path, f"it cannot be read: {' '.join(str(error).split())}"))
 
 
 def _reader(path: Path, names: set[str]) -> Callable[[Path], RunEntry] | None:
