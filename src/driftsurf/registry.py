@@ -280,9 +280,14 @@ def default(kind: Kind, task: str) -> Entry:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Return "did you mean 'x'? " for the choice that resembles ``name`` most, or nothing."""
-    found = difflib.get_close_matches(name, list(choices), n=1)
-    return f"did you mean {found[0]!r}? " if found else ""
+    """Return "did you mean 'x'? " for the choice that resembles ``name`` most, or nothing. Capitals do not matter.
+
+    >>> nearest("Adwinn", ["adwin", "ddm"])
+    "did you mean 'adwin'? "
+    """
+    known = {choice.casefold().strip(): choice for choice in reversed(list(choices))}
+    found = difflib.get_close_matches(name.casefold().strip(), list(known), n=1)
+    return f"did you mean {known[found[0]]!r}? " if found else ""
 
 
 def names(kind: Kind) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from driftsurf.cli.options import GroupedCommand, collect, option_groups
-from driftsurf.cli.wording import with_cli_spelling
+from driftsurf.cli.wording import say, with_cli_spelling
 from driftsurf.cli.work import WorkScreenOptions, at_work
 from driftsurf.comparison.options import COMPARE_GROUPS, CompareOptions, InputOptions, WorkOptions
 from driftsurf.data.reading_options import ReadingOptions
@@ -52,15 +52,13 @@ def compare(
     inputs = [Input(source, **how) for source in expand(sources)]
     for one in inputs:
         for hint in one.hints():
-            click.echo(
-                f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True
-            )
+            say(f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True)
     out = default_folder(inputs) if out is None else out
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)
     if asked["models"] is None:
         chosen = asked["models"] = default_models(inputs)
         if not quiet:
-            click.echo(f"models    {_named(chosen)}")
+            say(f"models    {_named(chosen)}")
     with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
         result = run(out, inputs, **asked, jobs=workers, on_progress=progress)
     comparison.write(out, result)

@@ -13,7 +13,7 @@ from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import Message, OptionError
 
-__all__ = ["STANDARD_INPUT", "BadRow", "Cells", "Position", "Remarking", "Source", "open_source"]
+__all__ = ["STANDARD_INPUT", "BadRow", "Cells", "Position", "Remarking", "Source", "open_source", "remarks_of"]
 
 """The location of standard input."""
 
@@ -109,6 +109,11 @@ class Remarking(Protocol):
     """A source that has something to say about how its first rows were read, such as that a file has no header."""
 
     remarks: list[Message]
+
+
+def remarks_of(source: object) -> list[Message]:
+    """Return what a source has to say about how its first rows were read."""
+    return list(source.remarks) if isinstance(source, Remarking) else []
 
 
 def open_source(

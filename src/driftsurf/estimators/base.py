@@ -18,7 +18,7 @@ from driftsurf.core.abilities import SinglePredictor
 from driftsurf.core.contracts import FloatArray, Learner, Strategy
 from driftsurf.core.journal import Journal
 from driftsurf.core.state import from_bytes, pick, read_header
-from driftsurf.core.targets import ClassTargets
+from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import Classes, LearnerLike, RandomState, TableLike, TargetLike
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.frames import is_table
@@ -277,7 +277,9 @@ class AdaptiveEstimator(BaseEstimator):
         labels = None if regression else np.array(session.targets.labels[: session.n_classes_learned])
         strategy = session.strategy
         predicting = strategy.predicting if isinstance(strategy, SinglePredictor) else None
-        return linear_model(predicting, labels, None if session.schema is None else session.schema.names)
+        names = None if session.schema is None else session.schema.names
+        span = session.targets.limits if isinstance(session.targets, RegressionTargets) else (-np.inf, np.inf)
+        return linear_model(predicting, labels, names, session.column_limits, span)
 
     # -------------------------------------------------------------------- state
 

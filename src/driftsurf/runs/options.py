@@ -22,6 +22,7 @@ __all__ = [
     "ModelOptions",
     "OptionGroup",
     "OutputOptions",
+    "PredictOptions",
     "RunOptions",
     "TableOptions",
     "WatchOptions",
@@ -121,9 +122,9 @@ class ModelOptions:
     model: str | None = option(
         None,
         "recommended, recommended-linear, a strategy, or a detector that resets the model; also "
-        "STRATEGY(name=value):LEARNER(name=value).  [default: recommended for tables, or recommended-linear if LightGBM "
-        "is not installed or an option of linear learners is given; driftsurf with --learner, for each key and for a "
-        "built-in stream]",
+        "STRATEGY(name=value):LEARNER(name=value).  [default: recommended for tables, or recommended-linear if "
+        "LightGBM is not installed or an option of linear learners is given; driftsurf with --learner, for each key "
+        "and for a built-in stream]",
     )
     learner: str | None = option(
         None, "logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]"
@@ -258,6 +259,22 @@ class WatchOptions:
         """
         host, _, port = (self.metrics or "").rpartition(":")
         return (host or "127.0.0.1", int(port)) if port.isdecimal() else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictOptions:
+    """Where predictions go, and which columns they have."""
+
+    out: str = option(
+        "-", "Write predictions to a .csv, .jsonl or .parquet file.  [default: CSV on standard output]", metavar="FILE"
+    )
+    overwrite: bool = option(False, "Replace an existing file.")
+    id: str | None = option(
+        None,
+        "Column of ids, which predictions show.  [default: that of the run, if the rows have it]",
+        metavar="COLUMN",
+    )
+    all_classes: bool = option(False, "Write the probability of every class, not only of the predicted one.")
 
 
 class OptionGroup(NamedTuple):

@@ -23,7 +23,7 @@ from driftsurf.data.reading_options import OnSchemaChange, ReadingOptions
 from driftsurf.data.source import STANDARD_INPUT, BadRow, Cells, Position
 from driftsurf.data.sources._batching import BatchCutter, BatchRule, Place
 from driftsurf.data.sources._web import is_web_address, local_copy
-from driftsurf.data.tables import Table
+from driftsurf.data.tables import Table, which_columns
 from driftsurf.errors import BadRowError, Message, Option, OptionError, SchemaError, SourceError, StateError
 from driftsurf.registry import register
 
@@ -345,7 +345,7 @@ class FileSource:
                 hint = ". Name one column at a time" if any("," in name for name in unknown) else ""
                 raise SchemaError(
                     Option(option),
-                    f" names {listed(unknown)}; the columns are {listed(list(found.kinds))}{hint}",
+                    f" names {listed(unknown)}; {which_columns(unknown, found.kinds)}{hint}",
                 )
 
     def _check_change(self, file: str, shape: Shape, found: Shape, reader: Reader) -> None:
