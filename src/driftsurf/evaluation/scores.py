@@ -49,6 +49,8 @@ class ScoreRecorder:
         self._taken = 0
         self._step = 0
         self._last_decision = -1
+        self._decisions = 0
+        """Number of decisions since the last line."""
         self._labels_written = 0
         self._scores = np.zeros((0, 2, LOGIT_BINS), np.int64)
         """For each class, and for other rows and rows of the class: how many scores lie in each bin."""
@@ -62,10 +64,12 @@ class ScoreRecorder:
         one = next(iter(seen.values()))
         self._taken += 1
         if one.decisions:
-            self._last_decision = one.decisions[-1].step
+            self._last_decision, self._decisions = one.decisions[-1].step, self._decisions + len(one.decisions)
         if not len(one.true):
             return ""
-        line = {"step": self._step, "batch": self._taken - 1, "decision": self._last_decision, "rows": len(one.true)}
+        line = {"step": self._step, "batch": self._taken - 1, "rows": len(one.true)}
+        line |= {"decision": self._last_decision, "decisions": self._decisions}
+        self._decisions = 0
         regression = one.predicted.dtype.kind == "f"
         line |= _residuals(one) if regression else self._classes(one)
         self._step += 1
@@ -93,12 +97,13 @@ class ScoreRecorder:
 
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""
-        counters = self._taken, self._step, self._last_decision, self._labels_written
+        counters = self._taken, self._step, self._last_decision, self._decisions, self._labels_written
         return {"counters": np.array(counters, np.int64), "scores": self._scores}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Resume from what :meth:`state` returned."""
-        self._taken, self._step, self._last_decision, self._labels_written = map(int, state["counters"])
+        counters = map(int, state["counters"])
+        self._taken, self._step, self._last_decision, self._decisions, self._labels_written = counters
         self._scores = np.array(state["scores"], np.int64)
 
 
@@ -193,7 +198,7 @@ class Scores:
         try:
             lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
             for line in lines:
-                _ = line["step"], line["batch"], line["decision"], line["rows"]
+                _ = line["step"], line["batch"], line["decision"], line["decisions"], line["rows"]
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"the text is not a file of scores that a run wrote: {error!r}") from error
         return cls(lines, warmup_steps)
@@ -268,5 +273,6 @@ class Scores:
         found = StepMap.of(columns)
         if len(self.lines) != len(columns["step"]):  # some lines could not be written
             return found
-        decided, taken = (np.array([line[name] for line in self.lines], np.int64) for name in ("decision", "batch"))
-        return StepMap(found.first_row, found.rows, decided, taken)
+        names = "decision", "decisions", "batch"
+        recorded = (np.array([line[name] for line in self.lines], np.int64) for name in names)
+        return StepMap(found.first_row, found.rows, *recorded)

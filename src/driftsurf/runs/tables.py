@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
+from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_of
 from driftsurf.data import Source, open_source, polling
@@ -21,6 +22,7 @@ from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
 from driftsurf.data.row_encoder import RowEncoder
+from driftsurf.data.row_time import find_time
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table, which_columns
@@ -116,7 +118,7 @@ class _TablePlanner:
         """Make the plan of a new run, or of one that resumes."""
         options = self.options
         decided, columns = self._decide() if saved is None else _decided_before(saved["about"])
-        target, classes = Target.from_json(decided["target"]), tuple(decided["classes"])
+        target = Target.from_json(decided["target"])
         model = options.model
         strategy = make_strategy(model.model, model.learner, target.task, model.all_parameters(), seed=model.seed)
         if options.output.checkpoint is not None:
@@ -126,7 +128,7 @@ class _TablePlanner:
         encoder = TableEncoder(categorical=options.reading.categorical, sparse="auto" if can_be_sparse else False)
         if self.start is not None:
             encoder = self.start.frames.encoder
-        encoded = RowEncoder(encoder, target, self.hidden)
+        encoded = RowEncoder(encoder, target, self.hidden, decided["time"])
         name = short_name(self.source)
         batches: TableBatches | LateBatches
         session: Session | LateSession
@@ -143,14 +145,13 @@ class _TablePlanner:
         warmup = 0 if self.late or self.start is not None else 1
         if self.start is not None and saved is None:
             self.start.restore(session.session if isinstance(session, LateSession) else session)
-        recorder = TraceRecorder(_Description(name, classes), options.batch_rows, warmup_steps=warmup)
         sidecars[SCORES] = ScoreRecorder(session.session if isinstance(session, LateSession) else session, warmup)
         return RunPlan(
             name=name,
             source=batches,
             models={model.model: session},
-            recorder=recorder,
-            about=self._about(decided, columns),
+            recorder=self._recorder(name, tuple(decided["classes"]), encoded, warmup),
+            about=self._about(decided, columns, strategy),
             label_type=decided["label_type"],
             sidecars=sidecars,
             keeps_bad_rows=options.reading.on_bad_row != "fail",
@@ -163,6 +164,10 @@ class _TablePlanner:
             ),
             hints=() if saved is not None or self.start is not None else self._hints(target),
         )
+
+    def _recorder(self, name: str, classes: tuple[Any, ...], rows: RowEncoder, warmup: int) -> TraceRecorder:
+        when = None if rows.time is None else lambda: rows.first_time
+        return TraceRecorder(_Description(name, classes), self.options.batch_rows, warmup, time=when)
 
     def _reader(self, path: str) -> SourceReader:
         return SourceReader(self._open(path), raw=self.options.tables.raw)
@@ -197,7 +202,7 @@ class _TablePlanner:
         asked = self.options.labels.max_pending
         return MAX_PENDING if asked is None else asked
 
-    def _about(self, decided: Mapping[str, Any], columns: ColumnSummary | None) -> str:
+    def _about(self, decided: Mapping[str, Any], columns: ColumnSummary | None, strategy: Strategy) -> str:
         """Return what is run as JSON: a checkpoint resumes only with the same options."""
         options, model = self.options, self.options.model
         about = {
@@ -211,6 +216,7 @@ class _TablePlanner:
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
             "start_from": None if model.start_from is None else str(model.start_from),
             "parameters": model.all_parameters(),
+            "made": {"strategy": type(strategy).__name__, "learner": type(strategy.learner).__name__},
             "decided": decided,
             "columns": columns,
         }
@@ -251,6 +257,7 @@ class _TablePlanner:
             "target": target.to_json(),
             "classes": _counted_classes(target, y),
             "label_type": _label_type(target, y),
+            "time": find_time(seen.without(target.column), options.tables.time),
         }
         learned = seen.without(target.column, *self.hidden)
         encoder = TableEncoder(categorical=options.reading.categorical).fit(learned)
@@ -288,7 +295,7 @@ def _decided_before(saved: Any) -> tuple[dict[str, Any], ColumnSummary | None]:
     try:
         about = json.loads(saved) if isinstance(saved, str) else saved
         decided: dict[str, Any] = about["decided"]
-        return {name: decided[name] for name in ("target", "classes", "label_type")}, about["columns"]
+        return {name: decided[name] for name in ("target", "classes", "label_type", "time")}, about["columns"]
     except (KeyError, ValueError, TypeError) as error:
         raise StateError(
             f"the checkpoint does not belong to a run over tables ({error!r}); choose another folder"
