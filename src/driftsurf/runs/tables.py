@@ -238,11 +238,14 @@ class _TablePlanner:
         return json.dumps(about, indent=2) + "\n"
 
     def _hints(self, target: Target) -> tuple[Message, ...]:
-        found = hints(self.rows.source, self.rows.peek().without(*self.hidden), target.column)
-        if self.options.labels.labels is not None:
-            column = Table({target.column: self.labels.peek()[target.column]})
-            found += hints(self.labels.source, column, target.column)
-        return tuple(found)
+        table = self.rows.peek().without(*self.hidden)
+        if self.options.labels.labels is None:
+            table = table.select(~target.missing(table))
+            y, regression = target.read(table), target.task == "regression"
+            return tuple(hints(self.rows.source, table, target.column, y, regression=regression))
+        column = Table({target.column: self.labels.peek()[target.column]})
+        found = hints(self.rows.source, table, target.column)
+        return *found, *hints(self.labels.source, column, target.column)
 
     def _decide(self) -> tuple[dict[str, Any], ColumnSummary | None]:
         """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
