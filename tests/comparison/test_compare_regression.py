@@ -15,7 +15,7 @@ from commands import invoke
 from driftsurf.cli import main
 from driftsurf.cli.wording import with_cli_spelling
 from driftsurf.comparison import matches, peers
-from driftsurf.comparison.compare import DEFAULT_REGRESSION_MODELS, RELATIVE, Comparison, compare, stand
+from driftsurf.comparison.compare import RELATIVE, TABLE_REGRESSION_MODELS, Comparison, compare, stand
 from driftsurf.comparison.inputs import FILES, Input, KnownFile, load
 from driftsurf.comparison.matches import InUnits, Match, Score
 from driftsurf.comparison.models import Situation, model
@@ -315,10 +315,10 @@ def test_the_command_compares_regressions_and_resumes_from_its_ledger(
     prices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["compare", str(prices), "--label", "price", "--batch-size", "50", "--jobs", "1", "--quiet"]
-    arguments += ["--out", str(tmp_path / "out")]
+    arguments += ["--models", f"driftsurf:linear,{TABLE_REGRESSION_MODELS}", "--out", str(tmp_path / "out")]
     first = invoke(*arguments)
     assert first.exit_code == 0
-    for word in ("MAE", "RMSE", *DEFAULT_REGRESSION_MODELS.split(",")):
+    for word in ("MAE", "RMSE", *TABLE_REGRESSION_MODELS.split(",")):
         assert word in first.output
     found = json.loads((tmp_path / "out" / "comparison.json").read_text(encoding="utf-8"))
     assert found["error"] == RELATIVE
