@@ -188,10 +188,9 @@ class LogisticRegression(SoftmaxRegression):
         """Return a function that scores rows with several models in one pass: one entry of the result for each."""
         weights = [model._raw_weights for model in models]
         if weights[0].ndim == 1:
-            stacked = np.array(weights)
-            return lambda X: margins_of_all(stacked, X)  # type: ignore[return-value]  # one row for each model
-        scorers = [model.scorer() for model in models]
-        return lambda X: [scorer(X) for scorer in scorers]
+            joint: Any = functools.partial(margins_of_all, np.array(weights))
+            return joint  # type: ignore[no-any-return]  # a row of its result for each model
+        return functools.partial(_one_by_one, [model.scorer() for model in models])
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return the logistic loss of each row; with more than two classes, -log p(true class)."""
@@ -200,6 +199,10 @@ class LogisticRegression(SoftmaxRegression):
         losses = np.empty(len(y))
         logistic_losses(scores, y, losses)
         return losses
+
+
+def _one_by_one(scorers: Sequence[Callable[[Rows], FloatArray]], X: Rows) -> list[FloatArray]:
+    return [scorer(X) for scorer in scorers]
 
 
 def _can_alternate(one: Update, two: Update) -> bool:
