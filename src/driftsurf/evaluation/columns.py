@@ -189,6 +189,8 @@ class ColumnMoves:
     def lines(self, X: Any, seen: Mapping[str, Observation]) -> str:
         """Return the lines of a reaction whose steps are complete now; else an empty string."""
         first = next(iter(seen.values()))
+        if not len(first.true):
+            return ""
         sums = self._sums(self.session.read(X), first.true)
         self._begin(first)
         step, steps, missing = self._open

@@ -94,7 +94,7 @@ def write_keyed_page(folder: KeyedFolder) -> KeyedRecord:
         paged=paged,
         about=folder.about(),
     )
-    write_key_pages(folder, record.outcomes, paged)
+    write_key_pages(folder, record.outcomes, {key: record.keys[key] for key in paged})
     files.write_text(folder.path / PAGE, page)
     return record
 

@@ -153,7 +153,7 @@ def _warning(run: RunView) -> Iterator[str]:
     """Return a warning if the model is no better than predictions that need no model."""
     text = baselines(run.trace, run.model).warning
     if text:
-        yield f'<p class="warning" role="note"><b>Warning.</b> {escape(text)}</p>'
+        yield html.warning(text)
 
 
 def _lead(run: RunView) -> str:
