@@ -249,6 +249,8 @@ def test_the_page_of_a_table_shows_its_dates_and_what_was_run(tmp_path: Path) ->
         "100",
         "--drop",
         "id",
+        "--model",
+        "driftsurf",
         "--threshold",
         "0.2",
         "--quiet",
@@ -264,7 +266,9 @@ def test_the_page_of_a_table_shows_its_dates_and_what_was_run(tmp_path: Path) ->
     assert Trace.from_csv(record.trace.to_csv()).times("driftsurf") is not None
     assert titles(page)[-1] == "settings"
     written = command_line(record.about, "sales")
-    assert written == f"driftsurf run {source} --label sold --drop id --batch-size 100 --threshold 0.2"
+    assert (
+        written == f"driftsurf run {source} --label sold --drop id --model driftsurf --batch-size 100 --threshold 0.2"
+    )
     assert html.escape(written) in page
     known = dict(settings(record.about, "sales"))
     assert (known["label"], known["learner"], known["task"]) == ("sold", "LogisticRegression", "binary")
