@@ -76,7 +76,8 @@ def errors(command: Command, folder: Path, *, retrained: bool = True) -> dict[st
     source = folder / command.file
     arguments = ["run", str(source), "--label", command.label, *command.options.split(), "--quiet", "--out", str(out)]
     CliRunner().invoke(driftsurf, arguments, catch_exceptions=False)
-    measured = baselines(Trace.load(out / "trace.csv"), "driftsurf")
+    trace = Trace.load(out / "trace.csv")
+    measured = baselines(trace, trace.models[0])
     found = {"driftsurf": measured.own, **measured.others}
     if retrained:
         found["retrained pipeline"] = _retrained(list(_batches(command, source)))

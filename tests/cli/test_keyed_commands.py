@@ -76,6 +76,8 @@ def test_a_keyed_run_prints_keys_and_writes_a_page(tmp_path: Path) -> None:
     page = (out / "keys.html").read_text()
     assert re.search(r'<svg[^>]* aria-label="', page)
     assert 'class="changed"' in page
+    own = next((out / "key_pages").glob(f"{rows[900][0]}-*")).read_text()
+    assert re.search(r'class="warning".* 900.*price', own)
     (out / "keys.html").unlink()
     shown = invoke("keys", out, "--limit", 2)
     assert re.search(r" 2 [^\n]*keys", shown.output)
@@ -273,7 +275,7 @@ def test_keys_without_a_useful_model_are_named_and_have_pages(tmp_path: Path) ->
     assert result.exit_code == 0, result.output
     assert re.search(r"warning: .* 1 of 3 keys .*: s1\n", result.stderr)
     page = (out / "keys.html").read_text()
-    assert re.search(r'class="warning"[^<]* 1 of 3 keys [^<]*: s1\.<', page)
+    assert re.search(r'class="warning".* 1 of 3 keys [^<]*: s1\.<', page)
     links = re.findall(r'<a href="(key_pages/[^"]*)">(\w+)</a>', page)
     assert links[0][1] == "s1"
     pages = {name: (out / link).read_text() for link, name in links}
@@ -325,6 +327,9 @@ def test_sequence_numbers_that_are_dates_are_shown_as_dates(tmp_path: Path) -> N
     assert 'text-anchor="start">2025-06-29<' in page
     assert "a-city-with-a-long-..." in page
     assert ",000,000" not in page
+    assert "2025-06-29" in next((tmp_path / "run" / "key_pages").iterdir()).read_text()
+    for text in (str(tmp_path / "a.csv"), "key city", "label y", "learner LogisticRegression"):
+        assert text in page
     entry = {"high_water": int(days[3].astype("datetime64[us]").astype(np.int64))}
     assert ">2025-06-29 10:00<" in KeyMap({"a": entry}, [], start=1751191200000000, dates=True).render()
     assert f"driftsurf keys {tmp_path / 'run'}" in invoke("explain", tmp_path / "run").output

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from driftsurf.cli.wording import say
+
 if TYPE_CHECKING:
     from driftsurf.keyed.folder import KeyedFolder
 
@@ -48,7 +50,7 @@ def show_keys(run: Path, limit: int) -> Mapping[Any, Mapping[str, Any]]:
     click.echo(f"page: {run / PAGE}")
     warning = no_better_warning(record.keys, record.scores)
     if warning:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     return record.keys
 
 
@@ -62,7 +64,7 @@ def _show_key(run: Path, name: str, page: Path | None) -> None:
     record = KeyedRecord.read(folder)
     key = find_key(record.keys, name)
     own = run / KEY_PAGES / key_page_name(key)
-    text = render_key(folder, record.outcomes, key, link=page is None)
+    text = render_key(folder, record.outcomes, key, record.keys[key], link=page is None)
     if page is None:
         files.make_folder(own.parent)
     files.write_text(page or own, text)

@@ -13,6 +13,7 @@ import click
 from driftsurf.cli.config import ConfiguredCommand, to_toml
 from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
+from driftsurf.cli.wording import say, with_cli_spelling
 from driftsurf.cli.work import be_quiet, started
 from driftsurf.core.option_fields import option
 from driftsurf.errors import RunInterrupted, RunStopped
@@ -81,10 +82,10 @@ def run(
                 on_epoch=None if quiet else screen.epoch,
             )
         except RunStopped as stopped:
-            click.echo(f"{stopped}; continue with --resume; the checkpoints are in {options['checkpoint']}", err=True)
+            say(f"{stopped}; continue with --resume; the checkpoints are in {options['checkpoint']}", err=True)
             raise SystemExit(stopped.exit_code) from None
         except RunInterrupted as interrupted:
-            click.echo(interrupted, err=True)
+            say(interrupted, err=True)
             raise SystemExit(130) from None
     screen.show(result)
 
@@ -113,6 +114,9 @@ class _Screen:
         started()
         if start.columns is not None and not self.quiet:
             print_columns(start.columns, errors=self.to_stderr)
+        if start.why_model is not None and not self.quiet:
+            command = click.get_current_context().command
+            say(f"model     {with_cli_spelling(start.why_model, command)}", err=self.to_stderr)
         self._progress = Progress(
             start.name,
             start.n_steps,
@@ -137,7 +141,7 @@ class _Screen:
         """Print the counts of an epoch of a keyed run."""
         words = {"unplaced": "rows dropped without a key or sequence"}
         shown = ", ".join(f"{value:,} {words.get(name, name)}" for name, value in counts.items() if value)
-        click.echo(f"epoch {number}: {shown}")
+        say(f"epoch {number}: {shown}")
 
     def show(self, result: RunResult) -> None:
         """Print the table at the end of a run, and what became of orders."""
@@ -149,4 +153,4 @@ class _Screen:
         print_run(result, to_stderr=self.to_stderr)
         for order in result.orders:
             refused = " refused" * (order.outcome == "refused")
-            click.echo(f"order before step {order.step}: {order.kind}{refused}; {order.text}", err=True)
+            say(f"order before step {order.step}: {order.kind}{refused}; {order.text}", err=True)

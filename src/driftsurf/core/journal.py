@@ -133,13 +133,13 @@ class Journal:
         if not count:
             return f"<p>Journal: {head}</p>"
         last = list(self._transitions)[-SHOWN:]
-        rows = "".join(
-            f"<tr><td>{one.step}</td><td>{escape(one.phrase)}</td><td>{escape(one.reason)}</td></tr>" for one in last
-        )
+        lines = [(str(one.step), one.phrase, one.reason) for one in last]
+        left = ' style="text-align:left"'
+        rows = "".join("<tr>" + "".join(f"<td{left}>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
         shown = "" if count == len(last) else f"; the last {len(last)} are shown"
         return (
             f"<table><caption>Journal: {head}{shown}</caption>"
-            "<thead><tr><th>step</th><th>what happened</th><th>reason</th></tr></thead>"
+            f"<thead><tr><th{left}>step</th><th{left}>what happened</th><th{left}>reason</th></tr></thead>"
             f"<tbody>{rows}</tbody></table>"
         )
 

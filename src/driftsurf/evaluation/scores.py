@@ -49,6 +49,8 @@ class ScoreRecorder:
         self._taken = 0
         self._step = 0
         self._last_decision = -1
+        self._decisions = 0
+        """Number of decisions since the last line."""
         self._labels_written = 0
         self._scores = np.zeros((0, 2, LOGIT_BINS), np.int64)
         """For each class, and for other rows and rows of the class: how many scores lie in each bin."""
@@ -62,10 +64,12 @@ class ScoreRecorder:
         one = next(iter(seen.values()))
         self._taken += 1
         if one.decisions:
-            self._last_decision = one.decisions[-1].step
+            self._last_decision, self._decisions = one.decisions[-1].step, self._decisions + len(one.decisions)
         if not len(one.true):
             return ""
-        line = {"step": self._step, "batch": self._taken - 1, "decision": self._last_decision, "rows": len(one.true)}
+        line = {"step": self._step, "batch": self._taken - 1, "rows": len(one.true)}
+        line |= {"decision": self._last_decision, "decisions": self._decisions}
+        self._decisions = 0
         regression = one.predicted.dtype.kind == "f"
         line |= _residuals(one) if regression else self._classes(one)
         self._step += 1
@@ -78,9 +82,8 @@ class ScoreRecorder:
             found["labels"], self._labels_written = labels, len(labels)
         true, predicted = (_known(codes, len(labels)) for codes in (one.true, one.predicted))
         wide = len(labels) + 1
-        pairs = np.bincount((true + 1) * wide + predicted + 1, minlength=wide * wide)
-        there = np.flatnonzero(pairs)
-        found["confusion"] = np.column_stack([there // wide - 1, there % wide - 1, pairs[there]]).tolist()
+        pairs = np.bincount(wide * true + (predicted + wide + 1), minlength=wide * wide).tolist()
+        found["confusion"] = [(k // wide - 1, k % wide - 1, count) for k, count in enumerate(pairs) if count]
         if len(one.scores) == len(true):
             counts = _score_counts(one.scores, true)
             found["auc"] = _mean_auc(counts)
@@ -93,19 +96,22 @@ class ScoreRecorder:
 
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""
-        counters = self._taken, self._step, self._last_decision, self._labels_written
+        counters = self._taken, self._step, self._last_decision, self._decisions, self._labels_written
         return {"counters": np.array(counters, np.int64), "scores": self._scores}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Resume from what :meth:`state` returned."""
-        self._taken, self._step, self._last_decision, self._labels_written = map(int, state["counters"])
+        counters = map(int, state["counters"])
+        self._taken, self._step, self._last_decision, self._decisions, self._labels_written = counters
         self._scores = np.array(state["scores"], np.int64)
 
 
 def _known(codes: npt.NDArray[Any], n_labels: int) -> npt.NDArray[np.int64]:
     """Return codes as integers; -1 for classes that are counted together."""
-    whole = np.asarray(codes, np.int64)
-    return np.where(whole < n_labels, whole, -1)
+    whole = codes.astype(np.int64)
+    if whole.max() >= n_labels:
+        whole[whole >= n_labels] = -1
+    return whole
 
 
 def _score_counts(scores: FloatArray, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -120,10 +126,12 @@ def _score_counts(scores: FloatArray, true: npt.NDArray[np.int64]) -> npt.NDArra
         with np.errstate(divide="ignore"):
             logits = logs - np.log(-np.expm1(np.minimum(logs, 0.0)))
         own = true[:, None] == np.arange(logs.shape[1])
-    share = np.nan_to_num(logits, posinf=LARGEST_LOGIT, neginf=-LARGEST_LOGIT) / LARGEST_LOGIT
-    places = ((share.clip(-1.0, 1.0) + 1.0) * (LOGIT_BINS / 2)).astype(np.int64).clip(max=LOGIT_BINS - 1)
+    share = logits * (LOGIT_BINS / 2 / LARGEST_LOGIT) + LOGIT_BINS / 2
+    places = np.fmax(np.fmin(share, LOGIT_BINS - 1), 0.0).astype(np.int64)  # fmin and fmax: NaN is no number either
     classes = logits.shape[1]
-    places += LOGIT_BINS * (own + 2 * np.arange(classes))
+    places += LOGIT_BINS * own
+    if classes > 1:
+        places += 2 * LOGIT_BINS * np.arange(classes)
     return np.bincount(places.ravel(), minlength=classes * 2 * LOGIT_BINS).reshape(classes, 2, LOGIT_BINS)
 
 
@@ -139,12 +147,13 @@ def _added(total: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.N
 
 def _mean_auc(counts: npt.NDArray[np.int64]) -> float | None:
     """Return the ROC AUC, the mean over classes if there are more than two; scores in the same bin count half."""
-    others, own = counts[:, 0].astype(np.float64), counts[:, 1].astype(np.float64)
-    pairs = others.sum(axis=1) * own.sum(axis=1)
-    above = own.sum(axis=1, keepdims=True) - np.cumsum(own, axis=1)
-    wins = np.sum(others * (above + own / 2), axis=1)
-    there = pairs > 0
-    return float(np.mean(wins[there] / pairs[there])) if there.any() else None
+    found = []
+    for others, own in counts.astype(np.float64):
+        below = np.cumsum(others)
+        own_rows, other_rows = float(own.sum()), float(below[-1])
+        if own_rows and other_rows:
+            found.append(float(own @ (below - others / 2)) / own_rows / other_rows)
+    return sum(found) / len(found) if found else None
 
 
 def _calibration(
@@ -158,10 +167,11 @@ def _calibration(
         probability, hit = expit(scores), true == 1
     else:
         probability, hit = np.exp(scores.max(axis=1)), (true == predicted) & (true >= 0)
-    bins = (probability * BINS).astype(np.int64).clip(0, BINS - 1)
-    rows, sums = np.bincount(bins, minlength=BINS), np.bincount(bins, probability, BINS)
-    hits = np.bincount(bins[hit], minlength=BINS)
-    return [(int(k), int(rows[k]), int(hits[k]), round(float(sums[k]), 6)) for k in np.flatnonzero(rows)]
+    bins = np.minimum(probability * BINS, BINS - 1).astype(np.int64)
+    sums = np.bincount(bins, probability, BINS).round(6).tolist()
+    misses, hits = np.bincount(bins + BINS * hit, minlength=2 * BINS).reshape(2, BINS).tolist()
+    found = zip(range(BINS), misses, hits, sums, strict=True)
+    return [(k, missed + right, right, total) for k, missed, right, total in found if missed or right]
 
 
 def _residuals(one: Observation) -> dict[str, Any]:
@@ -193,7 +203,7 @@ class Scores:
         try:
             lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
             for line in lines:
-                _ = line["step"], line["batch"], line["decision"], line["rows"]
+                _ = line["step"], line["batch"], line["decision"], line["decisions"], line["rows"]
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"the text is not a file of scores that a run wrote: {error!r}") from error
         return cls(lines, warmup_steps)
@@ -268,5 +278,6 @@ class Scores:
         found = StepMap.of(columns)
         if len(self.lines) != len(columns["step"]):  # some lines could not be written
             return found
-        decided, taken = (np.array([line[name] for line in self.lines], np.int64) for name in ("decision", "batch"))
-        return StepMap(found.first_row, found.rows, decided, taken)
+        names = "decision", "decisions", "batch"
+        recorded = (np.array([line[name] for line in self.lines], np.int64) for name in names)
+        return StepMap(found.first_row, found.rows, *recorded)

@@ -53,7 +53,9 @@ REGRESSION_COLUMNS: dict[str, type] = {
 errors of trivial predictions: the target of the row before, and the mean target of all rows before the step."""
 OTHER = "(other)"
 """The label that counts all classes that were not known when the trace began."""
-TYPES = COLUMNS | REGRESSION_COLUMNS
+TIME = "time"
+"""Column with the time of the first row of each step in ISO format, in traces of rows that have a time."""
+TYPES = COLUMNS | REGRESSION_COLUMNS | {TIME: str}
 KIND_SEPARATOR = "+"
 """Stands between the kinds of several transitions of one step in the column ``transition``."""
 
@@ -127,6 +129,13 @@ class Trace:
         column = self.of(model)["transition"].tolist()
         return tuple(tuple(kinds.split(KIND_SEPARATOR)) if kinds else () for kinds in column)
 
+    def times(self, model: str) -> npt.NDArray[np.datetime64] | None:
+        """Return when each step of a model began; None if that is not known, or if times go back."""
+        if TIME not in self.columns or "" in (written := self.of(model)[TIME]).tolist():
+            return None
+        found = written.astype("datetime64[s]")
+        return None if np.any(np.diff(found) < np.timedelta64(0, "s")) else found
+
     def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas DataFrame; needs the extra ``pandas``."""
         try:
@@ -194,10 +203,10 @@ def csv_line(values: Iterable[Any]) -> str:
     return out.getvalue()
 
 
-def column_names(labels: tuple[Any, ...]) -> list[str]:
-    """Return the names of the columns of a trace, in their order."""
+def column_names(labels: tuple[Any, ...], *, timed: bool = False) -> list[str]:
+    """Return the names of the columns of a trace, in their order; ``timed`` if its steps have a time."""
     own = COLUMNS if labels else REGRESSION_COLUMNS
-    return [*own, *(f"{what}:{label}" for what in ("true", "predicted", "wrong") for label in labels)]
+    return [*own, *[TIME] * timed, *(f"{what}:{label}" for what in ("true", "predicted", "wrong") for label in labels)]
 
 
 class TraceBuilder:

@@ -18,8 +18,9 @@ from driftsurf.core.decisions import (
     transition_noun,
 )
 from driftsurf.core.journal import Journal
+from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import InputError, Option, OptionError
-from driftsurf.evaluation.columns import ColumnMove, counters_last
+from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.lineage import lineages, timeline
 from driftsurf.explanation.records import RunRecord, pinned, read_run
@@ -43,6 +44,7 @@ def explain(
     step: int | None = None,
     threshold: float | None = None,
     stable_threshold: float | None = None,
+    width: int = WIDTH,
 ) -> str:
     """Explain why a model reacted, switched or stayed the same.
 
@@ -54,6 +56,8 @@ def explain(
         Step to explain; None explains the whole run.
     threshold, stable_threshold
         Thresholds to replay: also explain what the run would have decided with them, as far as its record shows.
+    width
+        Number of characters in a line.
 
     Examples
     --------
@@ -82,13 +86,13 @@ def explain(
             raise OptionError(Option("step"), f" is {step}; the recorded steps are {first} to {last}")
         parts.append(explain_decision(record, place))
     elif threshold is None:
-        parts += [_overview(record), *_reactions(record), _models(record)]
+        parts += [_overview(record), *_reactions(record), _models(record, width)]
     if threshold is not None:
         orders = [order.step for order in record.orders if order.outcome == "done"]
         answer = replay(record.decisions, threshold, stable_threshold, orders=orders)
-        parts.append(textwrap.fill(answer.describe(), WIDTH))
+        parts.append(answer.describe())
         parts.append(_tolerance(record))
-    return "\n\n".join(part for part in parts if part)
+    return wrapped("\n\n".join(part for part in parts if part), width)
 
 
 def recorded(run: str | Path | Journal | Iterable[Decision] | RunRecord) -> RunRecord:
@@ -123,7 +127,7 @@ def explain_decision(record: RunRecord, place: int) -> str:
     lines += _error_moved(record, place)
     moves = [move for move in record.moves if move.step == decision.step]
     if moves:
-        lines += _columns_moved(counters_last(moves, record.moves))
+        lines += _columns_moved(*without_counters(moves, record.moves), moves[0].steps)
     lines += [_entry("order", order.text) for order in record.orders if order.step == decision.step]
     return "\n".join(lines)
 
@@ -227,15 +231,16 @@ def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
     yield _entry("error" if record.trace.labels else "RMSE", ", ".join(shown))
 
 
-def _columns_moved(moves: Sequence[ColumnMove]) -> Iterator[str]:
+def _columns_moved(moves: Sequence[ColumnMove], counters: Sequence[ColumnMove], steps: int) -> Iterator[str]:
     """Yield the columns that changed most at a step, if any changed more than by chance."""
     real = [move for move in moves if move.beyond_chance]
-    over = f"up to {_steps(moves[0].steps)} before this step compared with the {moves[0].steps} from it on"
+    over = f"up to {_steps(steps)} before this step compared with the {steps} from it on"
     if not real:
         yield _entry("columns", f"no column changed more than by chance ({over})")
-        return
     for k, move in enumerate(real[:SHOWN_COLUMNS]):
         yield _entry("columns" if k == 0 else "", move.describe() + (f" ({over})" if k == 0 else ""))
+    if counters:
+        yield _entry("", name_counters(counters))
 
 
 # ---------------------------------------------------------------------------- the whole run
@@ -268,7 +273,7 @@ def _overview(record: RunRecord) -> str:
         lines.append(f"PINNED from step {start} {until}: the model predicted and was scored, but did not learn.")
     if record.waiting:
         lines.append(f"Orders waiting for the next checkpoint: {', '.join(record.waiting)}.")
-    return "\n".join(textwrap.fill(line, WIDTH) for line in lines)
+    return "\n".join(lines)
 
 
 def _tolerance(record: RunRecord) -> str:
@@ -292,23 +297,22 @@ def _reactions(record: RunRecord) -> Iterator[str]:
         yield f"{len(places) - MOST_REACTIONS:,} more steps with transitions are not shown; choose one with --step."
 
 
-def _models(record: RunRecord) -> str:
+def _models(record: RunRecord, width: int) -> str:
     """Draw the timeline of the last models, and describe each of them."""
     models = lineages(record.decisions)
     shown = models[-MOST_MODELS:]
     cut = f"; the last {MOST_MODELS} of {len(models)}" if len(models) > MOST_MODELS else ""
     head = f"models (= predicted, - learned without predicting){cut}"
-    lines = [textwrap.fill(model.describe(), WIDTH, initial_indent="  ", subsequent_indent="    ") for model in shown]
-    return "\n".join([head, textwrap.indent(timeline(shown), "  "), "", *lines])
+    drawn = timeline(shown, min(60, max(10, width - 15)))
+    return "\n".join([head, textwrap.indent(drawn, "  "), "", *(f"  {model.describe()}" for model in shown)])
 
 
 # ---------------------------------------------------------------------------- words
 
 
 def _entry(label: str, text: str) -> str:
-    """Return an indented entry of an explanation: a label, and text that is wrapped beside it."""
-    start = f"  {label:9}  "
-    return textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_on_hyphens=False)
+    """Return an indented entry of an explanation: a label, and the text beside it."""
+    return f"  {label:9}  {text}"
 
 
 def _pair(decision: Decision) -> tuple[str, str]:

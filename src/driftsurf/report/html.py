@@ -39,7 +39,7 @@ a { color: var(--model); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
 .card b { display: block; white-space: nowrap; font-size: 22px; font-variant-numeric: tabular-nums; }
-.wide, .chart { overflow-x: auto; } .chart > svg { width: 100%; min-width: 640px; height: auto; display: block; }
+.wide { overflow-x: auto; } .chart > svg { width: 100%; height: auto; display: block; }
 .grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
 .tick, .name, .rule-label { fill: var(--soft); font-size: 12px; }
 .rule-label { fill: var(--drift); text-anchor: middle; }
@@ -133,7 +133,7 @@ def note(text: str) -> str:
 
 def warning(text: str) -> str:
     """Return a paragraph that warns the reader, from plain text."""
-    return f'<p class="warning" role="note">{escape(text, quote=False)}</p>'
+    return f'<p class="warning" role="note"><b>Warning.</b> {escape(text, quote=False)}</p>'
 
 
 def legend(entries: Sequence[tuple[str, str, str]]) -> str:

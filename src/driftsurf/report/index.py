@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
 from driftsurf.keyed.outcomes import KeyScore, Outcomes
 from driftsurf.report.comparison import TRIVIAL
 from driftsurf.report.key_map import NEW_MODEL
+from driftsurf.report.what_was_run import without_secrets
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, REPORT, RESULT, TRACE
 
@@ -32,7 +34,10 @@ DEPTH = 3
 """Folders are searched for runs this deep."""
 POINTS = 80
 """Points of a curve at most."""
-UNREADABLE = DriftsurfError, OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError
+UNREADABLE = (
+    *(DriftsurfError, OSError, csv.Error),
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError),
+)
 """What reading a damaged folder may raise."""
 
 
@@ -133,10 +138,8 @@ def list_runs(folder: str | Path) -> RunIndex:
 
 
 def _folders(place: Path) -> Iterator[Path]:
-    """Yield the folders in a folder, in order; links are not followed."""
-    for path in sorted(place.iterdir()):
-        if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
-            yield path
+    """Yield the folders in a folder, in order, without hidden ones."""
+    yield from (path for path in sorted(place.iterdir()) if path.is_dir() and not path.name.startswith("."))
 
 
 def _search(path: Path, depth: int, index: RunIndex) -> None:
@@ -152,7 +155,7 @@ def _search(path: Path, depth: int, index: RunIndex) -> None:
         if len(index.runs) + len(index.skipped) == before:
             index.skipped.append(Skipped(path, "it has no run"))
     except UNREADABLE as error:
-        index.skipped.append(Skipped(path, f"it cannot be read: {error}"))
+        index.skipped.append(Skipped(path, f"it cannot be read: {' '.join(str(error).split())}"))
 
 
 def _reader(path: Path, names: set[str]) -> Callable[[Path], RunEntry] | None:
@@ -184,7 +187,7 @@ def _of_trace(path: Path, *, finished: bool, page: Path) -> RunEntry:
     record = read_run(path)
     about, trace = record.about, record.trace
     numbers: dict[str, Any] = {
-        "source": str(about.get("source") or about.get("stream") or ""),
+        "source": without_secrets(str(about.get("source") or about.get("stream") or "")),
         "model": str(about.get("model") or ""),
     }
     if trace is not None:
@@ -232,7 +235,7 @@ def _keyed_run(path: Path) -> RunEntry:
         path=path,
         kind="keyed run",
         finished=bool(marks),
-        source=str(about.get("source") or f"{columns.get('label')} by {columns.get('key')}"),
+        source=without_secrets(str(about.get("source") or f"{columns.get('label')} by {columns.get('key')}")),
         model=str(about.get("learner", {}).get("strategy", {}).get("name", "")),
         rows=sum(int(entry["rows"]) for entry in keys.values()),
         steps=sum(int(entry["steps"]) for entry in keys.values()),

@@ -22,6 +22,8 @@ from driftsurf.report.terminal import console
 __all__ = ["INDEX", "print_runs", "render", "write_runs_page"]
 
 INDEX = "index.html"
+WIDE = 90
+"""Characters in a line of the terminal below which some columns are left out."""
 """The name of the page, in the folder of the runs."""
 WIDTH, HEIGHT = 120, 30
 """Size of a curve."""
@@ -79,7 +81,8 @@ def print_runs(index: RunIndex, page: Path | None = None) -> None:
         screen.print(f"no runs in {index.folder}", markup=False)
     else:
         table = Table(box=None, pad_edge=False, header_style="bold")
-        shown = [column for column in COLUMNS if column.head != "steps"]  # to fit into narrow terminals
+        left_out = ("steps",) if screen.width >= WIDE else ("steps", "source", "model", "trivial rule", "finished")
+        shown = [column for column in COLUMNS if column.head not in left_out]
         table.add_column("run")
         for column in shown:
             table.add_column(column.head, justify="right" if column.number else "left", no_wrap=column.falling)

@@ -14,6 +14,9 @@ TOOLBAR = """<div class="toolbar" hidden role="toolbar" aria-label="view of the 
  title="zoom out (-)">&minus;</button><button type="button" data-act="all" title="show all steps (0)">all</button>
 <button type="button" data-act="previous" title="previous change (p)">&lsaquo; change</button><button type="button"
  data-act="next" title="next change (n)">change &rsaquo;</button>
+<span class="axes" role="group" aria-label="horizontal axis">axis
+<button type="button" data-axis="step">step</button><button type="button" data-axis="row">row</button><button
+ type="button" data-axis="time">time</button></span>
 <span class="layers"></span><output class="view"></output>
 <details class="keys"><summary>keys</summary><p>Drag over a figure to zoom, double-click to show all; Ctrl and the wheel
 zoom too. With a figure in focus: <kbd>&larr;</kbd> <kbd>&rarr;</kbd> step, with <kbd>Shift</kbd> further,

@@ -16,9 +16,11 @@ from driftsurf.core import files
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import read_lines
 from driftsurf.evaluation.scoring import Scorebook
-from driftsurf.evaluation.trace import Trace, TraceBuilder
+from driftsurf.evaluation.trace import TIME, Trace, TraceBuilder
 from driftsurf.keyed.folder import PAGE, KeyedFolder, arrow
 from driftsurf.keyed.outcomes import NOTHING, Outcomes
+from driftsurf.report import html
+from driftsurf.report.key_map import format_time
 from driftsurf.report.run_page import render
 
 __all__ = ["KEY_PAGES", "key_page_name", "render_key", "trace_key", "write_key_pages"]
@@ -38,29 +40,41 @@ def key_page_name(key: Any) -> str:
     return f"{readable}-{hashlib.blake2b(str(key).encode(), digest_size=4).hexdigest()}.html"
 
 
-def write_key_pages(folder: KeyedFolder, outcomes: Outcomes, keys: Sequence[Any]) -> None:
-    """Write the pages of these keys to the run folder, in place of earlier pages."""
+def write_key_pages(folder: KeyedFolder, outcomes: Outcomes, keys: Mapping[Any, Mapping[str, Any]]) -> None:
+    """Write the pages of keys, whose entries are given, to the run folder, in place of earlier pages."""
     place = folder.path / KEY_PAGES
     files.make_folder(place)
     journal = _journal(folder, set(keys))
-    for key in keys:
-        files.write_text(place / key_page_name(key), _render(folder, outcomes, key, journal.get(key, [])))
+    for key, entry in keys.items():
+        files.write_text(place / key_page_name(key), _render(folder, outcomes, key, entry, journal.get(key, [])))
     for name in set(files.names(place)) - {key_page_name(key) for key in keys}:
         if name.endswith(".html"):
             files.remove(place / name)
 
 
-def render_key(folder: KeyedFolder, outcomes: Outcomes, key: Any, *, link: bool = True) -> str:
-    """Return the page of one key; with ``link`` it begins with a link to the page of all keys."""
-    return _render(folder, outcomes, key, _journal(folder, {key}).get(key, []), link=link)
+def render_key(
+    folder: KeyedFolder, outcomes: Outcomes, key: Any, entry: Mapping[str, Any], *, link: bool = True
+) -> str:
+    """Return the page of one key, whose entry is given; with ``link`` it begins with a link to the page of all keys."""
+    return _render(folder, outcomes, key, entry, _journal(folder, {key}).get(key, []), link=link)
 
 
 def _render(
-    folder: KeyedFolder, outcomes: Outcomes, key: Any, journal: Sequence[tuple[int, str]], *, link: bool = True
+    folder: KeyedFolder,
+    outcomes: Outcomes,
+    key: Any,
+    entry: Mapping[str, Any],
+    journal: Sequence[tuple[int, str]],
+    *,
+    link: bool = True,
 ) -> str:
     strategy = folder.about().get("learner", {}).get("strategy", {}).get("name", "model")
     trace, decisions = trace_key(outcomes, key, journal, model=strategy, stream=f"{key} of {folder.path.name}")
     above = [f'<p class="soft"><a href="../{PAGE}">all keys of {escape(folder.path.name)}</a></p>'] if link else []
+    if entry["quarantine"]:
+        at = format_time(entry["quarantined_at"], outcomes.dates)
+        why = f"The key has been in quarantine since {at} and no longer learns: {entry['quarantine_message']}"
+        above.append(html.warning(why))
     return render(trace, decisions, model=strategy, above=above)
 
 
@@ -90,9 +104,13 @@ def trace_key(
     decisions = read_lines("".join(record for _, record in journal))
     ends = np.searchsorted(rows.sequence, [at for at, _ in journal], side="right").tolist()
     cuts = sorted({0, len(rows.sequence), *ends})
-    labels = tuple(outcomes.labels[code] for code in range(len(outcomes.labels)) if (rows.true == code).any())
+    at_end = dict[int, list[Decision]]()
+    for end, decision in zip(ends, decisions, strict=True):
+        at_end.setdefault(end, []).append(decision)
+    seen = set() if outcomes.regression else {*rows.true.tolist(), *rows.predicted.tolist()}
+    labels = tuple(label for code, label in enumerate(outcomes.labels) if code in seen)
     book = Scorebook(labels)
-    builder, warmup = TraceBuilder(labels), 0
+    builder, warmup, begun = TraceBuilder(labels), 0, list[int]()
     for start, stop in itertools.pairwise(cuts):
         y, predicted = (_values(outcomes, values[start:stop]) for values in (rows.true, rows.predicted))
         known = ~np.isnan(predicted) if outcomes.regression else rows.predicted[start:stop] != NOTHING
@@ -101,11 +119,13 @@ def trace_key(
             predicted = np.full(len(y), 0.0) if outcomes.regression else np.full(len(y), labels[0])
         if known.any():
             book.step(y[known])
-            own = tuple(decision for end, decision in zip(ends, decisions, strict=True) if start < end <= stop)
-            builder.add(book.row(model, y[known], predicted[known], None, own))
+            builder.add(book.row(model, y[known], predicted[known], None, at_end.get(stop, ())))
+            begun.append(int(rows.sequence[start]))
     size = outcomes.batch_size or max((decision.rows for decision in decisions), default=1)
-    built = builder.build(stream, size, (), {})
-    return Trace(stream, size, (), labels, built.columns, warmup_steps=warmup), decisions
+    columns = builder.build(stream, size, (), {}).columns
+    if outcomes.dates:
+        columns[TIME] = np.array(begun, "datetime64[us]").astype("datetime64[s]").astype(np.str_)
+    return Trace(stream, size, (), labels, columns, warmup_steps=warmup), decisions
 
 
 def _values(outcomes: Outcomes, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib import import_module
 from typing import Any
@@ -70,8 +70,9 @@ def _number(error: float, trace: Trace) -> str:
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    cells = "".join(f"<th>{escape(one)}</th>" for one in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in line) + "</tr>" for line in lines)
+    left = ' style="text-align:left"'
+    cells = "".join(f"<th{left}>{escape(one)}</th>" for one in head)
+    body = "".join("<tr>" + "".join(f"<td{left}>{escape(str(cell))}</td>" for cell in line) + "</tr>" for line in lines)
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -168,7 +169,7 @@ class NotebookProgress:
         ipython: Any = import_module("IPython.display")
         self._start = start
         self._html: Any = ipython.HTML
-        self._last, self._transitions = "", 0
+        self._last, self._done = "", start.first_step
         self._handle: Any = ipython.display(self._html(self._bar(start.first_step)), display_id=True)
 
     def step(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
@@ -177,18 +178,20 @@ class NotebookProgress:
             return
         for decision in decisions:
             for transition in decision.transitions:
-                self._last, self._transitions = transition.describe(), self._transitions + 1
+                self._last = transition.describe()
         done, total = step + 1, self._start.n_steps
+        self._done = done
         if done % max(1, (total or self.UPDATES) // self.UPDATES) == 0 or done == total:
             self._handle.update(self._html(self._bar(done)))
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Leave the bar as it is; without a known number of steps, full."""
+        if self._start.n_steps is None:
+            self._handle.update(self._html(self._bar(self._done, ended=True)))
 
-    def _bar(self, done: int) -> str:
+    def _bar(self, done: int, *, ended: bool = False) -> str:
         total = self._start.n_steps
-        size: Mapping[str, int] = {} if total is None else {"value": done, "max": total}
-        sizes = " ".join(f'{name}="{value}"' for name, value in size.items())
+        sizes = 'value="1"' if ended else "" if total is None else f'value="{done}" max="{total}"'
         of = "" if total is None else f" of {total:,}"
         last = f"; {escape(self._last)}" if self._last else ""
         return f"<div>{escape(self._start.name)} <progress {sizes}></progress> step {done:,}{of}{last}</div>"

@@ -30,6 +30,7 @@ from driftsurf.report import html, interactive
 from driftsurf.report.figure import Bars, Figure
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.sections import RunView, sections
+from driftsurf.report.what_was_run import settings
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.streams import ORACLE
@@ -103,6 +104,7 @@ def render(
         *above,
         f"<h1>{escape(title)}</h1>",
         html.note(_extent(run)),
+        *_what(run),
         f'<p class="lead">{escape(_lead(run))}</p>',
         *_warning(run),
         html.cards(_cards(run)),
@@ -137,11 +139,21 @@ def _sizes(rows: npt.NDArray[Any]) -> str:
     return f"{most:,} row{'s' * (most != 1)}" if least == most else f"{int(rows.min()):,} to {most:,} rows"
 
 
+def _what(run: RunView) -> Iterator[str]:
+    """Return what was run in one line; the last section has all of it."""
+    known = dict(settings(run.about, run.trace.stream))
+    shown = [
+        f"{word} {known[word]}" for word in ("source", "label", "strategy", "learner", "driftsurf") if word in known
+    ]
+    if shown:
+        yield html.note(" · ".join(shown))
+
+
 def _warning(run: RunView) -> Iterator[str]:
     """Return a warning if the model is no better than predictions that need no model."""
     text = baselines(run.trace, run.model).warning
     if text:
-        yield f'<p class="warning" role="note"><b>Warning.</b> {escape(text)}</p>'
+        yield html.warning(text)
 
 
 def _lead(run: RunView) -> str:

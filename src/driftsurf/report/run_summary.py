@@ -20,6 +20,8 @@ __all__ = ["print_run"]
 
 SUGGESTED_STEPS = 10
 """Steps that a suggested batch size would give, if a run has few batches."""
+NARROW = 60
+"""Characters in a line below which tables have no space to spare."""
 FEW_STEPS = 4
 """Steps up to which a smaller batch size is suggested."""
 SMALL_BATCH = 100
@@ -107,7 +109,9 @@ def _print_beside_oracle(screen: Console, result: RunResult, oracle: str) -> Non
 
 def _table(*heads: str) -> Table:
     """Return a table whose columns are aligned right, apart from a first one without a head."""
-    table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
+    narrow = console().width < NARROW
+    spaced = {"box": None, "padding": (0, 1, 0, 0)} if narrow else {"box": box.SIMPLE}
+    table = Table(header_style="bold", pad_edge=False, **spaced)
     for head in heads:
         table.add_column(head, justify="right" if head else "left")
     return table

@@ -6,7 +6,7 @@ Every drawing of a page is written with :func:`element`. :class:`Chart` draws cu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -58,6 +58,10 @@ class Chart:
     top: float
     y_label: str
     bottom: float = 0.0
+    dated: bool = False
+    """Whether the axis shows dates of steps rather than their numbers."""
+    tick: Callable[[float], str] = "{:g}".format
+    """Returns the text beside a step on the axis."""
     _parts: list[str] = field(default_factory=list)
 
     def x(self, step: float) -> float:
@@ -116,10 +120,11 @@ class Chart:
         for step in _ticks(0, max(1, self.steps - 1), whole=True):
             x = self.x(step)
             parts.append(element("line", class_="axis", x1=x, x2=x, y1=base, y2=base + 5))
-            parts.append(element("text", f"{step:g}", class_="tick", x=x, y=base + 18, text_anchor="middle"))
+            parts.append(element("text", self.tick(step), class_="tick", x=x, y=base + 18, text_anchor="middle"))
         parts.append(element("line", class_="axis", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base))
         middle, turned = (LEFT + WIDTH - RIGHT) / 2, f"translate(14 {(TOP + base) / 2:g}) rotate(-90)"
-        parts.append(element("text", "time step", class_="name", x=middle, y=HEIGHT - 6, text_anchor="middle"))
+        name = "time" if self.dated else "step"
+        parts.append(element("text", name, class_="name", x=middle, y=HEIGHT - 6, text_anchor="middle"))
         parts.append(element("text", self.y_label, class_="name", transform=turned, text_anchor="middle"))
         return parts
 

@@ -22,7 +22,10 @@ from driftsurf.runs.options import GROUPS, KEYED_GROUPS, NAMED_PARAMETERS, RunOp
 from driftsurf.runs.plan import OnStart, RunStart
 from driftsurf.runs.tables import short_name
 
-__all__ = ["run_by_key"]
+__all__ = ["KEYED_MODEL", "run_by_key"]
+
+KEYED_MODEL: Final = "driftsurf"
+"""The model of each key, if none is named: there may be many keys with few rows each, so it must be cheap."""
 
 ENGINE_OPTIONS: Final = tuple(name for name in option_fields(EngineOptions) if name not in ("engine", "ttl"))
 """Options that are passed to the engine: its own, without those of every engine."""
@@ -73,7 +76,7 @@ def run_by_key(
     assert key is not None
     assert sequence is not None
     assert label is not None
-    given = options.given()
+    given, named = options.given(), model.model or KEYED_MODEL
     task = keyed_task(model.task, keyed.classes)
     columns = Columns(key, sequence, label, options.key_columns.id)
     parameters = model.all_parameters() | ({"max_rows": keyed.max_rows} if "max_rows" in given else {})
@@ -91,7 +94,7 @@ def run_by_key(
         if on_start is not None:
             understood = None if resumes else summarise_columns(table, learner, columns, task)
             name, regression = short_name(source), task == "regression"
-            on_start(RunStart(name=name, model=model.model, regression=regression, columns=understood))
+            on_start(RunStart(name=name, model=named, regression=regression, columns=understood))
 
     return run_keyed(
         source,
@@ -100,7 +103,7 @@ def run_by_key(
         replace(
             keyed,
             drop=tuple(options.reading.drop),
-            strategy=keyed_strategy(model.model, model.learner, task, parameters),
+            strategy=keyed_strategy(named, model.learner, task, parameters),
             max_rows=KeyedOptions().max_rows,  # the strategy has it
             **direct,
         ),

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from driftsurf import __version__
 from driftsurf.core.contracts import Strategy
-from driftsurf.core.option_fields import check_bounds
+from driftsurf.core.option_fields import check_bounds, options_given
 from driftsurf.data import catalogue
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
@@ -72,7 +72,7 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
         source=StreamBatches(stream, size),
         models=models,
         recorder=TraceRecorder(stream, size, warmup_steps=warmup),
-        about=_about(stream, size, learner, model.seed, strategy),
+        about=_about(name, stream, size, learner, model.seed, strategy, options_given(model)),
         label_type="value" if entry.regression else "integer",
         sidecars={COLUMNS: ColumnMoves(models[MODEL]), SCORES: ScoreRecorder(models[MODEL], warmup)},
         n_steps=-(-stream.n_rows // size),
@@ -104,14 +104,25 @@ def _session(strategy: Strategy) -> Session:
     return Session(strategy, classes=None if strategy.learner.capabilities.regression else (-1, 1), guard=None)
 
 
-def _about(stream: Stream, batch_size: int, learner: PaperLearner, seed: int, strategy: Mapping[str, Any]) -> str:
+def _about(
+    name: str,
+    stream: Stream,
+    batch_size: int,
+    learner: PaperLearner,
+    seed: int,
+    strategy: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> str:
     about = {
         "driftsurf": __version__,
+        "name": name,
         "stream": repr(stream),
         "batch_size": batch_size,
         "seed": seed,
         "learner": learner.get_params(),
         "strategy": dict(strategy),
+        "made": {"strategy": DriftSurf.__name__, "learner": type(learner).__name__},
+        "given": dict(given),
     }
     return json.dumps(about, indent=2, default=str) + "\n"
 

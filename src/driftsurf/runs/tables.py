@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
+from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_of
 from driftsurf.data import Source, open_source, polling
@@ -21,6 +22,7 @@ from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
 from driftsurf.data.row_encoder import RowEncoder
+from driftsurf.data.row_time import find_time
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table, which_columns
@@ -38,6 +40,7 @@ from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.source import TableBatches
 from driftsurf.runs.start import FinishedRun
+from driftsurf.session.default_model import choose_model
 from driftsurf.session.model_names import make_strategy, require_exact_state
 from driftsurf.session.session import Session
 from driftsurf.streams.base import Drift
@@ -114,43 +117,43 @@ class _TablePlanner:
 
     def plan(self, saved: Mapping[str, Any] | None) -> RunPlan:
         """Make the plan of a new run, or of one that resumes."""
-        options = self.options
         decided, columns = self._decide() if saved is None else _decided_before(saved["about"])
-        target, classes = Target.from_json(decided["target"]), tuple(decided["classes"])
-        model = options.model
-        strategy = make_strategy(model.model, model.learner, target.task, model.all_parameters(), seed=model.seed)
+        target = Target.from_json(decided["target"])
+        named, why_model = self._choose_model(saved)
+        model = replace(self.options.model, model=named)
+        options = self.options = replace(self.options, model=model)
+        strategy = make_strategy(named, model.learner, target.task, model.all_parameters(), seed=model.seed)
         if options.output.checkpoint is not None:
             why = Message("so a run with it has no checkpoints; leave ", Option("checkpoint"), " out")
-            require_exact_state(strategy, model.model, model.learner, target.task, why)
+            require_exact_state(strategy, named, model.learner, target.task, why)
         can_be_sparse = strategy.learner.capabilities.sparse
         encoder = TableEncoder(categorical=options.reading.categorical, sparse="auto" if can_be_sparse else False)
         if self.start is not None:
             encoder = self.start.frames.encoder
-        encoded = RowEncoder(encoder, target, self.hidden)
+        encoded = RowEncoder(encoder, target, self.hidden, decided["time"])
         name = short_name(self.source)
         batches: TableBatches | LateBatches
         session: Session | LateSession
         sidecars: dict[str, Sidecar] = {}
         if self.late:
             batches = LateBatches(self.rows, self.labels, encoded, key=self.key, pace=self._pace())
-            steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=model.model)
+            steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=named)
             session = LateSession(steps, max_pending=self._max_pending, timeout=options.labels.timeout)
         else:
             batches = TableBatches(self.rows, encoded, id=self.id)
-            session = Session(strategy, batch_size=None, guard=GUARD, owner=model.model)
+            session = Session(strategy, batch_size=None, guard=GUARD, owner=named)
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
         warmup = 0 if self.late or self.start is not None else 1
         if self.start is not None and saved is None:
             self.start.restore(session.session if isinstance(session, LateSession) else session)
-        recorder = TraceRecorder(_Description(name, classes), options.batch_rows, warmup_steps=warmup)
         sidecars[SCORES] = ScoreRecorder(session.session if isinstance(session, LateSession) else session, warmup)
         return RunPlan(
             name=name,
             source=batches,
-            models={model.model: session},
-            recorder=recorder,
-            about=self._about(decided, columns),
+            models={named: session},
+            recorder=self._recorder(name, tuple(decided["classes"]), encoded, warmup),
+            about=self._about(decided, columns, strategy),
             label_type=decided["label_type"],
             sidecars=sidecars,
             keeps_bad_rows=options.reading.on_bad_row != "fail",
@@ -158,11 +161,28 @@ class _TablePlanner:
             follows=options.tables.follow,
             continues=self.start is not None,
             columns=columns,
+            why_model=why_model,
             frames=lambda: FrameEncoder(
                 encoded.encoder, (target.column, *self.hidden, *options.reading.drop), options.reading
             ),
             hints=() if saved is not None or self.start is not None else self._hints(target),
         )
+
+    def _choose_model(self, saved: Mapping[str, Any] | None) -> tuple[str, Message | None]:
+        """Return the name of the model and, if it was not named, why it is this one.
+
+        A run that resumes keeps its model, whatever is installed by then.
+        """
+        asked = self.options.model
+        if asked.model is not None:
+            return asked.model, None
+        if saved is not None:
+            return str(json.loads(str(saved["about"]))["model"]), None
+        return choose_model(asked.learner, asked.all_parameters())
+
+    def _recorder(self, name: str, classes: tuple[Any, ...], rows: RowEncoder, warmup: int) -> TraceRecorder:
+        when = None if rows.time is None else lambda: rows.first_time
+        return TraceRecorder(_Description(name, classes), self.options.batch_rows, warmup, time=when)
 
     def _reader(self, path: str) -> SourceReader:
         return SourceReader(self._open(path), raw=self.options.tables.raw)
@@ -197,7 +217,7 @@ class _TablePlanner:
         asked = self.options.labels.max_pending
         return MAX_PENDING if asked is None else asked
 
-    def _about(self, decided: Mapping[str, Any], columns: ColumnSummary | None) -> str:
+    def _about(self, decided: Mapping[str, Any], columns: ColumnSummary | None, strategy: Strategy) -> str:
         """Return what is run as JSON: a checkpoint resumes only with the same options."""
         options, model = self.options, self.options.model
         about = {
@@ -211,17 +231,21 @@ class _TablePlanner:
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
             "start_from": None if model.start_from is None else str(model.start_from),
             "parameters": model.all_parameters(),
+            "made": {"strategy": type(strategy).__name__, "learner": type(strategy.learner).__name__},
             "decided": decided,
             "columns": columns,
         }
         return json.dumps(about, indent=2) + "\n"
 
     def _hints(self, target: Target) -> tuple[Message, ...]:
-        found = hints(self.rows.source, self.rows.peek().without(*self.hidden), target.column)
-        if self.options.labels.labels is not None:
-            column = Table({target.column: self.labels.peek()[target.column]})
-            found += hints(self.labels.source, column, target.column)
-        return tuple(found)
+        table = self.rows.peek().without(*self.hidden)
+        if self.options.labels.labels is None:
+            table = table.select(~target.missing(table))
+            y, regression = target.read(table), target.task == "regression"
+            return tuple(hints(self.rows.source, table, target.column, y, regression=regression))
+        column = Table({target.column: self.labels.peek()[target.column]})
+        found = hints(self.rows.source, table, target.column)
+        return *found, *hints(self.labels.source, column, target.column)
 
     def _decide(self) -> tuple[dict[str, Any], ColumnSummary | None]:
         """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
@@ -248,6 +272,7 @@ class _TablePlanner:
             "target": target.to_json(),
             "classes": _counted_classes(target, y),
             "label_type": _label_type(target, y),
+            "time": find_time(seen.without(target.column), options.tables.time),
         }
         learned = seen.without(target.column, *self.hidden)
         encoder = TableEncoder(categorical=options.reading.categorical).fit(learned)
@@ -256,6 +281,7 @@ class _TablePlanner:
     def _check_columns(self, rows: Table, labels: Table) -> None:
         ids = [] if self.id is None else [self.id]
         named = {"categorical": list(self.options.reading.categorical), "id" if self.key is None else "key": ids}
+        named |= {"time": [] if self.options.tables.time is None else [self.options.tables.time]}
         for option, names in named.items():
             unknown = [name for name in names if name not in rows.columns]
             if unknown:
@@ -285,7 +311,7 @@ def _decided_before(saved: Any) -> tuple[dict[str, Any], ColumnSummary | None]:
     try:
         about = json.loads(saved) if isinstance(saved, str) else saved
         decided: dict[str, Any] = about["decided"]
-        return {name: decided[name] for name in ("target", "classes", "label_type")}, about["columns"]
+        return {name: decided[name] for name in ("target", "classes", "label_type", "time")}, about["columns"]
     except (KeyError, ValueError, TypeError) as error:
         raise StateError(
             f"the checkpoint does not belong to a run over tables ({error!r}); choose another folder"

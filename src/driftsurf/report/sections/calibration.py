@@ -12,7 +12,7 @@ from driftsurf.report.figure import Figure, Series
 from driftsurf.report.sections import RunView, Section
 from driftsurf.report.svg import drawing, element
 
-SIZE, LEFT, BOTTOM, GAP = 340, 46, 40, 12
+SIZE, LEFT, BOTTOM, GAP = 340, 56, 40, 12
 """Size and margins of the square drawing."""
 
 

@@ -31,7 +31,7 @@ def build(run: RunView) -> Iterator[str | Figure]:
 
 def _errors(run: RunView) -> Figure:
     """Draw the most frequent classes; a class has a gap at steps without rows of it."""
-    columns, labels = run.trace.of(run.model), run.trace.labels
+    columns, labels = run.trace.of(run.model), run.classes
     frequent = sorted(labels, key=lambda label: -int(columns[f"true:{label}"].sum()))[: len(SERIES_STYLES)]
     series = [
         Series(str(label), css, per_row(columns[f"wrong:{label}"], columns[f"true:{label}"]))
@@ -41,7 +41,7 @@ def _errors(run: RunView) -> Figure:
 
 
 def _table(run: RunView) -> str:
-    counted, labels = run.trace.counted(run.model), run.trace.labels
+    counted, labels = run.trace.counted(run.model), run.classes
     metrics = class_metrics(run.trace, run.model)
 
     def rows() -> Iterator[Sequence[str]]:

@@ -26,7 +26,11 @@ def build(run: RunView) -> Iterator[str | Figure]:
     trivial = baselines(run.trace, run.model)
     rows = [(escape(run.model), trivial.number(trivial.own), "")]
     rows += [
-        (f"{name}: {BASELINE_WORDS[name]}", trivial.number(error), _difference(trivial.own, error))
+        (
+            f'{name}<span class="meaning">{BASELINE_WORDS[name]}</span>',
+            trivial.number(error),
+            _difference(trivial.own, error),
+        )
         for name, error in trivial.others.items()
     ]
     yield html.wide_table(("prediction", trivial.measure, "the model is"), rows, numbers=(1, 2))
@@ -35,7 +39,7 @@ def build(run: RunView) -> Iterator[str | Figure]:
 def _difference(own: float, other: float) -> str:
     """Return by how much the error of the model is smaller or larger than another one."""
     if own == other or not other:
-        return "equal" if own == other else "worse"
+        return "equally good" if own == other else "worse"
     return f"{abs(1.0 - own / other):.0%} {'better' if own < other else 'worse'}"
 
 
@@ -50,10 +54,7 @@ def _figure(run: RunView) -> Figure:
         for name, css in styles.items()
     ]
     trivial = baseline_errors(trace, model)
-    series += [
-        Series(f"{name} ({BASELINE_WORDS[name]})", BASELINE_STYLES[name], _shown(trace, error))
-        for name, error in trivial.items()
-    ]
+    series += [Series(name, BASELINE_STYLES[name], _shown(trace, error)) for name, error in trivial.items()]
     series.append(Series(model, "curve", _errors(trace, model), marked=True))
     known = np.concatenate([one.values for one in series])
     top = 1.05 * max(LEAST_TOP, float(np.nanmax(known))) if trace.labels else usual_top(known[np.isfinite(known)])

@@ -29,7 +29,7 @@ def build(run: RunView) -> Iterator[str | Figure]:
     first = run.trace.warmup_steps if len(run.scores.lines) > run.trace.warmup_steps else 0
     quantiles = np.array([line["quantiles"] for line in run.scores.lines], np.float64)
     quantiles[:first] = np.nan  # zero was predicted before anything was learned
-    names = [f"{quantile:.0%} of the rows are below" for quantile in QUANTILES]
+    names = [f"{100 * quantile:.0f} % of the rows are below" for quantile in QUANTILES]
     names[len(names) // 2] = "median"
     series = [
         Series(name, css, quantiles[:, k].tolist()) for k, (name, css) in enumerate(zip(names, STYLES, strict=True))
