@@ -76,6 +76,8 @@ def test_a_keyed_run_prints_keys_and_writes_a_page(tmp_path: Path) -> None:
     page = (out / "keys.html").read_text()
     assert re.search(r'<svg[^>]* aria-label="', page)
     assert 'class="changed"' in page
+    own = next((out / "key_pages").glob(f"{rows[900][0]}-*")).read_text()
+    assert re.search(r'class="warning".* 900.*price', own)
     (out / "keys.html").unlink()
     shown = invoke("keys", out, "--limit", 2)
     assert re.search(r" 2 [^\n]*keys", shown.output)

@@ -47,6 +47,8 @@ def test_a_run_leaves_a_model_that_takes_raw_frames(model: str, tmp_path: Path) 
         rows.partial_fit(frame[:100], frame["sold"][:100])
     assert copy.to_bytes() == loaded.to_bytes()
     assert loaded.journal_[-1].step == session.steps
+    loaded.fit(frame[:300], frame["sold"][:300])  # learns neither the label nor what the run left out
+    assert loaded.feature_names_in_.tolist() == ["when", "price", "share", "city", "member"]
 
 
 def test_the_file_the_folder_and_the_checkpoints_hold_the_same_model(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def _show_key(run: Path, name: str, page: Path | None) -> None:
     record = KeyedRecord.read(folder)
     key = find_key(record.keys, name)
     own = run / KEY_PAGES / key_page_name(key)
-    text = render_key(folder, record.outcomes, key, link=page is None)
+    text = render_key(folder, record.outcomes, key, record.keys[key], link=page is None)
     if page is None:
         files.make_folder(own.parent)
     files.write_text(page or own, text)

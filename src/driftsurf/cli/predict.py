@@ -10,7 +10,7 @@ import click
 from driftsurf.cli.options import GroupedCommand, collect, option_group
 from driftsurf.core.option_fields import option_fields
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.runs.options import PredictOptions
+from driftsurf.runs.predict_options import PredictOptions
 
 READING = {name: one for name, one in option_fields(ReadingOptions).items() if name != "categorical"}
 """Options of reading; which columns are categories was decided by the run."""
