@@ -48,7 +48,7 @@ COLUMNS = "id", "when", "price", "share", "city", "member", "sold"
         (["--label", "sold", "--set", "l2=-1"], ("l2", "-1")),
         (["--label", "sold", "--model", "aue", "--threshold", "0.2"], ("aue", "'threshold'")),
         (["--label", "sold", "--learner", "sklearn.svm:LinearSVC", "--set", "los=1"], ("'los'", "'loss'")),
-        (["--label", "sold", "--time", "when"], ("--time", "'when'", "--batch-seconds")),
+        (["--label", "sold", "--time", "wen"], ("--time", "'wen'", "when")),
         (["--label", "sold", "--batch-seconds", "5"], ("--batch-seconds", "--time")),
         (["--label", "sold", "--on-bad-row", "maybe"], ("maybe", "fail", "skip")),
         (["--label", "sold", "--format", "xml"], ("'xml'", "csv")),

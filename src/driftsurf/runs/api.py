@@ -141,7 +141,8 @@ def run(
     batch_seconds
         Cut time steps by spans of this many seconds of ``time``, instead of by rows.
     time
-        Column of dates, or of seconds.
+        Column of dates, or of seconds, for ``batch_seconds`` and for the axis of the report. [default: for the axis,
+        the first column of dates that never decreases]
     raw
         Whether bad_rows.jsonl holds the text of bad rows.
     follow

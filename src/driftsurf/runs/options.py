@@ -68,7 +68,12 @@ class TableOptions:
     batch_seconds: float | None = option(
         None, "Cut time steps by spans of this many seconds of --time, instead of by rows.", above=0.0
     )
-    time: str | None = option(None, "Column of dates, or of seconds.", metavar="COLUMN")
+    time: str | None = option(
+        None,
+        "Column of dates, or of seconds, for --batch-seconds and for the axis of the report.  [default: for the "
+        "axis, the first column of dates that never decreases]",
+        metavar="COLUMN",
+    )
     raw: bool = option(True, "Whether bad_rows.jsonl holds the text of bad rows.")
     follow: bool = option(False, "Wait for more rows at the end of a growing file.")
     follow_for: float | None = option(
@@ -436,12 +441,5 @@ class RunOptions:
             )
         if tables.follow_for is not None and not tables.follow:
             raise OptionError(Option("follow_for"), " applies to a growing file; pass ", Option("follow"), " too")
-        if tables.time is not None and tables.batch_seconds is None:
-            raise OptionError(
-                Option("time"),
-                f" is {tables.time!r} and needs ",
-                Option("batch_seconds"),
-                ", the length of a time step",
-            )
         if tables.label is not None and tables.label in self.reading.drop:
             raise OptionError(Option("drop"), f" names the label {tables.label!r}; remove it there")

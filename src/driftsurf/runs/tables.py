@@ -281,6 +281,7 @@ class _TablePlanner:
     def _check_columns(self, rows: Table, labels: Table) -> None:
         ids = [] if self.id is None else [self.id]
         named = {"categorical": list(self.options.reading.categorical), "id" if self.key is None else "key": ids}
+        named |= {"time": [] if self.options.tables.time is None else [self.options.tables.time]}
         for option, names in named.items():
             unknown = [name for name in names if name not in rows.columns]
             if unknown:
