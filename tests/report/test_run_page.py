@@ -290,6 +290,6 @@ def test_a_command_hides_secrets_and_spells_every_kind_of_option() -> None:
         "driftsurf run 'https://host/rows.csv?...' --batch-seconds 60 --no-raw --names a,b --set judge=training "
         "--l2 0.1"
     )
-    given = {"stream": "Mixed()", "given": {"rows": 2000, "seed": 3}, "seed": 3, "batch_size": 20}
-    assert command_line(given, "mixed") == "driftsurf run mixed --rows 2000 --seed 3"
+    given = {"name": "mixed", "stream": "Mixed()", "given": {"rows": 2000, "seed": 3}, "seed": 3, "batch_size": 20}
+    assert command_line(given, "Mixed") == "driftsurf run mixed --rows 2000 --seed 3"
     assert command_line({}, "x") == ""

@@ -23,9 +23,10 @@ __all__ = ["keyed_strategy", "keyed_task", "summarise_columns"]
 
 
 def keyed_task(task: str, classes: Collection[Any] | None) -> Task:
-    """Return the task; "auto" goes by the classes, which are two unless more are named.
+    """Return the task; "auto" goes by the classes that are named, and is "binary" if there are none.
 
-    In other runs the first rows decide. Here they do not: keys start with few rows, and their labels may differ.
+    In other runs the first rows decide. Here they do not: keys start with few rows, and their labels may differ. The
+    default learner of "binary" takes further classes when they appear.
 
     >>> keyed_task("auto", None), keyed_task("auto", ("low", "mid", "high")), keyed_task("regression", None)
     ('binary', 'multiclass', 'regression')
@@ -90,7 +91,7 @@ def summarise_columns(table: Table, learner: KeyedLearner, columns: Columns, tas
         features=0,
         left_out=[name for name in table.columns if name not in (*columns, *learner.features)],
         label=columns.label,
-        task=task,
+        task="multiclass" if task == "binary" and len(classes) > 2 else task,
         n_classes=len(classes),
         classes=classes[:MOST_CLASSES],
     )
