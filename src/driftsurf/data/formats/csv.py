@@ -260,7 +260,9 @@ class CsvReader(TextReader):
     ) -> dict[str, Column]:
         """Convert cells with pyarrow; cells of a kind in ``own_readers`` are read by that function instead."""
         pa, pa_csv = extra("pyarrow"), self._csv
-        data = trim_cells(records.bytes(), self._delimiter) if kinds else b""
+        data = records.bytes() if kinds else b""
+        if records.padded.any():
+            data = trim_cells(data, self._delimiter)
         if not data:
             return {name: empty_column(kind, 0) for name, kind in kinds.items()}
         if self.encoding != UTF8:
