@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from driftsurf.cli.options import GroupedOption
 from driftsurf.cli.wording import say
 
 if TYPE_CHECKING:
@@ -19,7 +20,15 @@ __all__ = ["keys", "show_keys"]
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.argument("key", required=False)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Keys to print.")
+@click.option(
+    "--limit",
+    cls=GroupedOption,
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Keys to print.",
+)
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False),

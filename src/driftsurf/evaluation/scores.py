@@ -267,11 +267,15 @@ class Scores:
                 both[:, place] = probability / rows, hits / rows
         return both[0], both[1]
 
-    def total_squares(self) -> float:
-        """Return the sum of squared deviations of all counted true values from their mean."""
+    def r_squared(self, mean_squared_error: float) -> float:
+        """Return the share of the variance of all counted true values that predictions with this error explain.
+
+        NaN if the true values do not vary.
+        """
         rows, mean, squares = (np.array([line[name] for line in self.counted]) for name in ("rows", "mean", "squares"))
         centre = float(np.average(mean, weights=rows))
-        return float(np.sum(squares + rows * np.square(mean - centre)))
+        total = float(np.sum(squares + rows * np.square(mean - centre)))
+        return 1.0 - mean_squared_error * float(rows.sum()) / total if total > 0 else float("nan")
 
     def step_map(self, columns: Mapping[str, npt.NDArray[Any]]) -> StepMap:
         """Return where decisions and orders are among the steps of the leading model of a trace."""

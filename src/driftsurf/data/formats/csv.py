@@ -97,7 +97,7 @@ class CsvReader(TextReader):
         names = given_names(self.reading, len(cells), self.file.name)
         if names is None:
             names, remarks = complete_names(cells, self.file.name)
-            self.remarks += remarks
+            self.remarks.extend(remarks)
         self._zoned = {names[self._names.index(name)] for name in self._zoned}
         self._names = names
         return rows, Shape(dict(zip(names, kinds.values(), strict=True)), empty=not len(sample))
@@ -260,7 +260,9 @@ class CsvReader(TextReader):
     ) -> dict[str, Column]:
         """Convert cells with pyarrow; cells of a kind in ``own_readers`` are read by that function instead."""
         pa, pa_csv = extra("pyarrow"), self._csv
-        data = trim_cells(records.bytes(), self._delimiter) if kinds else b""
+        data = records.bytes() if kinds else b""
+        if records.padded.any():
+            data = trim_cells(data, self._delimiter)
         if not data:
             return {name: empty_column(kind, 0) for name, kind in kinds.items()}
         if self.encoding != UTF8:
