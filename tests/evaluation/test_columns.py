@@ -240,11 +240,12 @@ def test_clocks_and_counters_never_head_the_list_also_after_a_resume(sparse: boo
     rng = np.random.default_rng(0)
 
     def rows(step: int) -> tuple[Any, Any]:
-        X = np.column_stack([rng.normal(size=(100, 2)), np.zeros((100, 9))])
+        X = np.column_stack([rng.normal(size=(100, 2)), np.zeros((100, 5))])
         X[:, 2] = np.arange(step * 100, step * 100 + 100)  # a number of the row
         X[:, 3] = -np.floor(X[:, 2] / 3) - 1  # counts down
         X[:, 4] = 1.0 + (step >= 15)  # a switch, which is news
         X[:, 5] = 1.0 + (X[:, 2] % 50)  # begins again and again
+        X[:, 6] = 1.0 + X[:, 2] // 110  # a calendar
         y = np.where((X[:, 0] > 0) == (step < 15), "a", "b")
         return (csr_array(X) if sparse else X), y
 
@@ -259,8 +260,8 @@ def test_clocks_and_counters_never_head_the_list_also_after_a_resume(sparse: boo
         writer = again
     found = [move for move in read_moves(text) if move.step >= 14]
     assert found
-    assert {move.column for move in found if move.counts} == {2, 3}
+    assert {move.column for move in found if move.counts} == {2, 3, 6}
     assert {found[0].column, found[1].column} <= {0, 4}
     others, counters = without_counters(found, found)
     assert 4 in {move.column for move in others}
-    assert {move.column for move in counters} == {2, 3}
+    assert {move.column for move in counters} == {2, 3, 6}

@@ -236,3 +236,16 @@ def test_the_export_limits_values_and_numbers_as_the_model_does() -> None:
         service = runtime.InferenceSession(model.export().to_onnx(), providers=["CPUExecutionProvider"])
         (found,) = service.run([name], {"X": probe})
         assert np.allclose(found.reshape(-1), model.predict(probe), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "size"), [("default", 20), ("default", 50), ("default", 100), ("linear", 50)])
+def test_small_time_steps_follow_a_concept_that_flips_every_300_rows(name: str, size: int) -> None:
+    wrong = []
+    for seed in range(2):
+        X = np.random.default_rng(seed).normal(size=(6000, 5))
+        y = ((X[:, 0] + 0.5 * X[:, 1] > 0) ^ (np.arange(6000) // 300 % 2 == 1)).astype(int)
+        model = (
+            DriftSurfClassifier(random_state=seed) if name == "default" else recommended("linear", random_state=seed)
+        )
+        wrong += [model.observe(X[i : i + size], y[i : i + size]).error for i in range(0, 6000, size)][1:]
+    assert np.mean(wrong) < 0.47  # the majority class is wrong for half of the rows

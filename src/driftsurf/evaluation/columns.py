@@ -30,7 +30,9 @@ MOST_CLASSES = 12
 MOST_STEPS = 10
 """Steps that are compared on each side of a reaction."""
 LEAST_CHANGES = 20
-"""A column that changed in fewer rows is not a clock or a counter."""
+"""A column that changed in fewer rows is not a clock or a counter ..."""
+SLOW_CHANGES = 4
+"""... unless it changed in this many, and in half of the steps, as a calendar does."""
 LISTED = 6
 """Columns that are listed for their shift, and again for their change of correlation."""
 REACTIONS = "entered", "reset", "replaced"
@@ -121,10 +123,13 @@ def name_counters(counters: Iterable[ColumnMove]) -> str:
 class _Counters:
     """Finds the columns that only rise, or only fall, from row to row. Columns that did both are not looked at again.
 
-    ``rises`` and ``falls`` count the rows of each column in which it did, and ``last`` is the row before.
+    ``rises`` and ``falls`` count the rows of each column in which it did, ``active`` the steps in which it did either,
+    and ``last`` is the row before.
     """
 
     def __init__(self, width: int) -> None:
+        self.steps = 0
+        self.active = np.zeros(width)
         self.rises = np.zeros(width)
         self.falls = np.zeros(width)
         self.last = np.full(width, np.nan)
@@ -135,6 +140,7 @@ class _Counters:
             there = np.bincount(rows.indices[rows.indptr[0] : rows.indptr[-1]], minlength=len(self.last))
             self.rises[there[: len(self.last)] < len(rows.indptr) - 2] = np.inf
             self.falls[np.isinf(self.rises)] = np.inf
+        self.steps += 1
         places = np.flatnonzero((self.rises == 0.0) | (self.falls == 0.0))
         if not len(places):
             return
@@ -143,12 +149,14 @@ class _Counters:
             steps = np.diff(np.vstack([self.last[places], values]), axis=0)
         self.rises[places] += np.count_nonzero(steps > 0.0, axis=0)
         self.falls[places] += np.count_nonzero(steps < 0.0, axis=0)
+        self.active[places] += (steps != 0.0).any(axis=0)
         self.last[places] = values[-1]
 
     def found(self) -> npt.NDArray[np.bool_]:
-        """Return which columns only rise or only fall. A column that changed in a few rows may be a switch."""
-        one_way = np.minimum(self.rises, self.falls) == 0.0
-        return np.asarray(one_way & (np.maximum(self.rises, self.falls) >= LEAST_CHANGES))
+        """Return which columns only rise or only fall. One that changes only now and then may be a switch."""
+        one_way, changes = np.minimum(self.rises, self.falls) == 0.0, np.maximum(self.rises, self.falls)
+        often = (changes >= SLOW_CHANGES) & (self.active >= self.steps / 2)
+        return np.asarray(one_way & ((changes >= LEAST_CHANGES) | often))
 
 
 class ColumnMoves:
@@ -304,7 +312,7 @@ class ColumnMoves:
             "n_classes": self._n_classes,
             "recent": np.array(self._recent) if self._recent else nothing,
             "open": np.array(self._open, np.int64),
-            "counters": np.array([self._counters.rises, self._counters.falls, self._counters.last]),
+            **{f"counters.{name}": value for name, value in vars(self._counters).items()},
             "kept": np.concatenate(kept) if kept else nothing,
         }
 
@@ -316,7 +324,9 @@ class ColumnMoves:
         step, steps, missing = (int(value) for value in state["open"])
         self._open = step, steps, missing
         self._counters = _Counters(max(0, len(state["centre"]) - 1))
-        self._counters.rises, self._counters.falls, self._counters.last = np.array(state["counters"])
+        self._counters.steps = int(state["counters.steps"])
+        for name in ("rises", "falls", "active", "last"):
+            setattr(self._counters, name, np.array(state[f"counters.{name}"]))
         kept = [np.array(part) for part in state["kept"]]
         self._before, self._after = kept if kept else (None, None)
 

@@ -13,6 +13,7 @@ from driftsurf.data.column_summary import MOST_CLASSES, ColumnSummary
 from driftsurf.data.tables import Table
 from driftsurf.data.target import TASKS, Task
 from driftsurf.errors import Message, Option, OptionError
+from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.grouping import Columns
 from driftsurf.keyed.options import DTYPE, KeyedOptions
 from driftsurf.keyed.visit import KeyedLearner
@@ -73,9 +74,13 @@ def keyed_strategy(
     return with_options(made, chosen, named.name)
 
 
-def summarise_columns(table: Table, learner: KeyedLearner, columns: Columns, task: Task) -> ColumnSummary:
+def summarise_columns(
+    table: Table, learner: KeyedLearner, columns: Columns, task: Task, derived: DerivedColumns | None = None
+) -> ColumnSummary:
     """Return how a keyed run uses the columns of its first rows."""
-    kinds = {name: table[name].kind for name in learner.features}
+    derived = DerivedColumns(columns.label) if derived is None else derived
+    own, table = table, derived.add_to(table)
+    kinds = {name: own[name].kind for name in learner.features if name in own.columns}
     label = table[columns.label]
     classes = list(learner.classes or ())
     if not (classes or learner.regression or label.kind == "date"):
@@ -85,11 +90,11 @@ def summarise_columns(table: Table, learner: KeyedLearner, columns: Columns, tas
         numbers=[name for name, kind in kinds.items() if kind == "number"],
         booleans=[name for name, kind in kinds.items() if kind == "boolean"],
         dates=[],
-        names={},
+        names={name: len(words) for name, words in derived.words.items()},
         hashed={},
         empty=[],
         features=0,
-        left_out=[name for name in table.columns if name not in (*columns, *learner.features)],
+        left_out=[name for name in own.columns if name not in (*columns, *learner.features, *derived.sources)],
         label=columns.label,
         task="multiclass" if task == "binary" and len(classes) > 2 else task,
         n_classes=len(classes),

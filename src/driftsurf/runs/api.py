@@ -207,7 +207,7 @@ def run(
         Column of ids, which predictions show and which is not learned. With ``key``, late labels find their rows by it,
         and ``delay`` is in units of ``sequence``.
     features
-        Columns to learn from, separated by commas. [default: all other columns of numbers]
+        Columns of numbers or text to learn from, separated by commas. [default: all other columns of numbers]
     classes
         The labels, separated by commas. [default: those that appear]
     max_bytes

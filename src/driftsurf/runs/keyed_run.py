@@ -14,6 +14,7 @@ from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.tables import Table
 from driftsurf.errors import ColumnWarning, Message, Option, OptionError
 from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, KeyedOptions, run_keyed
+from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.job import EpochReport
 from driftsurf.keyed.models import keyed_strategy, keyed_task, summarise_columns
@@ -88,11 +89,11 @@ def run_by_key(
     assert out is not None
     resumes = (out / ABOUT).exists()
 
-    def start(files: Source, table: Table, learner: KeyedLearner) -> None:
+    def start(files: Source, table: Table, learner: KeyedLearner, derived: DerivedColumns) -> None:
         if not resumes:
-            _warn_of_columns(files, table, learner, columns)
+            _warn_of_columns(files, table, learner, derived.target)
         if on_start is not None:
-            understood = None if resumes else summarise_columns(table, learner, columns, task)
+            understood = None if resumes else summarise_columns(table, learner, columns, task, derived)
             name, regression = short_name(source), task == "regression"
             on_start(RunStart(name=name, model=named, regression=regression, columns=understood))
 
@@ -116,9 +117,9 @@ def run_by_key(
     )
 
 
-def _warn_of_columns(files: Source, table: Table, learner: KeyedLearner, columns: Columns) -> None:
+def _warn_of_columns(files: Source, table: Table, learner: KeyedLearner, label: str) -> None:
     """Warn of columns that may have been misunderstood."""
-    for hint in hints(files, table, columns.label):
+    for hint in hints(files, table, label):
         dropped = [part.value for part in hint.parts if isinstance(part, Option) and part.name == "drop"]
         if all(name in learner.features for name in dropped):  # other columns are not learned from anyway
             warnings.warn(hint, ColumnWarning, stacklevel=2)

@@ -97,7 +97,7 @@ class CsvReader(TextReader):
         names = given_names(self.reading, len(cells), self.file.name)
         if names is None:
             names, remarks = complete_names(cells, self.file.name)
-            self.remarks += remarks
+            self.remarks.extend(remarks)
         self._zoned = {names[self._names.index(name)] for name in self._zoned}
         self._names = names
         return rows, Shape(dict(zip(names, kinds.values(), strict=True)), empty=not len(sample))
