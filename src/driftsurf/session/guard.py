@@ -24,6 +24,8 @@ MEMORY = 1024
 QUANTILE = 0.9
 COLUMN_MEMORY = 10_000
 """Number of rows over which the sizes of columns are averaged."""
+MARGIN = 0.1
+"""The range of a column is widened on both sides by this share of it; values to be predicted are limited to that."""
 LIMIT = 6.0
 """Values are limited to this multiple of the usual size of their column: five standard deviations of normal values."""
 GROWN = 5.0 / 3.0
@@ -49,7 +51,7 @@ class RangeGuard:
     times the others. With ``clips``, values are limited to six times the usual size of their column, for learning and
     for predicting. A column in which more than a third of the values are three times as large as usual, for about a
     hundred rows, has a new scale; it is then measured anew. With ``boxed``, values to be predicted are also limited to
-    the range that the column has had so far: about values beyond it a linear model knows nothing.
+    the range that the column has had so far, widened by a tenth of it: far beyond it a linear model knows nothing.
 
     A guard is a value: ``admit`` returns the next one.
 
@@ -127,7 +129,8 @@ class RangeGuard:
         sizes = np.divide(self.total, self.mass, out=np.full(len(self.mass), np.inf), where=self.mass > 0.0)
         if self.low is None or self.high is None:
             return -LIMIT * sizes, LIMIT * sizes
-        return np.maximum(self.low, -LIMIT * sizes), np.minimum(self.high, LIMIT * sizes)
+        margin = MARGIN * (self.high - self.low)
+        return np.maximum(self.low - margin, -LIMIT * sizes), np.minimum(self.high + margin, LIMIT * sizes)
 
     def _columns(self, n_features: int) -> tuple[FloatArray, int]:
         """Return the arguments of ``measure`` for the columns, and the number of columns never seen.
