@@ -94,8 +94,8 @@ def render(
     """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
 
     The page is the same to the byte for every run of the same thing, unless ``seconds`` are given. They were measured
-    from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title, ``unlabelled`` the
-    number of rows that were predicted and not learned.
+    from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title, and
+    ``unlabelled`` the number of rows that were predicted and not learned.
     """
     title = f"{model} on {trace.stream}"
     if not len(trace.columns["step"]):
