@@ -151,7 +151,7 @@ class Life(RuleBasedStateMachine):
         self.model = self.made()
         session, params = self.model._new_session()
         session.restore(found.state)
-        self.model._publish(session, params)
+        self.model._publish(session, params, None)
         self.folder.follow(found, session.incremental_state())
         self.learned, self.followed = list(self.kept), True
 
