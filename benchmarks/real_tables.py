@@ -15,6 +15,7 @@ import math
 import os
 import shlex
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from benchmarks.tables import GENERATED
 from driftsurf.data import FileSource, ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.data.target import find_target
+from driftsurf.errors import ColumnWarning
 from driftsurf.evaluation.baselines import baselines
 
 __all__ = ["MODELS", "TABLES", "Measured", "RealTable", "measure", "prepared"]
@@ -102,14 +104,16 @@ def measure(table: RealTable, folder: Path, models: Sequence[str] = MODELS, *, b
     """Run the models on a table whose file is in ``folder``."""
     rule, errors, log_loss, base_rate = math.nan, dict[str, float](), dict[str, float](), math.nan
     for model in models:
-        result = driftsurf.run(
-            folder / table.file,
-            label=table.label,
-            batch_size=table.batch_size,
-            drop=table.drop,
-            model=model,
-            out=folder / f"{table.name} {model}",
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColumnWarning)  # hints about columns: the tables are run as they come
+            result = driftsurf.run(
+                folder / table.file,
+                label=table.label,
+                batch_size=table.batch_size,
+                drop=table.drop,
+                model=model,
+                out=folder / f"{table.name} {model}",
+            )
         trace, name = result.trace, result.model
         found = baselines(trace, name)
         errors[model], rule = found.own, found.others.get("majority", found.others.get("mean", math.nan))
