@@ -18,6 +18,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ def _by_hand(batches: list[tuple[Any, npt.NDArray[Any]]]) -> float:
     stops = np.cumsum([len(labels) for _, labels in batches])
     same = {"n_jobs": 1, "verbose": -1, "deterministic": True, "force_col_wise": True}
     error = 0.0
-    for start, stop in zip(stops[:-1], stops[1:], strict=True):
+    for start, stop in pairwise(stops):
         window = slice(max(0, start - HAND_ROWS), start)
         seen = np.unique(y[window])
         if regression:
