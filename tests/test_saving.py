@@ -102,7 +102,7 @@ def test_the_format_of_keys_and_checkpoints_is_that_of_the_golden_files(tmp_path
 def test_every_detector_resumes_where_it_was(name: str, tmp_path: Path) -> None:
     errors = (np.random.default_rng(0).random(3_000) < np.repeat([0.1, 0.6], 1_500)).astype(float)
     plain = getattr(detectors, name)()
-    assert plain.update(errors[:1_000]) <= 1_000
+    assert plain.update(errors[:1_000]).consumed <= 1_000
     driftsurf.save(plain, tmp_path / "file.state")
     again = driftsurf.load(tmp_path / "file.state")
     assert repr(again) == repr(plain)

@@ -33,6 +33,7 @@ from driftsurf.data.kinds import Kind
 from driftsurf.errors import OptionError, SchemaError, SourceError, StateError
 from driftsurf.keyed import Columns, KeyedFolder, KeyedOptions, KeyRows, run_keyed
 from driftsurf.keyed.models import keyed_strategy
+from driftsurf.keyed.outcomes import Outcomes
 from driftsurf.keyed.spark import learn_keys, read_files, run_spark, session, table
 
 PAGE = Path(__file__).parent.parent / "docs" / "keyed.md"
@@ -97,6 +98,9 @@ def test_spark_and_one_process_are_identical(
         shutil.copy2(name, tmp_path / "in")
     folder = run_spark(reading(spark, tmp_path / "in"), tmp_path / "run", LEARNER, COLUMNS)
     assert differences(folder, whole) == []
+    scores = Outcomes.read(folder, regression=False).scores()
+    assert len(scores) > 10
+    assert scores == Outcomes.read(whole, regression=False).scores()
     keys = folder.keys()
     assert [key for key, entry in keys.items() if entry["quarantine"]] == [POISONED]
     assert keys[POISONED]["refused"] > 0

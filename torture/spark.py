@@ -71,7 +71,7 @@ def differences(one: KeyedFolder, other: KeyedFolder) -> list[str]:
     """Return how two runs over the same rows differ: in predictions, decisions or final states."""
     found = []
     for name, columns in (
-        ("predictions", ["key", "sequence", "predicted", "true"]),
+        ("predictions", ["key", "sequence", "prediction", "true"]),
         ("journal", ["key", "sequence", "transitions", "record"]),
     ):
         mine, theirs = ([*zip(*(run.read(name)[c] for c in columns), strict=True)] for run in (one, other))  # type: ignore[arg-type]

@@ -65,11 +65,14 @@ HOMES: Mapping[Kind, tuple[str, ...]] = {
     "source": ("driftsurf.data.sources",),
     "sink": ("driftsurf.runs.sinks",),
     "engine": ("driftsurf.keyed.engines",),
-    "page": ("driftsurf.report.run_page", "driftsurf.report.keys"),
+    "page": (
+        *("driftsurf.report.run_page", "driftsurf.report.keys", "driftsurf.report.model_page"),
+        *("driftsurf.report.notebook", "driftsurf.report.plots"),
+    ),
 }
 """The packages whose public modules register parts, or single modules. They are imported in this order, until a name is
-found. A "page" is registered so that a run, in a lower layer, can write its page; sections of the page are not parts:
-see :mod:`driftsurf.report.sections`."""
+found. A "page" is registered so that a lower layer, such as a run or an estimator, can show itself. Sections of a page
+are not parts: see :mod:`driftsurf.report.sections`."""
 ENTRY_POINTS: Mapping[Kind, str] = {
     "strategy": "driftsurf.strategies",
     "learner": "driftsurf.learners",
@@ -277,9 +280,14 @@ def default(kind: Kind, task: str) -> Entry:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """Return "did you mean 'x'? " for the choice that resembles ``name`` most, or nothing."""
-    found = difflib.get_close_matches(name, list(choices), n=1)
-    return f"did you mean {found[0]!r}? " if found else ""
+    """Return "did you mean 'x'? " for the choice that resembles ``name`` most, or nothing. Capitals do not matter.
+
+    >>> nearest("Adwinn", ["adwin", "ddm"])
+    "did you mean 'adwin'? "
+    """
+    known = {choice.casefold().strip(): choice for choice in reversed(list(choices))}
+    found = difflib.get_close_matches(name.casefold().strip(), list(known), n=1)
+    return f"did you mean {known[found[0]]!r}? " if found else ""
 
 
 def names(kind: Kind) -> list[str]:

@@ -21,6 +21,7 @@ from driftsurf.errors import CapabilityError, StateError
 from driftsurf.estimators.base import AdaptiveEstimator
 from driftsurf.estimators.classes import find_estimator
 from driftsurf.keyed import Fleet
+from driftsurf.runs.folder import model_path
 from driftsurf.session.described import to_json_value
 
 __all__ = ["Savable", "dumps", "load", "loads", "save"]
@@ -58,18 +59,24 @@ def save(thing: Savable, path: str | Path, *, trust_pickle: bool = False) -> Non
 
 
 def load(path: str | Path, learner: LearnerLike | None = None, *, trust_pickle: bool = False) -> Any:
-    """Load the object that :func:`save` wrote.
+    """Load the object that :func:`save` wrote, or the model of a run.
+
+    The model of a run is an estimator. If the run learned tables, it takes frames with the columns of the run: the
+    label, dropped columns and ids are ignored if they are there, and text becomes dates and numbers where it did in
+    the run.
 
     Parameters
     ----------
     path
-        The file. StateWarning if it is damaged and ``path.previous`` was loaded instead.
+        The file, a run folder, or a folder of checkpoints whose run is finished. StateWarning if the file is damaged
+        and ``path.previous`` was loaded instead.
     learner
         The learner of a model, if it is one of another library.
     trust_pickle
         Whether to load a file that holds a pickle. Pickles can run any code: trust only files of your own.
     """
-    return loads(files.read_with_backup(Path(path), good=read_header), learner, trust_pickle=trust_pickle)
+    file = model_path(Path(path))
+    return loads(files.read_with_backup(file, good=read_header), learner, trust_pickle=trust_pickle)
 
 
 def loads(data: bytes, learner: LearnerLike | None = None, *, trust_pickle: bool = False) -> Any:

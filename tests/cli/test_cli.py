@@ -86,8 +86,10 @@ def test_the_run_folder_is_complete(mixed_run: tuple[Path, str]) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
         "columns.csv",
         "journal.jsonl",
+        "model.state",
         "report.html",
         "run.json",
+        "scores.jsonl",
         "timings.json",
         "trace.csv",
     ]

@@ -181,7 +181,7 @@ def test_wrong_options_of_a_keyed_run_are_usage_errors(tmp_path: Path, option: t
     [
         (["x.csv", "--engine", "spark"], "--key"),
         (["x.csv", "--master", "yarn"], "--master"),
-        (["x.csv", "--id", "i"], "--id"),
+        (["x.csv", "--id", "i", "--delay", "1"], "--id"),
         (["x.csv", "--batch-size", "epoch"], "--batch-size epoch"),
         (["x.csv", "--delay", "1.5"], "--delay"),
         (
@@ -298,7 +298,7 @@ def test_a_time_step_can_be_an_epoch(tmp_path: Path) -> None:
     result = invoke("run", source, *args, "--classes", "true,false", "--out", tmp_path / "run", "--quiet")
     assert result.exit_code == 0
     table = KeyedFolder(tmp_path / "run").read("predictions")
-    assert set(table["predicted"]) <= {0, 1}  # as the labels are written, not the classes
+    assert set(table["prediction"]) <= {0, 1}  # as the labels are written, not the classes
 
 
 def test_a_folder_that_is_not_a_keyed_run_is_an_error(tmp_path: Path) -> None:

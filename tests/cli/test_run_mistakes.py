@@ -118,3 +118,36 @@ def test_a_run_that_fails_says_where_its_files_are_or_leaves_none(tmp_path: Path
         assert ("out.partial" in failed.output) is left
         assert (tmp_path / "out.partial").exists() is left
         assert (tmp_path / "p.csv.partial").exists() is left
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["--label", "Sold"], "sold"),
+        (["--label", "prise > 3"], "price"),
+        (["--label", "sold", "--drop", "PIRCE"], "price"),
+        (["--label", "sold", "--kind", "pricee=text"], "price"),
+        (["--label", "sold", "--time", "wen", "--batch-seconds", "5"], "when"),
+        (["--label", "sold", "--categorical", "citty"], "city"),
+        (["--label", "sold", "--labels", "sales.csv", "--key", "idd"], "id"),
+        (["--label", "sold", "--key", "citi", "--sequence", "id", "--out", "out"], "city"),
+        (["--label", "sold", "--key", "city", "--sequence", "ID", "--out", "out"], "id"),
+    ],
+)
+def test_the_column_that_was_meant_is_suggested(
+    arguments: list[str], meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path, mixed_rows(40))
+    result = invoke("run", "sales.csv", *arguments)
+    assert result.exit_code in (1, 2)
+    assert f"did you mean '{meant}'?" in " ".join(result.output.split())
+
+
+def test_an_unknown_label_of_a_file_without_names_comes_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("5,2.5,a\n7,1.5,b\n2,9.5,a\n4,3.5,b\n")
+    result = invoke("run", tmp_path / "a.csv", "--label", "kind")
+    output = " ".join(result.output.split())
+    assert "'column_3'" in output
+    assert "--names" in output
+    assert "--header" in output

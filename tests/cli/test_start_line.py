@@ -39,7 +39,7 @@ def test_a_slow_start_is_announced_in_a_terminal(
             work.started()
         if getattr(timer, "running", False):
             timer.call()
-    assert capsys.readouterr().err.count("\n") == shown
+    assert capsys.readouterr().err.count("starting") == shown
 
 
 def test_a_quiet_command_compiles_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_the_report_has_the_tables_the_verdict_and_the_chart(tmp_path: Path) -> 
     assert found["winner"] == "a"
     assert found["overall"]["models"][0]["error"]["value"] == pytest.approx(0.3375)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 1
+    assert page.count("<svg") == 2  # for a screen and for a phone
     assert "**" not in page
     assert chart(result) == (tmp_path / "comparison.svg").read_text(encoding="utf-8")
     assert chart(result).count("<circle") == 6
@@ -90,6 +91,15 @@ def test_with_more_models_than_sources_each_model_has_a_row() -> None:
     text = comparison.markdown(stand([("easy", three), ("hard", three)], seeds=(0,), gradients_per_row=None))
     assert "| model | easy | hard | mean | mean rank | CPU s in all |" in text
     assert "| a | **0.100** | **0.100** | **0.100** | 1.00 | 2.0 |" in text
+
+
+def test_the_page_warns_if_no_model_is_better_than_a_trivial_rule() -> None:
+    def page(own: float) -> str:
+        given = {"a": scores([own] * 4), "majority": scores([0.3] * 4), "persistence": scores([0.2] * 4)}
+        return comparison.page(stand([("s", given)], (0,), None))
+
+    assert re.search(r'class="warning"[^<]*persistence', page(0.2))
+    assert 'class="warning"' not in page(0.1)
 
 
 def test_a_long_name_is_cut_in_the_chart() -> None:

@@ -59,12 +59,9 @@ def test_a_file_is_read_with_the_options_of_a_run(tmp_path: Path) -> None:
     with pytest.raises(BadRowError, match=r"eu\.txt, line 5: .*'tag'.*on_bad_row='skip'"):
         load(Input(str(path), "verkauft", **reading))
     reading["missing"] = ("kaputt",)
-    with pytest.raises(LabelError, match=r"'verkauft'.* 2 .* 5.*on_bad_row='skip'"):
-        load(Input(str(path), "verkauft", **reading, on_bad_row=1))
-    for allowed in ("skip", 2):
-        rows = load(Input(str(path), "verkauft", **reading, on_bad_row=allowed))
-        assert (rows.n_rows, rows.labels) == (58, ("ja", "nein"))
-        assert rows.X[0].tolist()[0] == 0.5
+    rows = load(Input(str(path), "verkauft", **reading))
+    assert (rows.n_rows, rows.labels) == (58, ("ja", "nein"))  # without the two rows that have no label
+    assert rows.X[0].tolist()[0] == 0.5
     named = load(Input(str(path), "verkauft", **reading, on_bad_row="skip", categorical=("art",)))
     assert named.X.shape[1] > rows.X.shape[1]
 

@@ -14,11 +14,18 @@ from driftsurf.errors import DriftsurfError
 SCRAPS = {
     ".csv": rb""", | ; | "" | " | 1 | -2.5 | 1e308 | 1e999 | inf | nan | x | true | 2007-01-01 | 99999999999999999""",
     ".jsonl": rb"""{ | } | "a" | : | , | 1 | -2.5 | 1e999 | null | true | "x" | [ | ] | NaN | {"a": 1} | {"b": true}""",
+    ".json": rb"""[ | ] | {"a": 1} | , | , | {"a": "]"} | {"b": true} | {"a": | } | "x" | " | \\ | 1 | [1] | null""",
     ".arff": rb"""@attribute a numeric | @attribute b {x,y} | @data | , | 1 | ? | x | ' | " | { | } | % | \ | {0 5}""",
     ".svm": rb"""1 | -1 | 1:2 | 2:0.5 | 3:x | 9:1e999 | : | # | qid:1 | nan""",
 }
 ANYWHERE = [b"\n", b"\n", b"\r\n", b"\r", b"\0", b"\xff", b"\xc3\xa9", b" "]
-HEADS = {".csv": b"a,b\n", ".jsonl": b"", ".arff": b"@attribute a numeric\n@attribute b {x,y}\n@data\n", ".svm": b""}
+HEADS = {
+    ".csv": b"a,b\n",
+    ".jsonl": b"",
+    ".json": b'[{"a": 1}',
+    ".arff": b"@attribute a numeric\n@attribute b {x,y}\n@data\n",
+    ".svm": b"",
+}
 
 
 @pytest.mark.parametrize("ending", list(SCRAPS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -32,7 +34,10 @@ def test_a_decision_is_where_its_rows_are() -> None:
 
 def test_recorded_numbers_tell_the_step_of_a_decision_whose_rows_do_not() -> None:
     # Nothing was learned in step 1, and two time steps were completed in step 3, which scored the sixth batch.
-    steps = StepMap(FIRST, ROWS, last_decision=np.array([0, 0, 1, 3]), taken=np.array([1, 2, 4, 5]))
+    steps = StepMap(FIRST, ROWS, np.array([0, 0, 1, 3]), np.array([1, 0, 1, 2]), taken=np.array([1, 2, 4, 5]))
     assert steps.places([decision(k, 7 * k, 7) for k in range(4)]) == {0: 0.0, 1: 2.0, 2: 3.0, 3: 3.5}
     assert steps.around(decision(1, 7, 7), decision(1, 7, 7)) == (1.5, 2.5)
+    # A run that continues another one counts its decisions from where that ended.
+    later = replace(steps, last_decision=np.array([100, 100, 101, 103]))
+    assert later.places([decision(100 + k, 700 + 7 * k, 7) for k in (0, 1, 3)]) == {100: 0.0, 101: 2.0, 103: 3.5}
     assert [steps.of_batch(number) for number in (0, 2, 3, 9)] == [0, 1, 2, 4]

@@ -14,11 +14,18 @@ from kernel_problems import Problem, close, problems
 from row_arrays import csr_view, frozen
 
 from driftsurf.kernels.columns import (
+    add_excess,
     add_magnitudes_csr,
     add_magnitudes_dense,
     are_codes,
     binary_codes,
+    clip_csr,
+    clip_dense,
     column_sizes,
+    count_outside_csr,
+    count_outside_dense,
+    extend_range_csr,
+    extend_range_dense,
     measure_csr,
     measure_dense,
     squared_norms_csr,
@@ -80,13 +87,44 @@ def test_measure_gives_norms_and_magnitudes_in_one_pass(problem: Problem, huge: 
     ]
     for rows, measure in both:
         norms, (total, mass) = np.empty(len(X)), np.ones((2, X.shape[1]))
-        biggest, zeros = measure(*rows, factor, cap, total, mass, norms)
+        biggest, zeros, extremes = measure(*rows, factor, cap, total, mass, 2.0, norms)
         assert (biggest, zeros) == (norms.max(), np.count_nonzero(norms == 0.0))
         with np.errstate(over="ignore"):
             np.testing.assert_allclose(norms, np.square(X * factor).sum(axis=1), rtol=1e-12)
         counted = X[huge:]
         close(total, 1 + np.minimum(np.abs(counted), cap).sum(axis=0))
         close(mass, 1 + np.count_nonzero(counted, axis=0))
+        assert extremes == np.count_nonzero(np.abs(factor * X) > 2.0)
+
+
+def test_the_excess_of_a_column_is_how_much_larger_than_usual_its_values_were() -> None:
+    before = np.array([[0.5, 0.5, 1.0], [6.0, 6.0, 0.0], [20.0, 20.0, 0.0], [10.0, 10.0, 0.0]])
+    after = before.copy()
+    after[2] += [60.0, 4.0, 9.0]
+    after[3] += [10.0, 2.0, 3.0]
+    out = np.empty(3)
+    assert add_excess(before, after, np.array([1.0, 0.5, 7.0]), 1.5, out) == 16.0
+    assert out.tolist() == [1.0 + 0.5 * 60.0 - 1.5 * 10.0, 0.0, 0.0]
+
+
+@given(problem=problems(max_steps=0))
+@check
+def test_clipped_rows_and_ranges_equal_numpy_dense_and_sparse(problem: Problem) -> None:
+    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
+    data, indices = (values[indptr[0] : indptr[-1]] for values in (data, indices))
+    high = frozen(problem.factor[:-1])
+    low = frozen(-0.5 * high)
+    expected = np.clip(X, low.astype(X.dtype), high.astype(X.dtype))
+    assert count_outside_dense(X, low, high) == count_outside_csr(data, indices, low, high)
+    dense, values = np.empty_like(X), np.empty_like(data)
+    clip_dense(X, low, high, dense)
+    clip_csr(data, indices, low, high, values)
+    assert np.array_equal(dense, expected)
+    assert np.array_equal(values, expected[X != 0])
+    one, other = np.zeros((2, 2, X.shape[1]))
+    extend_range_dense(X, *one)
+    extend_range_csr(data, indices, *other)
+    assert one.tolist() == other.tolist() == [X.min(axis=0, initial=0).tolist(), X.max(axis=0, initial=0).tolist()]
 
 
 @given(

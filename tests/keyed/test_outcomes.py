@@ -25,7 +25,7 @@ def _by_hand(folder: KeyedFolder, batch_size: int, regression: bool) -> dict[Any
     """Return the mean errors of each key: of its model, of majority or mean, and of persistence."""
     table = folder.read("predictions")
     rows = dict[Any, list[tuple[Any, Any]]]()
-    for key, predicted, true in zip(table["key"], table["predicted"], table["true"], strict=True):
+    for key, predicted, true in zip(table["key"], table["prediction"], table["true"], strict=True):
         if true is not None:
             rows.setdefault(key, []).append((predicted, true))
 

@@ -79,7 +79,7 @@ def test_plain_arrays_predict_like_the_model(name: str) -> None:
 def test_the_arrays_are_sufficient_to_predict() -> None:
     model, X = n_classes_learned(DriftSurfClassifier(random_state=0), LABELS["text"])
     arrays = model.export().arrays()
-    assert set(arrays) == {"coef", "intercept", "classes"}
+    assert set(arrays) == {"coef", "intercept", "classes", "ranges"}
     again = LinearModel(**arrays, probabilities=True)
     assert (again.predict(X) == model.predict(X)).all()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])

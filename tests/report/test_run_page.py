@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from commands import invoke
 from run_pages import HOSTILE, Made, hostile_run, regression_in, uneven_run
+from table_files import mixed_rows, write_csv
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace, prequential
 from driftsurf.errors import InputError
@@ -23,6 +26,7 @@ from driftsurf.learners import LogisticRegression
 from driftsurf.report.figure import Change, Figure, Overlay, Series, as_json
 from driftsurf.report.run_page import render, render_record
 from driftsurf.report.sections import RunView, Section, changes, classes, columns, sections
+from driftsurf.report.what_was_run import command_line, settings
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE
 from driftsurf.streams import SEA
@@ -40,7 +44,7 @@ def test_the_data_of_the_script_are_those_of_the_run(mixed_run: tuple[Path, str]
     record, data = read_run(mixed_run[0]), data_of((mixed_run[0] / "report.html").read_text())
     assert record.trace is not None
     figures = {figure["id"]: figure for figure in data["figures"]}
-    assert list(figures) == ["error", "risk", "models", "classes", "costs"]
+    assert list(figures) == ["error", "risk", "models", "classes", "quality", "calibration", "costs"]
     error = {series["name"]: series["values"] for series in figures["error"]["series"]}
     assert error["driftsurf"] == pytest.approx(record.trace.of("driftsurf")["error"], rel=1e-4)
     assert [change["text"] for change in data["changes"]] == [
@@ -187,13 +191,14 @@ def test_long_lists_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def table_of_classes(trace: Trace) -> str:
-    *_, table = classes.build(RunView(trace, [], HOSTILE))
+    _, _, table, *_ = classes.build(RunView(trace, [], HOSTILE))
     return str(table)
 
 
 def test_every_section_has_its_own_place() -> None:
     assert list(named_sections()) == [
-        *("error", "risk", "models", "classes", "changes", "orders", "columns", "costs", "recovery"),
+        *("error", "risk", "models", "classes", "confusion", "calibration", "residuals", "changes", "orders"),
+        *("columns", "costs", "recovery", "settings"),
     ]
     assert len({section.position for section in sections()}) == len(sections())
 
@@ -221,3 +226,66 @@ def test_values_that_are_not_finite_are_gaps() -> None:
     figure = Figure("f", "about", "u", 1.0, [Series("s", "curve", [0.5, float("nan"), 2.0], marked=True)])
     assert json.loads(as_json(Overlay(3), [figure]))["figures"][0]["series"][0]["values"] == [0.5, None, 2]
     assert figure.render(Overlay(3)).count("<path") == 1
+
+
+def test_a_model_that_is_no_better_than_a_trivial_rule_is_pointed_out() -> None:
+    stream: Any = Made(lambda X, step: np.where(np.arange(len(X)) % 5, "a", "b"), name="coin", classes=("a", "b"))
+    trace = prequential(stream, DriftSurfClassifier(random_state=0), batch_size=100)
+    page = render(trace, [], model="model")
+    assert baselines(trace, "model").warning in page
+    assert "majority" in [series["name"] for series in data_of(page)["figures"][0]["series"]]
+    good, decisions = hostile_run()
+    assert 'class="warning"' not in render(good, decisions, model=HOSTILE)
+
+
+def test_the_page_of_a_table_shows_its_dates_and_what_was_run(tmp_path: Path) -> None:
+    source = write_csv(tmp_path, mixed_rows(900))
+    command = [
+        "run",
+        str(source),
+        "--label",
+        "sold",
+        "--batch-size",
+        "100",
+        "--drop",
+        "id",
+        "--threshold",
+        "0.2",
+        "--quiet",
+    ]
+    result = invoke(*command, "--out", str(tmp_path / "run"))
+    assert result.exit_code == 0, result.output
+    page, record = (tmp_path / "run" / "report.html").read_text(), read_run(tmp_path / "run")
+    assert record.trace is not None
+    times = record.trace.times("driftsurf")
+    assert times is not None
+    assert data_of(page)["times"] == times.astype(int).tolist()
+    assert str(times[0]) == mixed_rows(1)[0]["when"].replace(" ", "T")
+    assert Trace.from_csv(record.trace.to_csv()).times("driftsurf") is not None
+    assert titles(page)[-1] == "settings"
+    written = command_line(record.about, "sales")
+    assert written == f"driftsurf run {source} --label sold --drop id --batch-size 100 --threshold 0.2"
+    assert html.escape(written) in page
+    known = dict(settings(record.about, "sales"))
+    assert (known["label"], known["learner"], known["task"]) == ("sold", "LogisticRegression", "binary")
+    again = render_record(replace(record, seconds={}))
+    assert again == page
+
+
+def test_a_command_hides_secrets_and_spells_every_kind_of_option() -> None:
+    about = {
+        "source": "https://me:password@host/rows.csv?token=1",
+        "raw": False,
+        "parameters": {"l2": 0.1, "judge": "training"},
+        "batch_seconds": 60.0,
+        "names": ["a", "b"],
+        "max_pending": 100_000,
+        "greedy": None,
+    }
+    assert command_line(about, "") == (
+        "driftsurf run 'https://host/rows.csv?...' --batch-seconds 60 --no-raw --names a,b --set judge=training "
+        "--l2 0.1"
+    )
+    given = {"stream": "Mixed()", "given": {"rows": 2000, "seed": 3}, "seed": 3, "batch_size": 20}
+    assert command_line(given, "mixed") == "driftsurf run mixed --rows 2000 --seed 3"
+    assert command_line({}, "x") == ""

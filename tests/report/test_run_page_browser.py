@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
-from run_pages import HOSTILE, hostile_run, regression_in
+from run_pages import HOSTILE, hostile_run, regression_in, uneven_run
 
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.report import interactive
@@ -49,7 +50,7 @@ def readout(page: Browser) -> str:
     return str(page.tell("document.querySelector('.readout').textContent"))
 
 
-def place(page: Browser, figure: str = "error") -> Callable[[float], tuple[float, float]]:
+def place_of(page: Browser, figure: str = "error") -> Callable[[float], tuple[float, float]]:
     """Return where a share of the width of a figure is on the screen."""
     left, top, width, height = page.tell(
         f"(() => {{ const one = document.querySelector('[data-figure={figure}] svg'); one.scrollIntoView("
@@ -74,7 +75,7 @@ def test_the_page_is_drawn_and_loads_nothing(page: Browser, report: Path) -> Non
     assert view(page) == "steps 0 to 99 of 100"
     assert page.requests == [report.resolve().as_uri()]
     assert page.messages == []
-    assert page.tell("document.querySelectorAll('.chart > svg[tabindex]').length") == 5
+    assert page.tell("document.querySelectorAll('.chart > svg[tabindex]').length") == 7
     assert page.tell("document.querySelectorAll('[data-figure=error] rect.reactive').length") == 11
     assert page.tell("document.querySelectorAll('[data-figure=models] rect.strong').length") > 10
     assert page.tell("document.documentElement.scrollWidth <= innerWidth")
@@ -100,25 +101,25 @@ def test_numbers_of_any_size_fit(browser: Browser, unit: float, tmp_path: Path) 
 
 @needs_chromium
 def test_the_mouse_reads_values_and_zooms(page: Browser) -> None:
-    at = place(page)
+    at = place_of(page)
     page.mouse("Moved", *at(0.258))
     assert readout(page).startswith("step 20 · rows 4,000 to 4,199, reactive state; ")
     assert "risk 1.38 > best 0.45 + 0.10" in readout(page)
     assert page.tell("document.querySelector('[data-figure=error] .tip').hidden") is False
-    assert page.tell("document.querySelectorAll('.cursor').length") == 5  # in every figure
+    assert page.tell("document.querySelectorAll('.cursor').length") == 7  # in every figure
     page.mouse("Pressed", *at(0.2), button="left", clickCount=1)
     page.mouse("Moved", *at(0.3), button="left")
     assert page.tell("document.querySelectorAll('.chosen').length") == 1
     page.mouse("Moved", *at(0.45), button="left")
     page.mouse("Released", *at(0.45), button="left", clickCount=1)
-    assert view(page) == "steps 14 to 40 of 100"
+    assert view(page) == "steps 14 to 41 of 100"
     page.mouse("Wheel", *at(0.5), deltaX=0, deltaY=-100, modifiers=2)
-    assert view(page) != "steps 14 to 40 of 100"
+    assert view(page) != "steps 14 to 41 of 100"
     for count in (1, 2):
         page.mouse("Pressed", *at(0.5), button="left", clickCount=count)
         page.mouse("Released", *at(0.5), button="left", clickCount=count)
     assert view(page) == "steps 0 to 99 of 100"
-    page.mouse("Moved", *place(page, "models")(0.5))
+    page.mouse("Moved", *place_of(page, "models")(0.5))
     assert "model " in readout(page)
     page.mouse("Moved", 1, 1)
     focus(page, ".toggle")
@@ -155,15 +156,15 @@ def test_curves_and_layers_are_toggled_by_mouse_and_keyboard(page: Browser) -> N
         "document.querySelectorAll('[data-figure=error] path').length",
         "[data-figure=error] + .legend button",
     )
-    assert page.tell(curve) == 2
+    assert page.tell(curve) == 4
     focus(page, button)
     press(page, " ")
-    assert page.tell(curve) == 1
+    assert page.tell(curve) == 3
     assert page.tell(f"document.querySelector('{button}').getAttribute('aria-pressed')") == "false"
     assert page.tell("document.querySelectorAll('[data-figure=error] .mark').length") == 0
     page.tell(f"document.querySelector('{button}').click()")
     page.settle()
-    assert page.tell(curve) == 2
+    assert page.tell(curve) == 4
     for name, left in (("reactive", "rect.reactive"), ("drifts", ".drift"), ("changes", ".mark")):
         page.tell(f"document.querySelector('.layers button[data-layer={name}]').click()")
         page.settle()
@@ -197,12 +198,65 @@ def test_the_page_has_a_light_a_dark_and_a_printed_style(page: Browser, tmp_path
 
 
 @needs_chromium
+def test_the_axis_is_proportional_to_steps_rows_or_time(browser: Browser, tmp_path: Path) -> None:
+    trace, decisions = uneven_run()
+    days = np.datetime64("2019-11-20T12:00:00") + np.arange(60).astype("timedelta64[D]")
+    dated = replace(trace, columns=trace.columns | {"time": days.astype(str)})
+    (tmp_path / "page.html").write_text(render(dated, decisions, model="model"), encoding="utf-8")
+    browser.messages.clear()
+    browser.open(tmp_path / "page.html")
+    assert "2019-11-20 12:00 to 2020-01-18 12:00" in view(browser)
+    found = {}
+    for axis in ("time", "step", "row"):
+        browser.tell(f"document.querySelector('[data-axis={axis}]').click()")
+        browser.settle()
+        pressed = "[...document.querySelectorAll('[data-axis][aria-pressed=true]')].map((one) => one.dataset.axis)"
+        assert browser.tell(pressed) == [axis]
+        words = (
+            "[...document.querySelectorAll('[data-figure=error] .tick[text-anchor=middle]')].map((t) => t.textContent)"
+        )
+        place = "Number(document.querySelector('[data-figure=error] .drift').getAttribute('x1'))"
+        found[axis] = (
+            browser.tell(words),
+            browser.tell(f"({place} - 72) / (document.querySelector('.chart').clientWidth - 88)"),
+        )
+    assert all(word.startswith(("2019-1", "2020-0")) for word in found["time"][0])
+    assert found["step"][0][:2] == ["0", "10"]
+    assert found["row"][0][:2] == ["0", "1,000"]
+    assert [found[axis][1] for axis in ("time", "step")] == [pytest.approx(45 / 59, abs=0.01)] * 2
+    assert found["row"][1] == pytest.approx(1400 / 4200, abs=0.01)
+    browser.mouse("Moved", *place_of(browser)(0.5))
+    assert " · rows 2,000 to 2,199 · 2020-01-07 12:00" in readout(browser)
+    assert browser.messages == []
+
+
+@needs_chromium
+@pytest.mark.parametrize("script", [True, False])
+def test_no_figure_is_cut_off_on_a_phone(script: bool, browser: Browser, report: Path) -> None:
+    browser.prefer("light")
+    size = {"width": 380, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.call("Emulation.setDeviceMetricsOverride", **size)
+    browser.call("Emulation.setScriptExecutionDisabled", value=not script)
+    try:
+        browser.open(report)
+        assert browser.tell("document.documentElement.scrollWidth") <= 380
+        wide = "[...document.querySelectorAll('.chart svg, .square svg')].map((one) => one.getBoundingClientRect())"
+        assert browser.tell(f"{wide}.every((box) => box.left >= 0 && box.right <= 380 && box.width > 300)")
+        ends = "[...document.querySelectorAll('.chart svg text')].map((one) => one.getBoundingClientRect().right)"
+        assert max(browser.tell(ends)) <= 380
+        assert not script or browser.tell("document.querySelector('.chart svg').viewBox.baseVal.width") < 380
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
+        browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@needs_chromium
 def test_without_a_script_the_figures_are_drawn(browser: Browser, report: Path) -> None:
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(report)
-        assert browser.tell("document.querySelectorAll('.chart > svg').length") == 5
-        assert browser.tell("document.querySelectorAll('.static .legend').length") == 4
+        assert browser.tell("document.querySelectorAll('.chart > svg').length") == 7
+        assert browser.tell("document.querySelectorAll('.static .legend').length") == 6
         assert browser.tell("getComputedStyle(document.querySelector('.toolbar')).display") == "none"
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
@@ -233,7 +287,7 @@ def test_short_and_long_runs_are_drawn(steps: int, browser: Browser, tmp_path: P
     values = np.abs(np.sin(np.arange(steps) / 50.0)).tolist()
     gaps: Sequence[float] = [float("nan") if k % 1000 < 100 else value for k, value in enumerate(values)]
     series = [Series("all", "curve", values), Series("gaps", "rival", gaps), Series("own", "limit", [1.0], [0.0])]
-    overlay = Overlay(steps, list(range(0, 10 * steps, 10)), [(0, 2, "r")], [(0, steps, "drift"), (1, 1, "at 1")])
+    overlay = Overlay(steps, list(range(0, 10 * steps + 1, 10)), [(0, 2, "r")], [(0, steps, "drift"), (1, 1, "at 1")])
     lives = Bars("b", "lives", [Bar("0", 0, steps - 1, [(0, 1)], "m 0")])
     figures: list[Figure | Bars] = [Figure("f", "about", "unit", 1.0, series), lives]
     path = tmp_path / "page.html"

@@ -37,7 +37,7 @@ from driftsurf.runs.late_batches import LabelPace
 from driftsurf.runs.late_session import Arrived, LateSession
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.options import RunOptions
-from driftsurf.runs.predictions import PredictionBatch, prediction_batch
+from driftsurf.runs.predictions import Predicted, PredictionBatch
 from driftsurf.runs.rolled import RolledFile, Rotation
 from driftsurf.runs.sinks import SinkContext, open_sink
 from driftsurf.runs.source import StreamBatches, TableBatches
@@ -107,12 +107,12 @@ def test_labels_are_due_after_batches_or_by_time() -> None:
 
 def test_probability_is_that_of_the_predicted_label() -> None:
     seen = Observation(np.array(["a", "b"]), np.array([0, 1]), np.array([0, 0]), np.array([-1000.0, 0.0]), ())
-    assert prediction_batch(seen, 7, 3).probability == [1.0, 0.5]
+    assert Predicted.of(seen, 3).probability == [1.0, 0.5]
     of_many = Observation(np.array(["b"]), np.array([1]), np.array([1]), np.log([[0.2, 0.8]]), ())
     assert of_many.probabilities
-    assert prediction_batch(of_many, 0, 0).probability == pytest.approx([0.8])
+    assert Predicted.of(of_many, 0).probability == pytest.approx([0.8])
     margins = Observation(np.array(["b"]), np.array([1]), np.array([1]), np.array([3.0]), (), probabilities=False)
-    assert list(prediction_batch(margins, 5, 1).rows()) == [{"row": 5, "version": 1, "label": "b", "probability": None}]
+    assert Predicted.of(margins, 1) == Predicted(1, ["b"], [None])
 
 
 def test_empty_observation_has_no_error() -> None:
@@ -123,14 +123,14 @@ def test_empty_observation_has_no_error() -> None:
 def test_keys_of_any_type_are_text_in_parquet(tmp_path: Path) -> None:
     import pyarrow.parquet
 
-    sink = open_sink(str(tmp_path / "p.parquet"), SinkContext("boolean", has_keys=True))
+    sink = open_sink(str(tmp_path / "p.parquet"), SinkContext("boolean", has_ids=True, has_true=False))
     sink.begin()
-    sink.take(PredictionBatch(0, 1, [True, None], [0.5, None], [17, "x"]))
+    sink.take(PredictionBatch(0, [1, 1], [True, None], [0.5, None], ids=[17, "x"]))
     sink.flush()
     sink.finish()
     assert pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pylist() == [
-        {"row": 0, "key": "17", "version": 1, "label": True, "probability": 0.5},
-        {"row": 1, "key": "x", "version": 1, "label": None, "probability": None},
+        {"row": 0, "id": "17", "prediction": True, "probability": 0.5, "version": 1},
+        {"row": 1, "id": "x", "prediction": None, "probability": None, "version": 1},
     ]
 
 

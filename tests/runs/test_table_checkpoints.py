@@ -30,8 +30,8 @@ def test_output_parts_rotate_and_old_parts_are_deleted(tmp_path: Path, monkeypat
     assert ends["whole"] == ends["killed"]
     names = sorted(ends["whole"])
     assert [name for name in names if name.startswith("predictions")] == [
-        "predictions/p-000000000899.csv",
-        "predictions/p-000000001199.csv",
+        "predictions/p-000000000900.csv",
+        "predictions/p-000000001200.csv",
     ]
     assert [name for name in names if name.startswith("live/journal")] == [
         "live/journal.jsonl-000003",

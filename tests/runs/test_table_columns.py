@@ -82,7 +82,7 @@ def test_run_prints_the_kinds_of_columns_and_suggests_options(tmp_path: Path) ->
     piped = good(*mended, "--predictions", "-", "--out", tmp_path / "d")
     assert "numbers" in piped.stderr
     assert "numbers" not in piped.stdout
-    mean = next(line for line in second.splitlines() if line.startswith(" error")).split()[1]
+    mean = next(line for line in second.splitlines() if line.startswith(" mean error")).split()[2]
     assert float(mean) < 0.3
 
 

@@ -52,8 +52,8 @@ def test_late_labels_are_counted_by_outcome(tmp_path: Path) -> None:
     assert "duplicate" in counts
     assert " 0 late" not in counts
     first, *lines = (tmp_path / "p.csv").read_text().splitlines()
-    assert first == "row,key,version,label,probability"
-    assert lines[0] == "0,r00000,0,,"
+    assert first == "row,id,prediction,probability,version"
+    assert lines[0] == "0,r00000,,,0"
     assert lines[-1].startswith("1499,r01499,")
 
 
@@ -63,7 +63,7 @@ def test_delay_is_a_number_of_batches(tmp_path: Path) -> None:
         good(
             source, *LEARN, "--delay", delay, "--predictions", tmp_path / f"{delay}.csv", "--out", tmp_path / f"{delay}"
         )
-    versions = [int(line.split(",")[1]) for line in (tmp_path / "3.csv").read_text().splitlines()[1:]]
+    versions = [int(line.split(",")[-1]) for line in (tmp_path / "3.csv").read_text().splitlines()[1:]]
     assert versions == [max(0, row // 100 - 3) for row in range(1500)]
     now, later = (Trace.load(tmp_path / name / "trace.csv").of("driftsurf") for name in ("0", "3"))
     assert later["errors"].sum() > now["errors"][3:].sum()
@@ -76,7 +76,7 @@ def test_labels_arrive_by_their_time(tmp_path: Path) -> None:
     good(rows, "--labels", labels, *LATE, *days, "--predictions", tmp_path / "p.csv", "--out", tmp_path / "late")
     versions: dict[str, set[int]] = {}
     for line, row in zip((tmp_path / "p.csv").read_text().splitlines()[1:], ROWS, strict=True):
-        versions.setdefault(row["when"][:10], set()).add(int(line.split(",")[2]))
+        versions.setdefault(row["when"][:10], set()).add(int(line.split(",")[-1]))
     steps = [found.pop() for found in versions.values() if len(found) == 1]
     assert len(steps) == len(versions)
     assert steps[0] == 0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet
 import pytest
 from commands import invoke
-from table_files import write_csv
-from table_runs import LEARN, ROWS, good, killed
+from table_files import Row, write_csv
+from table_runs import LEARN, ROWS, SAVED, files_of, good, killed
 
 from driftsurf import Trace
 
@@ -20,12 +22,15 @@ def test_predictions_in_every_format_match_the_scored_errors(tmp_path: Path) -> 
         good(source, *LEARN, "--predictions", tmp_path / name, "--out", tmp_path / f"run {name}")
     lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert lines == pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pylist()
-    assert [line.split(",")[:3] for line in (tmp_path / "p.csv").read_text().splitlines()[1:]] == [
-        [str(line["row"]), str(line["version"]), line["label"]] for line in lines
+    names, *table = csv.reader((tmp_path / "p.csv").read_text().splitlines())
+    assert names == ["row", "prediction", "true", "probability", "version"]
+    assert [dict(zip(names, map(str, line.values()), strict=True)) for line in lines] == [
+        dict(zip(names, cells, strict=True)) for cells in table
     ]
+    assert [line["true"] for line in lines] == [row["sold"] for row in ROWS]
     assert [line["version"] for line in lines] == [row // 100 for row in range(1500)]
     assert all(0.5 <= line["probability"] <= 1.0 for line in lines)
-    wrong = sum(line["label"] != row["sold"] for line, row in zip(lines, ROWS, strict=True))
+    wrong = sum(line["prediction"] != row["sold"] for line, row in zip(lines, ROWS, strict=True))
     assert wrong == Trace.load(tmp_path / "run p.csv" / "trace.csv").of("driftsurf")["errors"].sum()
     refused = invoke("run", source, *LEARN, "--predictions", tmp_path / "p.csv")
     assert refused.exit_code == 1
@@ -37,7 +42,7 @@ def test_predictions_on_standard_output_are_not_mixed_with_other_output(tmp_path
     result = invoke(*command)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0] == "row,version,label,probability"
+    assert lines[0] == "row,prediction,true,probability,version"
     assert [line.split(",")[0] for line in lines[1:]] == [str(row) for row in range(300)]
     assert "majority" in result.stderr
 
@@ -65,3 +70,53 @@ def test_standard_output_repeats_rows_since_the_last_checkpoint_after_a_kill(
 def test_built_in_stream_writes_predictions(tmp_path: Path) -> None:
     good("mixed", "--rows", 1000, "--quiet", "--out", tmp_path / "run", "--predictions", tmp_path / "p.csv")
     assert len((tmp_path / "p.csv").read_text().splitlines()) == 1001
+
+
+def bare(rows: list[Row]) -> list[Row]:
+    """Return the rows without every tenth label, and without any in the fourth batch and after row 1,250."""
+    return [
+        {**row, "sold": None if i % 10 == 3 or 300 <= i < 400 or i >= 1250 else row["sold"]}
+        for i, row in enumerate(rows)
+    ]
+
+
+def test_rows_without_a_label_are_predicted_and_not_learned(tmp_path: Path) -> None:
+    rows = bare(ROWS)
+    source = write_csv(tmp_path, rows)
+    command = ["--label", "sold", "--id", "id", "--batch-size", "100"]
+    out = good(source, *command, "--predictions", tmp_path / "p.jsonl", "--out", tmp_path / "run").output
+    count = sum(row["sold"] is None for row in rows)
+    assert f"rows without a label: {count}" in out
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert list(lines[0]) == ["row", "id", "prediction", "true", "probability", "version"]
+    assert [(line["row"], line["id"], line["true"]) for line in lines] == [
+        (i, row["id"], row["sold"]) for i, row in enumerate(rows)
+    ]
+    assert all(line["prediction"] in ("yes", "no") for line in lines)
+    # Rows with a label are predicted before their batch is learned, the others after it.
+    assert [line["version"] for line in lines[:20]] == [int(i % 10 == 3) for i in range(20)]
+    assert {line["version"] for line in lines[300:400]} == {3}
+    labelled = [row for row in rows if row["sold"] is not None]
+    assert int(Trace.load(tmp_path / "run" / "trace.csv").columns["rows"].sum()) == len(labelled)
+    later = [i for i, row in enumerate(rows) if row["sold"] is None and i >= 1300]
+    assert np.mean([lines[i]["prediction"] == ROWS[i]["sold"] for i in later]) > 0.7
+
+
+def test_a_run_with_rows_to_predict_resumes_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_csv(tmp_path, bare(ROWS))
+    ends = {}
+    for name, kills in (("whole", ()), ("killed", (3, 8, 14))):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        command = [source, *LEARN, *SAVED, "--resume"]
+        for step in kills:
+            killed(step, *command)
+        good(*command)
+        ends[name] = files_of(tmp_path / name)
+    assert ends["whole"] == ends["killed"]
+
+
+def test_predicted_numbers_have_no_probability(tmp_path: Path) -> None:
+    source = write_csv(tmp_path, ROWS[:300])
+    good(source, "--label", "price", "--drop", "id", "--batch-size", "100", "--predictions", tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text().partition("\n")[0] == "row,prediction,true,version"

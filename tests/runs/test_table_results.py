@@ -61,8 +61,10 @@ def test_every_file_format_gives_the_same_result(form: str, tmp_path: Path) -> N
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "columns.csv",
         "journal.jsonl",
+        "model.state",
         "report.html",
         "run.json",
+        "scores.jsonl",
         "timings.json",
         "trace.csv",
     ]
@@ -73,7 +75,7 @@ def test_every_file_format_gives_the_same_result(form: str, tmp_path: Path) -> N
 
 def test_printed_baselines_match_a_direct_computation(tmp_path: Path) -> None:
     output = good(write_csv(tmp_path, ROWS), *LEARN, "--out", tmp_path / "run").output
-    numbers = [float(word) for word in next(line for line in output.splitlines() if "error" in line).split()[1:]]
+    numbers = [float(word) for word in next(line for line in output.splitlines() if "mean error" in line).split()[2:]]
     labels = [row["sold"] for row in ROWS]
     persistence = sum(a != b for a, b in zip(labels[100:], labels[99:], strict=False))
     seen: dict[str, int] = {"no": 0, "yes": 0}
@@ -134,8 +136,8 @@ def test_regression_run_has_a_report_page_and_baselines(tmp_path: Path) -> None:
     assert "reactive" in page
     table = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pydict()
     assert table["row"] == list(range(1200))
-    assert table["probability"] == [None] * 1200
-    assert isinstance(table["label"][-1], float)
+    assert "probability" not in table
+    assert isinstance(table["prediction"][-1], float)
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ RNG = np.random.default_rng(0)
 
 
 def weigh(guard: RangeGuard, rows: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], RangeGuard]:
-    weights, after = guard.weigh(rows)
+    _, weights, after = guard.admit(rows)
     return np.ones(len(rows)) if weights is None else weights, after
 
 
 def test_ordinary_rows_have_weight_one() -> None:
     weights, guard = weigh(RangeGuard(), RNG.normal(size=(5000, 3)))
     assert (weights == 1.0).all()
-    assert guard.weigh(RNG.normal(size=(5, 3)))[0] is None
+    assert guard.admit(RNG.normal(size=(5, 3)))[1] is None
     assert len(guard.recent) == MEMORY
 
 
@@ -76,7 +76,7 @@ def test_a_first_row_that_overflows_has_no_weight() -> None:
 
 
 def test_the_guard_saves_and_loads() -> None:
-    _, guard = RangeGuard(3.0).weigh(np.ones((10, 2)))
+    _, _, guard = RangeGuard(3.0).admit(np.ones((10, 2)))
     again = RangeGuard.from_state(guard.state(), 2)
     assert again.factor == 3.0
     assert np.array_equal(again.recent, guard.recent)

@@ -288,7 +288,7 @@ def test_a_regressor_works_in_a_pipeline() -> None:
 
 
 def test_a_vote_of_regressors_is_their_weighted_mean() -> None:
-    one = Session(AUE(LinearRegression(), experts=3, seed=0))
+    one = Session(AUE(LinearRegression(), experts=3, seed=0), guard=None)
     X, y = rows_of_values(100)
     assert one.observe(X, y).predicted.tolist() == [0.0] * 100
     for seed in range(1, 6):

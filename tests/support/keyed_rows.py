@@ -37,7 +37,7 @@ def shops(n: int = 1200, n_keys: int = 4, start: int = 0) -> list[list[Any]]:
 
 def predictions(folder: KeyedFolder) -> dict[tuple[Any, int], Any]:
     table = folder.read("predictions")
-    found = list(zip(table["key"], table["sequence"], table["predicted"], strict=True))
+    found = list(zip(table["key"], table["sequence"], table["prediction"], strict=True))
     assert len({row[:2] for row in found}) == len(found), "a row was predicted twice"
     return {(key, at): label for key, at, label in found}
 

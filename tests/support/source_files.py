@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import lzma
 import zipfile
 from collections.abc import Callable
 from itertools import pairwise
@@ -66,6 +67,11 @@ def make_csv(folder: Path) -> Path:
     return write(folder, "a.csv", "\r\n".join(lines))
 
 
+def make_json(folder: Path) -> Path:
+    lines = make_jsonl(folder).read_text().strip().split("\n")
+    return write(folder, "a.json", f"[{', '.join(lines)}]")
+
+
 def make_jsonl(folder: Path) -> Path:
     return write(folder, "a.jsonl", "\n".join(json.dumps(row) for row in arrow_table().to_pylist()) + "\n")
 
@@ -108,6 +114,10 @@ def make_bzip2(folder: Path) -> Path:
     return write(folder, "a.csv.bz2", bz2.compress(make_csv(folder).read_bytes()))
 
 
+def make_xz(folder: Path) -> Path:
+    return write(folder, "a.csv.xz", lzma.compress(make_csv(folder).read_bytes()))
+
+
 def make_zip(folder: Path) -> Path:
     with zipfile.ZipFile(folder / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(make_csv(folder), "inside/rows.csv")
@@ -132,10 +142,12 @@ MAKERS = [
     make_csv,
     make_gzip,
     make_bzip2,
+    make_xz,
     make_zip,
     make_zstd,
     make_folder,
     make_jsonl,
+    make_json,
     make_arff,
     make_libsvm,
     make_parquet,

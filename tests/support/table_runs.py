@@ -13,6 +13,7 @@ from table_files import Row, csv_text, mixed_rows
 from driftsurf.core.state import to_bytes
 from driftsurf.report import terminal
 from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.folder import MODEL
 
 ROWS = mixed_rows(1500)
 LEARN = ["--label", "sold", "--drop", "id", "--batch-size", "100", "--quiet"]
@@ -50,7 +51,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     found = {
         str(path.relative_to(folder)): path.read_bytes()
         for path in kept
-        if path.name not in ("timings.json", "lock") and path.suffix != ".state"
+        if path.name not in ("timings.json", "lock") and (path.suffix != ".state" or path.name == MODEL)
     }
     last = CheckpointFolder(folder / "live").load()
     assert last is not None
@@ -58,7 +59,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def broken(rows: list[Row]) -> str:
-    """Return the rows as CSV with four bad rows: too many cells, a wrong date, no label, too few cells."""
+    """Return the rows as CSV with bad rows (too many cells, a wrong date, too few cells) and one without a label."""
     lines = csv_text(rows).splitlines()
     lines[50] += ",too,many"
     lines[250] = lines[250].replace("2007-", "never-")

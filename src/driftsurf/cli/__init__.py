@@ -8,7 +8,10 @@ options of ``run``, ``compare`` and ``reproduce`` are defined in ``options.py`` 
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +25,10 @@ from driftsurf.cli.explain import explain
 from driftsurf.cli.keys import keys
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.cli.run import run
-from driftsurf.cli.wording import with_cli_spelling
+from driftsurf.cli.runs import runs
+from driftsurf.cli.wording import say, with_cli_spelling, wrap_error
 from driftsurf.cli.work import StartLine
+from driftsurf.data.download_progress import Report, show_download
 from driftsurf.errors import (
     ColumnWarning,
     DriftsurfError,
@@ -44,7 +49,13 @@ class _WrongOption(click.ClickException):
 
 
 class _Group(click.Group):
-    """Prints errors of this package as one line instead of a traceback."""
+    """Prints errors of this package as one line instead of a traceback, and lists commands with their first clause."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command; the list of commands shows the beginning of its help, which click would cut off anywhere."""
+        if cmd.help and cmd.short_help is None:
+            cmd.short_help = re.split(r"[:;.](?:\s|$)", " ".join(cmd.help.split()), maxsplit=1)[0] + "."
+        super().add_command(cmd, name)
 
     def invoke(self, ctx: click.Context) -> Any:
         def spelled(message: Exception | str) -> str:
@@ -55,17 +66,31 @@ class _Group(click.Group):
         with warnings.catch_warnings():
             for category in (ColumnWarning, RunWarning):  # always print them, whatever warning filters the process has
                 warnings.simplefilter("always", category)
-            warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {spelled(message)}", err=True)
+            warnings.showwarning = lambda message, *_, **__: say(f"warning: {spelled(message)}", err=True)
             try:
-                with StartLine() as ctx.obj:
-                    return super().invoke(ctx)
-            except OptionError as error:
-                raise _WrongOption(spelled(error)) from error
-            except (DriftsurfError, OSError) as error:
-                raise click.ClickException(spelled(error)) from error
+                return self._invoke(ctx, spelled)
+            except click.ClickException as error:
+                wrap_error(error)
+                raise
             except KeyboardInterrupt:
                 click.echo("interrupted", err=True)
                 ctx.exit(130)
+
+    def _invoke(self, ctx: click.Context, spelled: Callable[[Exception], str]) -> Any:
+        show_download.set(_download_progress)
+        try:
+            with StartLine() as ctx.obj:
+                return super().invoke(ctx)
+        except OptionError as error:
+            raise _WrongOption(spelled(error)) from error
+        except (DriftsurfError, OSError) as error:
+            raise click.ClickException(spelled(error)) from error
+
+
+def _download_progress(name: str) -> AbstractContextManager[Report]:
+    from driftsurf.report.datasets import FetchProgress
+
+    return FetchProgress(name, errors=True)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -163,7 +188,7 @@ def _order(run: Path, kind: str, to: int | None = None) -> None:
             "--follow if more rows will come"
         )
     order = orders.give(run, kind, to)
-    click.echo(f"order {order.number}: {kind}; carried out at the next checkpoint, or when the run resumes")
+    say(f"order {order.number}: {kind}; carried out at the next checkpoint, or when the run resumes")
 
 
 @main.command()
@@ -199,5 +224,6 @@ main.add_command(compare)
 main.add_command(keys)
 main.add_command(reproduce)
 main.add_command(run)
+main.add_command(runs)
 main.add_command(explain)
 main.add_command(doctor)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from driftsurf.cli.options import GroupedCommand, collect, option_groups
-from driftsurf.cli.wording import with_cli_spelling
+from driftsurf.cli.wording import say, with_cli_spelling
 from driftsurf.cli.work import WorkScreenOptions, at_work
 from driftsurf.comparison.options import COMPARE_GROUPS, CompareOptions, InputOptions, WorkOptions
 from driftsurf.data.reading_options import ReadingOptions
@@ -34,7 +34,8 @@ def compare(
     sklearn.tree.DecisionTreeClassifier(max_depth=6). Models of other libraries: capymoa:ARF10, capymoa:SRP10,
     river:ARF10, river:SRP10, river:tree.HoeffdingAdaptiveTreeRegressor. Trivial rules: majority or mean, persistence.
 
-    Files are read as by `driftsurf run`; with --on-bad-row skip, rows that cannot be read or have no label are skipped.
+    Files are read as by `driftsurf run`. Rows without a label are left out; with --on-bad-row skip, so are rows that
+    cannot be read.
 
     Writes comparison.json, comparison.md, comparison.svg and report.html. If it is interrupted, the same command
     continues.
@@ -49,9 +50,7 @@ def compare(
     inputs = [Input(source, **how) for source in expand(sources)]
     for one in inputs:
         for hint in one.hints():
-            click.echo(
-                f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True
-            )
+            say(f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True)
     out = default_folder(inputs) if out is None else out
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)
     with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:

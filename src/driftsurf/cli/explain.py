@@ -6,15 +6,19 @@ from pathlib import Path
 
 import click
 
+from driftsurf.cli.options import GroupedOption
 from driftsurf.errors import InputError
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--step", type=click.IntRange(min=0), help="Explain only this step.")
-@click.option("--threshold", type=float, help="Show what would have happened with another threshold.")
+@click.option("--step", cls=GroupedOption, type=click.IntRange(min=0), metavar="N", help="Explain only this step.")
+@click.option("--threshold", type=float, metavar="NUMBER", help="Show what would have happened with another threshold.")
 @click.option(
-    "--stable-threshold", type=float, help="Threshold against the stable model.  [default: same ratio to --threshold]"
+    "--stable-threshold",
+    type=float,
+    metavar="NUMBER",
+    help="Threshold against the stable model.  [default: same ratio to --threshold]",
 )
 @click.option(
     "--html",
@@ -47,7 +51,7 @@ def explain(
         files.write_text(html, render_record(record))
         click.echo(f"report: {html}")
         return
-    text = explained(record, step=step, threshold=threshold, stable_threshold=stable_threshold)
     screen = console()
+    text = explained(record, step=step, threshold=threshold, stable_threshold=stable_threshold, width=screen.width)
     for line in text.splitlines():
         screen.print(line, markup=False, style="bold" if line and not line.startswith(" ") else "")

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from driftsurf.cli.keys import show_keys
+from driftsurf.cli.wording import say
 from driftsurf.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def _warn(keys: Mapping[Any, Mapping[str, Any]]) -> None:
     key, entry = next(iter(held.items()))
     why = f"{entry['quarantine_message'].rstrip('.')}."
     if len(held) < len(keys):
-        click.echo(
+        say(
             f"warning: {len(held):,} of {len(keys):,} keys are in quarantine and no longer learn. The first is {key}: "
             f"{why}",
             err=True,

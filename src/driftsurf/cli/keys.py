@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from driftsurf.cli.wording import say
+
 if TYPE_CHECKING:
     from driftsurf.keyed.folder import KeyedFolder
 
@@ -48,7 +50,7 @@ def show_keys(run: Path, limit: int) -> Mapping[Any, Mapping[str, Any]]:
     click.echo(f"page: {run / PAGE}")
     warning = no_better_warning(record.keys, record.scores)
     if warning:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     return record.keys
 
 

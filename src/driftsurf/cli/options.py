@@ -38,6 +38,12 @@ class GroupedOption(click.Option):
         self.pairs = pairs
         """Whether each value is NAME=VALUE: a mapping in Python, a table in TOML."""
 
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Return what the help adds to the text of an option, without the range in mathematical notation."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
 
 class GroupedCommand(click.Command):
     """A command whose help shows options under the headings of their groups."""

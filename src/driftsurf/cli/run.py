@@ -13,6 +13,7 @@ import click
 from driftsurf.cli.config import ConfiguredCommand, to_toml
 from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
+from driftsurf.cli.wording import say
 from driftsurf.cli.work import be_quiet, started
 from driftsurf.core.option_fields import option
 from driftsurf.errors import RunInterrupted, RunStopped
@@ -50,7 +51,8 @@ def run(
     TOML file that --write-config wrote.
 
     Prints each transition as it happens and a table at the end, and writes a run folder: run.json (what was run),
-    trace.csv, journal.jsonl, timings.json and report.html. Until it is complete, the folder is called NAME.partial.
+    trace.csv, journal.jsonl, timings.json, report.html and model.state, the model as it is at the end, which
+    `driftsurf predict` uses. Until it is complete, the folder is called NAME.partial.
 
     With --checkpoint the run can be killed at any time: the same command with --resume continues, and ends with the
     same journal, trace, predictions and report as if nothing had happened. Ctrl-C and SIGTERM save a checkpoint first,
@@ -80,10 +82,10 @@ def run(
                 on_epoch=None if quiet else screen.epoch,
             )
         except RunStopped as stopped:
-            click.echo(f"{stopped}; continue with --resume; the checkpoints are in {options['checkpoint']}", err=True)
+            say(f"{stopped}; continue with --resume; the checkpoints are in {options['checkpoint']}", err=True)
             raise SystemExit(stopped.exit_code) from None
         except RunInterrupted as interrupted:
-            click.echo(interrupted, err=True)
+            say(interrupted, err=True)
             raise SystemExit(130) from None
     screen.show(result)
 
@@ -136,7 +138,7 @@ class _Screen:
         """Print the counts of an epoch of a keyed run."""
         words = {"unplaced": "rows dropped without a key or sequence"}
         shown = ", ".join(f"{value:,} {words.get(name, name)}" for name, value in counts.items() if value)
-        click.echo(f"epoch {number}: {shown}")
+        say(f"epoch {number}: {shown}")
 
     def show(self, result: RunResult) -> None:
         """Print the table at the end of a run, and what became of orders."""
@@ -148,4 +150,4 @@ class _Screen:
         print_run(result, to_stderr=self.to_stderr)
         for order in result.orders:
             refused = " refused" * (order.outcome == "refused")
-            click.echo(f"order before step {order.step}: {order.kind}{refused}; {order.text}", err=True)
+            say(f"order before step {order.step}: {order.kind}{refused}; {order.text}", err=True)

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 
 import click
 
 from driftsurf.cli.options import flag_name
+from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import Message, Option
 
-__all__ = ["with_cli_spelling"]
+__all__ = ["say", "with_cli_spelling", "wrap_error"]
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Print a sentence, on standard output or on standard error, wrapped at the width of the terminal."""
+    from driftsurf.report.terminal import say as show
+
+    show(str(text), errors=err)
+
+
+def wrap_error(error: click.ClickException) -> None:
+    """Make click wrap the message of an error at word ends, if it is shown in a terminal."""
+    if sys.stderr.isatty():
+        start = "Error: "  # click prints it before the message
+        text = wrapped(start + error.format_message(), shutil.get_terminal_size().columns)
+        error.format_message = lambda: text.removeprefix(start)  # type: ignore[method-assign]
 
 
 def with_cli_spelling(message: BaseException | str, command: click.Command) -> str:

@@ -14,6 +14,7 @@ from typing import Self
 
 import click
 
+from driftsurf.cli.wording import say
 from driftsurf.core.option_fields import option
 
 __all__ = ["StartLine", "WorkScreenOptions", "at_work", "be_quiet", "started"]
@@ -23,11 +24,12 @@ PATIENCE = 1.0
 
 
 class StartLine:
-    """Prints a line on standard error if a command has shown nothing after a second; only in a terminal."""
+    """Shows a line on standard error if a command has shown nothing after a second; only in a terminal."""
 
     def __init__(self) -> None:
         self._timer = threading.Timer(PATIENCE, self._show)
         self._timer.daemon = True
+        self._shown = False
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
@@ -40,9 +42,14 @@ class StartLine:
     def stop(self) -> None:
         """Print nothing from now on, because the command has begun to show its work."""
         self._timer.cancel()
+        if self._shown:
+            click.echo("\r            \r", nl=False, err=True)
+            self._shown = False
 
     def _show(self) -> None:
-        click.echo("starting ...", err=True)
+        """Write the line, and return to its start, so that any other output replaces it."""
+        self._shown = True
+        click.echo("starting ...\r", nl=False, err=True)
 
 
 def started() -> None:
@@ -84,5 +91,5 @@ def at_work(out: Path, jobs: int | None, cluster: str | None, *, quiet: bool) ->
         with on_cluster(cluster, (os.cpu_count() or 1) if jobs is None else jobs) as workers:
             yield workers
     except KeyboardInterrupt:
-        click.echo(f"interrupted; finished tasks are in {out}, and the same command continues from there", err=True)
+        say(f"interrupted; finished tasks are in {out}, and the same command continues from there", err=True)
         raise SystemExit(130) from None

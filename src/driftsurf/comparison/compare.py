@@ -101,12 +101,12 @@ class Standings:
         """Return a sentence that names the winner and how certain it is."""
         best, next_best = self.winner, self.second
         gap = next_best.behind
-        certainty = "significantly ahead of all others" if self.sure else "not significantly ahead of all others"
+        certainty = "significantly lower than all others" if self.sure else "not significantly lower than all others"
         what = "an error" if best.relative_rmse is None else "a relative error"
         return (
             f"{best.model} wins with {what} of {best.error.value:.4f} ({best.error.low:.4f} to "
-            f"{best.error.high:.4f}): {gap.value:.4f} ({gap.low:.4f} to {gap.high:.4f}) ahead of {next_best.model}, "
-            f"{certainty}, and best in {best.wins:.0%} of the resamples"
+            f"{best.error.high:.4f}): {gap.value:.4f} ({gap.low:.4f} to {gap.high:.4f}) lower than that of "
+            f"{next_best.model}, {certainty}, and the lowest in {best.wins:.0%} of the resamples"
         )
 
 

@@ -21,6 +21,7 @@ from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.real import category_numbers
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.hints import hints
+from driftsurf.data.sources._web import is_web_address
 from driftsurf.data.tables import Table
 from driftsurf.data.target import TASKS, Target, find_target
 from driftsurf.errors import InputError, LabelError, Message, Option, OptionError
@@ -202,7 +203,7 @@ def expand(sources: tuple[str, ...]) -> tuple[str, ...]:
 
 def _absolute(source: str) -> str:
     """Return an absolute path, because a worker may run in another folder; names as they are."""
-    known = source in FILES or source in catalogue.CATALOGUE or source == "-"
+    known = source in FILES or source in catalogue.CATALOGUE or source == "-" or is_web_address(source)
     return os.path.abspath(source) if not known and (os.path.exists(source) or set("*?[") & set(source)) else source
 
 
@@ -244,17 +245,11 @@ def _read(what: Input) -> Table:
 
 
 def _labelled(what: Input, table: Table, label: str) -> Table:
-    """Return the rows with a label; LabelError if more labels are missing than ``on_bad_row`` allows."""
-    missing = table[label].missing()
-    count, allowed = int(missing.sum()), what.on_bad_row
-    if count and (allowed == "fail" or (allowed != "skip" and count > int(allowed))):
-        raise LabelError(
-            f"{what.source}: the label {label!r} is missing in {count:,} rows, the first of which is row "
-            f"{int(np.argmax(missing))}. Skip them with ",
-            Option("on_bad_row", "skip"),
-            ".",
-        )
-    return table.select(~missing) if count else table
+    """Return the rows with a label: the others can be neither learned nor scored."""
+    there = ~table[label].missing()
+    if not there.any():
+        raise LabelError(f"{what.source}: the label {label!r} is missing in every row")
+    return table if there.all() else table.select(there)
 
 
 def _target(what: Input, table: Table) -> Target:

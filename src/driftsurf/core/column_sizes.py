@@ -8,13 +8,29 @@ from driftsurf.core.contracts import CSR, FloatArray, Rows, n_rows
 from driftsurf.kernels.columns import (
     add_magnitudes_csr,
     add_magnitudes_dense,
+    clip_csr,
+    clip_dense,
+    count_outside_csr,
+    count_outside_dense,
+    extend_range_csr,
+    extend_range_dense,
     measure_csr,
     measure_dense,
     squared_norms_csr,
     squared_norms_dense,
 )
 
-__all__ = ["CAP", "add_magnitudes", "measure", "squared_norms", "usual_frame", "usual_sizes"]
+__all__ = [
+    "CAP",
+    "add_magnitudes",
+    "clipped",
+    "extend_range",
+    "limited",
+    "measure",
+    "squared_norms",
+    "usual_frame",
+    "usual_sizes",
+]
 
 CAP = 3.0
 """A value counts as at most this multiple of the typical size of its column."""
@@ -50,19 +66,53 @@ def add_magnitudes(X: Rows, weight: FloatArray, cap: FloatArray, total: FloatArr
         add_magnitudes_dense(X, weight, cap, total, mass)
 
 
-def measure(X: Rows, columns: FloatArray) -> tuple[FloatArray, float, int]:
-    """Return the squared norm of factor * x for each row, the largest of them, and the number of zeros.
+def measure(X: Rows, columns: FloatArray, most: float) -> tuple[FloatArray, float, int, int]:
+    """Return the squared norm of factor * x for each row, the largest of them, and the numbers of zeros and extremes.
 
     ``columns`` is (factor, cap, total, mass). The sizes of the rows are added to ``total`` and ``mass``, as in
-    ``add_magnitudes``, except for rows whose squares overflow.
+    ``add_magnitudes``, except for rows whose squares overflow. Extremes are values with |factor * x| > ``most``.
     """
     out = np.empty(n_rows(X))
     factor, cap, total, mass = columns
     if isinstance(X, CSR):
-        largest, zeros = measure_csr(X.data, X.indices, X.indptr, factor, cap, total, mass, out)
+        found = measure_csr(X.data, X.indices, X.indptr, factor, cap, total, mass, most, out)
     else:
-        largest, zeros = measure_dense(X, factor, cap, total, mass, out)
-    return out, largest, zeros
+        found = measure_dense(X, factor, cap, total, mass, most, out)
+    return out, *found
+
+
+def limited(X: Rows, low: FloatArray, high: FloatArray) -> Rows:
+    """Return rows whose values are limited to the range of their column; the same object if all of them are within.
+
+    Zeros of sparse rows are not looked at, so every range has to contain 0 for them.
+    """
+    if isinstance(X, CSR):
+        a, b = X.indptr[0], X.indptr[-1]
+        outside = count_outside_csr(X.data[a:b], X.indices[a:b], low, high)
+    else:
+        outside = count_outside_dense(X, low, high)
+    return clipped(X, low, high) if outside else X
+
+
+def clipped(X: Rows, low: FloatArray, high: FloatArray) -> Rows:
+    """Return a copy of rows whose values are limited to the range of their column."""
+    if isinstance(X, CSR):
+        a, b = X.indptr[0], X.indptr[-1]
+        values, indices = np.empty_like(X.data[a:b]), X.indices[a:b]
+        clip_csr(X.data[a:b], indices, low, high, values)
+        return CSR(values, indices, X.indptr - a, X.n_features)
+    rows = np.empty_like(X)
+    clip_dense(X, low, high, rows)
+    return rows
+
+
+def extend_range(X: Rows, low: FloatArray, high: FloatArray) -> None:
+    """Extend the range of each column by the values of these rows; zeros of sparse rows are not looked at."""
+    if isinstance(X, CSR):
+        a, b = X.indptr[0], X.indptr[-1]
+        extend_range_csr(X.data[a:b], X.indices[a:b], low, high)
+    else:
+        extend_range_dense(X, low, high)
 
 
 def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:

@@ -138,6 +138,9 @@ class Capabilities:
     """Its penalty can pull towards a given point: it is :class:`~driftsurf.core.abilities.Anchorable`."""
     one_pass: bool = False
     """Can learn each row once and keep none: it is :class:`~driftsurf.core.abilities.OnePassLearner`."""
+    linear: bool = False
+    """Scores are linear in the columns, so that a single extreme value can dominate them: a session with a guard limits
+    the values of each column. Other learners get rows as they are."""
     quadratic_loss: bool = False
     """The loss of a row grows with the square of its score, not in proportion to it."""
     can_memorise: bool = False

@@ -6,11 +6,70 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from html import escape
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "RecentPredictions"]
+
+SHOWN = 20
+"""Number of transitions that a notebook shows."""
+MOST_ROWS = 100_000
+"""Number of predicted rows that a journal holds in memory: 3.2 MB."""
+MOST_CALLS = 256
+"""Number of calls whose predictions are held apart before they are joined."""
+
+
+class RecentPredictions:
+    """The last predictions that were made before their rows were learned, up to ``limit`` rows.
+
+    Examples
+    --------
+    >>> recent = RecentPredictions(limit=3)
+    >>> for row in (0, 2):
+    ...     recent.add(row + 2, np.array([1, 0]), np.array([1, 1]), lambda: np.array([0.1, 0.9]))
+    >>> recent.table()["row"].tolist()
+    [1, 2, 3]
+    """
+
+    def __init__(self, limit: int = MOST_ROWS) -> None:
+        self.limit = limit
+        self._joined: npt.NDArray[np.float64] = np.zeros((4, 0))
+        self._calls: list[tuple[int, npt.NDArray[Any], npt.NDArray[Any], Callable[[], npt.NDArray[np.float64]]]] = []
+
+    def add(
+        self,
+        next_row: int,
+        true: npt.NDArray[Any],
+        predicted: npt.NDArray[Any],
+        log_losses: Callable[[], npt.NDArray[np.float64]],
+    ) -> None:
+        """Add the rows before ``next_row``: codes of classes, or numbers. Log losses are computed later."""
+        self._calls.append((next_row, true, predicted, log_losses))
+        if len(self._calls) >= MOST_CALLS or sum(len(call[1]) for call in self._calls) >= self.limit:
+            self._join()
+
+    def __reduce__(self) -> tuple[type[RecentPredictions], tuple[int]]:
+        """Leave the predictions out of pickles and copies."""
+        return type(self), (self.limit,)
+
+    def table(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the columns ``row`` (its number), ``true``, ``predicted`` and ``log_loss``, oldest row first."""
+        self._join()
+        return dict(zip(("row", "true", "predicted", "log_loss"), self._joined, strict=True))
+
+    def _join(self) -> None:
+        """Join the calls to one table, and forget the oldest rows."""
+        parts = [
+            np.stack([np.arange(next_row - len(true), next_row), true, predicted, log_losses()])
+            for next_row, true, predicted, log_losses in self._calls
+        ]
+        self._joined = np.concatenate([self._joined, *parts], axis=1)[:, -self.limit :]
+        self._calls.clear()
 
 
 class Journal:
@@ -38,6 +97,7 @@ class Journal:
         self.limit = limit
         self.sink = sink
         self.steps_recorded: int = 0
+        self.predictions: RecentPredictions = RecentPredictions()
         self._decisions: deque[Decision] = deque(maxlen=limit)
         self._transitions: deque[Transition] = deque(maxlen=limit)
 
@@ -65,6 +125,23 @@ class Journal:
 
     def __repr__(self) -> str:
         return f"<Journal: {self.steps_recorded} steps, {len(self._transitions)} transitions>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the last transitions, for notebooks."""
+        count = len(self._transitions)
+        head = f"{self.steps_recorded:,} steps, {count:,} transition{'s' * (count != 1)}"
+        if not count:
+            return f"<p>Journal: {head}</p>"
+        last = list(self._transitions)[-SHOWN:]
+        lines = [(str(one.step), one.phrase, one.reason) for one in last]
+        left = ' style="text-align:left"'
+        rows = "".join("<tr>" + "".join(f"<td{left}>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+        shown = "" if count == len(last) else f"; the last {len(last)} are shown"
+        return (
+            f"<table><caption>Journal: {head}{shown}</caption>"
+            f"<thead><tr><th{left}>step</th><th{left}>what happened</th><th{left}>reason</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
 
     def explain(self) -> str:
         """Describe every transition in words, one per line."""

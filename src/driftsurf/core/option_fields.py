@@ -14,7 +14,16 @@ from typing import Any, get_type_hints
 from driftsurf.core.options import choice, is_number
 from driftsurf.errors import Option, OptionError
 
-__all__ = ["OptionField", "check_bounds", "option", "option_fields", "options_given", "parse_label", "parse_value"]
+__all__ = [
+    "OptionField",
+    "check_bounds",
+    "option",
+    "option_fields",
+    "options_given",
+    "options_of",
+    "parse_label",
+    "parse_value",
+]
 
 _METADATA_KEY = "driftsurf.option"
 
@@ -135,8 +144,13 @@ def options_given(options: Any) -> dict[str, Any]:
     >>> options_given(Reading(decimal=","))
     {'decimal': ','}
     """
-    values = {name: getattr(options, name) for name in option_fields(options)}
+    values = options_of(options)
     return {name: values[name] for name, one in option_fields(options).items() if values[name] != one.default}
+
+
+def options_of(options: Any) -> dict[str, Any]:
+    """Return all options of a dataclass with their values, by name."""
+    return {name: getattr(options, name) for name in option_fields(options)}
 
 
 def check_bounds(options: Any) -> None:

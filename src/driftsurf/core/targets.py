@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import Capabilities, FloatArray, IntArray, State
 from driftsurf.core.input import listed
-from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, ValueTypeError
+from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, StateError, ValueTypeError
 from driftsurf.kernels.columns import binary_codes
 
 __all__ = ["ClassTargets", "RegressionTargets", "targets_of"]
@@ -29,6 +30,8 @@ NAMED = 12
 """Largest number of classes that a message lists."""
 LARGEST_VALUE = 1e150
 """Largest target of a regression: sums of larger squares would overflow."""
+MARGIN = 0.1
+"""Predicted numbers stay within the range of the targets learned, widened on both sides by this share of it."""
 LABELS = "For class labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
 
 
@@ -169,6 +172,14 @@ class ClassTargets:
             return self
         return replace(self, labels=self.labels[: max(before, int(codes.max()) + 1)])
 
+    def after_step(self, codes: FloatArray, weight: FloatArray) -> ClassTargets:
+        """Return itself: the classes are known when their rows arrive."""
+        return self
+
+    def resumed(self, current: ClassTargets) -> ClassTargets:
+        """Return itself: the steps since a batch was read add no classes to those of the batch."""
+        return self
+
     def restrict(self, scores: FloatArray, n_classes_learned: int) -> FloatArray:
         """Restrict the scores of a model to the classes that it has learned.
 
@@ -237,12 +248,20 @@ class ClassTargets:
 class RegressionTargets:
     """Targets of a regression: numbers are their own codes, and scores are the predictions.
 
+    Predictions are limited to the range of the targets learned so far, widened on both sides by a tenth of it. A young
+    linear model that meets a value it has not seen would otherwise predict far beyond all targets.
+
     >>> RegressionTargets().read([1, 2.5], 2)[1]
     array([1. , 2.5])
+    >>> RegressionTargets().after_step(np.array([10.0, 20.0]), np.ones(2)).restrict(np.array([-300.0, 15.0, 30.0]), 0)
+    array([ 9., 15., 21.])
     """
 
     labels: tuple[float, ...] = ()
     n_classes: int = 0
+    low: float = -math.inf
+    high: float = math.inf
+    """Smallest and largest target learned; infinite before the first."""
 
     def with_classes(self, classes: Iterable[Any] | None, begun: bool) -> RegressionTargets:
         """Raise LabelError if ``classes`` is not None, since a regression has none."""
@@ -298,9 +317,34 @@ class RegressionTargets:
         """Return itself: no target can be new."""
         return self
 
+    def after_step(self, codes: FloatArray, weight: FloatArray) -> RegressionTargets:
+        """Return the targets with the range extended by those of rows that have been learned."""
+        counted = codes[weight > 0.0]
+        if not len(counted):
+            return self
+        low, high = float(counted.min()), float(counted.max())
+        if self.bounded:
+            low, high = min(low, self.low), max(high, self.high)
+        return replace(self, low=low, high=high)
+
+    def resumed(self, current: RegressionTargets) -> RegressionTargets:
+        """Return the targets as the steps since a batch was read have left them."""
+        return current
+
+    @property
+    def bounded(self) -> bool:
+        """Whether targets have been learned, whose range limits the predictions."""
+        return self.high < math.inf
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Smallest and largest number that is predicted."""
+        margin = MARGIN * (self.high - self.low) if self.bounded else 0.0
+        return self.low - margin, self.high + margin
+
     def restrict(self, scores: FloatArray, n_classes_learned: int) -> FloatArray:
-        """Return the scores, which are the predictions."""
-        return scores
+        """Return the scores, which are the predictions, within their limits."""
+        return np.clip(scores, *self.limits) if self.bounded else scores
 
     def predicted(self, scores: FloatArray) -> FloatArray:
         """Return the scores, which are the predictions."""
@@ -311,13 +355,16 @@ class RegressionTargets:
         return codes
 
     def state(self) -> State:
-        """Return no entries: there is nothing to save."""
-        return {}
+        """Return the range of the targets as flat entries."""
+        return {"low": self.low, "high": self.high} if self.bounded else {}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> RegressionTargets:
         """Return the targets that were saved as ``state``."""
-        return cls()
+        low, high = float(state.get("low", -math.inf)), float(state.get("high", math.inf))
+        if not low <= high:
+            raise StateError(f"the saved targets range from {low} to {high}; the state is damaged")
+        return cls(low=low, high=high)
 
 
 def targets_of(capabilities: Capabilities, classes: Iterable[Any] | None) -> ClassTargets | RegressionTargets:

@@ -15,7 +15,7 @@ from driftsurf.core.options import choice, whole
 from driftsurf.data.column_slots import MICROSECONDS_A_DAY, ColumnSlots, Layout, SlotValues
 from driftsurf.data.frames import read_table
 from driftsurf.data.kinds import KINDS, Kind
-from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.data.tables import Column, Table, empty_column, which_columns
 from driftsurf.errors import OptionError, SchemaError, ShapeError, StateError
 
 __all__ = ["TableEncoder"]
@@ -109,7 +109,7 @@ class TableEncoder:
             raise ShapeError("Found array with 0 sample(s) while a minimum of 1 is required to fit an encoder.")
         unknown = [name for name in self.categorical if name not in table.columns]
         if unknown:
-            raise SchemaError(f"categorical names {listed(unknown)}; the columns are {listed(list(table.columns))}")
+            raise SchemaError(f"categorical names {listed(unknown)}; {which_columns(unknown, table.columns)}")
         columns: list[ColumnSlots] = []
         first = 0
         for name, column in table.columns.items():

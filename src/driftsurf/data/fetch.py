@@ -11,23 +11,16 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from driftsurf.core.files import PARTIAL
+from driftsurf.data.download_progress import Report
 from driftsurf.errors import DriftsurfError, FetchError
 
 __all__ = ["Report", "fetch"]
 
 CHUNK_BYTES = 2**16
 TIMEOUT_SECONDS = 60
-
-
-class Report(Protocol):
-    """Function that is called with the progress of a download."""
-
-    def __call__(self, done: int, total: int | None) -> None:
-        """Report that ``done`` bytes have arrived, of ``total`` if the server tells."""
-        ...
 
 
 def fetch(

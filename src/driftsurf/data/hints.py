@@ -11,7 +11,7 @@ import numpy as np
 from driftsurf.data.formats._cells import SPACES, infer_kind, number_reader
 from driftsurf.data.formats._suggestions import Ways, suggest_date_options, suggest_number_options
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.data.source import Cells, Remarking, Source
+from driftsurf.data.source import Cells, Source, remarks_of
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import Message, Option
 
@@ -45,7 +45,7 @@ def hints(source: Source, table: Table, label: str | None = None) -> list[Messag
     the column 'preis' was read as text but looks like numbers ('1,5'); try decimal=','
     """
     reading, cells = source.reading, source.cells
-    found = list(source.remarks) if isinstance(source, Remarking) else []
+    found = remarks_of(source)
     if reading.date_formats and not any(column.kind == "date" for column in table.columns.values()):
         found.append(
             Message(

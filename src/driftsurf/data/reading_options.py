@@ -165,6 +165,9 @@ class ReadingOptions:
     n_features: int | None = option(None, "Number of columns of a LIBSVM file.", flag=None)
     zero_based: bool = option(False, "Whether the indices of a LIBSVM file start at 0.", flag=None)
     block_bytes: int = option(2**20, "Bytes read at a time.", flag=None)
+    lenient: bool = False
+    """Whether ``drop`` and ``kinds`` may name columns that do not exist. Not an option of the user: it is for rows of a
+    known layout."""
 
     def __post_init__(self) -> None:
         # Lists become tuples, so that options can be hashed and compared. Text is left for check() to refuse.

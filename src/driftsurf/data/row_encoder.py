@@ -9,6 +9,7 @@ from typing import Any
 from driftsurf.core.contracts import State
 from driftsurf.core.state import nest, pick
 from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.row_time import first_time
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target
 
@@ -23,20 +24,27 @@ class RowEncoder:
     target: Target
     hidden: Collection[str] = ()
     """Columns besides the target that the model does not see."""
+    time: str | None = None
+    """Column that dates the rows, if there is one."""
+    first_time: str = ""
+    """Time of the first row of the last table, in ISO format; "" if it is not known."""
 
     def rows(self, table: Table) -> Any:
         """Return the rows of a table as numbers. The first table fixes the layout."""
         seen = table.without(self.target.column, *self.hidden)
+        if self.time is not None:
+            self.first_time = first_time(table, self.time) or self.first_time
         return self.encoder.partial_fit(seen).transform(seen)
 
     def state(self) -> State:
         """Return the layout, once it is fixed, and the target as a flat state."""
-        state: State = {"target": self.target.to_json()}
+        state: State = {"target": self.target.to_json(), "first_time": self.first_time}
         return state | nest("encoder", self.encoder.state() if self.encoder.fitted else {})
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore what ``state()`` returned."""
         self.target = Target.from_json(str(state["target"]))
+        self.first_time = str(state.get("first_time", ""))
         saved = pick("encoder", state)
         if saved:
             self.encoder = TableEncoder.from_state(saved)

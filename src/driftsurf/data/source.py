@@ -13,7 +13,7 @@ from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import Message, OptionError
 
-__all__ = ["STANDARD_INPUT", "BadRow", "Cells", "Position", "Remarking", "Source", "open_source"]
+__all__ = ["STANDARD_INPUT", "BadRow", "Cells", "Position", "Remarking", "Source", "open_source", "remarks_of"]
 
 """The location of standard input."""
 
@@ -111,6 +111,11 @@ class Remarking(Protocol):
     remarks: list[Message]
 
 
+def remarks_of(source: object) -> list[Message]:
+    """Return what a source has to say about how its first rows were read."""
+    return list(source.remarks) if isinstance(source, Remarking) else []
+
+
 def open_source(
     location: str | os.PathLike[str],
     reading: ReadingOptions | None = None,
@@ -125,8 +130,8 @@ def open_source(
     Parameters
     ----------
     location
-        A file, a folder, a pattern such as ``"logs/*.csv.gz"``, "-" for standard input, or a URL whose scheme belongs
-        to a registered source.
+        A file, a folder, a pattern such as ``"logs/*.csv.gz"``, "-" for standard input, the address of a file on the
+        web, or a URL whose scheme belongs to a registered source.
     reading
         How rows are read; None for the defaults.
     batch_size
@@ -147,7 +152,7 @@ def open_source(
     [3.]
     >>> open_source("carrier-pigeon://home")
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, file://
+    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, file://, http://, https://
     """
     entry = _entry(os.fspath(location))
     source: Source = entry.make(

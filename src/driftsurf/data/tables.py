@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +14,22 @@ from driftsurf.core.contracts import CSR, take_rows
 from driftsurf.core.input import listed
 from driftsurf.data.kinds import Kind
 from driftsurf.errors import LabelError, SchemaError, ShapeError
+from driftsurf.registry import nearest
 
-__all__ = ["Column", "Table", "empty_column"]
+__all__ = ["Column", "Table", "empty_column", "which_columns"]
 
 LARGEST_EXACT = 2**53
 """Smallest whole number from which on float64 merges neighbours."""
+
+
+def which_columns(asked: Sequence[str], columns: Iterable[str]) -> str:
+    """Return which columns there are, for messages, and which one may have been meant.
+
+    >>> which_columns(["Pirce"], ["price", "sold"])
+    "did you mean 'price'? the columns are 'price', 'sold'"
+    """
+    names = list(columns)
+    return f"{nearest(asked[0], names)}the columns are {listed(names)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +136,7 @@ class Table:
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
-            raise SchemaError(f"there is no column {name!r}; the columns are {listed(list(self.columns))}")
+            raise SchemaError(f"there is no column {name!r}; {which_columns([name], self.columns)}")
         return self.columns[name]
 
     def rows(self, start: int, stop: int) -> Table:

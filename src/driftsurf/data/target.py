@@ -15,8 +15,8 @@ import numpy.typing as npt
 from driftsurf.core.input import listed
 from driftsurf.core.options import choice
 from driftsurf.data.hints import number_hint
-from driftsurf.data.source import Source
-from driftsurf.data.tables import Column, Table
+from driftsurf.data.source import Source, remarks_of
+from driftsurf.data.tables import Column, Table, which_columns
 from driftsurf.errors import LabelError, Message, Option, OptionError, SchemaError, StateError
 
 __all__ = ["TASKS", "Target", "Task", "find_target"]
@@ -115,7 +115,9 @@ def find_target(
         _compare(compared, column, test, value)
         return Target(column, "multiclass" if task == "multiclass" else "binary", test, value)
     if label not in columns:
-        raise SchemaError(Option("label"), f" is {label!r}; the columns are {listed(columns)}")
+        asked = label if found is None else found[1]
+        notes = [Message(". Note that ", remark) for remark in remarks_of(source)]
+        raise SchemaError(Option("label"), f" is {label!r}; {which_columns([asked], columns)}", *notes)
     kind = table[label].kind
     if task == "regression" and kind not in ("number", "boolean"):
         raise LabelError(

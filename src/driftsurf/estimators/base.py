@@ -17,8 +17,8 @@ from driftsurf.core import files
 from driftsurf.core.abilities import SinglePredictor
 from driftsurf.core.contracts import FloatArray, Learner, Strategy
 from driftsurf.core.journal import Journal
-from driftsurf.core.state import from_bytes, nest, pick, read_header, to_bytes
-from driftsurf.core.targets import ClassTargets
+from driftsurf.core.state import from_bytes, pick, read_header
+from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import Classes, LearnerLike, RandomState, TableLike, TargetLike
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.frames import is_table
@@ -40,9 +40,9 @@ from driftsurf.estimators._sklearn import (
     check_is_fitted,
     clone,
 )
+from driftsurf.estimators.saved import estimator_bytes
 from driftsurf.learners.export import LinearModel, linear_model
 from driftsurf.learners.foreign import as_learner
-from driftsurf.session.described import described, to_json_value
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
@@ -143,10 +143,16 @@ class AdaptiveEstimator(BaseEstimator):
     def _observe(
         self, X: TableLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None
     ) -> Observation:
-        if self._current is not None:
-            return self._current.observe(self._rows(X), as_column(y), classes=classes, weight=sample_weight)
-        with self._first_session(X) as (session, rows):
-            return session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
+        session = self._current
+        if session is not None:
+            seen = session.observe(self._rows(X), as_column(y), classes=classes, weight=sample_weight)
+        else:
+            with self._first_session(X) as (session, rows):
+                seen = session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
+        journal = session.journal
+        next_row = (journal[-1].rows_seen if len(journal) else 0) + session.rows_pending
+        journal.predictions.add(next_row, seen.true, seen.predicted, seen.log_losses)
+        return seen
 
     def _rows(self, X: TableLike) -> Any:
         """Return X as the session takes it: a table encoded, an array as it is."""
@@ -236,6 +242,17 @@ class AdaptiveEstimator(BaseEstimator):
         """State, risks and decisions of the last 10,000 time steps and transitions."""
         return self._session.journal
 
+    def report(self, path: str | Path, *, data: str = "data") -> Path:
+        """Write a page of the last steps as one HTML file without external references; return its path.
+
+        It shows risks and decisions, and the errors of steps learned with ``test_then_train`` or ``observe``: up to
+        10,000 steps and 100,000 rows since this object was made or loaded. ``data`` names the rows in the title.
+        """
+        session = self._session
+        labels = () if self._default_task == "regression" else tuple(np.array(session.targets.labels).tolist())
+        registry.get("page", "model").make(type(self).__name__, data, session.journal, labels, Path(path))
+        return Path(path)
+
     @property
     def nbytes_(self) -> int:
         """Bytes held for rows and models."""
@@ -260,7 +277,9 @@ class AdaptiveEstimator(BaseEstimator):
         labels = None if regression else np.array(session.targets.labels[: session.n_classes_learned])
         strategy = session.strategy
         predicting = strategy.predicting if isinstance(strategy, SinglePredictor) else None
-        return linear_model(predicting, labels, None if session.schema is None else session.schema.names)
+        names = None if session.schema is None else session.schema.names
+        span = session.targets.limits if isinstance(session.targets, RegressionTargets) else (-np.inf, np.inf)
+        return linear_model(predicting, labels, names, session.column_limits, span)
 
     # -------------------------------------------------------------------- state
 
@@ -271,19 +290,9 @@ class AdaptiveEstimator(BaseEstimator):
         it has to be true for loading, too. The journal is not saved with the model; keep it with
         ``journal_.to_jsonl()``, or set ``model.journal_.sink = write_line``.
         """
-        session = self._session
-        learner = session.strategy.learner
-        can = learner.capabilities
-        if not can.exact_state and can.state_kind != "pickle":
-            raise CapabilityError(f"{type(learner).__name__} cannot be saved exactly (capability 'exact_state')")
-        head = {
-            "estimator": type(self).__name__,
-            "params": json.dumps(self._params, sort_keys=True, default=to_json_value),
-            "learner": type(learner).__name__,
-            "learner_params": described(learner),
-        }
-        encoder = {} if self._frames is None else self._frames.state()
-        return to_bytes(head | nest("session", session.state()) | nest("encoder", encoder), trust_pickle=trust_pickle)
+        return estimator_bytes(
+            type(self).__name__, self._params, self._session, self._frames, trust_pickle=trust_pickle
+        )
 
     def save(self, path: str | Path, *, trust_pickle: bool = False) -> None:
         """Write ``to_bytes()`` to a file, completely or not at all; a previous file is kept as ``path.previous``."""

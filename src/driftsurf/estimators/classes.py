@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from importlib import import_module
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from driftsurf import registry
 from driftsurf.core.contracts import Strategy
@@ -14,11 +14,10 @@ from driftsurf.core.options import choice
 from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import CapabilityError
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
+from driftsurf.estimators.saved import SUFFIXES, EstimatorTask
 
 __all__ = ["EstimatorTask", "estimator_class", "find_estimator"]
 
-EstimatorTask: TypeAlias = Literal["classification", "regression"]
-_SUFFIXES: dict[EstimatorTask, str] = {"classification": "Classifier", "regression": "Regressor"}
 _HERE = "driftsurf.estimators"
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def estimator_class(
     >>> estimator_class(NewestRows, "regression")(window=50)
     NewestRowsRegressor(window=50)
     """
-    choice("task", task, tuple(_SUFFIXES))
+    choice("task", task, tuple(SUFFIXES))
     entry = registry.get("strategy", strategy) if isinstance(strategy, str) else registry.find("strategy", strategy)
     part: Any = strategy if entry is None else entry.part
     if entry is not None and not _has_task(entry, task):
@@ -81,7 +80,7 @@ def estimator_class(
         )
     made: type[_Classifier] | type[_Regressor]
     if entry is not None and part.__module__.startswith("driftsurf.strategies."):
-        made = getattr(import_module(_HERE), f"{part.__name__}{_SUFFIXES[task]}")
+        made = getattr(import_module(_HERE), f"{part.__name__}{SUFFIXES[task]}")
     else:
         made = _made(part, task, entry is not None)
     return made
@@ -93,7 +92,7 @@ def find_estimator(name: str) -> type[AdaptiveEstimator] | None:
     >>> find_estimator("AUEClassifier").__name__, find_estimator("OakClassifier")
     ('AUEClassifier', None)
     """
-    for task, suffix in _SUFFIXES.items():
+    for task, suffix in SUFFIXES.items():
         stem = name.removesuffix(suffix)
         entry = registry.find("strategy", stem) if stem != name else None
         if entry is not None and _has_task(entry, task):
@@ -119,10 +118,10 @@ def _made(strategy: Callable[..., Strategy], task: EstimatorTask, registered: bo
                 setattr(self, name, value)
 
     __init__.__signature__ = full  # type: ignore[attr-defined]
-    name = f"{strategy.__name__}{_SUFFIXES[task]}"
+    name = f"{strategy.__name__}{SUFFIXES[task]}"
     members = {
         "__init__": __init__,
-        "__doc__": f"{strategy.__name__} as a scikit-learn {_SUFFIXES[task].lower()}.\n\n{strategy.__doc__ or ''}",
+        "__doc__": f"{strategy.__name__} as a scikit-learn {SUFFIXES[task].lower()}.\n\n{strategy.__doc__ or ''}",
         # pickle looks a class up by module and name; the module's __getattr__ finds registered strategies.
         "__module__": _HERE if registered else strategy.__module__,
         "_strategy_class": staticmethod(strategy),

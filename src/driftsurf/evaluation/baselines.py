@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.decisions import significant
+from driftsurf.evaluation import metrics
+from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.evaluation.trace import OTHER, Trace
 
-__all__ = ["Baselines", "baselines"]
+__all__ = ["BASELINE_WORDS", "Baselines", "baseline_errors", "baselines"]
+
+BASELINE_WORDS = {
+    "majority": "predicting the most frequent class so far",
+    "mean": "predicting the mean of all values so far",
+    "persistence": "repeating the last label",
+}
+"""What each trivial prediction does, in words."""
+HARDLY_BETTER = 0.98
+"""A model whose error is at least this share of a trivial prediction's is hardly better than it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +35,24 @@ class Baselines:
     """The error of the model."""
     others: dict[str, float]
     """The errors of the trivial predictions, by name."""
+
+    def number(self, error: float) -> str:
+        """Return an error as text."""
+        return f"{error:.4f}" if self.measure == "mean error" else significant(error)
+
+    @property
+    def warning(self) -> str:
+        """Warning in words if the model is no better, or hardly better, than a trivial prediction; else empty.
+
+        >>> Baselines("mean error", 0.07, {"majority": 0.07, "persistence": 0.1}).warning
+        'The model is no better than predicting the most frequent class so far: mean error 0.0700 against 0.0700.'
+        """
+        name = min(self.others, key=self.others.__getitem__, default=None)
+        if name is None or self.own < HARDLY_BETTER * self.others[name]:
+            return ""
+        how = "no" if self.own >= self.others[name] else "hardly"
+        numbers = f"{self.measure} {self.number(self.own)} against {self.number(self.others[name])}"
+        return f"The model is {how} better than {BASELINE_WORDS[name]}: {numbers}."
 
 
 def baselines(trace: Trace, model: str) -> Baselines:
@@ -38,21 +70,24 @@ def baselines(trace: Trace, model: str) -> Baselines:
     >>> {name: round(value, 2) for name, value in found.others.items()}
     {'majority': 0.5, 'persistence': 0.5}
     """
-    run, counted = trace.of(model), trace.counted(model)
-    rows = counted["rows"]
+    rows = trace.counted(model)["rows"]
+    means = {
+        name: metrics.mean_error(error[-len(rows) :], rows) for name, error in baseline_errors(trace, model).items()
+    }
+    measure, own = mean_error_of(trace, model)
+    return Baselines(measure, own, means if trace.labels else {name: math.sqrt(mean) for name, mean in means.items()})
+
+
+def baseline_errors(trace: Trace, model: str) -> dict[str, FloatArray]:
+    """Return the error of each trivial prediction at each step: a share of rows, or a mean squared error."""
+    run = trace.of(model)
     if not trace.labels:
-        own, persistence, constant = (
-            float(np.sqrt(np.average(counted[name], weights=rows)))
-            for name in ("squared_error", "persistence_error", "constant_error")
-        )
-        return Baselines("root mean squared error", own, {"mean": constant, "persistence": persistence})
-    total = int(rows.sum())
-    others = dict[str, float]()
+        return {"mean": run["constant_error"], "persistence": run["persistence_error"]}
+    found: dict[str, FloatArray] = {}
     named = [run[f"true:{label}"] for label in trace.labels if label != OTHER]
     if named:
         counts = np.column_stack(named)
         before = np.vstack([np.zeros(counts.shape[1], np.int64), counts.cumsum(axis=0)[:-1]])
         right = counts[np.arange(len(counts)), before.argmax(axis=1)]
-        others["majority"] = 1.0 - int(right[-len(rows) :].sum()) / total
-    others["persistence"] = int(counted["persistence_errors"].sum()) / total
-    return Baselines("mean error", int(counted["errors"].sum()) / total, others)
+        found["majority"] = (run["rows"] - right) / run["rows"]
+    return found | {"persistence": run["persistence_errors"] / run["rows"]}

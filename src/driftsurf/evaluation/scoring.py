@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import State
 from driftsurf.core.decisions import Decision
-from driftsurf.evaluation.trace import KIND_SEPARATOR, OTHER, column_names, csv_head, csv_line
+from driftsurf.evaluation.trace import KIND_SEPARATOR, OTHER, TIME, column_names, csv_head, csv_line
 from driftsurf.session.observation import Observation
 from driftsurf.streams.base import Drift
 
@@ -171,9 +171,20 @@ class StreamInfo(Protocol):
 
 
 class TraceRecorder:
-    """Write the trace of a run line by line; the file is the same as that of ``Trace.save`` at the end."""
+    """Write the trace of a run line by line; the file is the same as that of ``Trace.save`` at the end.
 
-    def __init__(self, stream: StreamInfo, batch_size: int, warmup_steps: int = 0) -> None:
+    ``time`` returns the time of the first row of the batch that is being scored, if rows have one.
+    """
+
+    def __init__(
+        self,
+        stream: StreamInfo,
+        batch_size: int,
+        warmup_steps: int = 0,
+        *,
+        time: Callable[[], str] | None = None,
+    ) -> None:
+        self.time = time
         self.stream = stream
         self.batch_size = batch_size
         self.warmup_steps = warmup_steps
@@ -183,7 +194,11 @@ class TraceRecorder:
         """Return the text before the first row."""
         stream = self.stream
         head = csv_head(stream.name, self.batch_size, tuple(stream.drifts), self._book.labels, self.warmup_steps)
-        return head + csv_line(column_names(self._book.labels))
+        return head + csv_line(self._names)
+
+    @property
+    def _names(self) -> list[str]:
+        return column_names(self._book.labels, timed=self.time is not None)
 
     def lines(self, y: npt.NDArray[Any], seen: Mapping[str, Observation]) -> str:
         """Return one line for each model; an empty string if the batch has no true targets."""
@@ -191,8 +206,8 @@ class TraceRecorder:
             return ""
         self._book.step(y)
         rows = (self._book.row(name, y, one.labels, one.log_losses(), one.decisions) for name, one in seen.items())
-        names = column_names(self._book.labels)
-        return "".join(csv_line(row[name] for name in names) for row in rows)
+        begun = {} if self.time is None else {TIME: self.time()}
+        return "".join(csv_line((row | begun)[name] for name in self._names) for row in rows)
 
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""

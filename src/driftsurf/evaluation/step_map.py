@@ -34,6 +34,8 @@ class StepMap:
     last_decision: npt.NDArray[Any] | None = None
     """The number of the last decision made up to each step, where the run recorded it. A model may learn fewer rows
     than are scored, or other ones: one that is pinned, or whose labels come late. Then rows do not tell the step."""
+    decisions: npt.NDArray[Any] | None = None
+    """How many decisions were made since the step before, where the run recorded it."""
     taken: npt.NDArray[Any] | None = None
     """The number of the batch that each step scored, where the run recorded it: a batch without labels has no step."""
 
@@ -69,10 +71,10 @@ class StepMap:
     def _span(self, decision: Decision) -> tuple[float, float]:
         """Return the place of a decision, and the number of steps that it is about."""
         last = self.last_decision
-        if last is None:
+        if last is None or self.decisions is None:
             start = self.of_row(decision.first_row)
             return start, self.of_row(decision.rows_seen) - start
         step = min(int(np.searchsorted(last, decision.step)), len(last) - 1)
-        before = int(last[step - 1]) if step else -1
-        share = 1.0 / max(int(last[step]) - before, 1)
-        return step + max(decision.step - before - 1, 0) * share, share
+        made = max(int(self.decisions[step]), 1)
+        place = decision.step - (int(last[step]) - made + 1)
+        return step + min(max(place, 0), made) / made, 1.0 / made

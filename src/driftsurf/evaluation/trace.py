@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.errors import InputError, OptionError
 from driftsurf.streams.base import Drift
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["OTHER", "Trace", "TraceBuilder", "column_names", "csv_head", "csv_line"]
 
@@ -51,7 +53,9 @@ REGRESSION_COLUMNS: dict[str, type] = {
 errors of trivial predictions: the target of the row before, and the mean target of all rows before the step."""
 OTHER = "(other)"
 """The label that counts all classes that were not known when the trace began."""
-TYPES = COLUMNS | REGRESSION_COLUMNS
+TIME = "time"
+"""Column with the time of the first row of each step in ISO format, in traces of rows that have a time."""
+TYPES = COLUMNS | REGRESSION_COLUMNS | {TIME: str}
 KIND_SEPARATOR = "+"
 """Stands between the kinds of several transitions of one step in the column ``transition``."""
 
@@ -92,6 +96,16 @@ class Trace:
         steps = len(np.unique(self.columns["step"]))
         return f"<Trace of {', '.join(self.models)} on {self.stream}: {steps} steps of {self.batch_size} rows>"
 
+    def _repr_html_(self) -> str:
+        """Return the trace as HTML, for notebooks: a curve, and a table of the models."""
+        text: str = registry.get("page", "trace-html").make(self)
+        return text
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error of each model at each step with matplotlib (extra ``figures``), on ``ax`` or a new figure."""
+        axes: Axes = registry.get("page", "plot").make(self, ax)
+        return axes
+
     @property
     def models(self) -> tuple[str, ...]:
         """Names of the models, in the order in which they were given."""
@@ -114,6 +128,13 @@ class Trace:
         """Return the kinds of the transitions of one model, a tuple for each step."""
         column = self.of(model)["transition"].tolist()
         return tuple(tuple(kinds.split(KIND_SEPARATOR)) if kinds else () for kinds in column)
+
+    def times(self, model: str) -> npt.NDArray[np.datetime64] | None:
+        """Return when each step of a model began; None if that is not known, or if times go back."""
+        if TIME not in self.columns or "" in (written := self.of(model)[TIME]).tolist():
+            return None
+        found = written.astype("datetime64[s]")
+        return None if np.any(np.diff(found) < np.timedelta64(0, "s")) else found
 
     def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas DataFrame; needs the extra ``pandas``."""
@@ -182,10 +203,10 @@ def csv_line(values: Iterable[Any]) -> str:
     return out.getvalue()
 
 
-def column_names(labels: tuple[Any, ...]) -> list[str]:
-    """Return the names of the columns of a trace, in their order."""
+def column_names(labels: tuple[Any, ...], *, timed: bool = False) -> list[str]:
+    """Return the names of the columns of a trace, in their order; ``timed`` if its steps have a time."""
     own = COLUMNS if labels else REGRESSION_COLUMNS
-    return [*own, *(f"{what}:{label}" for what in ("true", "predicted", "wrong") for label in labels)]
+    return [*own, *[TIME] * timed, *(f"{what}:{label}" for what in ("true", "predicted", "wrong") for label in labels)]
 
 
 class TraceBuilder:

@@ -18,9 +18,9 @@ from driftsurf.core.decisions import (
     transition_noun,
 )
 from driftsurf.core.journal import Journal
+from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, counters_last
-from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.lineage import lineages, timeline
 from driftsurf.explanation.records import RunRecord, pinned, read_run
@@ -44,6 +44,7 @@ def explain(
     step: int | None = None,
     threshold: float | None = None,
     stable_threshold: float | None = None,
+    width: int = WIDTH,
 ) -> str:
     """Explain why a model reacted, switched or stayed the same.
 
@@ -55,6 +56,8 @@ def explain(
         Step to explain; None explains the whole run.
     threshold, stable_threshold
         Thresholds to replay: also explain what the run would have decided with them, as far as its record shows.
+    width
+        Number of characters in a line.
 
     Examples
     --------
@@ -83,13 +86,13 @@ def explain(
             raise OptionError(Option("step"), f" is {step}; the recorded steps are {first} to {last}")
         parts.append(explain_decision(record, place))
     elif threshold is None:
-        parts += [_overview(record), *_reactions(record), _models(record)]
+        parts += [_overview(record), *_reactions(record), _models(record, width)]
     if threshold is not None:
         orders = [order.step for order in record.orders if order.outcome == "done"]
         answer = replay(record.decisions, threshold, stable_threshold, orders=orders)
-        parts.append(textwrap.fill(answer.describe(), WIDTH))
+        parts.append(answer.describe())
         parts.append(_tolerance(record))
-    return "\n\n".join(part for part in parts if part)
+    return wrapped("\n\n".join(part for part in parts if part), width)
 
 
 def recorded(run: str | Path | Journal | Iterable[Decision] | RunRecord) -> RunRecord:
@@ -205,11 +208,12 @@ def _risks(models: Sequence[ModelRecord]) -> str:
 def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
     """Yield the mean error before, at and after a decision with transitions."""
     decision = record.decisions[place]
-    if record.trace is None or not decision.transitions:
+    steps = record.steps
+    if record.trace is None or steps is None or not decision.transitions:
         return
     run = record.trace.of(record.trace.models[0])
     error = run["error"] if record.trace.labels else run["squared_error"]
-    rows, at = run["rows"], int(StepMap.of(run).of_decision(decision))
+    rows, at = run["rows"], int(steps.of_decision(decision))
     span = decision.reactive_length or 4
     parts = [
         ("in the {} before", max(0, at - span), at),
@@ -268,7 +272,7 @@ def _overview(record: RunRecord) -> str:
         lines.append(f"PINNED from step {start} {until}: the model predicted and was scored, but did not learn.")
     if record.waiting:
         lines.append(f"Orders waiting for the next checkpoint: {', '.join(record.waiting)}.")
-    return "\n".join(textwrap.fill(line, WIDTH) for line in lines)
+    return "\n".join(lines)
 
 
 def _tolerance(record: RunRecord) -> str:
@@ -292,23 +296,22 @@ def _reactions(record: RunRecord) -> Iterator[str]:
         yield f"{len(places) - MOST_REACTIONS:,} more steps with transitions are not shown; choose one with --step."
 
 
-def _models(record: RunRecord) -> str:
+def _models(record: RunRecord, width: int) -> str:
     """Draw the timeline of the last models, and describe each of them."""
     models = lineages(record.decisions)
     shown = models[-MOST_MODELS:]
     cut = f"; the last {MOST_MODELS} of {len(models)}" if len(models) > MOST_MODELS else ""
     head = f"models (= predicted, - learned without predicting){cut}"
-    lines = [textwrap.fill(model.describe(), WIDTH, initial_indent="  ", subsequent_indent="    ") for model in shown]
-    return "\n".join([head, textwrap.indent(timeline(shown), "  "), "", *lines])
+    drawn = timeline(shown, min(60, max(10, width - 15)))
+    return "\n".join([head, textwrap.indent(drawn, "  "), "", *(f"  {model.describe()}" for model in shown)])
 
 
 # ---------------------------------------------------------------------------- words
 
 
 def _entry(label: str, text: str) -> str:
-    """Return an indented entry of an explanation: a label, and text that is wrapped beside it."""
-    start = f"  {label:9}  "
-    return textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_on_hyphens=False)
+    """Return an indented entry of an explanation: a label, and the text beside it."""
+    return f"  {label:9}  {text}"
 
 
 def _pair(decision: Decision) -> tuple[str, str]:

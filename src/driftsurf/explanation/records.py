@@ -15,9 +15,11 @@ from driftsurf.core.journal import read_lines
 from driftsurf.core.state import peek, pick
 from driftsurf.errors import InputError, StateError
 from driftsurf.evaluation.columns import ColumnMove, read_moves
+from driftsurf.evaluation.scores import Scores
+from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.checkpoint import HEAD, CheckpointFolder
-from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, TIMINGS, TRACE
+from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, SCORES, TIMINGS, TRACE
 from driftsurf.runs.orders import OrderRecord, read_records, waiting
 
 __all__ = ["RunRecord", "newest_head", "pinned", "read_run"]
@@ -53,6 +55,15 @@ class RunRecord:
     name: str = ""
     waiting: list[str] = field(default_factory=list)
     """Kinds of the orders that the run has not carried out yet."""
+    scores: Scores | None = None
+
+    @property
+    def steps(self) -> StepMap | None:
+        """Where decisions and orders are among the steps of the trace; None without a trace."""
+        if self.trace is None:
+            return None
+        columns = self.trace.of(self.trace.models[0])
+        return StepMap.of(columns) if self.scores is None else self.scores.step_map(columns)
 
 
 def read_run(path: str | Path) -> RunRecord:
@@ -67,7 +78,7 @@ def read_run(path: str | Path) -> RunRecord:
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
         raise InputError(f"{folder / JOURNAL} is not the journal of a run: {error}") from error
     moves, timings = _text(folder / COLUMNS), _json(_text(folder / TIMINGS))
-    known = Trace.from_csv(trace) if trace else None
+    known, scores = Trace.from_csv(trace) if trace else None, _text(folder / SCORES)
     return RunRecord(
         decisions,
         orders,
@@ -78,6 +89,7 @@ def read_run(path: str | Path) -> RunRecord:
         int(timings.get("first_step", 0)),
         folder.name,
         [order.kind for order in waiting(folder, max((order.number for order in orders), default=0))],
+        None if scores is None or known is None else Scores.from_text(scores, known.warmup_steps),
     )
 
 

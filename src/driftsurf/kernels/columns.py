@@ -124,23 +124,42 @@ def column_sizes(total: Any, mass: Any, memory: Any, most: Any, out: Any) -> Any
     return without
 
 
-@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8), _out(F8)))
-def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any) -> Any:
+@kernel(lambda f: (_in(F8, 2), _in(F8, 2), _in(F8), F8, _out(F8)), exact=True)
+def add_excess(before: Any, after: Any, excess: Any, usual: Any, out: Any) -> Any:
+    """Write the excess of each column after rows that took its (factor, cap, total, mass) from ``before`` to ``after``.
+
+    Each non-zero value adds its size, in units of the size of its column before and up to the cap, minus ``usual``. The
+    excess does not fall below 0, and is 0 for a column without mass before. Returns the largest excess.
+    """
+    largest = 0.0
+    for c in range(out.shape[0]):
+        grown = before[0, c] * (after[2, c] - before[2, c]) - usual * (after[3, c] - before[3, c])
+        out[c] = max(0.0, excess[c] + grown) if before[3, c] > 0.0 else 0.0
+        largest = max(largest, out[c])
+    return largest
+
+
+@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8), F8, _out(F8)))
+def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, most: Any, out: Any) -> Any:
     """Squared norms out[i] = sum of (factor * x_i)^2, and the sizes of columns as in ``add_magnitudes_dense``.
 
     Rows whose squares overflow do not contribute to the sizes. Everything is done in one pass, so that the second loop
-    over a row finds it in the cache. Returns the largest norm and the number of norms that are 0.
+    over a row finds it in the cache. Returns the largest norm, the number of norms that are 0, and the number of values
+    whose product with the factor is above ``most``.
     """
     d = X.shape[1]
     largest = 0.0
     zeros = 0
+    extremes = 0
     for i in range(X.shape[0]):
         plain = 0.0
         scaled = 0.0
         for c in range(d):
             value = np.float64(X[i, c])
             plain += value * value
-            scaled += (factor[c] * value) * (factor[c] * value)
+            value *= factor[c]
+            scaled += value * value
+            extremes += 1 if abs(value) > most else 0
         out[i] = scaled
         largest = scaled if scaled > largest else largest
         zeros += 1 if scaled == 0.0 else 0
@@ -149,14 +168,17 @@ def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any
                 size = abs(np.float64(X[i, c]))
                 total[c] += min(size, cap[c])
                 mass[c] += 1.0 if size != 0.0 else 0.0
-    return largest, zeros
+    return largest, zeros, extremes
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8), _out(F8), _out(F8)))
-def measure_csr(data: Any, indices: Any, indptr: Any, factor: Any, cap: Any, total: Any, mass: Any, out: Any) -> Any:
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8), _out(F8), F8, _out(F8)))
+def measure_csr(
+    data: Any, indices: Any, indptr: Any, factor: Any, cap: Any, total: Any, mass: Any, most: Any, out: Any
+) -> Any:
     """Squared norms of sparse rows, and the sizes of columns, as ``measure_dense`` computes them."""
     largest = 0.0
     zeros = 0
+    extremes = 0
     for i in range(out.shape[0]):
         plain = 0.0
         scaled = 0.0
@@ -166,6 +188,7 @@ def measure_csr(data: Any, indices: Any, indptr: Any, factor: Any, cap: Any, tot
             plain += value * value
             value *= factor[np.uintp(indices[q])]
             scaled += value * value
+            extremes += 1 if abs(value) > most else 0
         out[i] = scaled
         largest = scaled if scaled > largest else largest
         zeros += 1 if scaled == 0.0 else 0
@@ -177,4 +200,62 @@ def measure_csr(data: Any, indices: Any, indptr: Any, factor: Any, cap: Any, tot
                     c = np.uintp(indices[q])
                     total[c] += min(size, cap[c])
                     mass[c] += 1.0
-    return largest, zeros
+    return largest, zeros, extremes
+
+
+@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8)))
+def count_outside_dense(X: Any, low: Any, high: Any) -> Any:
+    """Return the number of values below ``low`` or above ``high`` of their column."""
+    outside = 0
+    for i in range(X.shape[0]):
+        for c in range(X.shape[1]):
+            value = np.float64(X[i, c])
+            outside += 1 if value < low[c] or value > high[c] else 0
+    return outside
+
+
+@kernel(lambda f: (_in(f), _in(types.int32), _in(F8), _in(F8)))
+def count_outside_csr(data: Any, indices: Any, low: Any, high: Any) -> Any:
+    """Return the number of values of sparse rows below ``low`` or above ``high`` of their column."""
+    outside = 0
+    for p in range(data.shape[0]):
+        c = np.uintp(indices[p])
+        value = np.float64(data[p])
+        outside += 1 if value < low[c] or value > high[c] else 0
+    return outside
+
+
+@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(f, 2)))
+def clip_dense(X: Any, low: Any, high: Any, out: Any) -> None:
+    """Write the rows to ``out``, each value limited to the range ``low`` to ``high`` of its column."""
+    for i in range(X.shape[0]):
+        for c in range(X.shape[1]):
+            out[i, c] = min(max(np.float64(X[i, c]), low[c]), high[c])
+
+
+@kernel(lambda f: (_in(f), _in(types.int32), _in(F8), _in(F8), _out(f)))
+def clip_csr(data: Any, indices: Any, low: Any, high: Any, out: Any) -> None:
+    """Write the values of sparse rows to ``out``, each limited to the range ``low`` to ``high`` of its column."""
+    for p in range(data.shape[0]):
+        c = np.uintp(indices[p])
+        out[p] = min(max(np.float64(data[p]), low[c]), high[c])
+
+
+@kernel(lambda f: (_in(f, 2), _out(F8), _out(F8)))
+def extend_range_dense(X: Any, low: Any, high: Any) -> None:
+    """Extend the range ``low`` to ``high`` of each column by the values of these rows."""
+    for i in range(X.shape[0]):
+        for c in range(X.shape[1]):
+            value = np.float64(X[i, c])
+            low[c] = min(low[c], value)
+            high[c] = max(high[c], value)
+
+
+@kernel(lambda f: (_in(f), _in(types.int32), _out(F8), _out(F8)))
+def extend_range_csr(data: Any, indices: Any, low: Any, high: Any) -> None:
+    """Extend the range ``low`` to ``high`` of each column by the values of sparse rows."""
+    for p in range(data.shape[0]):
+        c = np.uintp(indices[p])
+        value = np.float64(data[p])
+        low[c] = min(low[c], value)
+        high[c] = max(high[c], value)

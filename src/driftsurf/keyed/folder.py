@@ -94,8 +94,7 @@ class KeyedFolder:
             self._check_readmitted(learner, {})
             above = [self.path.parent, *(one.parent for one in self.path.parents if not files.is_folder(one))]
             files.make_folder(self.path)
-            text = json.dumps(now | {"driftsurf": __version__}, indent=1, sort_keys=True)
-            files.write_text(self.path / ABOUT, text + "\n")
+            files.write_text(self.path / ABOUT, _about_text(now | {"driftsurf": __version__}))
             for folder in (self.path, *above):
                 files.sync_folder(folder)
             return False
@@ -131,6 +130,12 @@ class KeyedFolder:
         except (OSError, ValueError) as error:
             raise RunFolderError(f"{str(self.path)!r} is not the folder of a keyed run ({error})") from error
         return about
+
+    def name_source(self, source: str) -> None:
+        """Add the name of the source to run.json, unless it has one."""
+        about = self.about()
+        if "source" not in about:
+            files.write_text(self.path / ABOUT, _about_text(about | {"source": source}))
 
     # -------------------------------------------------------------------- writing
 
@@ -242,7 +247,7 @@ def _tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any
             {
                 "key": repeated(visit.sequence for visit in done),
                 "sequence": joined((visit.sequence for visit in done), "int64"),
-                "predicted": joined((visit.predicted for visit in done), label),
+                "prediction": joined((visit.predicted for visit in done), label),
                 "true": joined((visit.true for visit in done), label),
             }
         ),
@@ -259,6 +264,10 @@ def _tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any
             | {name: column((entry[name] for entry in entries), kind) for name, kind in key_columns().items()}
         ),
     }
+
+
+def _about_text(about: Mapping[str, Any]) -> str:
+    return json.dumps(about, indent=1, sort_keys=True) + "\n"
 
 
 def _arrow_type(name: str) -> Any:

@@ -91,7 +91,7 @@ class Outcomes:
         ends = list[int]()
         for epoch, part in _parts(folder):
             found = [_codes(part["key"], keys), np.full(len(part), epoch), part["sequence"].to_numpy()]
-            found += [_cells(part[name], kind) for name, kind in zip(("predicted", "true"), kinds, strict=True)]
+            found += [_cells(part[name], kind) for name, kind in zip(("prediction", "true"), kinds, strict=True)]
             ends += [int(found[2].min()), int(found[2].max())] if len(part) else []
             known = _is_known(found[4])
             for column, values in zip(columns, found, strict=True):
@@ -104,7 +104,7 @@ class Outcomes:
         key_names, places = _ranked(keys, ())
         label_names, codes = _ranked(labels, about.get("classes") or ())
         key = places[key]
-        order = np.argsort(key, kind="stable")
+        order = np.lexsort((sequence, epochs, key))
         if not regression:
             predicted, true = codes[predicted], codes[true]
         return cls(
@@ -147,6 +147,13 @@ class Outcomes:
         found = zip(self.keys, *columns, strict=True)
         return {key: KeyScore(count, *more) for key, count, *more in found if count}
 
+    def errors_in_order(self) -> npt.NDArray[np.float64]:
+        """Return the errors of all scored rows of all keys, in the order of their sequence numbers."""
+        scored = np.flatnonzero(_is_known(self.predicted))
+        order = scored[np.argsort(self.sequence[scored], kind="stable")]
+        found: npt.NDArray[np.float64] = self._errors(self.predicted)[order]
+        return found
+
     def _errors(self, guess: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         errors = np.abs(guess - self.true) if self.regression else guess != self.true
         return np.asarray(errors, np.float64)
@@ -182,7 +189,7 @@ class Outcomes:
 
 def _parts(folder: KeyedFolder) -> Iterator[tuple[int, Any]]:
     """Yield the parts of the table of predictions, with their epochs."""
-    parquet, names = arrow("pyarrow.parquet"), ["key", "sequence", "predicted", "true"]
+    parquet, names = arrow("pyarrow.parquet"), ["key", "sequence", "prediction", "true"]
     for epoch in folder.epochs():
         for path in sorted(folder.part("predictions", epoch).glob("*.parquet")):
             yield epoch, parquet.ParquetFile(path).read(columns=names)

@@ -11,8 +11,8 @@ from typing import Any
 from driftsurf import registry
 from driftsurf.core.input import listed
 from driftsurf.data import FileSource, ReadingOptions, Source
-from driftsurf.data.tables import Table
-from driftsurf.errors import OptionError, SchemaError, SourceError
+from driftsurf.data.tables import Table, which_columns
+from driftsurf.errors import Option, OptionError, SchemaError, SourceError
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import Columns, check_columns
 from driftsurf.keyed.job import Engine, EpochReport, KeyedJob
@@ -93,7 +93,9 @@ def run_keyed(
         ttl=ttl,
         on_epoch=on_epoch,
     )
-    return runner.run(job)
+    folder = runner.run(job)
+    folder.name_source(source)
+    return folder
 
 
 def make_engine(engine: str | Engine, options: Mapping[str, Any]) -> Engine:
@@ -123,7 +125,7 @@ def find_engine(name: str, options: Iterable[str]) -> registry.Entry:
 def _numeric_columns(table: Table, columns: Columns, drop: Sequence[str]) -> tuple[str, ...]:
     unknown = [name for name in drop if name not in table.columns]
     if unknown:
-        raise SchemaError(f"drop names {listed(unknown)}; the columns are {listed(list(table.columns))}.")
+        raise SchemaError(Option("drop"), f" names {listed(unknown)}; {which_columns(unknown, table.columns)}.")
     kinds = {name: column.kind for name, column in table.columns.items() if name not in (*columns, *drop)}
     names = tuple(name for name, kind in kinds.items() if kind in ("number", "boolean"))
     if not names:

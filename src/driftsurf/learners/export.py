@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -21,7 +22,7 @@ __all__ = ["LinearModel", "linear_model"]
 class LinearModel:
     """A trained linear model for unscaled rows: centre and scale are folded into its weights.
 
-    It predicts with numpy alone and does not learn.
+    Extreme values are limited as the session limits them. It predicts with numpy alone and does not learn.
     """
 
     coef: FloatArray
@@ -34,10 +35,17 @@ class LinearModel:
     """Whether outputs are log-odds or unnormalised log-probabilities."""
     columns: tuple[str, ...] | None = None
     """Names of the columns, if known."""
+    ranges: FloatArray | None = None
+    """Smallest and largest value (2, columns) to which values of the columns are limited; None for no limits."""
+    span: tuple[float, float] = (-math.inf, math.inf)
+    """Smallest and largest number that a regression predicts."""
 
     def outputs(self, X: npt.ArrayLike) -> FloatArray:
         """Return the outputs (n, outputs), from which predictions are made."""
-        return np.asarray(X, np.float64) @ self.coef.T + self.intercept
+        rows = np.asarray(X, np.float64)
+        if self.ranges is not None:
+            rows = np.clip(rows, *self.ranges)
+        return np.clip(rows @ self.coef.T + self.intercept, *self.span)
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the predicted labels, or numbers for regression."""
@@ -62,6 +70,10 @@ class LinearModel:
             found["classes"] = self.classes
         if self.columns is not None:
             found["columns"] = np.array(self.columns)
+        if self.ranges is not None:
+            found["ranges"] = self.ranges
+        if self.classes is None:
+            found["span"] = np.array(self.span)
         return found
 
     @staticmethod
@@ -82,15 +94,24 @@ class LinearModel:
         pair = self.classes is not None and len(self.coef) == 1
         weights = np.vstack([np.zeros_like(self.coef), self.coef]) if pair else self.coef
         intercept = np.append(0.0, self.intercept) if pair else self.intercept
-        return graph_of(weights.T.astype(dtype), intercept.astype(dtype), self.classes, self.probabilities)
+        limits = None if self.ranges is None else self.ranges.astype(dtype)
+        span = np.array(self.span, dtype) if self.classes is None else None
+        return graph_of(
+            weights.T.astype(dtype), intercept.astype(dtype), self.classes, self.probabilities, limits, span
+        )
 
 
 def linear_model(
-    learner: Learner | None, labels: npt.NDArray[Any] | None, columns: tuple[str, ...] | None = None
+    learner: Learner | None,
+    labels: npt.NDArray[Any] | None,
+    columns: tuple[str, ...] | None = None,
+    ranges: tuple[FloatArray, FloatArray] | None = None,
+    span: tuple[float, float] = (-math.inf, math.inf),
 ) -> LinearModel:
     """Return the weights of a learner as a linear model; CapabilityError if it is not linear.
 
-    ``labels`` are the class labels by code, None for regression.
+    ``labels`` are the class labels by code, None for regression. ``ranges`` limit the values of the columns, and
+    ``span`` the predictions of a regression.
     """
     linear: object = learner
     if learner is None or not isinstance(linear, LinearPredictor):
@@ -98,9 +119,10 @@ def linear_model(
         raise CapabilityError(
             f"{what}, so there are no plain arrays to export; save the whole model with save() or pickle"
         )
+    limits = None if ranges is None else np.array(ranges)
     coef, intercept = np.atleast_2d(linear.coef), np.atleast_1d(np.asarray(linear.intercept, np.float64))
     if labels is None:
-        return LinearModel(coef, intercept, None, columns=columns)
+        return LinearModel(coef, intercept, None, False, columns, limits, span)
     if len(labels) < 2:
         raise CapabilityError(f"the model has seen {len(labels)} class so far; it needs two to predict")
     order = np.argsort(labels)
@@ -109,4 +131,4 @@ def linear_model(
         coef, intercept = sign * coef, sign * intercept
     else:
         coef, intercept = coef[order], intercept[order]
-    return LinearModel(coef, intercept, labels[order], learner.capabilities.probabilities, columns)
+    return LinearModel(coef, intercept, labels[order], learner.capabilities.probabilities, columns, limits)

@@ -94,7 +94,7 @@ class LogisticRegression(LinearLearner):
     gradient descent on streaming data. NeurIPS 2018.
     """
 
-    capabilities: Capabilities = Capabilities(anchor=True, one_pass=True)
+    capabilities: Capabilities = Capabilities(linear=True, anchor=True, one_pass=True)
     curvature: ClassVar[float] = 0.25
 
     def anchored(self, models: Sequence[Self], shares: FloatArray) -> Self:

@@ -11,9 +11,17 @@ OPSET, IR_VERSION = 17, 9
 
 
 def graph_of(
-    weights: npt.NDArray[Any], intercept: npt.NDArray[Any], classes: npt.NDArray[Any] | None, probabilities: bool
+    weights: npt.NDArray[Any],
+    intercept: npt.NDArray[Any],
+    classes: npt.NDArray[Any] | None,
+    probabilities: bool,
+    ranges: npt.NDArray[Any] | None = None,
+    span: npt.NDArray[Any] | None = None,
 ) -> bytes:
-    """Return the graph of X @ ``weights`` (columns, outputs) + ``intercept``: numbers, or a score for each class."""
+    """Return the graph of X @ ``weights`` (columns, outputs) + ``intercept``: numbers, or a score for each class.
+
+    ``ranges`` (2, columns) limit the values of X, and ``span`` (2,) limits the numbers.
+    """
     import onnx
     from onnx import helper, numpy_helper
 
@@ -21,10 +29,23 @@ def graph_of(
     columns, width = weights.shape
     last = "value" if classes is None else "scores"
     constants = [numpy_helper.from_array(weights, "weights"), numpy_helper.from_array(intercept, "intercept")]
-    nodes = [
-        helper.make_node("MatMul", ["X", "weights"], ["products"]),
-        helper.make_node("Add", ["products", "intercept"], [last]),
-    ]
+    nodes: list[Any] = []
+
+    def limit(name: str, limits: npt.NDArray[Any] | None, out: str) -> str:
+        """Add the nodes that limit a tensor, if there are limits; return the name of the result."""
+        if limits is None:
+            return name
+        for operator, values, made in (("Max", limits[0], f"{name}_raised"), ("Min", limits[1], out)):
+            constants.append(numpy_helper.from_array(values.reshape(-1), f"{made}_limit"))
+            nodes.append(helper.make_node(operator, [name, f"{made}_limit"], [made]))
+            name = made
+        return name
+
+    rows_in = limit("X", ranges, "limited")
+    sums = last if span is None else "sums"
+    nodes.append(helper.make_node("MatMul", [rows_in, "weights"], ["products"]))
+    nodes.append(helper.make_node("Add", ["products", "intercept"], [sums]))
+    limit(sums, span, last)
     outputs = [helper.make_tensor_value_info(last, kind, [None, width])]
     if classes is not None:
         labels = classes.astype(object) if classes.dtype.kind == "U" else classes

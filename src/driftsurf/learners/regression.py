@@ -61,7 +61,7 @@ class LinearRegression(MultiLearner):
     """
 
     capabilities: Capabilities = Capabilities(
-        frozenset({"regression"}), one_pass=True, quadratic_loss=True, probabilities=False
+        frozenset({"regression"}), linear=True, one_pass=True, quadratic_loss=True, probabilities=False
     )
     # Huber's loss grows in proportion only far from the target; near it, and in its gradients, it is quadratic.
     curvature: ClassVar[float] = 2.0

@@ -52,7 +52,9 @@ class SoftmaxRegression(MultiLearner):
     gradient descent on streaming data. NeurIPS 2018.
     """
 
-    capabilities: Capabilities = Capabilities(frozenset({"binary", "multiclass"}), one_pass=True, grows_classes=True)
+    capabilities: Capabilities = Capabilities(
+        frozenset({"binary", "multiclass"}), linear=True, one_pass=True, grows_classes=True
+    )
     curvature: ClassVar[float] = 0.5
     kind: ClassVar[int] = multi.SOFTMAX
 

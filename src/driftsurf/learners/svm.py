@@ -40,7 +40,7 @@ class LinearSVM(MultiLearner):
     True
     """
 
-    capabilities: Capabilities = Capabilities(one_pass=True, quadratic_loss=True, probabilities=False)
+    capabilities: Capabilities = Capabilities(linear=True, one_pass=True, quadratic_loss=True, probabilities=False)
     curvature: ClassVar[float] = 2.0
     kind: ClassVar[int] = multi.SQUARED_HINGE
 

@@ -16,10 +16,10 @@ from driftsurf.core import files
 from driftsurf.core.decisions import significant
 from driftsurf.evaluation.resampling import Interval
 from driftsurf.report import html
-from driftsurf.report.comparison_chart import chart
+from driftsurf.report.comparison_chart import NARROW, WIDE, chart
 from driftsurf.report.terminal import console
 
-__all__ = ["markdown", "page", "print_result", "write"]
+__all__ = ["TRIVIAL", "markdown", "page", "print_result", "write"]
 
 
 class Column(NamedTuple):
@@ -66,8 +66,10 @@ COSTS = (
     Column("gradients per row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),
 )
 STYLE = ".wide table { font-size: 13.5px; } td.number, th.number { white-space: nowrap; } td b { font-weight: 700; }"
-WIDE = 160
+TABLE_WIDTH = 160
 """Width of the tables if the output is not a terminal."""
+TRIVIAL = "majority", "mean", "persistence"
+"""Models that are trivial rules."""
 TOO_LARGE = 1000.0
 """Errors from here on are written in short: those of a model that diverged."""
 
@@ -83,7 +85,7 @@ def write(folder: Path, result: Comparison) -> None:
 def print_result(result: Comparison, folder: Path) -> None:
     """Print the tables, the winner and the method."""
     screen = console()
-    screen.width = screen.width if screen.is_terminal else WIDE
+    screen.width = screen.width if screen.is_terminal else TABLE_WIDTH
     for sheet in _sheets(result):
         table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
         shown = _fitting(sheet, screen.width)
@@ -94,6 +96,8 @@ def print_result(result: Comparison, folder: Path) -> None:
             table.add_row(*(Text(row[place].text, "bold" if row[place].best else "") for place in shown))
         screen.print(table)
     screen.print(f"{_verdict(result)}.", markup=False)
+    if warning := _warning(result):
+        screen.print(warning, markup=False, style="bold yellow")
     screen.print(f"{_method(result)}.", markup=False)
     screen.print(f"report: {folder / 'report.html'}", markup=False)
 
@@ -121,9 +125,13 @@ def markdown(result: Comparison) -> str:
 
 def page(result: Comparison) -> str:
     """Return the page of a comparison, which loads nothing."""
+    title = f"Comparison on {', '.join(source.title for source in result.sources)}"
+    warning = _warning(result)
     body = [
-        "<h1>Comparison</h1>",
+        f"<h1>{escape(title)}</h1>",
+        html.note(f"{result.overall.n_rows:,} rows in {result.overall.steps:,} steps; lower errors are better."),
         f'<p class="lead">{escape(_verdict(result))}.</p>',
+        html.warning(warning) if warning else "",
         html.cards(
             [
                 (f"mean {_error_name(result)} of the winner", _number(result.overall.winner.error.value)),
@@ -132,13 +140,24 @@ def page(result: Comparison) -> str:
                 ("seeds", str(len(result.seeds))),
             ]
         ),
-        f'<div class="chart">{chart(result)}</div>',
+        "<h2>Errors with their 95 % intervals</h2>",
+        html.either(chart(result, WIDE), chart(result, NARROW)),
     ]
     for sheet in _sheets(result):
         cells = [[f"<b>{escape(one.text)}</b>" if one.best else escape(one.text) for one in row] for row in sheet.rows]
         heads = [escape(head) for head in sheet.heads]
         body += [f"<h2>{sheet.title}</h2>", html.wide_table(heads, cells, numbers=range(1, len(heads)))]
-    return html.document("driftsurf compare", [*body, html.note(f"{_method(result)}.")], style=STYLE)
+    return html.document(title, [*body, html.note(f"{_method(result)}.")], style=html.look() + STYLE)
+
+
+def _warning(result: Comparison) -> str:
+    """Return a sentence if no model is better than a trivial rule; else nothing."""
+    errors = {one.model: one.error.value for one in result.overall.models}
+    rule = min((name for name in TRIVIAL if name in errors), key=lambda name: errors[name], default=None)
+    models = [error for name, error in errors.items() if name not in TRIVIAL]
+    if rule is None or not models or min(models) < errors[rule]:
+        return ""
+    return f"No model is better than the trivial rule {rule}."
 
 
 def _sheets(result: Comparison) -> Iterator[Sheet]:

@@ -65,11 +65,14 @@ def _megabytes(n_bytes: int) -> str:
 
 
 class FetchProgress:
-    """A progress bar for a download; a line for each tenth if the output is not a terminal."""
+    """A progress bar for a download; a line for each tenth if the output is not a terminal.
 
-    def __init__(self, name: str) -> None:
+    ``errors`` shows it on standard error.
+    """
+
+    def __init__(self, name: str, *, errors: bool = False) -> None:
         self._name = name
-        self._console = console()
+        self._console = console(errors=errors)
         self._tenths = 0
         self._bar = RichProgress(
             TextColumn(name),

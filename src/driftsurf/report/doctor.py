@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import joblib
 import numpy as np
-from rich.text import Text
 
 from driftsurf import __version__
+from driftsurf.core.wrapping import wrapped
 from driftsurf.data.datasets import files
 from driftsurf.data.datasets.known import DATASETS, find
 from driftsurf.report.terminal import console
@@ -45,7 +45,8 @@ def print_findings() -> bool:
     width = max(len(finding.what) for finding in found)
     for finding in found:
         mark = {"good": "ok", "note": "", "missing": "-", "bad": "BAD"}[finding.state]
-        screen.print(Text(f"{mark:4}{finding.what:{width}}  {finding.text}", style=_STYLES[finding.state]))
+        line = f"{mark:4}{finding.what:{width}}  {finding.text}"
+        screen.print(wrapped(line, screen.width, hang=width + 6), style=_STYLES[finding.state], markup=False)
     bad = sum(finding.state == "bad" for finding in found)
     screen.print("no problems found" if not bad else f"{bad} of {len(found)} checks failed")
     return not bad

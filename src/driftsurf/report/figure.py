@@ -6,6 +6,7 @@ states, drifts, changes and orders of the run.
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from collections.abc import Sequence
@@ -43,6 +44,8 @@ LEGEND = {
     "order": "order of an operator",
 }
 """Words for the marks that all figures share, by CSS class."""
+FEW_DAYS = 4 * 86_400
+"""Seconds of a run below which its axis shows hours."""
 DOTTED: tuple[TransitionKind, ...] = "switched", "kept"
 """Kinds of transitions that are marked on a curve if no script runs."""
 
@@ -75,12 +78,20 @@ class Overlay:
 
     steps: int
     first_rows: Sequence[int] = ()
-    """The first row of each step."""
+    """The first row of each step, and the row after the last one."""
     reactive: Sequence[tuple[float, float, str]] = ()
     drifts: Sequence[tuple[float, float, str]] = ()
     changes: Sequence[Change] = ()
     orders: Sequence[tuple[float, float, str]] = ()
     """Orders of an operator. Start and end differ only while the model is pinned."""
+    times: Sequence[int] = ()
+    """When each step began, in seconds since 1970; empty if that is not known."""
+
+    def tick(self, step: float) -> str:
+        """Return the text beside a step on the axis: its date, or its number."""
+        if not self.times:
+            return f"{step:g}"
+        return _date(self.times[min(int(step), len(self.times) - 1)], self.times[-1] - self.times[0])
 
 
 @dataclass(frozen=True)
@@ -95,10 +106,12 @@ class Figure:
     top: float
     """The largest value on the vertical axis."""
     series: Sequence[Series]
+    bottom: float = 0.0
+    """The smallest value on the vertical axis."""
 
     def render(self, overlay: Overlay) -> str:
         """Return the figure as HTML that needs no script: a drawing with a legend."""
-        chart = Chart(overlay.steps, self.top, self.unit)
+        chart = Chart(overlay.steps, self.top, self.unit, self.bottom, bool(overlay.times), overlay.tick)
         _draw_overlay(chart, overlay)
         for series in self.series:
             chart.line(series.values, css=series.css, title=series.name, at=series.at)
@@ -130,6 +143,7 @@ class Figure:
             "about": self.description,
             "unit": self.unit,
             "top": _short(self.top),
+            **({"bottom": _short(self.bottom)} if self.bottom else {}),
             "series": [
                 {
                     "name": series.name,
@@ -219,6 +233,7 @@ def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
     data = {
         "steps": overlay.steps,
         "firstRows": list(overlay.first_rows),
+        "times": list(overlay.times),
         "reactive": [[_step(start), _step(stop), text] for start, stop, text in overlay.reactive],
         "drifts": [[_step(start), _step(stop), text] for start, stop, text in overlay.drifts],
         "orders": [[_step(start), _step(stop), text] for start, stop, text in overlay.orders],
@@ -228,6 +243,16 @@ def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
     }
     text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _date(seconds: int, span: int) -> str:
+    """Return a time as text: to the day, or to the minute in a run of a few days.
+
+    >>> _date(1_700_000_000, span=10**7), _date(1_700_000_000, span=3600)
+    ('2023-11-14', '11-14 22:13')
+    """
+    when = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return when.strftime("%m-%d %H:%M" if span < FEW_DAYS else "%Y-%m-%d")
 
 
 def per_row(part: npt.NDArray[Any], rows: npt.NDArray[Any]) -> list[float]:

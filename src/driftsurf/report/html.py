@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
-__all__ = ["asset", "cards", "document", "either", "legend", "look", "note", "table", "warning", "wide_table"]
+__all__ = [
+    "asset",
+    "cards",
+    "document",
+    "either",
+    "legend",
+    "look",
+    "note",
+    "script_policy",
+    "table",
+    "warning",
+    "wide_table",
+]
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --paper: #ffffff;
@@ -25,7 +39,7 @@ a { color: var(--model); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
 .card b { display: block; white-space: nowrap; font-size: 22px; font-variant-numeric: tabular-nums; }
-.wide, .chart { overflow-x: auto; } .chart > svg { width: 100%; min-width: 640px; height: auto; display: block; }
+.wide { overflow-x: auto; } .chart > svg { width: 100%; height: auto; display: block; }
 .grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
 .tick, .name, .rule-label { fill: var(--soft); font-size: 12px; }
 .rule-label { fill: var(--drift); text-anchor: middle; }
@@ -43,6 +57,10 @@ circle:focus { outline: 2px solid var(--ink); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 15px; }
 th, td { text-align: left; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: right; }
+.warning { border-left: 4px solid var(--drift); padding: 8px 14px; background: var(--band); border-radius: 4px; }
+.square { max-width: 380px; } .square svg { width: 100%; height: auto; display: block; } .dot { fill: var(--model); }
+.confusion td:not(.soft) { background: color-mix(in srgb, var(--model) calc(var(--share) * .6), transparent); }
+.confusion { width: auto; } .confusion td, .confusion th { padding: 6px 12px; }
 .on-narrow { display: none; } .chart.on-narrow > svg { min-width: 0; }
 @media (max-width: 640px) { body { padding: 20px 16px 48px; } .on-wide { display: none; } .on-narrow { display: block; }
   .legend { margin-left: 0; } }
@@ -77,6 +95,12 @@ def look() -> str:
 def either(wide: str, narrow: str) -> str:
     """Return two drawings of the same figure, of which a phone shows the ``narrow`` one and other screens the other."""
     return f'<div class="chart on-wide">{wide}</div><div class="chart on-narrow">{narrow}</div>'
+
+
+def script_policy(script: str) -> str:
+    """Return a policy for ``document`` that lets a page load nothing, and run this script only."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
 def cards(values: Iterable[tuple[str, str]]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from driftsurf.core.decisions import Decision
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.explanation.records import pinned
@@ -38,13 +40,15 @@ def overlay_of(run: RunView) -> Overlay:
         if len(decisions) <= MOST_MARKED_STEPS or transition.kind in MODEL_CHANGES
     ]
     steps = len(columns["step"])
+    times = trace.times(run.model)
     return Overlay(
         steps,
-        columns["first_row"].tolist(),
+        [*columns["first_row"].tolist(), int(columns["first_row"][-1] + columns["rows"][-1])],
         reactive,
         drifts,
         changes,
         _orders(run.orders, places, last_step=steps - 1),
+        [] if times is None else times.astype(np.int64).tolist(),
     )
 
 

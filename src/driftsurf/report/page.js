@@ -3,7 +3,9 @@
 // are inserted as text, never as markup. Without this script the page shows the same figures as still drawings.
 (() => {
   const run = JSON.parse(document.getElementById("run").textContent);
-  const WIDTH = 960, LEFT = 72, RIGHT = 16, TOP = 22, BOTTOM = 40, HEIGHT = 300, ROW = 20;
+  const RIGHT = 16, TOP = 22, BOTTOM = 40, HEIGHT = 300, ROW = 20, NARROW = 560;
+  const DAY = 86400;
+  let WIDTH = 960, LEFT = 72; // as wide as the page is: one unit of a drawing is one pixel
   const MOST_MARKS = 400, NEAR = 26;
   const last = Math.max(run.steps - 1, 1);
   const least = Math.min(4, last);
@@ -12,6 +14,7 @@
   const toolbar = document.querySelector(".toolbar");
   const shown = { reactive: true, drifts: true, orders: true, changes: true };
   const figures = [];
+  let axis = run.times.length ? "time" : "step"; // what the horizontal axis is proportional to
   let view = [0, last], cursor = null, active = null, waiting = false;
 
   const svg = (name, attributes, parent, text) => {
@@ -40,23 +43,78 @@
   };
   const grouped = (value) => value.toLocaleString("en");
   const level = (value) => {
-    if (value >= 1e6 && value < 1e9) return `${significant(value / 1e6)}M`;
-    return value >= 1e4 && value < 1e6 ? `${significant(value / 1e3)}k` : significant(value);
+    const size = Math.abs(value);
+    if (size >= 1e6 && size < 1e9) return `${significant(value / 1e6)}M`;
+    return size >= 1e4 && size < 1e6 ? `${significant(value / 1e3)}k` : significant(value);
   };
-  const x = (step) => LEFT + ((WIDTH - LEFT - RIGHT) * (step - view[0])) / (view[1] - view[0]);
-  const stepAt = (place) => view[0] + ((place - LEFT) / (WIDTH - LEFT - RIGHT)) * (view[1] - view[0]);
+  // Places are numbers of steps, with a fraction, in all data. Only here they become rows or times, and pixels.
+  const knots = () => ({ row: run.firstRows, time: run.times })[axis];
+  const amount = (step) => {
+    const known = knots();
+    if (!known) return step;
+    const k = clamp(Math.floor(step), 0, known.length - 1), next = known[Math.min(k + 1, known.length - 1)];
+    return known[k] + (next - known[k]) * clamp(step - k, 0, 1);
+  };
+  const stepOf = (value) => {
+    const known = knots();
+    if (!known) return value;
+    const k = Math.max(firstFrom({ at: known, values: known }, value + 1e-9) - 1, 0);
+    const wide = k + 1 < known.length ? known[k + 1] - known[k] : 0;
+    return k + (wide > 0 ? clamp((value - known[k]) / wide, 0, 1) : 0);
+  };
+  const extent = () => {
+    const [low, high] = view.map(amount);
+    return [low, high > low ? high : low + 1];
+  };
+  const x = (step) => {
+    const [low, high] = extent();
+    return LEFT + ((WIDTH - LEFT - RIGHT) * (amount(step) - low)) / (high - low);
+  };
+  const stepAt = (place) => {
+    const [low, high] = extent();
+    return stepOf(low + ((place - LEFT) / (WIDTH - LEFT - RIGHT)) * (high - low));
+  };
   const inView = (step) => step >= view[0] && step <= view[1];
 
   // ------------------------------------------------------------------ numbers
 
-  const ticks = (low, high, whole) => {
-    const raw = Math.max((high - low) / 6, 1e-300);
+  const ticks = (low, high, whole, count = 6) => {
+    const raw = Math.max((high - low) / count, 1e-300);
     const power = 10 ** Math.floor(Math.log10(raw));
     let step = [1, 2, 5, 10].map((m) => m * power).find((m) => m >= raw * 0.999);
     if (whole) step = Math.max(1, Math.round(step));
     const found = [];
-    for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++) found.push(k * step || 0);
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) found.push(k * step || 0);
     return found;
+  };
+  const two = (number) => String(number).padStart(2, "0");
+  const date = (seconds, wide) => {
+    const when = new Date(seconds * 1000);
+    const day = `${when.getUTCFullYear()}-${two(when.getUTCMonth() + 1)}-${two(when.getUTCDate())}`;
+    const clock = `${two(when.getUTCHours())}:${two(when.getUTCMinutes())}`;
+    if (wide === undefined) return `${day} ${clock}${seconds % 60 ? `:${two(seconds % 60)}` : ""}`;
+    if (wide >= 300 * DAY) return day.slice(0, 4);
+    if (wide >= 25 * DAY) return day.slice(0, 7);
+    if (wide >= DAY) return day;
+    return wide >= 60 ? (seconds % DAY ? clock : day.slice(5)) : `${clock}:${two(seconds % 60)}`;
+  };
+  // Returns times at round dates, and how far apart they are.
+  const dates = (low, high, count) => {
+    const raw = (high - low) / count;
+    const plain = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, DAY, 2 * DAY, 7 * DAY, 14 * DAY];
+    const found = [], wide = plain.find((one) => one >= raw);
+    if (wide) {
+      for (let k = Math.ceil(low / wide); k * wide <= high; k++) found.push(k * wide);
+      return [found, wide];
+    }
+    const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200].find((one) => one * 30 * DAY >= raw) || 6000;
+    const first = new Date(low * 1000);
+    const begin = Math.floor((first.getUTCFullYear() * 12 + first.getUTCMonth()) / months) * months;
+    for (let k = begin; ; k += months) {
+      const when = Date.UTC(Math.floor(k / 12), k % 12, 1) / 1000;
+      if (when > high) return [found, months * 30 * DAY];
+      if (when >= low) found.push(when);
+    }
   };
   const firstFrom = (series, step) => {
     let low = 0, high = series.values.length;
@@ -114,21 +172,31 @@
 
   const scaleOf = (figure) => {
     const whole = view[0] === 0 && view[1] === last;
-    let top = 0;
+    let top = 0, low = 0;
     for (const series of figure.series) {
       if (hidden.has(figure.id + series.name)) continue;
       const [first, stop] = span(series);
-      for (let k = first; k < stop; k++) if (series.values[k] > top) top = series.values[k];
+      for (let k = first; k < stop; k++) {
+        if (series.values[k] > top) top = series.values[k];
+        if (series.values[k] < low) low = series.values[k];
+      }
     }
-    top = top > 0 ? top * 1.08 : figure.top;
-    if (whole) top = Math.min(top, figure.top);
+    const bottom = figure.bottom || 0;
+    top = top > 0 || low < 0 ? top * 1.08 : figure.top;
+    low = bottom < 0 ? low * 1.08 : 0;
+    if (whole) [low, top] = [Math.max(low, bottom), Math.min(top, figure.top)];
     const base = HEIGHT - BOTTOM;
-    return { top, y: (value) => base - (base - TOP) * clamp(value / top, 0, 1) };
+    return { low, top, y: (value) => base - (base - TOP) * clamp((value - low) / (top - low), 0, 1) };
   };
   const steps = (parent, base) => {
-    for (const step of ticks(view[0], view[1], true)) {
-      svg("line", { class: "axis", x1: x(step), x2: x(step), y1: base, y2: base + 5 }, parent);
-      svg("text", { class: "tick", x: x(step), y: base + 18, "text-anchor": "middle" }, parent, grouped(step));
+    const [low, high] = extent(), count = clamp(Math.floor((WIDTH - LEFT) / 110), 2, 7);
+    const [found, wide] = axis === "time" ? dates(low, high, count) : [ticks(low, high, true, count), 0];
+    for (const value of found) {
+      const place = LEFT + ((WIDTH - LEFT - RIGHT) * (value - low)) / (high - low);
+      svg("line", { class: "axis", x1: place, x2: place, y1: base, y2: base + 5 }, parent);
+      const words = axis === "time" ? date(value, wide) : grouped(value);
+      const inside = clamp(place, LEFT, WIDTH - 4 - 3.4 * words.length);
+      svg("text", { class: "tick", x: inside, y: base + 18, "text-anchor": "middle" }, parent, words);
     }
     svg("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: base, y2: base }, parent);
   };
@@ -184,9 +252,9 @@
   };
   const drawCurves = (figure) => {
     const base = HEIGHT - BOTTOM;
-    const { top, y } = scaleOf(figure);
+    const { low, top, y } = scaleOf(figure);
     figure.y = y;
-    for (const value of ticks(0, top)) {
+    for (const value of ticks(low, top)) {
       svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }, figure.plot);
       svg("text", { class: "tick", x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, figure.plot, level(value));
     }
@@ -196,7 +264,7 @@
     const turned = { class: "name", transform: `translate(14 ${middle}) rotate(-90)`, "text-anchor": "middle" };
     svg("text", turned, figure.plot, figure.unit);
     const place = { class: "name", x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" };
-    svg("text", place, figure.plot, "time step");
+    svg("text", place, figure.plot, axis);
     const clipped = svg("g", { "clip-path": "url(#inside)" }, figure.plot);
     for (const series of figure.series) {
       if (!hidden.has(figure.id + series.name)) svg("path", { class: series.css, d: path(series, y) }, clipped);
@@ -227,7 +295,9 @@
       (figure.bars ? drawBars : drawCurves)(figure);
     }
     const [first, stop] = [Math.ceil(view[0]), Math.floor(view[1])];
-    toolbar.querySelector(".view").textContent = `steps ${grouped(first)} to ${grouped(stop)} of ${grouped(run.steps)}`;
+    const until = run.times.length ? ` · ${date(run.times[first])} to ${date(run.times[stop])}` : "";
+    const seen = `steps ${grouped(first)} to ${grouped(stop)} of ${grouped(run.steps)}${until}`;
+    toolbar.querySelector(".view").textContent = seen;
     point();
   };
   const soon = () => {
@@ -241,7 +311,8 @@
     const step = cursor;
     const state = run.reactive.some(([start, stop]) => step >= start && step <= stop) ? "reactive" : "stable";
     const from = run.firstRows[step], next = run.firstRows[step + 1];
-    const rows = from === undefined ? "" : ` · rows ${grouped(from)}${next ? ` to ${grouped(next - 1)}` : " on"}`;
+    const rows = from === undefined ? "" : ` · rows ${grouped(from)} to ${grouped(next - 1)}`;
+    const time = run.times.length ? ` · ${date(run.times[step])}` : "";
     const lines = [];
     if (figure.bars) {
       for (const bar of figure.bars) {
@@ -255,7 +326,7 @@
       }
     }
     const changes = run.changes.filter((change) => Math.round(change.at) === step).map((change) => change.text);
-    return { head: `step ${grouped(step)}${rows}`, state: `${state} state`, lines, changes };
+    return { head: `step ${grouped(step)}${rows}${time}`, state: `${state} state`, lines, changes };
   };
   const swatch = (css, parent) => {
     const box = svg("svg", { viewBox: "0 0 20 12", class: "swatch", "aria-hidden": "true" }, parent);
@@ -426,13 +497,13 @@
     const box = [...document.querySelectorAll("[data-figure]")].find((one) => one.dataset.figure === figure.id);
     if (!box) return;
     const height = figure.bars ? ROW * figure.bars.length + 32 : HEIGHT;
-    const canvas = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, tabindex: 0, role: "group" });
+    const canvas = svg("svg", { tabindex: 0, role: "group" });
     canvas.setAttribute("aria-label", `${figure.about}; arrow keys read each step, n and p jump to changes`);
-    const clip = svg("clipPath", { id: "inside" }, svg("defs", {}, canvas));
-    svg("rect", { x: LEFT, y: TOP - 3, width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM + 6 }, clip);
+    const clip = svg("rect", { y: TOP - 3, height: HEIGHT - TOP - BOTTOM + 6 },
+      svg("clipPath", { id: "inside" }, svg("defs", {}, canvas)));
     box.replaceChildren(canvas);
     const layers = { plot: svg("g", {}, canvas), cross: svg("g", { "pointer-events": "none" }, canvas) };
-    Object.assign(figure, { box, canvas, ...layers, tip: tag("div", "tip", box) });
+    Object.assign(figure, { box, canvas, clip, height, ...layers, tip: tag("div", "tip", box) });
     figure.tip.hidden = true;
     if (figure.series) {
       const legend = box.nextElementSibling;
@@ -447,8 +518,37 @@
     figures.push(figure);
     listen(figure);
   };
+  const fit = () => {
+    WIDTH = Math.max(figures[0].box.clientWidth, 240);
+    LEFT = WIDTH < NARROW ? 56 : 72;
+    for (const { canvas, clip, height } of figures) {
+      canvas.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
+      clip.setAttribute("x", LEFT);
+      clip.setAttribute("width", WIDTH - LEFT - RIGHT);
+    }
+  };
+  const choose = (name) => {
+    axis = name;
+    for (const button of toolbar.querySelectorAll("[data-axis]")) {
+      button.setAttribute("aria-pressed", String(button.dataset.axis === axis));
+    }
+  };
   run.figures.forEach(setUp);
   if (!figures.length) return;
+  fit();
+  for (const button of toolbar.querySelectorAll("[data-axis]")) {
+    if (button.dataset.axis === "time" && !run.times.length) button.remove();
+    button.addEventListener("click", () => {
+      choose(button.dataset.axis);
+      soon();
+    });
+  }
+  choose(axis);
+  new ResizeObserver(() => {
+    if (figures[0].box.clientWidth === WIDTH) return;
+    fit();
+    soon();
+  }).observe(figures[0].box);
   const layers = { reactive: "reactive states", drifts: "known drifts", orders: "orders", changes: "changes" };
   for (const [name, words] of Object.entries(layers)) {
     if (!run[name].length) continue;
@@ -459,7 +559,7 @@
   }
   for (const button of document.querySelectorAll(".go")) {
     button.addEventListener("click", () => {
-      const step = nearest({ at: run.firstRows, values: run.firstRows }, Number(button.dataset.row));
+      const step = Math.floor(Number(button.dataset.step));
       setView(step - 10, step + 10);
       draw();
       figures[0].box.scrollIntoView({ block: "center" });

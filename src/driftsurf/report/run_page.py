@@ -13,7 +13,10 @@ import numpy.typing as npt
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision, significant
 from driftsurf.errors import InputError
+from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import (
     ClassificationSummary,
     Summary,
@@ -27,6 +30,7 @@ from driftsurf.report import html, interactive
 from driftsurf.report.figure import Bars, Figure
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.sections import RunView, sections
+from driftsurf.report.what_was_run import settings
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.streams import ORACLE
@@ -46,6 +50,8 @@ def write_run_page(result: RunResult, path: Path) -> None:
         oracle=result.oracle,
         moves=result.column_moves,
         orders=result.orders,
+        scores=result.scores,
+        about=result.about,
     )
     files.write_text(path, page)
 
@@ -64,6 +70,8 @@ def render_record(record: RunRecord) -> str:
         orders=record.orders,
         seconds=record.seconds,
         seconds_from=record.seconds_from,
+        scores=record.scores,
+        about=record.about,
     )
 
 
@@ -77,6 +85,8 @@ def render(
     orders: Sequence[OrderRecord] = (),
     seconds: Mapping[str, float] | None = None,
     seconds_from: int = 0,
+    scores: Scores | None = None,
+    about: Mapping[str, Any] | None = None,
     above: Sequence[str] = (),
 ) -> str:
     """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
@@ -87,14 +97,16 @@ def render(
     title = f"{model} on {trace.stream}"
     if not len(trace.columns["step"]):
         return html.document(title, [*above, f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>"])
-    run = RunView(trace, decisions, model, oracle, moves, orders, seconds or {}, seconds_from)
+    run = RunView(trace, decisions, model, oracle, moves, orders, seconds or {}, seconds_from, scores, about or {})
     overlay = overlay_of(run)
     figures = list[Figure | Bars]()
     body = [
         *above,
         f"<h1>{escape(title)}</h1>",
         html.note(_extent(run)),
+        *_what(run),
         f'<p class="lead">{escape(_lead(run))}</p>',
+        *_warning(run),
         html.cards(_cards(run)),
         interactive.TOOLBAR,
     ]
@@ -125,6 +137,23 @@ def _sizes(rows: npt.NDArray[Any]) -> str:
     """Return the sizes of the steps in words; a shorter last step is not mentioned."""
     least, most = int(rows[: max(len(rows) - 1, 1)].min()), int(rows.max())
     return f"{most:,} row{'s' * (most != 1)}" if least == most else f"{int(rows.min()):,} to {most:,} rows"
+
+
+def _what(run: RunView) -> Iterator[str]:
+    """Return what was run in one line; the last section has all of it."""
+    known = dict(settings(run.about, run.trace.stream))
+    shown = [
+        f"{word} {known[word]}" for word in ("source", "label", "strategy", "learner", "driftsurf") if word in known
+    ]
+    if shown:
+        yield html.note(" · ".join(shown))
+
+
+def _warning(run: RunView) -> Iterator[str]:
+    """Return a warning if the model is no better than predictions that need no model."""
+    text = baselines(run.trace, run.model).warning
+    if text:
+        yield f'<p class="warning" role="note"><b>Warning.</b> {escape(text)}</p>'
 
 
 def _lead(run: RunView) -> str:
@@ -164,21 +193,36 @@ def _cards(run: RunView) -> Iterator[tuple[str, str]]:
         yield "mean error", f"{summary.mean_error:.4f}"
         if oracle is not None:
             yield f"{oracle} (oracle)", f"{summarise_classification(trace, oracle).mean_error:.4f}"
+        yield from _baseline_cards(run)
+        if run.scores is not None and not math.isnan(run.scores.auc):
+            yield "ROC AUC", f"{run.scores.auc:.3f}"
+        if run.positive is not None and f"wrong:{run.positive}" in trace.columns:
+            yield f"F1 of class {run.positive}", f"{class_metrics(trace, run.model)[run.positive].f1:.3f}"
         if not math.isnan(summary.kappa):  # it is undefined where classes are counted together
             yield "kappa", f"{summary.kappa:.3f}"
     else:
         yield "root mean squared error", significant(summary.root_mean_squared_error)
         if oracle is not None:
             yield f"{oracle} (oracle)", significant(summarise_regression(trace, oracle).root_mean_squared_error)
+        yield from _baseline_cards(run)
         yield "mean absolute error", significant(summary.mean_absolute_error)
-        yield "skill over the mean target", f"{summary.skill_over_mean:.3f}"
-        yield "skill over the last target", f"{summary.skill:.3f}"
+        if run.scores is not None and (squares := run.scores.total_squares()) > 0:
+            rows = int(trace.counted(run.model)["rows"].sum())
+            yield "R²", f"{1.0 - summary.mean_squared_error * rows / squares:.3f}"
+        yield "skill over the mean", f"{summary.skill_over_mean:.3f}"
+        yield "skill over persistence", f"{summary.skill:.3f}"
     yield "reactions", str(summary.reactions)
     if trace.drifts:
         yield "false reactions", str(summary.false_reactions)
     yield "switches", str(summary.switches)
     yield "reactive steps", f"{summary.share_reactive:.0%}"
     yield "gradients per row", f"{summary.gradients / int(trace.of(summary.model)['rows'].sum()):.2f}"
+
+
+def _baseline_cards(run: RunView) -> Iterator[tuple[str, str]]:
+    trivial = baselines(run.trace, run.model)
+    for name, error in trivial.others.items():
+        yield f"error of {name}", trivial.number(error)
 
 
 def _times(count: int) -> str:

@@ -20,6 +20,8 @@ __all__ = ["print_run"]
 
 SUGGESTED_STEPS = 10
 """Steps that a suggested batch size would give, if a run has few batches."""
+NARROW = 60
+"""Characters in a line below which tables have no space to spare."""
 FEW_STEPS = 4
 """Steps up to which a smaller batch size is suggested."""
 SMALL_BATCH = 100
@@ -39,12 +41,21 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
             _print_beside_oracle(screen, result, result.oracle)
         if trace.warmup_steps:
             screen.print(_warmup_note(trace, result.model))
+        warning = baselines(trace, result.model).warning
+        if warning:
+            screen.print(f"warning: {warning}", style="yellow", markup=False)
     if result.label_counts is not None:
         counts = asdict(result.label_counts)
         shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
         screen.print(f"labels: {shown}")
+    if result.unlabelled_rows:
+        screen.print(f"rows without a label: {result.unlabelled_rows:,}; they were predicted and not learned")
     if result.skipped_rows:
         screen.print(f"skipped rows: {result.skipped_rows:,}; they are in {result.folder / 'bad_rows.jsonl'}")
+    if result.no_model:
+        screen.print(f"no model.state was written: {result.no_model}", markup=False)
+    else:
+        screen.print(f"model: {result.folder / 'model.state'}", markup=False)
     screen.print(f"report: {result.folder / 'report.html'}", markup=False)
 
 
@@ -53,8 +64,7 @@ def _print_beside_baselines(screen: Console, result: RunResult) -> None:
     trace, model = result.trace, result.model
     trivial = baselines(trace, model)
     table = _table("", model, *trivial.others)
-    errors = (trivial.own, *trivial.others.values())
-    table.add_row(trivial.measure, *(f"{one:.4f}" if trace.labels else significant(one) for one in errors))
+    table.add_row(trivial.measure, *map(trivial.number, (trivial.own, *trivial.others.values())))
     columns, summary = trace.of(model), summarise(trace, model)
     rows = {
         "rows": f"{int(columns['rows'].sum()):,}",
@@ -99,7 +109,9 @@ def _print_beside_oracle(screen: Console, result: RunResult, oracle: str) -> Non
 
 def _table(*heads: str) -> Table:
     """Return a table whose columns are aligned right, apart from a first one without a head."""
-    table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
+    narrow = console().width < NARROW
+    spaced = {"box": None, "padding": (0, 1, 0, 0)} if narrow else {"box": box.SIMPLE}
+    table = Table(header_style="bold", pad_edge=False, **spaced)
     for head in heads:
         table.add_column(head, justify="right" if head else "left")
     return table

@@ -6,7 +6,7 @@ Every drawing of a page is written with :func:`element`. :class:`Chart` draws cu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -57,6 +57,11 @@ class Chart:
     steps: int
     top: float
     y_label: str
+    bottom: float = 0.0
+    dated: bool = False
+    """Whether the axis shows dates of steps rather than their numbers."""
+    tick: Callable[[float], str] = "{:g}".format
+    """Returns the text beside a step on the axis."""
     _parts: list[str] = field(default_factory=list)
 
     def x(self, step: float) -> float:
@@ -64,8 +69,9 @@ class Chart:
         return LEFT + (WIDTH - LEFT - RIGHT) * step / max(1, self.steps - 1)
 
     def y(self, value: float) -> float:
-        """Return the vertical place of a value; values above the top are drawn at the top."""
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(max(value / self.top, 0.0), 1.0)
+        """Return the vertical place of a value; values beyond the axis are drawn at its end."""
+        share = (value - self.bottom) / (self.top - self.bottom)
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(max(share, 0.0), 1.0)
 
     def band(self, start: float, end: float, *, css: str, title: str) -> None:
         """Shade the steps from ``start`` to ``end``."""
@@ -107,17 +113,18 @@ class Chart:
     def _axes(self) -> list[str]:
         base = HEIGHT - BOTTOM
         parts = []
-        for value in _ticks(self.top):
+        for value in _ticks(self.bottom, self.top):
             y = self.y(value)
             parts.append(element("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y))
             parts.append(element("text", _level(value), class_="tick", x=LEFT - 8, y=y + 4, text_anchor="end"))
-        for step in _ticks(max(1, self.steps - 1), whole=True):
+        for step in _ticks(0, max(1, self.steps - 1), whole=True):
             x = self.x(step)
             parts.append(element("line", class_="axis", x1=x, x2=x, y1=base, y2=base + 5))
-            parts.append(element("text", f"{step:g}", class_="tick", x=x, y=base + 18, text_anchor="middle"))
+            parts.append(element("text", self.tick(step), class_="tick", x=x, y=base + 18, text_anchor="middle"))
         parts.append(element("line", class_="axis", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base))
         middle, turned = (LEFT + WIDTH - RIGHT) / 2, f"translate(14 {(TOP + base) / 2:g}) rotate(-90)"
-        parts.append(element("text", "time step", class_="name", x=middle, y=HEIGHT - 6, text_anchor="middle"))
+        name = "time" if self.dated else "step"
+        parts.append(element("text", name, class_="name", x=middle, y=HEIGHT - 6, text_anchor="middle"))
         parts.append(element("text", self.y_label, class_="name", transform=turned, text_anchor="middle"))
         return parts
 
@@ -128,15 +135,21 @@ def _level(value: float) -> str:
     >>> [_level(value) for value in (0.25, 2000, 30_000, 2.5e6, 4e9, 1.5e11, 1.5e-4, 2e-5)]
     ['0.25', '2000', '30k', '2.5M', '4e9', '1.5e11', '0.00015', '2e-5']
     """
-    unit, letter = (1e6, "M") if 1e6 <= value < 1e9 else (1e3, "k") if 1e4 <= value < 1e6 else (1.0, "")
+    size = abs(value)
+    unit, letter = (1e6, "M") if 1e6 <= size < 1e9 else (1e3, "k") if 1e4 <= size < 1e6 else (1.0, "")
     return significant(value / unit) + letter
 
 
-def _ticks(top: float, *, whole: bool = False) -> list[float]:
-    """Return about five round numbers from 0 to ``top``."""
-    raw = top / 5
+def _ticks(bottom: float, top: float, *, whole: bool = False) -> list[float]:
+    """Return about five round numbers from ``bottom`` to ``top``.
+
+    >>> _ticks(-0.3, 1.0)
+    [0.0, 0.5, 1.0]
+    """
+    raw = (top - bottom) / 5
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
     if whole:
         step = max(1.0, round(step))
-    return [float(f"{k * step:.10g}") for k in range(int(top / step + 1e-9) + 1)]
+    first, last = math.ceil(bottom / step - 1e-9), math.floor(top / step + 1e-9)
+    return [float(f"{k * step:.10g}") for k in range(first, last + 1)]

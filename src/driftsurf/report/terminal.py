@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import math
+import os
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 from driftsurf.core.decisions import Decision, significant
+from driftsurf.core.wrapping import wrapped
 
-__all__ = ["Progress", "console"]
+__all__ = ["Progress", "Screen", "console", "say"]
+
+WIDTH = 100
+"""Number of characters in a line if there is no terminal."""
 
 _STYLES = {"entered": "yellow", "switched": "green", "kept": "magenta", "greedy": "dim"}
 
 
-def console(*, errors: bool = False) -> Console:
+class Screen(Console):
+    """A console that wraps text at word ends, and never breaks a path."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print objects; text is wrapped at the width of the terminal, or at 100 characters if there is none.
+
+        What goes to standard error without a terminal is not wrapped, so that each message stays one line of a log.
+        """
+        if self.is_terminal or not self.stderr:
+            objects = tuple(wrapped(one, self.width) if isinstance(one, str) else one for one in objects)
+        super().print(*objects, **options)
+
+
+def console(*, errors: bool = False) -> Screen:
     """Return a console for standard output, or for standard error; colours are used in a terminal only."""
-    screen = Console(highlight=False, soft_wrap=True, stderr=errors)
+    screen = Screen(highlight=False, soft_wrap=True, stderr=errors)
     if not screen.is_terminal:
-        screen = Console(highlight=False, soft_wrap=True, width=100, stderr=errors)
+        width = os.environ.get("COLUMNS", "")
+        screen.width = int(width) if width.isdecimal() and int(width) else WIDTH
     return screen
+
+
+def say(text: str, *, errors: bool = False) -> None:
+    """Print a sentence, on standard output or on standard error."""
+    console(errors=errors).print(text, markup=False, emoji=False)
 
 
 class Progress:

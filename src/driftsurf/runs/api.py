@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from driftsurf import registry
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, OnBadRow, OnSchemaChange
-from driftsurf.errors import OptionError
+from driftsurf.errors import Option, OptionError
 from driftsurf.evaluation.prequential import StepReport
 from driftsurf.keyed.job import EpochReport
 from driftsurf.keyed.options import OnGap
@@ -20,6 +21,7 @@ from driftsurf.runs.keyed_run import run_by_key
 from driftsurf.runs.options import GROUPS, LogLevel, RunOptions, StrPath
 from driftsurf.runs.plan import OnStart
 from driftsurf.runs.result import RunResult
+from driftsurf.runs.start import FinishedRun, with_settings_of
 from driftsurf.runs.streams import plan_stream
 from driftsurf.runs.tables import plan_tables, short_name
 
@@ -82,6 +84,7 @@ def run(
     task: str = "auto",
     model: str = "driftsurf",
     learner: str | None = None,
+    start_from: StrPath | None = None,
     parameters: Mapping[str, Any] | None = None,
     batch_size: int | Literal["epoch"] | None = None,
     seed: int = 0,
@@ -112,12 +115,14 @@ def run(
     on_start: OnStart | None = None,
     on_step: StepReport | None = None,
     on_epoch: EpochReport | None = None,
+    progress: bool | None = None,
     handle_signals: bool = True,
 ) -> RunResult:
     """Learn from a source as its rows come: predict each batch, score it, then learn it.
 
     ``driftsurf run`` on the command line does the same, with the same options. The run folder holds run.json (what was
-    run), trace.csv, journal.jsonl, timings.json and report.html; until it is complete it is called ``NAME.partial``.
+    run), trace.csv, journal.jsonl, timings.json, report.html and model.state, the model as it is at the end, which
+    :func:`driftsurf.load` loads; until it is complete it is called ``NAME.partial``.
 
     With ``checkpoint`` the run can be killed at any time: the same call with ``resume=True`` continues, and ends with
     the same journal, trace, predictions and page as if nothing had happened. SIGINT and SIGTERM then end the run with
@@ -198,7 +203,8 @@ def run(
     sequence
         Column of integers or dates that grows along the rows of a key.
     id
-        Column by which late labels find their rows; ``delay`` is in units of ``sequence``.
+        Column of ids, which predictions show and which is not learned. With ``key``, late labels find their rows by it,
+        and ``delay`` is in units of ``sequence``.
     features
         Columns to learn from, separated by commas. [default: all other columns of numbers]
     classes
@@ -228,6 +234,8 @@ def run(
         STRATEGY(name=value):LEARNER(name=value).
     learner
         logistic, softmax, svm, linear, lightgbm, or module:Class. [default: by the task]
+    start_from
+        Start with the model of this finished run, and with its settings unless others are given.
     parameters
         Parameter of the model; can be repeated.
     batch_size
@@ -283,6 +291,8 @@ def run(
         Called after each step of each model, once it is in the journal and the trace.
     on_epoch
         With a learner for each key: called after each epoch with its number and its counts.
+    progress
+        Whether to show a progress bar. [default: in notebooks only]
     handle_signals
         Whether SIGINT and SIGTERM end a run with checkpoints after a checkpoint, and Ctrl-C ends one without after the
         step under way. Only in the main thread. False leaves all signal handlers alone.
@@ -302,7 +312,7 @@ def run(
     >>> [(change.kind, change.step) for change in result.transitions]
     [('entered', 6), ('greedy', 6), ('switched', 9)]
     >>> sorted(path.name for path in result.folder.iterdir())
-    ['columns.csv', 'journal.jsonl', 'report.html', 'run.json', 'timings.json', 'trace.csv']
+    ['columns.csv', 'journal.jsonl', 'model.state', 'report.html', 'run.json', 'scores.jsonl', 'timings.json', ...]
     """
     given = locals()
     named = [name for group in GROUPS for name in group.fields]
@@ -314,17 +324,29 @@ def run(
         )
     location = os.fspath(source)
     if not is_stream(location) and options.is_keyed:
+        if options.model.start_from is not None:
+            raise OptionError(
+                Option("start_from"),
+                " applies to one model for all rows; a run with a learner for each key continues with the same call",
+            )
         folder = run_by_key(location, options, on_start=on_start, on_epoch=on_epoch)
         return RunResult.of_keys(folder, short_name(location), options.model.model)
     stream = is_stream(location)
+    start = None
+    if options.model.start_from is not None and not stream:
+        start = FinishedRun.read(Path(options.model.start_from))
+        options = with_settings_of(start, options)
     options.check_applicable(location, tables=not stream)
     execution = Execution(
         name=location if stream else short_name(location),
-        make_plan=lambda saved: plan_stream(location, options) if stream else plan_tables(location, options, saved),
+        make_plan=lambda saved: (
+            plan_stream(location, options) if stream else plan_tables(location, options, saved, start)
+        ),
         output=options.output,
         watch=options.watch,
         on_start=on_start,
         on_step=on_step,
+        progress=None if progress is False else registry.get("page", "progress").make(progress),
         handle_signals=handle_signals,
     )
     return execution.run()

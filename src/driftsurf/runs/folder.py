@@ -15,13 +15,16 @@ __all__ = [
     "BAD_ROWS",
     "COLUMNS",
     "JOURNAL",
+    "MODEL",
     "NEW_RUNS",
     "REPORT",
     "RESULT",
     "RUN_FILES",
+    "SCORES",
     "TIMINGS",
     "TRACE",
     "RunFolder",
+    "model_path",
     "next_run_folder",
     "partial_path",
 ]
@@ -32,15 +35,19 @@ TRACE = "trace.csv"
 """One line for each step and model: rows, errors, state."""
 JOURNAL = "journal.jsonl"
 """Every decision, every transition and every order, in the order in which they were made."""
+MODEL = "model.state"
+"""The model as it is at the end, with the encoding of its columns."""
 COLUMNS = "columns.csv"
 """The columns that moved most around each reaction."""
+SCORES = "scores.jsonl"
+"""One line for each step: confusion of classes, ROC AUC and calibration, or residuals."""
 BAD_ROWS = "bad_rows.jsonl"
 """Rows that could not be read, with the reason."""
 TIMINGS = "timings.json"
 """Measured seconds, kept apart from everything that is reproducible."""
 REPORT = "report.html"
 """The page that shows the run."""
-RUN_FILES = ABOUT, TRACE, JOURNAL, COLUMNS, BAD_ROWS, TIMINGS, REPORT
+RUN_FILES = ABOUT, TRACE, JOURNAL, MODEL, COLUMNS, SCORES, BAD_ROWS, TIMINGS, REPORT
 
 RESULT = "result"
 """Name of the run folder below a folder of checkpoints, unless another place is given."""
@@ -145,6 +152,20 @@ def partial_path(path: Path) -> Path:
     'runs/sales.partial'
     """
     return path.with_name(path.name + PARTIAL)
+
+
+def model_path(path: Path) -> Path:
+    """Return the model file of a run folder, or of a folder of checkpoints; a file as it is."""
+    if not path.is_dir():
+        return path
+    places = path / MODEL, path / RESULT / MODEL
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise RunFolderError(
+            f"{str(path)!r} has no {MODEL}; pass the folder of a finished run that has one model for all rows, and "
+            "whose model can be saved"
+        )
+    return found
 
 
 def next_run_folder(name: str, parent: Path = NEW_RUNS) -> Path:

@@ -16,6 +16,7 @@ from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table
 from driftsurf.errors import StateError
 from driftsurf.runs.late_session import Arrived, RowKeys
+from driftsurf.runs.table_rows import text_of
 
 __all__ = ["LabelPace", "LateBatches"]
 
@@ -155,8 +156,7 @@ class LateBatches:
     def _keys(self, table: Table, place: Mapping[str, Any]) -> RowKeys:
         if self.key is None:
             return list(range(place["rows"] - len(table), place["rows"]))
-        column = table[self.key].as_text()
-        return [column.words[code] if code >= 0 else "" for code in column.values.tolist()]
+        return list(text_of(table, self.key))
 
     def bad_rows(self) -> str:
         """Return JSON lines for the bad rows since the last call, which count as taken from now on."""

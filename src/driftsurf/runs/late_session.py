@@ -13,7 +13,7 @@ from driftsurf.core.contracts import Capabilities, IncrementalState, State
 from driftsurf.core.decisions import Transition
 from driftsurf.core.input import Schema
 from driftsurf.core.state import pick, resolved
-from driftsurf.runs.predictions import PredictionBatch, probabilities
+from driftsurf.runs.predictions import PredictionBatch, predict_now
 from driftsurf.session.late import DelayedLabels, Joined, LabelCounts
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
@@ -45,7 +45,7 @@ class LateObservation(Observation):
     @property
     def rows(self) -> int:
         """Number of rows that came."""
-        return 0 if self.given is None else len(self.given.labels)
+        return 0 if self.given is None else len(self.given)
 
 
 class LateSession:
@@ -102,17 +102,11 @@ class LateSession:
         return LateObservation(labels, predicted, codes, np.zeros(0), decisions, False, true, given)
 
     def _predict(self, arrived: Arrived) -> PredictionBatch:
-        version = self.session.steps
-        labels = self.delayed.predict(arrived.keys, arrived.X)
-        keys = arrived.keys if arrived.named else None
-        if labels is None:  # nothing has been learned yet
-            unknown = [None] * len(arrived.keys)
-            return PredictionBatch(0, version, list(unknown), list(unknown), keys)
-        scores = self.session.scores(arrived.X)
-        chosen = probabilities(
-            scores, self.session.targets.predicted(scores), has_probabilities=self._capabilities.probabilities
-        )
-        return PredictionBatch(0, version, labels.tolist(), chosen, keys)
+        self.delayed.predict(arrived.keys, arrived.X)
+        found = predict_now(self.session, arrived.X)
+        probability = None if self._capabilities.regression else found.probability
+        ids = arrived.keys if arrived.named else None
+        return PredictionBatch(0, [found.version] * len(arrived.keys), found.labels, probability, ids=ids)
 
     def reset(self, why: str) -> Transition | None:
         """Start again with fresh models; None if nothing has been learned yet."""

@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from driftsurf.core import files
 from driftsurf.core.contracts import IncrementalState
 from driftsurf.core.journal import json_lines
@@ -30,17 +32,22 @@ from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.options import WAITING
 from driftsurf.runs.orders import Order, OrderRecord, Refusal
 from driftsurf.runs.plan import RunPlan, Sidecar
-from driftsurf.runs.predictions import prediction_batch
+from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
 from driftsurf.runs.rolled import RolledFile
 from driftsurf.runs.sinks import Closable
+from driftsurf.runs.table_rows import TableRows
 from driftsurf.session.observation import Observation
-from driftsurf.session.protocols import Model, Pinnable
+from driftsurf.session.protocols import LateLabelled, Model, Pinnable
+from driftsurf.session.session import Session
 
 __all__ = ["LiveRun"]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
 PRIVATE = 0o600
 """File mode of bad rows: they may hold what was never meant to be published."""
+
+UNOBSERVED = Observation(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), ())
+"""What a model observes of a batch without labels."""
 
 
 class LiveRun:
@@ -104,6 +111,8 @@ class LiveRun:
         self.step: int = 0
         self.rows: int = 0
         """Number of rows that were predicted."""
+        self.unlabelled: int = 0
+        """Number of rows without a label, which were predicted and not learned."""
         self.first_step: int = 0
         """The step at which this process began: 0, or that of the checkpoint from which it resumed."""
         self.position: Position = None
@@ -118,7 +127,7 @@ class LiveRun:
         self._orders_done = 0
         self._predicted_before = 0
         """Rows below this number are in the sink already."""
-        self._numbering = Numbering()
+        self._numbering = Numbering.following() if plan.continues else Numbering()
         rotated = RolledFile(place, JOURNAL, plan.rotation)
         self._files = {JOURNAL: rotated, TRACE: RolledFile(place, TRACE)}
         self._files |= {name: RolledFile(place, name) for name in plan.sidecars}
@@ -178,6 +187,7 @@ class LiveRun:
             self.step, self.position = int(state["step"]), json.loads(str(state["position"]))
             self.done, self.pinned = bool(state["done"]) and not self.plan.follows, bool(state["pinned"])
             self._orders_done, self.rows = int(state["orders_done"]), int(state["rows"])
+            self.unlabelled = int(state["unlabelled"])
             self._numbering = Numbering.from_json(str(state["numbering"]))
             self.plan.source.restore(pick("source", state))
             self.plan.recorder.restore(pick("recorder", state))
@@ -196,8 +206,8 @@ class LiveRun:
         Parameters
         ----------
         rows, labels
-            What the models observe: encoded rows and their labels; or, where labels come late, the rows that came and
-            the labels that came.
+            What the models observe: encoded rows and their labels; :class:`~driftsurf.runs.table_rows.TableRows` and
+            the labels of those that have one; or, where labels come late, the rows that came and the labels that came.
         position
             The position in the source after the batch, as plain JSON values.
         bad_rows
@@ -210,22 +220,31 @@ class LiveRun:
         """
         with self._lock:
             leading = self.plan.model
+            batch = None if isinstance(self.models[leading], LateLabelled) else _table_rows(rows, labels)
+            rows = rows if batch is None else batch.to_learn
             version = self.models[leading].steps  # before learning: the version that predicts this batch
-            seen = self._observe(rows, labels)
+            seen = (
+                self._observe(rows, labels) if batch is None or len(labels) else dict.fromkeys(self.models, UNOBSERVED)
+            )
             own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
-            late = own if isinstance(own, LateObservation) else None
+            if batch is None:
+                assert isinstance(own, LateObservation)
+                truth, given, count = own.truth, own.given, own.rows
+            else:
+                truth, count = labels, len(batch.labelled)
+                given = None if self.plan.predictions is None else self._predictions(batch, own, labels, version)
+                self.unlabelled += count - len(labels)
             self._files[JOURNAL].write("".join(json_lines(own.decisions)))
-            self._files[TRACE].write(self.plan.recorder.lines(labels if late is None else late.truth, seen))
+            self._files[TRACE].write(self.plan.recorder.lines(truth, seen))
             for name, sidecar in self.plan.sidecars.items():
-                self._files[name].write(self._sidecar_lines(name, sidecar, rows, seen))
+                if len(labels):
+                    self._files[name].write(self._sidecar_lines(name, sidecar, rows, seen))
             self.write_bad_rows(bad_rows)
-            if self.plan.predictions is not None:
-                given = prediction_batch(own, self.rows, version) if late is None else late.given
-                if given is not None:
-                    numbered = replace(given, first_row=self.rows).from_row(self._predicted_before)
-                    if numbered.labels:
-                        self.plan.predictions.take(numbered)
-            self.rows += len(own.labels) if late is None else late.rows
+            if self.plan.predictions is not None and given is not None:
+                numbered = replace(given, first_row=self.rows).from_row(self._predicted_before)
+                if len(numbered):
+                    self.plan.predictions.take(numbered)
+            self.rows += count
             step, self.step, self.position = self.step, self.step + 1, position
             # Listeners come last: what they report can be found in the files, and one that raises changes nothing.
             for listener in self.listeners:
@@ -244,6 +263,20 @@ class LiveRun:
             seen[name] = observe(rows, labels, classes=classes)
             self.seconds[name] += self.clock() - begin
         return seen
+
+    def _predictions(self, batch: TableRows, own: Observation, labels: Any, version: int) -> PredictionBatch:
+        """Return the predictions of all rows of a batch.
+
+        Rows without a label are predicted by the newest model, which has learned the other rows of their batch.
+        """
+        leading = self.models[self.plan.model]
+        bare = None
+        if not batch.labelled.all():
+            assert isinstance(leading, Session)
+            bare = predict_now(leading, batch.to_predict)
+        return batch.predictions(
+            Predicted.of(own, version), np.asarray(labels), bare, regression=self.plan.label_type == "value"
+        )
 
     def _sidecar_lines(self, name: str, sidecar: Sidecar, rows: Any, seen: Mapping[str, Observation]) -> str:
         try:
@@ -285,6 +318,7 @@ class LiveRun:
                 "pinned": self.pinned,
                 "orders_done": self._orders_done,
                 "rows": self.rows,
+                "unlabelled": self.unlabelled,
                 "numbering": self._numbering.to_json(),
             }
             state |= nest("source", self.plan.source.state()) | nest("recorder", self.plan.recorder.state())
@@ -357,6 +391,11 @@ class LiveRun:
         self.models[name].return_to(pick(f"models.{name}", earlier.state))
         self._numbering.roll_back(Numbering.from_json(str(earlier.state["numbering"])))
         return record(f"{name} is again as it was before step {earlier.state['step']} (checkpoint {earlier.number})")
+
+
+def _table_rows(rows: Any, labels: Any) -> TableRows:
+    """Return a batch with which of its rows have a label: all of them, unless it says otherwise."""
+    return rows if isinstance(rows, TableRows) else TableRows(rows, np.ones(len(labels), bool))
 
 
 def _check_same_run(saved: str, planned: str) -> None:

@@ -45,6 +45,14 @@ class Numbering:
     next_identity: int = 0
 
     @classmethod
+    def following(cls) -> Self:
+        """Return the numbering of a model that begins a run with what it has learned in another one.
+
+        Steps and rows of the run start at 0, and rows from before it count as row 0. Models keep their numbers.
+        """
+        return cls(rows=(), begins=True)
+
+    @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the numbering that ``to_json`` was called on."""
         saved = json.loads(text)
@@ -67,10 +75,11 @@ class Numbering:
         if self.begins:
             first = decision.first_row
             known = tuple((start, shift) for start, shift in self.rows if start < first)
+            known = known or ((0, self.next_row - first),)
             self.rows = (*known, (first, self.next_row - first))
             self.steps, self.identities = self.next_step - decision.step, self.next_identity
             self.since, self.begins = self.next_step, False
-        if self.since:
+        if len(self.rows) > 1:
             decision = replace(
                 decision,
                 step=decision.step + self.steps,
@@ -87,7 +96,7 @@ class Numbering:
         return decision
 
     def _row(self, number: int) -> int:
-        return number + next((shift for first, shift in reversed(self.rows) if first <= number), 0)
+        return max(0, number + next((shift for first, shift in reversed(self.rows) if first <= number), 0))
 
     def _identity(self, number: int) -> int:
         return number + self.identities if number >= 0 else number  # -1 means no model

@@ -106,7 +106,10 @@ class KeyColumnOptions:
         None, "Column of integers or dates that grows along the rows of a key.", metavar="COLUMN"
     )
     id: str | None = option(
-        None, "Column by which late labels find their rows; --delay is in units of --sequence.", metavar="COLUMN"
+        None,
+        "Column of ids, which predictions show and which is not learned. With --key, late labels find their rows by "
+        "it, and --delay is in units of --sequence.",
+        metavar="COLUMN",
     )
 
 
@@ -122,6 +125,9 @@ class ModelOptions:
     )
     learner: str | None = option(
         None, "logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]"
+    )
+    start_from: StrPath | None = option(
+        None, "Start with the model of this finished run, and with its settings unless others are given.", metavar="RUN"
     )
     parameters: Mapping[str, Any] = option(
         {},
@@ -291,7 +297,7 @@ STREAM_ONLY: Final = ("stream_seed",)
 """Options that only a built-in stream has."""
 KEYED_GROUPS: Final = ("key_columns", "keyed", "engine")
 TABLE_GROUPS: Final = ("tables", "reading", "labels", *KEYED_GROUPS)
-TABLE_ONLY: Final = ("task", "model", "learner", "parameters")
+TABLE_ONLY: Final = ("task", "model", "learner", "start_from", "parameters")
 """Options of other groups that only tables have."""
 
 
@@ -332,6 +338,10 @@ class RunOptions:
         chosen = [group.name for group in GROUPS if not groups or group.name in groups]
         return {key: value for name in chosen for key, value in options_given(getattr(self, name)).items()}
 
+    def given_or_default(self) -> dict[str, Any]:
+        """Return all options with their values."""
+        return {name: getattr(getattr(self, group.name), name) for group in GROUPS for name in group.fields}
+
     @property
     def is_keyed(self) -> bool:
         """Whether each key has a learner of its own: with ``labels``, ``key`` joins rows and labels instead."""
@@ -364,7 +374,8 @@ class RunOptions:
         size: object = self.model.batch_size
         if isinstance(size, str) and size != "epoch":
             whole("batch_size", size, at_least=1)
-        wrong: list[Message] = [Message(Option(name)) for name in self.given(*KEYED_GROUPS)]
+        keyed = [name for name in self.given(*KEYED_GROUPS) if name != "id" or self.has_late_labels]
+        wrong: list[Message] = [Message(Option(name)) for name in keyed]
         wrong += [Message(Option("batch_size", "epoch"))] if self.model.batch_size == "epoch" else []
         delay = self.labels.delay
         if delay is not None and not float(delay).is_integer():

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from driftsurf.core.contracts import State
+from driftsurf.core.decisions import Decision
 from driftsurf.core.options import whole
 from driftsurf.data.column_summary import ColumnSummary
+from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import Message
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.rolled import Rotation
@@ -23,6 +25,7 @@ __all__ = [
     "PlanMaker",
     "Recorder",
     "RunPlan",
+    "RunProgress",
     "RunStart",
     "Saved",
     "Sidecar",
@@ -99,16 +102,20 @@ class RunPlan:
     """Number of steps from one checkpoint to the next."""
     rotation: Rotation = field(default_factory=Rotation)
     """When journal and bad rows begin a new file, under checkpoints."""
-    has_keys: bool = False
-    """Whether rows have keys, by which late labels find them."""
+    has_ids: bool = False
+    """Whether rows have ids, which predictions show and by which late labels find their rows."""
     follows: bool = False
     """Whether the run waits for more rows at the end of its source. A finished run that is resumed then continues."""
+    continues: bool = False
+    """Whether the models continue another run, so that they count steps and rows from there."""
     n_steps: int | None = None
     """Number of steps, if it is known beforehand."""
     oracle: str | None = None
     """Name of the model that knows the true drifts, if there is one."""
     columns: ColumnSummary | None = None
     """How the columns were understood; None if that is not known."""
+    frames: Callable[[], FrameEncoder | None] = lambda: None
+    """Returns how tables become the rows that the models learn; None if the models learn arrays."""
     hints: tuple[Message, ...] = ()
     """Columns that may have been misunderstood, and what to do about them."""
 
@@ -148,6 +155,22 @@ class RunStart:
     """Whether numbers are predicted rather than classes."""
     columns: ColumnSummary | None = None
     """How the columns were understood; None if that is not known, or was reported before."""
+
+
+class RunProgress(Protocol):
+    """Shows the progress of a run."""
+
+    def start(self, start: RunStart) -> None:
+        """Show that the run begins."""
+        ...
+
+    def step(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Show one step of one model."""
+        ...
+
+    def close(self) -> None:
+        """Show nothing any more."""
+        ...
 
 
 OnStart = Callable[[RunStart], None]

@@ -1,4 +1,4 @@
-"""Predictions of a run: each row with its number, the version of the model, the label and its probability."""
+"""Predictions of a run: the columns of their table, and the rows of each batch."""
 
 from __future__ import annotations
 
@@ -12,61 +12,104 @@ from scipy.special import expit
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.session.observation import Observation
+from driftsurf.session.session import Session
 
-__all__ = ["LabelType", "PredictionBatch", "prediction_batch", "probabilities"]
+__all__ = ["LabelType", "Predicted", "PredictionBatch", "predict_now", "prediction_columns", "probabilities"]
 
 LabelType: TypeAlias = Literal["text", "integer", "boolean", "value"]
 """Type of the predicted labels; "value" is a number that regression predicts."""
+
+
+def prediction_columns(label_type: LabelType, *, has_ids: bool = False, has_true: bool = True) -> dict[str, LabelType]:
+    """Return the columns of a table of predictions with their types, in order.
+
+    Regression has no ``probability``. ``id`` is there if the run has a column of ids, ``true`` unless labels come late.
+
+    >>> list(prediction_columns("text"))
+    ['row', 'prediction', 'true', 'probability', 'version']
+    """
+    ids: dict[str, LabelType] = {"id": "text"} if has_ids else {}
+    true: dict[str, LabelType] = {"true": label_type} if has_true else {}
+    probability: dict[str, LabelType] = {} if label_type == "value" else {"probability": "value"}
+    return {"row": "integer", **ids, "prediction": label_type, **true, **probability, "version": "integer"}
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionBatch:
     """Predictions of the rows of one batch, as they were made when the rows came.
 
-    >>> list(PredictionBatch(10, 3, ["yes", "no"], [0.9, 0.6]).from_row(11).rows())
-    [{'row': 11, 'version': 3, 'label': 'no', 'probability': 0.6}]
+    >>> list(PredictionBatch(10, [3, 3], ["yes", "no"], [0.9, 0.6], ["no", None]).from_row(11).rows())
+    [{'row': 11, 'prediction': 'no', 'true': None, 'probability': 0.6, 'version': 3}]
     """
 
     first_row: int
-    version: int
-    """Number of time steps that the model had learned."""
-    labels: list[Any]
-    """Predicted labels; None for rows that came before the model had learned anything."""
-    probability: list[float | None]
-    """Probability of each predicted label; None if the model has no probabilities."""
-    keys: list[str | int] | None = None
+    versions: list[int]
+    """Number of time steps that the model had learned, for each row."""
+    predictions: list[Any]
+    """Predicted labels or numbers; None for rows that came before the model had learned anything."""
+    probability: list[float | None] | None = None
+    """Probability of each predicted label, None if the model has no probabilities; None for regression."""
+    true: list[Any] | None = None
+    """True labels, None for a row without a label; None where labels come later than their rows."""
+    ids: list[str | int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.predictions)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield one record for each row."""
-        for place, (label, probability) in enumerate(zip(self.labels, self.probability, strict=True)):
-            key = {} if self.keys is None else {"key": self.keys[place]}
-            yield {
-                "row": self.first_row + place,
-                **key,
-                "version": self.version,
-                "label": label,
-                "probability": probability,
-            }
+        """Yield one record for each row, with the columns of :func:`prediction_columns`."""
+        columns = {
+            "row": range(self.first_row, self.first_row + len(self)),
+            "id": self.ids,
+            "prediction": self.predictions,
+            "true": self.true,
+            "probability": self.probability,
+            "version": self.versions,
+        }
+        there = {name: values for name, values in columns.items() if values is not None}
+        for record in zip(*there.values(), strict=True):
+            yield dict(zip(there, record, strict=True))
 
     def from_row(self, row: int) -> Self:
         """Return the predictions of the rows with this number and above."""
         start = max(0, row - self.first_row)
         if not start:
             return self
-        keys = None if self.keys is None else self.keys[start:]
         return replace(
             self,
             first_row=self.first_row + start,
-            labels=self.labels[start:],
-            probability=self.probability[start:],
-            keys=keys,
+            versions=self.versions[start:],
+            predictions=self.predictions[start:],
+            probability=None if self.probability is None else self.probability[start:],
+            true=None if self.true is None else self.true[start:],
+            ids=None if self.ids is None else self.ids[start:],
         )
 
 
-def prediction_batch(observation: Observation, first_row: int, version: int) -> PredictionBatch:
-    """Return the predictions of an observation."""
-    chosen = probabilities(observation.scores, observation.predicted, has_probabilities=observation.probabilities)
-    return PredictionBatch(first_row, version, observation.labels.tolist(), chosen)
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Predictions of some rows by one version of a model."""
+
+    version: int
+    labels: list[Any]
+    probability: list[float | None]
+
+    @classmethod
+    def of(cls, observation: Observation, version: int) -> Self:
+        """Return the predictions of rows that were observed."""
+        chosen = probabilities(observation.scores, observation.predicted, has_probabilities=observation.probabilities)
+        return cls(version, observation.labels.tolist(), chosen)
+
+
+def predict_now(session: Session, X: Any) -> Predicted:
+    """Predict rows without a label; they have no prediction if the model has learned nothing yet."""
+    if not session.steps:
+        unknown = [None] * X.shape[0]
+        return Predicted(session.steps, list(unknown), list(unknown))
+    scores, known = session.scores(X), session.targets
+    codes = known.predicted(scores)
+    can = session.strategy.learner.capabilities.probabilities
+    return Predicted(session.steps, known.decode(codes).tolist(), probabilities(scores, codes, has_probabilities=can))
 
 
 def probabilities(scores: FloatArray, codes: npt.NDArray[Any], *, has_probabilities: bool) -> list[float | None]:

@@ -6,20 +6,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from driftsurf import registry
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.journal import read_lines
 from driftsurf.evaluation.columns import ColumnMove, read_moves
+from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
 from driftsurf.evaluation.trace import Trace, TraceBuilder
 from driftsurf.keyed.folder import KeyedFolder
-from driftsurf.runs.folder import COLUMNS, JOURNAL, TRACE
+from driftsurf.runs.folder import COLUMNS, JOURNAL, SCORES, TRACE
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.orders import OrderRecord, read_records
 from driftsurf.session.late import LabelCounts
 from driftsurf.session.protocols import Model
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["RunResult"]
 
@@ -42,12 +46,20 @@ class RunResult:
     """Orders of operators, with their outcomes."""
     column_moves: list[ColumnMove] = field(default_factory=list)
     """Columns that moved most around each reaction."""
+    scores: Scores | None = None
+    """Confusion, ROC AUC and calibration of the leading model, or its residuals, over time."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What was run: the source, the settings, what the first rows decided; as in ``run.json``."""
     oracle: str | None = None
     """Name of the model that knew the true drifts, if there was one."""
     skipped_rows: int = 0
     """Number of rows that could not be used."""
+    unlabelled_rows: int = 0
+    """Number of rows without a label, which were predicted and not learned."""
     label_counts: LabelCounts | None = None
     """What became of rows and labels, if labels came late."""
+    no_model: str = ""
+    """Why the run folder has no model.state, which :func:`driftsurf.load` loads; "" if it has one."""
     first_step: int = 0
     """The step at which this process began: 0, or the step at which it resumed."""
     keys: Mapping[Any, Mapping[str, Any]] | None = None
@@ -59,16 +71,20 @@ class RunResult:
     def of(cls, live: LiveRun, folder: Path) -> Self:
         """Return the result of a run that has ended."""
         plan, journal = live.plan, live.text(JOURNAL)
+        trace = replace(Trace.from_csv(live.text(TRACE)), seconds=dict(live.seconds))
         return cls(
             folder=folder,
             model=plan.model,
             models=dict(plan.models),
-            trace=replace(Trace.from_csv(live.text(TRACE)), seconds=dict(live.seconds)),
+            trace=trace,
             decisions=read_lines(journal),
             orders=read_records(journal),
             column_moves=read_moves(live.text(COLUMNS)) if COLUMNS in plan.sidecars else [],
+            scores=Scores.from_text(live.text(SCORES), trace.warmup_steps) if SCORES in plan.sidecars else None,
+            about=json.loads(plan.about),
             oracle=plan.oracle,
             skipped_rows=plan.source.skipped,
+            unlabelled_rows=live.unlabelled,
             label_counts=plan.label_counts,
             first_step=live.first_step,
         )
@@ -84,6 +100,15 @@ class RunResult:
         if self.keys is not None:
             return f"<RunResult: {self.model} on {self.trace.stream}, {len(self.keys)} keys, {str(self.folder)!r}>"
         return f"<RunResult: {self.model} on {self.trace.stream}, {self.n_steps} steps, {str(self.folder)!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return the result as HTML, for notebooks: its trace, and the last transitions."""
+        text: str = registry.get("page", "run-html").make(self)
+        return text
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error of each model at each step with matplotlib (extra ``figures``), on ``ax`` or a new figure."""
+        return self.trace.plot(ax)
 
     @property
     def n_steps(self) -> int:

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
-import numpy as np
-
 from driftsurf.core.contracts import State
 from driftsurf.core.options import whole
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.source import Position
-from driftsurf.data.source_reader import ReadTable, SourceReader
-from driftsurf.data.tables import Table
-from driftsurf.errors import LabelError, Option, StateError
+from driftsurf.data.source_reader import SourceReader
+from driftsurf.errors import StateError
+from driftsurf.runs.table_rows import TableRows, text_of
 from driftsurf.streams.base import Stream
 
 __all__ = ["BatchSource", "PushedBatches", "StreamBatches", "TableBatches"]
@@ -96,7 +94,7 @@ class StreamBatches:
 
 
 class TableBatches:
-    """Labelled rows from tables. A row without a label is a bad row.
+    """Rows from tables. Those with a label are learned, those without one are only predicted.
 
     Parameters
     ----------
@@ -104,6 +102,8 @@ class TableBatches:
         Where the tables come from.
     encoder
         How they become rows of numbers.
+    id
+        Column of ids, which predictions show; None if there is none.
 
     Examples
     --------
@@ -115,44 +115,27 @@ class TableBatches:
     >>> _ = path.write_text("price,city,sold\\n1.5,Rome,yes\\n2,Oslo,no\\n3,Rome,yes\\n")
     >>> reader = SourceReader(open_source(path, batch_size=2))
     >>> source = TableBatches(reader, RowEncoder(TableEncoder(), find_target("sold", "auto", reader.peek())))
-    >>> [(X.shape, y.tolist(), position["rows"]) for X, y, position in source.batches()]
+    >>> [(rows.X.shape, y.tolist(), position["rows"]) for rows, y, position in source.batches()]
     [((2, 13), ['yes', 'no'], 2), ((1, 13), ['yes'], 3)]
     """
 
     labels: tuple[Any, ...] = ()
 
-    def __init__(self, reader: SourceReader, encoder: RowEncoder) -> None:
+    def __init__(self, reader: SourceReader, encoder: RowEncoder, *, id: str | None = None) -> None:
         self.reader = reader
         self.encoder = encoder
+        self.id = id
         self.skipped: int = 0
         """Number of bad rows that were reported. Those before a batch that a signal interrupted are read again."""
 
-    def batches(self, position: Position = None) -> Iterator[tuple[Any, Any, Position]]:
-        """Yield rows, their labels and the position after them."""
-        for read in self.reader.tables(position):
-            labelled = self._labelled(read)
-            if len(labelled):
-                yield self.encoder.rows(labelled), self.encoder.target.read(labelled), read.position
-
-    def _labelled(self, read: ReadTable) -> Table:
-        """Return the rows with a label; the others are reported as bad rows, or are an error."""
-        missing = self.encoder.target.missing(read.table)
-        if not missing.any():
-            return read.table
-        reason = f"the label {self.encoder.target.column!r} is missing"
-        for row in np.flatnonzero(missing).tolist():
-            number = read.first_row + row
-            if self.reader.source.reading.on_bad_row == "fail":
-                raise LabelError(
-                    f"{read.origin}, row {number}: {reason} ({int(missing.sum())} such rows in this batch). Skip them "
-                    "with ",
-                    Option("on_bad_row", "skip"),
-                    ", or, if they come later in a file of their own, pass it as ",
-                    Option("labels"),
-                    ".",
-                )
-            self.reader.skip({"file": read.origin, "row": number, "reason": reason})
-        return read.table.select(~missing)
+    def batches(self, position: Position = None) -> Iterator[tuple[TableRows, Any, Position]]:
+        """Yield rows, the labels of those that have one, and the position after them."""
+        target = self.encoder.target
+        for table, place, *_ in self.reader.tables(position):
+            labelled = ~target.missing(table)
+            ids = None if self.id is None else text_of(table, self.id)
+            y = target.read(table if labelled.all() else table.select(labelled))
+            yield TableRows(self.encoder.rows(table), labelled, ids), y, place
 
     def bad_rows(self) -> str:
         """Return the bad rows since the last call as lines of JSON; from now on they count."""

@@ -8,12 +8,13 @@ from typing import Any, Literal, TypeAlias
 
 from driftsurf import __version__
 from driftsurf.core.contracts import Strategy
-from driftsurf.core.option_fields import check_bounds
+from driftsurf.core.option_fields import check_bounds, options_given
 from driftsurf.data import catalogue
 from driftsurf.evaluation.columns import ColumnMoves
+from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LinearRegression, LogisticRegression, paper_learner
-from driftsurf.runs.folder import COLUMNS
+from driftsurf.runs.folder import COLUMNS, SCORES
 from driftsurf.runs.options import RunOptions
 from driftsurf.runs.plan import RunPlan
 from driftsurf.runs.source import StreamBatches
@@ -65,14 +66,15 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
         ORACLE: _aware_session(learner, stream.drift_steps(size), seed=model.seed),
     }
     _warm_up(learner, stream)
+    warmup = 1 if entry.regression else 0
     return RunPlan(
         name=name,
         source=StreamBatches(stream, size),
         models=models,
-        recorder=TraceRecorder(stream, size, warmup_steps=1 if entry.regression else 0),
-        about=_about(stream, size, learner, model.seed, strategy),
+        recorder=TraceRecorder(stream, size, warmup_steps=warmup),
+        about=_about(stream, size, learner, model.seed, strategy, options_given(model)),
         label_type="value" if entry.regression else "integer",
-        sidecars={COLUMNS: ColumnMoves(models[MODEL])},
+        sidecars={COLUMNS: ColumnMoves(models[MODEL]), SCORES: ScoreRecorder(models[MODEL], warmup)},
         n_steps=-(-stream.n_rows // size),
         oracle=ORACLE,
     )
@@ -102,7 +104,14 @@ def _session(strategy: Strategy) -> Session:
     return Session(strategy, classes=None if strategy.learner.capabilities.regression else (-1, 1), guard=None)
 
 
-def _about(stream: Stream, batch_size: int, learner: PaperLearner, seed: int, strategy: Mapping[str, Any]) -> str:
+def _about(
+    stream: Stream,
+    batch_size: int,
+    learner: PaperLearner,
+    seed: int,
+    strategy: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> str:
     about = {
         "driftsurf": __version__,
         "stream": repr(stream),
@@ -110,6 +119,8 @@ def _about(stream: Stream, batch_size: int, learner: PaperLearner, seed: int, st
         "seed": seed,
         "learner": learner.get_params(),
         "strategy": dict(strategy),
+        "made": {"strategy": DriftSurf.__name__, "learner": type(learner).__name__},
+        "given": dict(given),
     }
     return json.dumps(about, indent=2, default=str) + "\n"
 

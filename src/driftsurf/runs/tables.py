@@ -13,27 +13,33 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
+from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
+from driftsurf.core.option_fields import options_of
 from driftsurf.data import Source, open_source, polling
 from driftsurf.data.column_summary import ColumnSummary, summarise_columns
 from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
 from driftsurf.data.row_encoder import RowEncoder
+from driftsurf.data.row_time import find_time
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.source_reader import SourceReader
-from driftsurf.data.tables import Table
+from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, find_target
-from driftsurf.errors import Message, Option, SchemaError, StateError
+from driftsurf.errors import LabelError, Message, Option, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
+from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.runs.folder import COLUMNS
+from driftsurf.runs.folder import COLUMNS, SCORES
 from driftsurf.runs.late_batches import LabelPace, LateBatches
 from driftsurf.runs.late_session import LateSession
 from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
 from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.source import TableBatches
+from driftsurf.runs.start import FinishedRun
 from driftsurf.session.model_names import make_strategy, require_exact_state
 from driftsurf.session.session import Session
 from driftsurf.streams.base import Drift
@@ -55,7 +61,12 @@ class _Description:
     drifts: tuple[Drift, ...] = ()
 
 
-def plan_tables(source: str, options: RunOptions, saved: Mapping[str, Any] | None = None) -> RunPlan:
+def plan_tables(
+    source: str,
+    options: RunOptions,
+    saved: Mapping[str, Any] | None = None,
+    start: FinishedRun | None = None,
+) -> RunPlan:
     """Plan a run over a file, a folder, a pattern, standard input or a URL.
 
     Parameters
@@ -67,8 +78,10 @@ def plan_tables(source: str, options: RunOptions, saved: Mapping[str, Any] | Non
     saved
         State of the checkpoint from which the run resumes. What the first rows decide is taken from it, so that the
         same run resumes even if its first file is gone.
+    start
+        The finished run with whose model the run starts; None for a model that has learned nothing.
     """
-    return _TablePlanner(source, options).plan(saved)
+    return _TablePlanner(source, options, start).plan(saved)
 
 
 def short_name(path: str) -> str:
@@ -86,23 +99,26 @@ def short_name(path: str) -> str:
 class _TablePlanner:
     """Makes the parts of a run over tables."""
 
-    def __init__(self, source: str, options: RunOptions) -> None:
+    def __init__(self, source: str, options: RunOptions, start: FinishedRun | None) -> None:
         options.check_tables(source)
+        self.start = start
         self.source = source
         self.options = options
         self.key = options.labels.key
+        self.id = self.key if self.key is not None else options.key_columns.id
+        """Column of ids: that by which late labels find their rows, or one that predictions show."""
         self.late = options.has_late_labels
         time, drop = options.tables.time, options.reading.drop
         # Columns that are read because something needs them, and that the model does not see.
-        self.hidden = [name for name in (self.key, time) if name is not None and (name in drop or name == self.key)]
+        self.hidden = [name for name in (self.id, time) if name is not None and (name in drop or name == self.id)]
         self.rows = self._reader(source)
         self.labels = self._reader(options.labels.labels or source) if self.late else self.rows
 
     def plan(self, saved: Mapping[str, Any] | None) -> RunPlan:
         """Make the plan of a new run, or of one that resumes."""
         options = self.options
-        decided, columns = self._decide() if saved is None else _decided_before(saved)
-        target, classes = Target.from_json(decided["target"]), tuple(decided["classes"])
+        decided, columns = self._decide() if saved is None else _decided_before(saved["about"])
+        target = Target.from_json(decided["target"])
         model = options.model
         strategy = make_strategy(model.model, model.learner, target.task, model.all_parameters(), seed=model.seed)
         if options.output.checkpoint is not None:
@@ -110,7 +126,9 @@ class _TablePlanner:
             require_exact_state(strategy, model.model, model.learner, target.task, why)
         can_be_sparse = strategy.learner.capabilities.sparse
         encoder = TableEncoder(categorical=options.reading.categorical, sparse="auto" if can_be_sparse else False)
-        encoded = RowEncoder(encoder, target, self.hidden)
+        if self.start is not None:
+            encoder = self.start.frames.encoder
+        encoded = RowEncoder(encoder, target, self.hidden, decided["time"])
         name = short_name(self.source)
         batches: TableBatches | LateBatches
         session: Session | LateSession
@@ -120,25 +138,36 @@ class _TablePlanner:
             steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=model.model)
             session = LateSession(steps, max_pending=self._max_pending, timeout=options.labels.timeout)
         else:
-            batches = TableBatches(self.rows, encoded)
+            batches = TableBatches(self.rows, encoded, id=self.id)
             session = Session(strategy, batch_size=None, guard=GUARD, owner=model.model)
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
-        recorder = TraceRecorder(_Description(name, classes), options.batch_rows, warmup_steps=0 if self.late else 1)
+        warmup = 0 if self.late or self.start is not None else 1
+        if self.start is not None and saved is None:
+            self.start.restore(session.session if isinstance(session, LateSession) else session)
+        sidecars[SCORES] = ScoreRecorder(session.session if isinstance(session, LateSession) else session, warmup)
         return RunPlan(
             name=name,
             source=batches,
             models={model.model: session},
-            recorder=recorder,
-            about=self._about(decided, columns),
+            recorder=self._recorder(name, tuple(decided["classes"]), encoded, warmup),
+            about=self._about(decided, columns, strategy),
             label_type=decided["label_type"],
             sidecars=sidecars,
             keeps_bad_rows=options.reading.on_bad_row != "fail",
-            has_keys=self.key is not None,
+            has_ids=self.id is not None,
             follows=options.tables.follow,
+            continues=self.start is not None,
             columns=columns,
-            hints=() if saved is not None else self._hints(target),
+            frames=lambda: FrameEncoder(
+                encoded.encoder, (target.column, *self.hidden, *options.reading.drop), options.reading
+            ),
+            hints=() if saved is not None or self.start is not None else self._hints(target),
         )
+
+    def _recorder(self, name: str, classes: tuple[Any, ...], rows: RowEncoder, warmup: int) -> TraceRecorder:
+        when = None if rows.time is None else lambda: rows.first_time
+        return TraceRecorder(_Description(name, classes), self.options.batch_rows, warmup, time=when)
 
     def _reader(self, path: str) -> SourceReader:
         return SourceReader(self._open(path), raw=self.options.tables.raw)
@@ -149,7 +178,7 @@ class _TablePlanner:
         seconds = tables.batch_seconds
         own: dict[str, Any] = {"kinds": {}, "drop": (), "rows": None}
         if path == self.source:
-            own = {"drop": tuple(name for name in reading.drop if name not in (tables.time, self.key))}
+            own = {"drop": tuple(name for name in reading.drop if name not in (tables.time, self.id))}
         size = self.options.model.batch_size
         source = open_source(
             path,
@@ -173,18 +202,21 @@ class _TablePlanner:
         asked = self.options.labels.max_pending
         return MAX_PENDING if asked is None else asked
 
-    def _about(self, decided: Mapping[str, Any], columns: ColumnSummary | None) -> str:
+    def _about(self, decided: Mapping[str, Any], columns: ColumnSummary | None, strategy: Strategy) -> str:
         """Return what is run as JSON: a checkpoint resumes only with the same options."""
         options, model = self.options, self.options.model
         about = {
             "driftsurf": __version__,
-            **asdict(options.reading),
+            **options_of(options.reading),
             "source": self.source,
             **{name: value for name, value in asdict(options.tables).items() if name not in WAITING},
             **asdict(options.labels),
+            "id": options.key_columns.id,
             "max_pending": self._max_pending,
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
+            "start_from": None if model.start_from is None else str(model.start_from),
             "parameters": model.all_parameters(),
+            "made": {"strategy": type(strategy).__name__, "learner": type(strategy.learner).__name__},
             "decided": decided,
             "columns": columns,
         }
@@ -197,34 +229,44 @@ class _TablePlanner:
             found += hints(self.labels.source, column, target.column)
         return tuple(found)
 
-    def _decide(self) -> tuple[dict[str, Any], ColumnSummary]:
+    def _decide(self) -> tuple[dict[str, Any], ColumnSummary | None]:
         """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
         options = self.options
+        if self.start is not None:
+            return _decided_before(self.start.about)
         seen, table = self.rows.peek(), self.labels.peek()
         self._check_columns(seen, table)
-        hidden = [] if self.key is None else [self.key]
+        hidden = [] if self.id is None else [self.id]
         target = find_target(options.tables.label, options.model.task, table, hidden=hidden, source=self.labels.source)
-        if set(seen.columns) <= {target.column, self.key} and seen.features is None:
+        if set(seen.columns) <= {target.column, self.id} and seen.features is None:
             raise SchemaError(f"{self.source} has no column to learn from besides the label {target.column!r}.")
-        y = target.read(table.select(~target.missing(table)))
+        labelled = ~target.missing(table)
+        if not labelled.any() and options.model.task == "auto":
+            raise LabelError(
+                f"the label {target.column!r} is missing in all of the first {len(table):,} rows, which decide what is "
+                "predicted; say it with ",
+                Option("task"),
+                ", or take more rows at a time with ",
+                Option("batch_size"),
+            )
+        y = target.read(table.select(labelled))
         decided = {
             "target": target.to_json(),
             "classes": _counted_classes(target, y),
             "label_type": _label_type(target, y),
+            "time": find_time(seen.without(target.column), options.tables.time),
         }
-        labelled = np.ones(len(seen), bool) if self.late else ~target.missing(seen)
-        learned = (seen.select(labelled) if labelled.any() else seen).without(target.column, *self.hidden)
+        learned = seen.without(target.column, *self.hidden)
         encoder = TableEncoder(categorical=options.reading.categorical).fit(learned)
         return decided, summarise_columns(encoder, learned, target, y, [*options.reading.drop, *self.hidden])
 
     def _check_columns(self, rows: Table, labels: Table) -> None:
-        named = {"categorical": list(self.options.reading.categorical), "key": [] if self.key is None else [self.key]}
+        ids = [] if self.id is None else [self.id]
+        named = {"categorical": list(self.options.reading.categorical), "id" if self.key is None else "key": ids}
         for option, names in named.items():
             unknown = [name for name in names if name not in rows.columns]
             if unknown:
-                raise SchemaError(
-                    Option(option), f" names {listed(unknown)}; the columns are {listed(list(rows.columns))}."
-                )
+                raise SchemaError(Option(option), f" names {listed(unknown)}; {which_columns(unknown, rows.columns)}.")
         if self.key is not None and self.key not in labels.columns:
             raise SchemaError(
                 f"the labels have no column {self.key!r} by which to find their rows; they have "
@@ -245,12 +287,12 @@ def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:
     return {"U": "text", "b": "boolean"}.get(y.dtype.kind, "integer")  # type: ignore[return-value]
 
 
-def _decided_before(saved: Mapping[str, Any]) -> tuple[dict[str, Any], ColumnSummary | None]:
-    """Return what the first rows decided when the run began."""
+def _decided_before(saved: Any) -> tuple[dict[str, Any], ColumnSummary | None]:
+    """Return what the first rows decided when a run began, from its description or the JSON text of it."""
     try:
-        about = json.loads(str(saved["about"]))
+        about = json.loads(saved) if isinstance(saved, str) else saved
         decided: dict[str, Any] = about["decided"]
-        return {name: decided[name] for name in ("target", "classes", "label_type")}, about["columns"]
+        return {name: decided[name] for name in ("target", "classes", "label_type", "time")}, about["columns"]
     except (KeyError, ValueError, TypeError) as error:
         raise StateError(
             f"the checkpoint does not belong to a run over tables ({error!r}); choose another folder"

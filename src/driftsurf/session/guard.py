@@ -1,7 +1,8 @@
-"""Range guard: rows that are far larger than the usual ones are learned with a small weight."""
+"""Range guard: extreme values are limited, and rows that are far larger than the usual ones get a small weight."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.column_sizes import CAP, measure, squared_norms, usual_sizes
+from driftsurf.core.column_sizes import CAP, clipped, extend_range, limited, measure, squared_norms, usual_sizes
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.options import number
 from driftsurf.core.values import replace
 from driftsurf.errors import StateError
-from driftsurf.kernels.columns import column_sizes
+from driftsurf.kernels.columns import add_excess, column_sizes
 
 __all__ = ["RangeGuard"]
 
@@ -23,11 +24,18 @@ MEMORY = 1024
 QUANTILE = 0.9
 COLUMN_MEMORY = 10_000
 """Number of rows over which the sizes of columns are averaged."""
+LIMIT = 6.0
+"""Values are limited to this multiple of the usual size of their column: five standard deviations of normal values."""
+GROWN = 5.0 / 3.0
+"""Mean size of values, in units of the usual size and each up to ``CAP``, above which a column may have a new scale.
+The mean is 1 as long as nothing changes, and 5/3 when a third of the values are at the cap."""
+EVIDENCE = 100.0
+"""A column has a new scale when the sizes of its values exceed ``GROWN`` by this much in total."""
 
 
 @dataclass(frozen=True)
 class RangeGuard:
-    """Row weights that bound what one extreme row can do to a linear model, a gradient average or a risk.
+    """Limits that bound what one extreme row can do to a linear model, a gradient average or a risk.
 
     Each column is measured in units of its usual size (a robust mean of its absolute non-zero values), so that a value
     may be extreme in one column and ordinary in another. Rows whose norm in these units is up to ``factor`` times the
@@ -35,15 +43,25 @@ class RangeGuard:
     (factor * usual / norm)^2: the curvature of its loss is then that of a row at the limit, so a step size that suits
     ordinary rows suits it too, and its loss and gradient fall off as 1 / norm. (For a quadratic loss a session squares
     the weight once more.) A value of 1e6 among ordinary ones counts almost nothing, one whose square overflows nothing.
-    A lasting change of scale is followed after about a hundred rows. A guard is a value: ``weigh`` returns the next
-    one.
+    A lasting change of scale is followed after about a hundred rows.
+
+    Rows with extreme values may be too frequent for that: in a heavy-tailed column, one value in five may be a thousand
+    times the others. With ``clips``, values are limited to six times the usual size of their column, for learning and
+    for predicting. A column in which more than a third of the values are three times as large as usual, for about a
+    hundred rows, has a new scale; it is then measured anew. With ``boxed``, values to be predicted are also limited to
+    the range that the column has had so far: about values beyond it a linear model knows nothing.
+
+    A guard is a value: ``admit`` returns the next one.
 
     Examples
     --------
     >>> X = np.ones((100, 1)); X[3] = 1e6
-    >>> weights, guard = RangeGuard(factor=2.0).weigh(X)
+    >>> rows, weights, guard = RangeGuard(factor=2.0, clips=True).admit(X)
     >>> weights[:5].round(9)
     array([1., 1., 1., 0., 1.])
+    >>> guard.limited(np.array([[-2.0], [50.0]])).round(1)
+    array([[-2. ],
+           [ 6.1]])
     """
 
     factor: float = 2.0
@@ -52,32 +70,67 @@ class RangeGuard:
     total: FloatArray | None = None
     mass: FloatArray | None = None
     """Sums over the rows for each column: ``total`` of absolute values, ``mass`` of the weights of its non-zeros."""
+    clips: bool = False
+    boxed: bool = False
+    excess: FloatArray | None = None
+    """Evidence for a new scale of each column; None unless ``clips``."""
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+    """Range of the values of each column so far; None unless ``boxed``."""
 
     def __post_init__(self) -> None:
         number("guard", self.factor, at_least=1.0, otherwise=", or None for no guard")
 
-    def weigh(self, X: Rows) -> tuple[FloatArray | None, RangeGuard]:
-        """Return the weights of these rows (None: all 1), and the guard after them."""
+    def admit(self, X: Rows) -> tuple[Rows, FloatArray | None, RangeGuard]:
+        """Return the rows with limited values, their weights (None: all 1), and the guard after them."""
         n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
         columns, without = self._columns(n_features)
         new = columns[3] == 0.0 if without else None
-        norms, largest, zeros = measure(X, columns)
+        before = columns.copy()
+        norms, largest, zeros, extremes = measure(X, columns, LIMIT)
+        excess = np.zeros(n_features) if self.excess is None else self.excess
+        if self.clips:
+            known, excess = excess, np.empty(n_features)
+            if add_excess(before, columns, known, GROWN, excess) > EVIDENCE:
+                changed = excess > EVIDENCE
+                excess[changed] = 0.0
+                new = changed if new is None else new | changed
         if new is not None and columns[3][new].any():  # new columns are sized by these rows
-            columns, _ = self._columns(n_features)
+            columns = before
             finite = np.isfinite(squared_norms(X, np.ones(n_features + 1), np.zeros(n_features + 1)))
             sizes = usual_sizes(X, finite.astype(np.float64))[new]
-            columns[0, new], columns[1, new] = (
-                np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0.0),
-                CAP * sizes,
-            )
-            norms, largest, zeros = measure(X, columns)
+            columns[0, new] = np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0.0)
+            columns[1, new], columns[2:, new] = CAP * sizes, 0.0
+            norms, largest, zeros, extremes = measure(X, columns, LIMIT)
         recent = np.concatenate([self.recent, norms[norms > 0.0] if zeros else norms])
         weights = self._weights(norms, largest, recent)
-        _, _, total, mass = columns
-        return weights, replace(self, recent=recent[-MEMORY:], total=total, mass=mass)
+        _, caps, total, mass = columns
+        rows = X
+        if self.clips and extremes:
+            limits = LIMIT / CAP * caps
+            rows = clipped(X, -limits, limits)
+        low, high = self._range_after(rows) if self.boxed else (None, None)
+        changes = {"total": total, "mass": mass, "excess": excess if self.clips else None, "low": low, "high": high}
+        after = replace(self, recent=recent[-MEMORY:], **changes)
+        vars(after).pop("limits", None)  # cached, and copied with the other entries
+        return rows, weights, after
+
+    def limited(self, X: Rows) -> Rows:
+        """Return rows to be predicted, with limited values; the same object if nothing is beyond the limits."""
+        return X if self.limits is None else limited(X, *self.limits)
+
+    @functools.cached_property
+    def limits(self) -> tuple[FloatArray, FloatArray] | None:
+        """Smallest and largest value of each column in predictions; None without limits."""
+        if not self.clips or self.total is None or self.mass is None:
+            return None
+        sizes = np.divide(self.total, self.mass, out=np.full(len(self.mass), np.inf), where=self.mass > 0.0)
+        if self.low is None or self.high is None:
+            return -LIMIT * sizes, LIMIT * sizes
+        return np.maximum(self.low, -LIMIT * sizes), np.minimum(self.high, LIMIT * sizes)
 
     def _columns(self, n_features: int) -> tuple[FloatArray, int]:
-        """Return scales, limits, totals and masses of the columns, and the number of columns never seen.
+        """Return the arguments of ``measure`` for the columns, and the number of columns never seen.
 
         Sums decay with a memory of 10,000 rows.
         """
@@ -86,6 +139,17 @@ class RangeGuard:
             columns[0], columns[1:] = 1.0, 0.0
             return columns, n_features
         return columns, column_sizes(self.total, self.mass, COLUMN_MEMORY, CAP, columns)
+
+    def _range_after(self, X: Rows) -> tuple[FloatArray, FloatArray]:
+        """Return the range of the columns after these rows; 0 always belongs to it if the rows are sparse."""
+        if self.low is not None and self.high is not None:
+            low, high = self.low.copy(), self.high.copy()
+        elif isinstance(X, CSR):
+            low, high = np.zeros((2, X.n_features))
+        else:
+            low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+        extend_range(X, low, high)
+        return low, high
 
     def _weights(self, norms: FloatArray, largest: float, recent: FloatArray) -> FloatArray | None:
         if len(recent) == 0:
@@ -107,19 +171,27 @@ class RangeGuard:
 
     def state(self) -> State:
         """Return the state as flat entries."""
+        arrays = {"total": self.total, "mass": self.mass, "excess": self.excess, "low": self.low, "high": self.high}
         state: State = {"factor": float(self.factor), "recent": self.recent}
-        if self.total is not None and self.mass is not None:
-            state |= {"total": self.total, "mass": self.mass}
-        return state
+        return state | {name: values for name, values in arrays.items() if values is not None}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], n_features: int | None) -> RangeGuard:
+    def from_state(
+        cls, state: Mapping[str, Any], n_features: int | None, *, clips: bool = False, boxed: bool = False
+    ) -> RangeGuard:
         """Return the guard that ``state()`` was called on, for rows of ``n_features`` columns (None: no row yet)."""
-        guard = cls(float(state["factor"]), state["recent"], state.get("total"), state.get("mass"))
+        arrays = {name: state.get(name) for name in ("total", "mass", "excess", "low", "high")}
+        guard = cls(float(state["factor"]), state["recent"], clips=clips, boxed=boxed, **arrays)
         # Compiled code does not check the bounds of its arrays, and a state may be damaged or forged.
-        arrays = [guard.recent] if n_features is None else [guard.recent, guard.total, guard.mass]
-        if not all(isinstance(a, np.ndarray) and a.dtype == np.float64 and a.ndim == 1 for a in arrays) or not all(
-            len(a) == n_features for a in arrays[1:] if a is not None
+        needed = () if n_features is None else ("total", "mass")
+        if not _is_vector(guard.recent) or not all(
+            _is_vector(values, n_features) for name, values in arrays.items() if values is not None or name in needed
         ):
             raise StateError(f"the entries of the saved guard do not fit together, or not {n_features} columns")
         return guard
+
+
+def _is_vector(values: Any, length: int | None = None) -> bool:
+    """Return whether this is an array of floats of a length (None: any)."""
+    is_vector = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1
+    return is_vector and length in (None, len(values))

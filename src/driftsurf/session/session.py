@@ -141,7 +141,8 @@ class Session:
         self.steps: int = 0
         self.n_classes_learned: int = 0
         """Number of classes known at the last time step; only these can be predicted."""
-        self._guard = None if guard is None else RangeGuard(guard)
+        clips = self._can.linear
+        self._guard = None if guard is None else RangeGuard(guard, clips=clips, boxed=clips and self._can.regression)
         self._pending: Samples | None = None
 
     def fresh(self, seed: int) -> Session:
@@ -164,7 +165,7 @@ class Session:
         if code is None:
             return self._take(X, y, classes, weight, predict=True)
         assert isinstance(X, np.ndarray)
-        scores = self.targets.restrict(self.strategy.scores(X), self.n_classes_learned)
+        scores = self.scores_of(X)
         self._buffer_one(X, code)
         return self._observation(self.targets, np.array((code,)), scores, ())
 
@@ -211,7 +212,8 @@ class Session:
         """Predict rows whose labels are known, and learn nothing."""
         known = self.targets.with_classes(classes, begun=self.schema is not None)
         known, codes = known.read(y, n_rows(rows := self.read(X)))
-        return self._observation(known, codes, known.restrict(self.strategy.scores(rows), self.n_classes_learned), ())
+        scores = known.restrict(self.strategy.scores(self._limited(rows)), self.n_classes_learned)
+        return self._observation(known, codes, scores, ())
 
     def reset(self, why: str) -> Transition | None:
         """Start over with fresh models, at the request of a user; None if nothing was learned yet."""
@@ -236,6 +238,11 @@ class Session:
         if self._pending is not None:
             self._pending.release(self._pending.next_row)
         return dropped
+
+    @property
+    def guard_factor(self) -> float | None:
+        """Factor of the range guard; None without one."""
+        return None if self._guard is None else self._guard.factor
 
     @property
     def rows_pending(self) -> int:
@@ -268,12 +275,15 @@ class Session:
                 part = batch if stop - start == count else _part(batch, start, stop)
                 with uninterrupted():
                     with _AllOrNothing(self):
+                        known = known.resumed(self.targets)  # type: ignore[arg-type]  # both are of one kind
                         targets = known.after_batch(len(self.targets.labels), part.y)
                         self._begin(schema, targets)
                         tested = None
                         if predict:
-                            tested = self._tested(part)
+                            shown = self._limited(part.X)
+                            tested = self._tested(part if shown is part.X else part._replace(X=shown))
                             scores.append(known.restrict(tested, self.n_classes_learned))
+                            tested = tested if shown is part.X else None
                         self.targets = targets
                         done = self._accept(part, tested) if size is None else (self._step(part),)
                     start = stop
@@ -352,16 +362,20 @@ class Session:
 
     def _step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Take one time step. The strategy comes last of all that can fail, since its step cannot be undone here."""
-        guard = self._guard
+        guard, targets = self._guard, self.targets
         if guard is not None:
-            factors, guard = guard.weigh(batch.X)
+            targets = targets.after_step(batch.y, batch.weight)
+            rows, factors, guard = guard.admit(batch.X)
+            if rows is not batch.X:
+                batch, tested = batch._replace(X=rows), None  # the models are compared on the rows that they learn
             if factors is not None:
                 # A loss that grows with the square of a score needs the square of the weight to be bounded.
                 weight = batch.weight * (np.square(factors) if self._can.quadratic_loss else factors)
                 # A risk is a weighted mean, so a batch of extreme rows alone would count in full: drop its weight.
                 batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
         decision = self.strategy.step(batch) if tested is None else self.strategy.step(batch, tested)
-        self._guard, self.steps, self.n_classes_learned = guard, self.steps + 1, len(self.targets.labels)
+        self._guard, self.steps, self.n_classes_learned = guard, self.steps + 1, len(targets.labels)
+        self.targets = targets
         return decision
 
     def _report(self, decision: Decision) -> None:
@@ -391,7 +405,16 @@ class Session:
 
     def scores_of(self, rows: Rows) -> FloatArray:
         """Return the scores of rows that ``read`` returned, or that a caller has built in that form."""
-        return self.targets.restrict(self.strategy.scores(rows), self.n_classes_learned)
+        return self.targets.restrict(self.strategy.scores(self._limited(rows)), self.n_classes_learned)
+
+    @property
+    def column_limits(self) -> tuple[FloatArray, FloatArray] | None:
+        """Smallest and largest value of each column in predictions; None without limits."""
+        return None if self._guard is None else self._guard.limits
+
+    def _limited(self, rows: Rows) -> Rows:
+        """Return rows to be predicted, with extreme values limited; the same object if there are none."""
+        return rows if self._guard is None else self._guard.limited(rows)
 
     def predict(self, X: MatrixLike) -> npt.NDArray[Any]:
         """Return predicted labels, or numbers, of the model that predicts now. Ties go to the smaller label."""
@@ -457,7 +480,8 @@ class Session:
                 raise StateError(f"the saved columns have sparse={sparse}, but the rows in the saved buffer do not")
             self.strategy.restore(own, width, sparse=sparse, n_classes=self.targets.n_classes)
         guard, pending = pick("guard", state), pick("pending", state)
-        self._guard = RangeGuard.from_state(guard, width if self.steps else None) if guard else None
+        how = {"clips": self._can.linear, "boxed": self._can.linear and self._can.regression}
+        self._guard = RangeGuard.from_state(guard, width if self.steps else None, **how) if guard else None
         self._pending = Samples.from_state(pending, self.targets.n_classes) if pending else None
         if self._pending is not None and self._pending.n_features != width:
             raise StateError(f"the rows in the saved buffer have {self._pending.n_features} columns, not {width}")

@@ -11,7 +11,7 @@ from source_files import everything, rows, write
 
 from driftsurf.data import FileSource, ReadingOptions
 from driftsurf.data.hints import hints
-from driftsurf.errors import BadRowError, OptionError, SchemaError
+from driftsurf.errors import BadRowError, OptionError
 
 CENSUS = (
     '39, State-gov, 77516, <=50K\n50, Self-emp, 83311, <=50K\n38, ?, 215646, >50K\n28,State-gov  ,\t338409," >50K "\n'
@@ -106,7 +106,7 @@ def test_names_must_fit_the_columns(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", "1,2\n3,5\n")
     with pytest.raises(OptionError, match=r"names.* 2 .*a\.csv.* 3"):
         opened(path, names=["a", "b", "c"])
-    with pytest.raises(SchemaError, match="'a'"):
+    with pytest.raises(OptionError, match="'a'"):
         opened(path, names=["a", "a"])
     assert opened(path, names=["a", "b"], header=True)[:2] == (["a", "b"], [(3.0, 5.0)])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 __all__ = ["FOLDER_VARIABLE", "cache_folder", "find", "folders"]
 
 FOLDER_VARIABLE = "DRIFTSURF_DATA"
-COMPRESSIONS = "", ".gz", ".bz2", ".zip", ".zst"
+COMPRESSIONS = "", ".gz", ".bz2", ".xz", ".zip", ".zst"
 
 
 def cache_folder() -> Path:

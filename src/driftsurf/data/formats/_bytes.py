@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import lzma
 import os
 import sys
 import time
@@ -22,12 +23,13 @@ from driftsurf.errors import OptionError, SourceError
 
 __all__ = ["COMPRESSION_ENDINGS", "ByteFile", "member_of_zip", "polling"]
 
-COMPRESSION_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".zstd": "zstd", ".zip": "zip"}
+COMPRESSION_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd", ".zip": "zip"}
 """Compressions by the ending of a file."""
 _MAGIC = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\x03\x04": "zip",
+    b"\xfd7zXZ\x00": "xz",
     # "BZh" alone may be the start of a header line; a block or the end of the data follows in a compressed file.
     **{b"BZh%d%s" % (level, block): "bzip2" for level in range(1, 10) for block in (b"1AY&SY", b"\x17rE8P\x90")},
 }
@@ -35,7 +37,7 @@ _MAGIC = {
 _MAGIC_BYTES = max(map(len, _MAGIC))
 _GZIP_WINDOW = 31
 """zlib's code for a gzip header and checksum around the largest window."""
-_UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+_UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 """What damaged, truncated, encrypted or exotic files raise while they are read and decompressed."""
 
 
@@ -104,7 +106,8 @@ class ByteFile:
             if found is None:
                 yield from self._plain(file, first, start)
                 return
-            decompressed = {"gzip": self._gunzip, "bzip2": self._bunzip2, "zstd": self._unzstd, "zip": self._unzip}
+            decompressed = {"gzip": self._gunzip, "bzip2": self._bunzip2, "xz": self._unxz}
+            decompressed |= {"zstd": self._unzstd, "zip": self._unzip}
             yield from self.skip(start, decompressed[found](file, first))
 
     @contextmanager
@@ -204,6 +207,10 @@ class ByteFile:
 
     def _bunzip2(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
         with bz2.BZ2File(_Rejoined(first, file)) as unpacked:  # type: ignore[call-overload]
+            yield from self._pieces(unpacked, b"")
+
+    def _unxz(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
+        with lzma.LZMAFile(_Rejoined(first, file)) as unpacked:  # type: ignore[arg-type]
             yield from self._pieces(unpacked, b"")
 
     def _unzstd(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:

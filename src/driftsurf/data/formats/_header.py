@@ -9,15 +9,15 @@ import numpy as np
 from driftsurf.data.formats._cells import cell_reader
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.errors import Message, Option, SchemaError
+from driftsurf.errors import Message, Option, OptionError
 
 __all__ = [
     "automatic_names",
     "complete_names",
+    "given_names",
     "is_automatic",
     "looks_like_data",
     "no_header_remark",
-    "refuse_repeats",
 ]
 
 MONOTONE_NAMES = 6
@@ -61,11 +61,18 @@ def complete_names(cells: Sequence[str], file: str) -> tuple[list[str], list[Mes
     return names, remarks
 
 
-def refuse_repeats(names: Sequence[str], file: str) -> list[str]:
-    """Return the names; raise SchemaError if one of them occurs twice."""
+def given_names(reading: ReadingOptions, count: int, file: str) -> list[str] | None:
+    """Return the names that the options give, or None; raise an error if they do not fit ``count`` columns."""
+    names = reading.names
+    if names is None:
+        return None
+    if len(names) != count:
+        raise OptionError(
+            Option("names"), f" must be one name for each of the {count} columns of {file}; got {len(names)}"
+        )
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise SchemaError(f"{file}: the column name {name!r} occurs more than once; rename one of the columns")
+            raise OptionError(Option("names"), f" has {name!r} more than once; give each column a name of its own")
     return list(names)
 
 

@@ -222,7 +222,7 @@ class TextReader(Reader):
         bad = [
             BadRow(
                 self.file.name,
-                at.line + int(before[i]),
+                at.line + int(before[i]) + _leading_lines(records[i]),
                 reason,
                 records[i][:RAW_LIMIT].decode(self.encoding, "backslashreplace").rstrip("\r\n"),
                 at.offset + int(records.ends[i]),
@@ -247,6 +247,11 @@ class TextReader(Reader):
 def _last_bytes(before: bytes, data: bytes, size: int) -> bytes:
     """Return the last bytes before place ``size`` of ``data``, which ``before`` precedes."""
     return data[size - TAIL_BYTES : size] if size >= TAIL_BYTES else (before + data[:size])[-TAIL_BYTES:]
+
+
+def _leading_lines(record: bytes) -> int:
+    """Return how many lines a record begins below its start: an element of JSON may follow line ends."""
+    return record[: len(record) - len(record.lstrip())].count(b"\n")
 
 
 Row = TypeVar("Row")

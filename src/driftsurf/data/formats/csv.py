@@ -18,9 +18,9 @@ from driftsurf.data.formats._encodings import UTF8, can_decode
 from driftsurf.data.formats._header import (
     automatic_names,
     complete_names,
+    given_names,
     looks_like_data,
     no_header_remark,
-    refuse_repeats,
 )
 from driftsurf.data.formats._reader import PYARROW, Mark, Shape, extra
 from driftsurf.data.formats._records import Records, find_records, trim_cells
@@ -29,7 +29,7 @@ from driftsurf.data.formats._text import Parsed, TextReader
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.tables import Column, Table, empty_column
-from driftsurf.errors import Message, Option, OptionError, SourceError
+from driftsurf.errors import Message, Option, SourceError
 from driftsurf.registry import register
 
 __all__ = ["CsvReader"]
@@ -94,7 +94,7 @@ class CsvReader(TextReader):
                 return self._without_header(body, len(cells))
             cells, rows, sample = commented, body, self.head_records(body, self.reading.sample_rows)
             kinds = self._kinds(self._text_columns(sample))
-        names = self._given_names(len(cells))
+        names = given_names(self.reading, len(cells), self.file.name)
         if names is None:
             names, remarks = complete_names(cells, self.file.name)
             self.remarks += remarks
@@ -103,22 +103,10 @@ class CsvReader(TextReader):
         return rows, Shape(dict(zip(names, kinds.values(), strict=True)), empty=not len(sample))
 
     def _without_header(self, body: Mark, width: int) -> tuple[Mark, Shape]:
-        self._names = self._given_names(width) or automatic_names(width)
+        self._names = given_names(self.reading, width, self.file.name) or automatic_names(width)
         self._zoned.clear()
         sample = self.head_records(body, self.reading.sample_rows)
         return body, Shape(self._kinds(self._text_columns(sample)), empty=not len(sample))
-
-    def _given_names(self, width: int) -> list[str] | None:
-        """Return the names that the options give; raise OptionError if the file has more or fewer columns."""
-        names = self.reading.names
-        if names is None:
-            return None
-        if len(names) != width:
-            raise OptionError(
-                Option("names"),
-                f" must be one name for each of the {width} columns of {self.file.name}; got {len(names)}",
-            )
-        return refuse_repeats(names, self.file.name)
 
     def _header_cells(self, record: bytes, line: int) -> list[str]:
         try:

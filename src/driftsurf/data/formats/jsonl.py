@@ -55,7 +55,7 @@ class JsonLinesReader(TextReader):
         """Return the keys of the first rows in the order of their appearance, with the kinds of their values."""
         cells: dict[str, list[Any]] = {}
         sample = self.head_records(self._body, self.reading.sample_rows)
-        for row in read_each(sample, _object)[0]:
+        for row in read_each(sample, self.read_record)[0]:
             for name, value in row.items():
                 cells.setdefault(name, []).append(value)
         kinds = {name: self._kind(values) for name, values in cells.items()}
@@ -76,6 +76,10 @@ class JsonLinesReader(TextReader):
             return "text" if any(isinstance(v, int) and abs(v) > LARGEST_EXACT for v in present) else "number"
         return "date" if kind == "date" and len(texts) >= (1 - MISFIT_SHARE) * len(present) else "text"
 
+    def read_record(self, record: bytes) -> dict[str, Any] | None:
+        """Return the object of a record, or None for white space; raise ValueError for anything else."""
+        return _object(record)
+
     def parse(self, records: Records, wanted: Shape, *, ignore_added: bool) -> Parsed:
         """Return the lines that are objects with values of the right kinds as a table."""
         kinds = {name: kind for name, kind in wanted.kinds.items() if kind is not None}
@@ -83,7 +87,7 @@ class JsonLinesReader(TextReader):
         known = kinds.keys() | wanted.dropped
 
         def read(record: bytes) -> list[Any] | None:
-            row = _object(record)
+            row = self.read_record(record)
             if row is None:
                 return None
             if not ignore_added and not row.keys() <= known:

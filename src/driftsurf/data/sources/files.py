@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TypedDict
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -21,7 +22,8 @@ from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.reading_options import OnSchemaChange, ReadingOptions
 from driftsurf.data.source import STANDARD_INPUT, BadRow, Cells, Position
 from driftsurf.data.sources._batching import BatchCutter, BatchRule, Place
-from driftsurf.data.tables import Table
+from driftsurf.data.sources._web import is_web_address, local_copy
+from driftsurf.data.tables import Table, which_columns
 from driftsurf.errors import BadRowError, Message, Option, OptionError, SchemaError, SourceError, StateError
 from driftsurf.registry import register
 
@@ -60,7 +62,7 @@ class _Progress:
         self.columns = [(name, kind) for name, kind in shape.kinds.items() if kind is not None]
 
 
-@register("source", "file", schemes=("file",))
+@register("source", "file", schemes=("file", "http", "https"))
 class FileSource:
     """Rows of files as tables of bounded size, in a fixed order, which can be resumed after each.
 
@@ -71,7 +73,8 @@ class FileSource:
     Parameters
     ----------
     path
-        A file, a folder, or a pattern such as ``"logs/*.csv.gz"``; files are read in the order of their names.
+        A file, a folder, or a pattern such as ``"logs/*.csv.gz"``; files are read in the order of their names. Or the
+        address of a file on the web, which is downloaded to the cache folder of the user.
     reading
         How rows are read; None for the defaults.
     batch_size
@@ -145,6 +148,8 @@ class FileSource:
     def files(self) -> list[str]:
         """Return the files in the order in which they are read."""
         path = self.name
+        if is_web_address(path):
+            return [str(self._local_copy[0])]
         if os.path.isdir(path):
             names = sorted(entry.name for entry in os.scandir(path) if entry.is_file() and entry.name[0] not in "._")
             found = [file for name in names if self._known_format(file := os.path.join(path, name))]
@@ -159,6 +164,10 @@ class FileSource:
         if not found:
             raise SourceError(f"no file matches the pattern {path!r}")
         return found
+
+    @cached_property
+    def _local_copy(self) -> tuple[Path, Message | None]:
+        return local_copy(self.name)
 
     @cached_property
     def _formats(self) -> dict[str, registry.Entry]:
@@ -193,6 +202,10 @@ class FileSource:
             raise OptionError(f"{entry.name} cannot be followed or read from standard input; use csv or jsonl")
         reader: Reader = entry.make(ByteFile(path, reading.block_bytes, self.follow), reading)
         return reader
+
+    def _copy_remarks(self) -> list[Message]:
+        remark = self._local_copy[1] if is_web_address(self.name) else None
+        return [] if remark is None else [remark]
 
     def columns(self) -> dict[str, Kind | None]:
         """Return the columns of the first file and their kinds; None for a type that a table cannot hold."""
@@ -235,7 +248,7 @@ class FileSource:
             reader = self._reader(files[index], progress.shape)
             found = reader.shape()
             if progress.shape is None:
-                self.remarks = list(reader.remarks)
+                self.remarks = [*self._copy_remarks(), *reader.remarks]
                 if found.empty and index + 1 < len(files):
                     continue  # a file without rows tells no kinds; the next one may
                 progress.fix_shape(self._first_shape(found))
@@ -323,7 +336,7 @@ class FileSource:
 
     def _check_names(self, found: Shape) -> None:
         """Raise SchemaError if an option names a column that does not exist."""
-        named = {"drop": self.reading.drop, "kinds": list(self.reading.kinds)}
+        named = {} if self.reading.lenient else {"drop": self.reading.drop, "kinds": list(self.reading.kinds)}
         if self.time is not None:
             named["time"] = [self.time]
         for option, names in named.items():
@@ -332,7 +345,7 @@ class FileSource:
                 hint = ". Name one column at a time" if any("," in name for name in unknown) else ""
                 raise SchemaError(
                     Option(option),
-                    f" names {listed(unknown)}; the columns are {listed(list(found.kinds))}{hint}",
+                    f" names {listed(unknown)}; {which_columns(unknown, found.kinds)}{hint}",
                 )
 
     def _check_change(self, file: str, shape: Shape, found: Shape, reader: Reader) -> None:

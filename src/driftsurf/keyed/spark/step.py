@@ -215,4 +215,4 @@ def table(visits: DataFrame, name: Name) -> DataFrame:
     zipped = visits.select("key", F.explode(F.arrays_zip(*arrays)).alias("one")).select("key", "one.*")
     if name == "journal":
         return zipped.withColumnsRenamed({"decided_at": "sequence", "decisions": "record"})
-    return zipped
+    return zipped.withColumnRenamed("predicted", "prediction")

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 from driftsurf.core.decisions import Decision
 from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
-from driftsurf.evaluation.trace import Trace
+from driftsurf.evaluation.trace import OTHER, Trace
 from driftsurf.report.figure import Bars, Figure
 from driftsurf.runs.orders import OrderRecord
 
@@ -39,16 +41,43 @@ class RunView:
     """Measured seconds of each model; empty if the page is to be the same for every run of the same thing."""
     seconds_from: int = 0
     """The step from which on seconds were measured."""
+    scores: Scores | None = None
+    """Confusion, ROC AUC and calibration, or residuals, if the run recorded them."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What was run, as in ``run.json``; empty if that is not known."""
 
     @functools.cached_property
     def summary(self) -> ClassificationSummary | RegressionSummary:
         """The metrics of the model."""
         return summarise(self.trace, self.model, self.oracle)
 
+    @property
+    def named_classes(self) -> list[Any]:
+        """The classes that the trace counts one by one."""
+        return [label for label in self.trace.labels if label != OTHER]
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes of the trace, without those counted together if no row belongs to them or was predicted so."""
+        run, last = self.trace.of(self.model), f":{OTHER}"
+        others = any(name.endswith(last) and column.any() for name, column in run.items())
+        return list(self.trace.labels) if others else self.named_classes
+
+    @property
+    def positive(self) -> Any:
+        """The class that precision, recall and calibration are about, if there are two: the last of them in order."""
+        return self.trace.labels[1] if len(self.trace.labels) == len(self.named_classes) == 2 else None
+
+    def class_order(self, label: Any) -> int:
+        """Return the place of a class on the page."""
+        labels = self.trace.labels
+        return labels.index(label) if label in labels else len(labels)
+
     @functools.cached_property
     def steps(self) -> StepMap:
         """Where rows, decisions and orders are among the steps of the trace."""
-        return StepMap.of(self.trace.of(self.model))
+        columns = self.trace.of(self.model)
+        return StepMap.of(columns) if self.scores is None else self.scores.step_map(columns)
 
 
 @dataclass(frozen=True)

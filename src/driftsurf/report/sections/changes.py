@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from driftsurf.core.decisions import Decision
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 
@@ -17,16 +18,30 @@ def build(run: RunView) -> Iterator[str]:
     if not listed:
         yield "<p>There was no sign of drift.</p>"
         return
+    times = run.trace.times(run.model)
+    units = ("datetime64[D]", "datetime64[m]", "datetime64[s]")
+    unit = next(unit for unit in units if times is None or unit == units[-1] or (times == times.astype(unit)).all())
+
+    def when(decision: Decision) -> list[str]:
+        """Return the time of the step of a decision, if it is known."""
+        if times is None:
+            return []
+        when = times[min(int(run.steps.of_decision(decision)), len(times) - 1)]
+        return [f'<span class="when">{str(when.astype(unit)).replace("T", " ")}</span>']
+
     rows = [
         (
-            f'<button type="button" class="go" data-row="{decision.first_row}">{transition.step}</button>',
+            f'<button type="button" class="go" data-step="{run.steps.of_decision(decision):.10g}">'
+            f"{transition.step}</button>",
+            *when(decision),
             f'<span class="kind {transition.kind}"></span>{escape(transition.phrase)}',
             escape(transition.reason),
             f"{transition.old} &rarr; {transition.new}",
         )
         for decision, transition in listed[:MOST_LISTED]
     ]
-    yield html.wide_table(("step", "change", "reason", "models"), rows, numbers=(0,))
+    heads = ("step", *["time"] * (times is not None), "change", "reason", "models")
+    yield html.wide_table(heads, rows, numbers=(0,))
     more = len(listed) - MOST_LISTED
     if more > 0:
         yield html.note(f"The first {MOST_LISTED} changes; the journal has {more:,} more.")

@@ -1,10 +1,15 @@
-"""Errors by class, over time and in all."""
+"""Errors, precision, recall and F1 by class, over time and in all."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
+import numpy as np
+
+from driftsurf.core.contracts import FloatArray
+from driftsurf.evaluation.class_metrics import class_metrics, class_metrics_over_time
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Figure, Series, per_row
 from driftsurf.report.sections import RunView, Section
@@ -14,16 +19,19 @@ MOST_LISTED = 50
 
 
 def build(run: RunView) -> Iterator[str | Figure]:
-    """Return the figure and the table; nothing for regression, or if the trace does not count errors by class."""
+    """Return the figures and the table; nothing for regression, or if the trace does not count errors by class."""
     if run.trace.labels and f"wrong:{run.trace.labels[0]}" in run.trace.columns:
         yield html.note("The share of the rows of each class that was predicted wrongly.")
-        yield _figure(run)
+        yield _errors(run)
         yield _table(run)
+        if run.named_classes:
+            yield html.note(_caption(run))
+            yield _quality(run)
 
 
-def _figure(run: RunView) -> Figure:
+def _errors(run: RunView) -> Figure:
     """Draw the most frequent classes; a class has a gap at steps without rows of it."""
-    columns, labels = run.trace.of(run.model), run.trace.labels
+    columns, labels = run.trace.of(run.model), run.classes
     frequent = sorted(labels, key=lambda label: -int(columns[f"true:{label}"].sum()))[: len(SERIES_STYLES)]
     series = [
         Series(str(label), css, per_row(columns[f"wrong:{label}"], columns[f"true:{label}"]))
@@ -33,19 +41,57 @@ def _figure(run: RunView) -> Figure:
 
 
 def _table(run: RunView) -> str:
-    columns = run.trace.counted(run.model)
-    labels = run.trace.labels
+    counted, labels = run.trace.counted(run.model), run.classes
+    metrics = class_metrics(run.trace, run.model)
 
     def rows() -> Iterator[Sequence[str]]:
         for label in labels[:MOST_LISTED]:
-            true, predicted, wrong = (int(columns[f"{what}:{label}"].sum()) for what in ("true", "predicted", "wrong"))
-            share = f"{wrong / true:.3f}" if true else "-"
-            yield escape(str(label)), f"{true:,}", f"{predicted:,}", f"{wrong:,}", share
+            one, wrong = metrics[label], int(counted[f"wrong:{label}"].sum())
+            counts = f"{one.rows:,}", f"{one.predicted:,}", f"{wrong:,}"
+            error = wrong / one.rows if one.rows else math.nan
+            yield escape(str(label)), *counts, *map(_share, (error, one.precision, one.recall, one.f1))
 
     more = len(labels) - MOST_LISTED
     note = html.note(f"The first {MOST_LISTED} classes; the trace has {more:,} more.") if more > 0 else ""
-    heads = ("class", "rows", "predicted", "predicted wrongly", "error")
-    return html.wide_table(heads, rows(), numbers=range(1, 5)) + note
+    heads = ("class", "rows", "predicted", "predicted wrongly", "error", "precision", "recall", "F1")
+    return html.wide_table(heads, rows(), numbers=range(1, len(heads))) + note
 
 
-SECTION = Section("Errors by class", 40, build)
+def _share(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _caption(run: RunView) -> str:
+    whose = "the mean over the classes" if run.positive is None else f"those of class {run.positive}"
+    text = (
+        f"Precision is the share of rows predicted as a class that belong to it, recall the share of its rows that "
+        f"were found, and F1 their harmonic mean; the figure shows {whose}."
+    )
+    if run.scores is not None and not math.isnan(run.scores.auc):
+        text += " ROC AUC is the chance that a row of a class has a higher score for it than another row of the step."
+    return text
+
+
+def _quality(run: RunView) -> Figure:
+    """Draw precision, recall and F1 of the positive class, or their means over all classes, and the ROC AUC."""
+    labels = run.named_classes if run.positive is None else [run.positive]
+    by_class = [class_metrics_over_time(run.trace, run.model, label) for label in labels]
+    series = [
+        Series(name, css, _mean([one[place] for one in by_class]))
+        for place, (name, css) in enumerate(zip(("precision", "recall", "F1"), SERIES_STYLES, strict=False))
+    ]
+    if run.scores is not None and not math.isnan(run.scores.auc):
+        series.append(Series("ROC AUC", "curve", run.scores.column("auc").tolist()))
+    return Figure("quality", f"precision, recall and F1 of {run.model} over time", "share", 1.0, series)
+
+
+def _mean(curves: Sequence[FloatArray]) -> list[float]:
+    """Return the mean of several curves at each step, without those that are not known there."""
+    values = np.array(curves)
+    known = ~np.isnan(values)
+    total, count = np.where(known, values, 0.0).sum(axis=0), known.sum(axis=0)
+    found: list[float] = np.where(count > 0, total / np.maximum(count, 1), np.nan).tolist()
+    return found
+
+
+SECTION = Section("Classes", 40, build)

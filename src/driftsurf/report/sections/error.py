@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 
 import numpy as np
 
+from driftsurf.core.contracts import FloatArray
+from driftsurf.evaluation.baselines import BASELINE_WORDS, baseline_errors, baselines
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Figure, Series, usual_top
 from driftsurf.report.sections import RunView, Section
 
+BASELINE_STYLES = {"majority": "limit", "mean": "limit", "persistence": "rival"}
 LEAST_TOP = 0.1
 """The axis of a share of rows reaches at least this far."""
 
 
 def build(run: RunView) -> Iterator[str | Figure]:
-    """Return the caption and the figure."""
+    """Return the caption, the figure, and the errors beside those of trivial predictions."""
     yield html.note(_caption(run))
     yield _figure(run)
+    trivial = baselines(run.trace, run.model)
+    rows = [(escape(run.model), "the model of this run", trivial.number(trivial.own), "")]
+    rows += [
+        (name, BASELINE_WORDS[name], trivial.number(error), _difference(trivial.own, error))
+        for name, error in trivial.others.items()
+    ]
+    yield html.wide_table(("prediction", "meaning", trivial.measure, "the model is"), rows, numbers=(2, 3))
+
+
+def _difference(own: float, other: float) -> str:
+    """Return by how much the error of the model is smaller or larger than another one."""
+    if own == other or not other:
+        return "equally good" if own == other else "worse"
+    return f"{abs(1.0 - own / other):.0%} {'better' if own < other else 'worse'}"
 
 
 def _figure(run: RunView) -> Figure:
@@ -31,32 +49,25 @@ def _figure(run: RunView) -> Figure:
         Series(f"{name} (oracle)" if name == oracle else name, css, _errors(trace, name))
         for name, css in styles.items()
     ]
-    if not trace.labels:
-        trivial = {"repeating the last target": "persistence_error", "mean target so far": "constant_error"}
-        styles_left = ("oracle", "limit") if oracle is None else SERIES_STYLES[:2]
-        series += [
-            Series(name, css, _roots(trace, model, column))
-            for (name, column), css in zip(trivial.items(), styles_left, strict=True)
-        ]
+    trivial = baseline_errors(trace, model)
+    series += [Series(name, BASELINE_STYLES[name], _shown(trace, error)) for name, error in trivial.items()]
     series.append(Series(model, "curve", _errors(trace, model), marked=True))
     known = np.concatenate([one.values for one in series])
-    top = 1.05 * max(LEAST_TOP, float(known.max())) if trace.labels else usual_top(known[np.isfinite(known)])
+    top = 1.05 * max(LEAST_TOP, float(np.nanmax(known))) if trace.labels else usual_top(known[np.isfinite(known)])
     unit = "error" if trace.labels else "root mean squared error"
     return Figure("error", f"error of {model} over time", unit, top, series)
 
 
 def _errors(trace: Trace, model: str) -> list[float]:
-    """Return the share of wrong rows of each step; for regression the root mean squared error, in its unit."""
-    error: list[float] = trace.of(model)["error"].tolist() if trace.labels else _roots(trace, model, "squared_error")
-    return error
+    return _shown(trace, trace.of(model)["error" if trace.labels else "squared_error"])
 
 
-def _roots(trace: Trace, model: str, column: str) -> list[float]:
-    """Return the roots of a column of squared errors, without the warm-up steps, for which zero was predicted."""
-    roots = np.sqrt(trace.of(model)[column])
-    if trace.warmup_steps < len(roots):
-        roots[: trace.warmup_steps] = np.nan
-    found: list[float] = roots.tolist()
+def _shown(trace: Trace, error: FloatArray) -> list[float]:
+    """Return shares of rows as they are, and squared errors as roots without the warm-up, for which 0 was predicted."""
+    shown = error if trace.labels else np.sqrt(error)
+    if not trace.labels and trace.warmup_steps < len(shown):
+        shown[: trace.warmup_steps] = np.nan
+    found: list[float] = shown.tolist()
     return found
 
 

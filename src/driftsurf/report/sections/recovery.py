@@ -25,7 +25,7 @@ def build(run: RunView) -> Iterator[str]:
             summary.drift_steps, summary.recovery_by_training, by_error, strict=True
         )
     ]
-    yield html.table(heads, rows, numbers=range(3))
+    yield html.wide_table(heads, rows, numbers=range(3))
     yield html.note(
         "The first number counts from the end of the drift, the second from its start. The error of the oracle is its "
         "median until the next drift."

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from driftsurf import registry
 from driftsurf.errors import Option, OptionError
-from driftsurf.runs.predictions import LabelType, PredictionBatch
+from driftsurf.runs.predictions import LabelType, PredictionBatch, prediction_columns
 
 __all__ = ["STANDARD_OUTPUT", "Closable", "Sink", "SinkContext", "open_sink"]
 
@@ -22,14 +22,21 @@ class SinkContext:
     """What a sink has to know about the run before the first prediction."""
 
     label_type: LabelType
-    has_keys: bool = False
-    """Whether each row has a key beside its number."""
+    has_ids: bool = False
+    """Whether each row has an id beside its number."""
+    has_true: bool = True
+    """Whether the true labels are known, since they come with their rows."""
     checkpoints: bool = False
     """Whether the run has checkpoints, so that it may resume from the last one."""
     keep: int | None = None
     """How many files to keep where there is one for each checkpoint; None keeps all."""
     overwrite: bool = False
     """Whether earlier predictions in the same place are replaced."""
+
+    @property
+    def columns(self) -> dict[str, LabelType]:
+        """Names and types of the columns, in order; every record of a batch has them."""
+        return prediction_columns(self.label_type, has_ids=self.has_ids, has_true=self.has_true)
 
 
 @runtime_checkable

@@ -17,9 +17,9 @@ __all__ = ["CsvEncoder", "CsvSink"]
 class CsvEncoder:
     """Encodes predictions as CSV with a header line."""
 
-    def __init__(self, write: Write, *, has_keys: bool) -> None:
+    def __init__(self, write: Write, columns: Collection[str]) -> None:
         self._write_bytes = write
-        self._write([["row", *["key"] * has_keys, "version", "label", "probability"]])
+        self._write([columns])
 
     def _write(self, lines: Iterable[Collection[Any]]) -> None:
         out = io.StringIO()
@@ -40,4 +40,4 @@ class CsvSink(FileSink):
 
     def encoder(self, write: Write) -> CsvEncoder:
         """Return an encoder of CSV."""
-        return CsvEncoder(write, has_keys=self.context.has_keys)
+        return CsvEncoder(write, self.context.columns)

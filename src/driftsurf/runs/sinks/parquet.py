@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from driftsurf.registry import register
@@ -14,22 +15,21 @@ __all__ = ["ParquetEncoder", "ParquetSink"]
 class ParquetEncoder:
     """Encodes predictions as Parquet, with a type for each column."""
 
-    def __init__(self, write: Write, label_type: LabelType, *, has_keys: bool) -> None:
+    def __init__(self, write: Write, columns: Mapping[str, LabelType]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         types = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_(), "value": pa.float64()}
-        fields = [("row", pa.int64()), *[("key", pa.string())] * has_keys, ("version", pa.int64())]
-        self._schema = pa.schema([*fields, ("label", types[label_type]), ("probability", pa.float64())])
+        self._schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
         self._table_of = pa.Table.from_pylist
         self._writer = pq.ParquetWriter(pa.PythonFile(_AppendOnly(write), "w"), self._schema)
 
     def add(self, predictions: PredictionBatch) -> None:
         """Encode the rows of a batch as one group of rows."""
         rows = list(predictions.rows())
-        if predictions.keys is not None:
+        if predictions.ids is not None:
             for row in rows:
-                row["key"] = str(row["key"])  # keys may be numbers in one batch and text in the next
+                row["id"] = str(row["id"])  # ids may be numbers in one batch and text in the next
         self._writer.write_table(self._table_of(rows, self._schema))
 
     def close(self) -> None:
@@ -68,4 +68,4 @@ class ParquetSink(FileSink):
 
     def encoder(self, write: Write) -> ParquetEncoder:
         """Return an encoder of Parquet."""
-        return ParquetEncoder(write, self.context.label_type, has_keys=self.context.has_keys)
+        return ParquetEncoder(write, self.context.columns)

@@ -24,7 +24,7 @@ class StandardOutputSink:
 
     def begin(self) -> None:
         """Write the header line."""
-        self._encoder = CsvEncoder(_write, has_keys=self.context.has_keys)
+        self._encoder = CsvEncoder(_write, self.context.columns)
 
     def resume(self, row: int) -> int:
         """Write the header line again."""

@@ -1,0 +1,66 @@
+"""Precision, recall and F1 of each class, from the counts of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import FloatArray
+from driftsurf.evaluation.trace import Trace
+
+__all__ = ["ClassMetrics", "class_metrics", "class_metrics_over_time"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMetrics:
+    """How well one class was predicted. A share of no rows is NaN."""
+
+    rows: int
+    """Rows of the class."""
+    predicted: int
+    """Rows that were predicted as the class."""
+    precision: float
+    """Share of the rows predicted as the class that belong to it."""
+    recall: float
+    """Share of the rows of the class that were predicted as it."""
+    f1: float
+    """Harmonic mean of precision and recall; 0 if no row was predicted correctly."""
+
+
+def class_metrics(trace: Trace, model: str) -> dict[Any, ClassMetrics]:
+    """Return precision, recall and F1 of each class of a trace, without the warm-up steps.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier, prequential
+    >>> from driftsurf.streams import SEA
+    >>> found = class_metrics(prequential(SEA(n_rows=10_000), DriftSurfClassifier(random_state=0)), "model")
+    >>> {label: round(one.f1, 1) for label, one in found.items()}
+    {-1: 0.8, 1: 0.9}
+    """
+    counted = trace.counted(model)
+    found = {}
+    for label in trace.labels:
+        totals = {what: counted[f"{what}:{label}"].sum(keepdims=True) for what in ("true", "predicted", "wrong")}
+        precision, recall, f1 = (float(one[0]) for one in _shares(totals))
+        found[label] = ClassMetrics(int(totals["true"][0]), int(totals["predicted"][0]), precision, recall, f1)
+    return found
+
+
+def class_metrics_over_time(trace: Trace, model: str, label: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return precision, recall and F1 of one class at each step; NaN where a share has no rows."""
+    run = trace.of(model)
+    return _shares({what: run[f"{what}:{label}"] for what in ("true", "predicted", "wrong")})
+
+
+def _shares(counts: Mapping[str, npt.NDArray[Any]]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    right = (counts["true"] - counts["wrong"]).astype(np.float64)
+    precision, recall, f1 = (
+        np.divide(times * right, rows, out=np.full(len(right), np.nan), where=rows > 0)
+        for times, rows in ((1, counts["predicted"]), (1, counts["true"]), (2, counts["true"] + counts["predicted"]))
+    )
+    return precision, recall, f1

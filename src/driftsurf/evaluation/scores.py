@@ -1,0 +1,278 @@
+"""Statistics of each step beside the trace: confusion of classes, ROC AUC, calibration, and residuals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from driftsurf.core.contracts import FloatArray, State
+from driftsurf.errors import InputError
+from driftsurf.evaluation.step_map import StepMap
+from driftsurf.evaluation.trace import OTHER
+from driftsurf.session.observation import Observation
+from driftsurf.session.session import Session
+
+__all__ = ["ScoreRecorder", "Scores"]
+
+MOST_CLASSES = 20
+"""Classes that are counted one by one; all others are counted together."""
+BINS = 20
+"""Bins of probabilities, of equal width, for the calibration curve."""
+LARGEST_LOGIT, LOGIT_BINS = 10.0, 160
+"""Scores are counted in bins of log-odds of this range for the ROC AUC; larger ones are in the outermost bins."""
+QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
+"""Quantiles of the residuals of each step."""
+
+
+class ScoreRecorder:
+    """Write the statistics of the leading model of a run, one line of JSON for each scored step.
+
+    The size of a line is bounded: it has counts, not rows.
+
+    Parameters
+    ----------
+    session
+        The model, which knows its classes.
+    warmup_steps
+        Steps at the beginning that the ROC AUC of the whole run leaves out.
+    """
+
+    def __init__(self, session: Session, warmup_steps: int = 0) -> None:
+        self.session = session
+        self.warmup_steps = warmup_steps
+        self._taken = 0
+        self._step = 0
+        self._last_decision = -1
+        self._decisions = 0
+        """Number of decisions since the last line."""
+        self._labels_written = 0
+        self._scores = np.zeros((0, 2, LOGIT_BINS), np.int64)
+        """For each class, and for other rows and rows of the class: how many scores lie in each bin."""
+
+    def head(self) -> str:
+        """Return nothing: every line stands for itself."""
+        return ""
+
+    def lines(self, X: Any, seen: Mapping[str, Observation]) -> str:
+        """Return the line of a step; nothing if no row was scored."""
+        one = next(iter(seen.values()))
+        self._taken += 1
+        if one.decisions:
+            self._last_decision, self._decisions = one.decisions[-1].step, self._decisions + len(one.decisions)
+        if not len(one.true):
+            return ""
+        line = {"step": self._step, "batch": self._taken - 1, "rows": len(one.true)}
+        line |= {"decision": self._last_decision, "decisions": self._decisions}
+        self._decisions = 0
+        regression = one.predicted.dtype.kind == "f"
+        line |= _residuals(one) if regression else self._classes(one)
+        self._step += 1
+        return json.dumps(line, separators=(",", ":")) + "\n"
+
+    def _classes(self, one: Observation) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        labels = list(self.session.targets.labels)[:MOST_CLASSES]
+        if len(labels) > self._labels_written:
+            found["labels"], self._labels_written = labels, len(labels)
+        true, predicted = (_known(codes, len(labels)) for codes in (one.true, one.predicted))
+        wide = len(labels) + 1
+        pairs = np.bincount((true + 1) * wide + predicted + 1, minlength=wide * wide)
+        there = np.flatnonzero(pairs)
+        found["confusion"] = np.column_stack([there // wide - 1, there % wide - 1, pairs[there]]).tolist()
+        if len(one.scores) == len(true):
+            counts = _score_counts(one.scores, true)
+            found["auc"] = _mean_auc(counts)
+            if self._step >= self.warmup_steps:
+                self._scores = _added(self._scores, counts)
+                found["auc_so_far"] = _mean_auc(self._scores)
+            if one.probabilities:
+                found["calibration"] = _calibration(one.scores, true, predicted)
+        return found
+
+    def state(self) -> State:
+        """Return what the next lines need, for a checkpoint."""
+        counters = self._taken, self._step, self._last_decision, self._decisions, self._labels_written
+        return {"counters": np.array(counters, np.int64), "scores": self._scores}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Resume from what :meth:`state` returned."""
+        counters = map(int, state["counters"])
+        self._taken, self._step, self._last_decision, self._decisions, self._labels_written = counters
+        self._scores = np.array(state["scores"], np.int64)
+
+
+def _known(codes: npt.NDArray[Any], n_labels: int) -> npt.NDArray[np.int64]:
+    """Return codes as integers; -1 for classes that are counted together."""
+    whole = np.asarray(codes, np.int64)
+    return np.where(whole < n_labels, whole, -1)
+
+
+def _score_counts(scores: FloatArray, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Count the scores of each class in bins of log-odds, apart for other rows and rows of the class.
+
+    Two classes have one score, that of the second class.
+    """
+    if scores.ndim == 1:
+        logits, own = scores[:, None], true[:, None] == 1
+    else:
+        logs = scores[:, :MOST_CLASSES]
+        with np.errstate(divide="ignore"):
+            logits = logs - np.log(-np.expm1(np.minimum(logs, 0.0)))
+        own = true[:, None] == np.arange(logs.shape[1])
+    share = np.nan_to_num(logits, posinf=LARGEST_LOGIT, neginf=-LARGEST_LOGIT) / LARGEST_LOGIT
+    places = ((share.clip(-1.0, 1.0) + 1.0) * (LOGIT_BINS / 2)).astype(np.int64).clip(max=LOGIT_BINS - 1)
+    classes = logits.shape[1]
+    places += LOGIT_BINS * (own + 2 * np.arange(classes))
+    return np.bincount(places.ravel(), minlength=classes * 2 * LOGIT_BINS).reshape(classes, 2, LOGIT_BINS)
+
+
+def _added(total: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Add counts to a total, which may have fewer classes. Counts of two classes do not mix with those of more."""
+    if len(total) == 1 < len(counts):
+        total = total[:0]
+    if len(counts) < len(total):
+        counts = np.concatenate([counts, np.zeros_like(total[len(counts) :])])
+    counts[: len(total)] += total
+    return counts
+
+
+def _mean_auc(counts: npt.NDArray[np.int64]) -> float | None:
+    """Return the ROC AUC, the mean over classes if there are more than two; scores in the same bin count half."""
+    others, own = counts[:, 0].astype(np.float64), counts[:, 1].astype(np.float64)
+    pairs = others.sum(axis=1) * own.sum(axis=1)
+    above = own.sum(axis=1, keepdims=True) - np.cumsum(own, axis=1)
+    wins = np.sum(others * (above + own / 2), axis=1)
+    there = pairs > 0
+    return float(np.mean(wins[there] / pairs[there])) if there.any() else None
+
+
+def _calibration(
+    scores: FloatArray, true: npt.NDArray[np.int64], predicted: npt.NDArray[np.int64]
+) -> list[tuple[int, int, int, float]]:
+    """Return, for each bin of probabilities, the rows, the hits and the sum of the probabilities.
+
+    The probability is that of the second of two classes, and that of the predicted one of more classes.
+    """
+    if scores.ndim == 1:
+        probability, hit = expit(scores), true == 1
+    else:
+        probability, hit = np.exp(scores.max(axis=1)), (true == predicted) & (true >= 0)
+    bins = (probability * BINS).astype(np.int64).clip(0, BINS - 1)
+    rows, sums = np.bincount(bins, minlength=BINS), np.bincount(bins, probability, BINS)
+    hits = np.bincount(bins[hit], minlength=BINS)
+    return [(int(k), int(rows[k]), int(hits[k]), round(float(sums[k]), 6)) for k in np.flatnonzero(rows)]
+
+
+def _residuals(one: Observation) -> dict[str, Any]:
+    """Return mean and squared deviations of the true values, and mean and quantiles of prediction minus truth."""
+    residual = one.predicted - one.true
+    mean = float(one.true.mean())
+    return {
+        "mean": mean,
+        "squares": float(np.sum(np.square(one.true - mean))),
+        "residual": float(residual.mean()),
+        "quantiles": np.quantile(residual, QUANTILES).tolist(),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Statistics of the leading model at each step, as a run recorded them.
+
+    Means and sums over a run leave the warm-up steps out, as the mean error does.
+    """
+
+    lines: Sequence[Mapping[str, Any]]
+    """One record for each scored step."""
+    warmup_steps: int = 0
+
+    @classmethod
+    def from_text(cls, text: str, warmup_steps: int = 0) -> Scores:
+        """Read what :class:`ScoreRecorder` wrote; incomplete last lines are ignored."""
+        try:
+            lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+            for line in lines:
+                _ = line["step"], line["batch"], line["decision"], line["decisions"], line["rows"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"the text is not a file of scores that a run wrote: {error!r}") from error
+        return cls(lines, warmup_steps)
+
+    @property
+    def counted(self) -> Sequence[Mapping[str, Any]]:
+        """The records without the warm-up steps; with them if there are no others."""
+        return self.lines[self.warmup_steps :] or self.lines
+
+    @property
+    def labels(self) -> list[Any]:
+        """The classes that were counted one by one, in the order of their appearance; empty for regression."""
+        return next((list(line["labels"]) for line in reversed(self.lines) if "labels" in line), [])
+
+    def column(self, name: str) -> npt.NDArray[np.float64]:
+        """Return one number of each step, such as "auc" or "residual"; NaN where it is not known."""
+        values = [line.get(name) for line in self.lines]
+        return np.array([np.nan if value is None else value for value in values], np.float64)
+
+    def confusion(self) -> tuple[list[Any], npt.NDArray[np.int64]]:
+        """Return the labels, and for each true class (row) how often each class (column) was predicted.
+
+        The last label is ``OTHER`` if classes were counted together.
+        """
+        labels = self.labels
+        table = np.zeros((len(labels) + 1, len(labels) + 1), np.int64)
+        for line in self.counted:
+            for true, predicted, count in line.get("confusion", ()):
+                table[true, predicted] += count  # -1, the classes counted together, is the last one
+        if table[-1].any() or table[:, -1].any():
+            return [*labels, OTHER], table
+        return labels, table[:-1, :-1]
+
+    @property
+    def auc(self) -> float:
+        """ROC AUC over all counted rows, the mean of one class against the others if there are more than two.
+
+        It is computed from counts in bins of log-odds. NaN if the model has no scores, or only one class appeared.
+        """
+        known = [line["auc_so_far"] for line in self.lines if line.get("auc_so_far") is not None]
+        return float(known[-1]) if known else float("nan")
+
+    def calibration(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
+        """Return mean probability, share of hits and number of rows of each bin of probabilities that has rows.
+
+        A hit is a row of the second class, if there are two; otherwise a row that was predicted correctly.
+        """
+        sums = np.zeros((BINS, 3))
+        for line in self.counted:
+            for place, *numbers in line.get("calibration", ()):
+                sums[place] += numbers
+        rows, hits, probability = sums[sums[:, 0] > 0].T
+        return probability / rows, hits / rows, rows.astype(np.int64)
+
+    def calibration_over_time(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean probability and the share of hits of each step; NaN where they are not known."""
+        both = np.full((2, len(self.lines)), np.nan)
+        for place, line in enumerate(self.lines):
+            if line.get("calibration"):
+                _, rows, hits, probability = np.sum(line["calibration"], axis=0)
+                both[:, place] = probability / rows, hits / rows
+        return both[0], both[1]
+
+    def total_squares(self) -> float:
+        """Return the sum of squared deviations of all counted true values from their mean."""
+        rows, mean, squares = (np.array([line[name] for line in self.counted]) for name in ("rows", "mean", "squares"))
+        centre = float(np.average(mean, weights=rows))
+        return float(np.sum(squares + rows * np.square(mean - centre)))
+
+    def step_map(self, columns: Mapping[str, npt.NDArray[Any]]) -> StepMap:
+        """Return where decisions and orders are among the steps of the leading model of a trace."""
+        found = StepMap.of(columns)
+        if len(self.lines) != len(columns["step"]):  # some lines could not be written
+            return found
+        names = "decision", "decisions", "batch"
+        recorded = (np.array([line[name] for line in self.lines], np.int64) for name in names)
+        return StepMap(found.first_row, found.rows, *recorded)

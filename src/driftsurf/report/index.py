@@ -1,0 +1,302 @@
+"""All runs below a folder, in a few numbers each: runs, keyed runs and comparisons, finished or not."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from driftsurf.comparison.folder import LEDGER
+from driftsurf.core import files
+from driftsurf.errors import DriftsurfError, RunFolderError
+from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.trace import Trace
+from driftsurf.explanation.records import newest_head, read_run
+from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
+from driftsurf.keyed.outcomes import KeyScore, Outcomes
+from driftsurf.report.comparison import TRIVIAL
+from driftsurf.report.key_map import NEW_MODEL
+from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.folder import JOURNAL, REPORT, RESULT, TRACE
+
+__all__ = ["Kind", "RunEntry", "RunIndex", "Skipped", "list_runs"]
+
+Kind: TypeAlias = Literal["run", "keyed run", "comparison"]
+COMPARISON = "comparison.json"
+DEPTH = 3
+"""Folders are searched for runs this deep."""
+POINTS = 80
+"""Points of a curve at most."""
+UNREADABLE = (
+    *(DriftsurfError, OSError, csv.Error),
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError),
+)
+"""What reading a damaged folder may raise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEntry:
+    """One run in a few numbers. What is not known is None, or empty."""
+
+    path: Path
+    """The folder of the run."""
+    kind: Kind
+    finished: bool
+    """Whether it is complete; otherwise it is running, or was interrupted."""
+    source: str = ""
+    model: str = ""
+    """The model; of a comparison the winner."""
+    rows: int | None = None
+    steps: int | None = None
+    """Time steps; of a keyed run those of all keys."""
+    keys: int | None = None
+    """Number of keys of a keyed run."""
+    measure: str = ""
+    """Name of the error: "error" (share of wrong rows), "RMSE", "MAE" or "relative error"."""
+    error: float | None = None
+    baseline: float | None = None
+    """The error of the best trivial rule on the same rows."""
+    rule: str = ""
+    """The name of this rule: "majority", "mean" or "persistence"."""
+    drifts: int | None = None
+    """How often a new model took over; of a keyed run for all keys together."""
+    time: datetime | None = None
+    """When its files were last written, in UTC."""
+    curve: tuple[float, ...] = ()
+    """The error over time, or of a comparison the errors of its models, in at most 80 points."""
+    page: Path | None = None
+    """The page of the run, if it has one."""
+
+    @property
+    def no_better(self) -> bool:
+        """Whether the model is no better than a trivial rule."""
+        return self.error is not None and self.baseline is not None and self.error >= self.baseline
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A folder that is not listed as a run."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunIndex:
+    """The runs below a folder."""
+
+    folder: Path
+    runs: list[RunEntry] = field(default_factory=list)
+    """Newest first."""
+    skipped: list[Skipped] = field(default_factory=list)
+    """Folders that are damaged, or no runs."""
+
+
+def list_runs(folder: str | Path) -> RunIndex:
+    """Read all runs below a folder: runs, folders of checkpoints, keyed runs and comparisons.
+
+    Folders that are not runs are searched themselves, three levels deep. A folder that cannot be read, or has no run
+    in it, is among the skipped ones with the reason; it never raises an error.
+
+    Parameters
+    ----------
+    folder
+        The folder that contains the folders of runs, such as "runs"; or the folder of a single run.
+
+    Raises
+    ------
+    RunFolderError
+        If ``folder`` is not a folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from driftsurf import run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = run("sea0", rows=2_000, out=f"{folder}/sea")
+    ...     found = list_runs(folder).runs
+    >>> [(one.path.name, one.kind, one.rows, one.finished) for one in found]
+    [('sea', 'run', 2000, True)]
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise RunFolderError(f"{str(place)!r} is not a folder")
+    index = RunIndex(place)
+    itself = _reader(place, set(files.names(place))) is not None
+    for path in [place] if itself else _folders(place):
+        _search(path, DEPTH, index)
+    oldest = datetime.fromtimestamp(0, UTC)
+    index.runs.sort(key=lambda one: (one.time or oldest, str(one.path)), reverse=True)
+    return index
+
+
+def _folders(place: Path) -> Iterator[Path]:
+    """Yield the folders in a folder, in order, without hidden ones."""
+    yield from (path for path in sorted(place.iterdir()) if path.is_dir() and not path.name.startswith("."))
+
+
+def _search(path: Path, depth: int, index: RunIndex) -> None:
+    """Add the run in this folder, or the runs below it, to the index."""
+    try:
+        reader = _reader(path, set(files.names(path)))
+        if reader is not None:
+            index.runs.append(reader(path))
+            return
+        before = len(index.runs) + len(index.skipped)
+        for child in _folders(path) if depth > 1 else ():
+            _search(child, depth - 1, index)
+        if len(index.runs) + len(index.skipped) == before:
+            index.skipped.append(Skipped(path, "it has no run"))
+    except UNREADABLE as error:
+        index.skipped.append(Skipped(path, f"it cannot be read: {' '.join(str(error).split())}"))
+
+
+def _reader(path: Path, names: set[str]) -> Callable[[Path], RunEntry] | None:
+    """Return the function that reads a folder with these files; None if it is not a run."""
+    if is_keyed_run(path):
+        return _keyed_run
+    if COMPARISON in names:
+        return _comparison
+    if LEDGER in names and b'"what"' in files.read_bytes(path / LEDGER)[:4096]:
+        return lambda place: RunEntry(path=place, kind="comparison", finished=False, time=_time(place / LEDGER))
+    if CheckpointFolder(path).generations():
+        return _checkpoints
+    return _run if JOURNAL in names or TRACE in names else None
+
+
+def _run(path: Path) -> RunEntry:
+    """Read a run folder, which has another name until it is complete."""
+    page = path / REPORT
+    return _of_trace(path, finished=not path.name.endswith(files.PARTIAL), page=page)
+
+
+def _checkpoints(path: Path) -> RunEntry:
+    """Read a folder of checkpoints; the result may be below it."""
+    done = newest_head(path).get("done") is True
+    return _of_trace(path, finished=done, page=path / RESULT / REPORT)
+
+
+def _of_trace(path: Path, *, finished: bool, page: Path) -> RunEntry:
+    record = read_run(path)
+    about, trace = record.about, record.trace
+    numbers: dict[str, Any] = {
+        "source": str(about.get("source") or about.get("stream") or ""),
+        "model": str(about.get("model") or ""),
+    }
+    if trace is not None:
+        numbers |= _numbers(trace)
+    return RunEntry(
+        path=path,
+        kind="run",
+        finished=finished,
+        drifts=sum(one.kind in NEW_MODEL for decision in record.decisions for one in decision.transitions),
+        time=_time(path / TRACE, path / JOURNAL),
+        page=page if page.exists() else None,
+        **numbers,
+    )
+
+
+def _numbers(trace: Trace) -> dict[str, Any]:
+    """Return the fields that follow from a trace with at least one step."""
+    model = trace.models[0]
+    columns, counted, found = trace.of(model), trace.counted(model), baselines(trace, model)
+    rule = min(found.others, key=lambda name: found.others[name], default="")
+    curve = counted["error"] if trace.labels else np.sqrt(counted["squared_error"])
+    return {
+        "source": trace.stream,
+        "model": model,
+        "rows": int(columns["rows"].sum()),
+        "steps": len(columns["step"]),
+        "measure": "error" if trace.labels else "RMSE",
+        "error": found.own,
+        "baseline": found.others.get(rule),
+        "rule": rule,
+        "curve": _shortened(curve),
+    }
+
+
+def _keyed_run(path: Path) -> RunEntry:
+    folder = KeyedFolder(path)
+    about, keys = folder.about(), folder.keys()
+    regression = any(entry["deviation"] for entry in keys.values())
+    outcomes = Outcomes.read(folder, regression=regression)
+    transitions = folder.read("journal", ["transitions"]).get("transitions", [])
+    page, marks = path / PAGE, sorted((path / "epochs").glob("*.json"))
+    columns: Mapping[str, Any] = about.get("columns", {})
+    scores = list(outcomes.scores().values())
+    return RunEntry(
+        path=path,
+        kind="keyed run",
+        finished=bool(marks),
+        source=str(about.get("source") or f"{columns.get('label')} by {columns.get('key')}"),
+        model=str(about.get("learner", {}).get("strategy", {}).get("name", "")),
+        rows=sum(int(entry["rows"]) for entry in keys.values()),
+        steps=sum(int(entry["steps"]) for entry in keys.values()),
+        keys=len(keys),
+        drifts=sum(not NEW_MODEL.isdisjoint(kinds.split(",")) for kinds in transitions),
+        measure="MAE" if regression else "error",
+        time=_time(*marks[-1:], path / "run.json"),
+        curve=_shortened(outcomes.errors_in_order()),
+        page=page if page.exists() else None,
+        **_over_all_keys(scores, regression),
+    )
+
+
+def _over_all_keys(scores: Sequence[KeyScore], regression: bool) -> dict[str, Any]:
+    """Return the errors over the rows of all keys."""
+    rows = sum(score.rows for score in scores)
+    if not rows:
+        return {}
+    model, constant, persistence = (
+        sum(score[place] * score.rows for score in scores) / rows for place in range(2, len(KeyScore._fields))
+    )
+    rule = "persistence" if persistence < constant else "mean" if regression else "majority"
+    return {"error": model, "baseline": min(constant, persistence), "rule": rule}
+
+
+def _comparison(path: Path) -> RunEntry:
+    about = json.loads(files.read_text(path / COMPARISON))
+    overall, page = about["overall"], path / REPORT
+    errors = {str(one["model"]): float(one["error"]["value"]) for one in overall["models"]}
+    rule = min((name for name in TRIVIAL if name in errors), key=lambda name: errors[name], default="")
+    return RunEntry(
+        path=path,
+        kind="comparison",
+        finished=True,
+        source=", ".join(str(one["title"]) for one in about["sources"]),
+        model=str(about["winner"]),
+        rows=int(overall["n_rows"]),
+        steps=int(overall["steps"]),
+        measure="relative error" if overall["models"][0].get("relative_rmse") is not None else "error",
+        error=errors[str(about["winner"])],
+        baseline=errors.get(rule),
+        rule=rule,
+        time=_time(path / COMPARISON),
+        curve=tuple(sorted(errors.values()))[:POINTS],
+        page=page if page.exists() else None,
+    )
+
+
+def _shortened(values: Any) -> tuple[float, ...]:
+    """Return the means of at most POINTS blocks of values; those that are not finite are left out.
+
+    >>> _shortened([0.5, float("nan"), 0.25])
+    (0.5, 0.25)
+    """
+    known = np.asarray(values, np.float64)
+    known = known[np.isfinite(known)]
+    return tuple(float(block.mean()) for block in np.array_split(known, min(POINTS, len(known)) or 1) if len(block))
+
+
+def _time(*paths: Path) -> datetime | None:
+    """Return when the first of these files that exists was last written."""
+    for path in paths:
+        if path.exists():
+            return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return None

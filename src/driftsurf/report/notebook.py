@@ -1,0 +1,197 @@
+"""What a notebook shows of traces and runs: tables, small figures, and the progress of a run."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.decisions import Decision, significant
+from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.summary import summarise
+from driftsurf.evaluation.trace import Trace
+from driftsurf.registry import register
+from driftsurf.report.terminal import Progress
+from driftsurf.runs.plan import RunProgress, RunStart
+from driftsurf.runs.result import RunResult
+
+__all__ = ["in_notebook", "result_html", "run_progress", "trace_html"]
+
+COLOURS = "#0072b2", "#888888", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+WIDTH, HEIGHT = 640, 130
+SHOWN = 10
+"""Number of transitions of a run that are listed."""
+
+
+@register("page", "trace-html")
+def trace_html(trace: Trace) -> str:
+    """Return a trace as HTML: a curve of the error and a table with a line for each model."""
+    if not trace.models:
+        return f"<p>Trace of {escape(trace.stream)}: no row was scored</p>"
+    steps, rows = len(np.unique(trace.columns["step"])), int(trace.of(trace.models[0])["rows"].sum())
+    head = f"{escape(trace.stream)}: {rows:,} rows in {steps:,} step{'s' * (steps != 1)}"
+    return f"<div><p>{head}</p>{_curves(trace)}{_table(*_lines(trace))}</div>"
+
+
+@register("page", "run-html")
+def result_html(result: RunResult) -> str:
+    """Return the result of a run as HTML: its trace, its last transitions, and where its page is."""
+    folder = escape(str(result.folder))
+    if result.keys is not None:
+        return f"<p>{escape(result.model)} for each of {len(result.keys):,} keys; tables and page: {folder}</p>"
+    parts = [trace_html(result.trace)]
+    listed = result.transitions
+    if listed:
+        last = [(one.step, one.phrase, one.reason) for one in listed[-SHOWN:]]
+        more = "" if len(listed) <= SHOWN else f"; the last {SHOWN} of {len(listed):,}"
+        parts += [f"<p>What the model did{more}:</p>", _table(("step", "what happened", "reason"), last)]
+    return f"<div>{''.join(parts)}<p>page: {folder}/report.html</p></div>"
+
+
+def _lines(trace: Trace) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    """Return the head and the lines of the table of models, with the trivial predictions at the end."""
+    lines = list[Sequence[Any]]()
+    for model in trace.models:
+        summary, own = summarise(trace, model), baselines(trace, model)
+        lines.append((model, _number(own.own, trace), summary.reactions, summary.switches))
+    others = baselines(trace, trace.models[0])
+    lines += [(f"{name} (trivial rule)", _number(error, trace), "", "") for name, error in others.others.items()]
+    return ("model", others.measure, "signs of drift", "switches to a new model"), lines
+
+
+def _number(error: float, trace: Trace) -> str:
+    return f"{error:.4f}" if trace.labels else significant(error)
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
+    left = ' style="text-align:left"'
+    cells = "".join(f"<th{left}>{escape(one)}</th>" for one in head)
+    body = "".join("<tr>" + "".join(f"<td{left}>{escape(str(cell))}</td>" for cell in line) + "</tr>" for line in lines)
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _curves(trace: Trace) -> str:
+    """Return the error of each model at each step as a small figure; dashed lines are the true drifts."""
+    curves = {model: error_curve(trace, model) for model in trace.models[: len(COLOURS)]}
+    finite = np.concatenate([values[np.isfinite(values)] for values in curves.values()])
+    top, steps = float(finite.max(initial=0.0)) or 1.0, max(map(len, curves.values()))
+    lines, key = list[str](), list[str]()
+    for (model, values), colour in reversed([*zip(curves.items(), COLOURS, strict=False)]):
+        points = " ".join(
+            f"{_across(place, steps):.1f},{HEIGHT - 4 - (HEIGHT - 8) * value / top:.1f}"
+            for place, value in enumerate(values.tolist())
+            if math.isfinite(value)
+        )
+        lines.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{points}"/>')
+        key.append(f'<span style="color:{colour}">&#9644;</span> {escape(model)}')
+    lines += [
+        f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{HEIGHT}" stroke="#d55e00" stroke-dasharray="5 4"/>'
+        for at in (_across(place, steps) for place in drift_places(trace))
+    ]
+    what = "error" if trace.labels else "root mean squared error"
+    drifts = "; dashed: drift" if trace.drifts else ""
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" style="max-width:100%" role="img" '
+        f'aria-label="{what} of each step">{"".join(lines)}</svg>'
+        f"<p>{what} of each step, from 0 to {significant(top, 3)}: {' '.join(reversed(key))}{drifts}</p>"
+    )
+
+
+def _across(place: float, steps: int) -> float:
+    return 4 + (WIDTH - 8) * place / max(steps - 1, 1)
+
+
+def error_curve(trace: Trace, model: str) -> npt.NDArray[np.float64]:
+    """Return the share of wrong rows, or the root mean squared error, of each step of one model."""
+    columns = trace.of(model)
+    return np.asarray(columns["error"] if trace.labels else np.sqrt(columns["squared_error"]))
+
+
+def drift_places(trace: Trace) -> Iterator[float]:
+    """Yield the step at which each known drift starts."""
+    first_rows = trace.of(trace.models[0])["first_row"]
+    for drift in trace.drifts:
+        if drift.start:
+            yield float(np.searchsorted(first_rows, drift.start))
+
+
+# ---------------------------------------------------------------------------- progress
+
+
+@register("page", "progress")
+def run_progress(wanted: bool | None) -> RunProgress | None:
+    """Return what shows the progress of a run; without a wish, None unless the code runs in a notebook."""
+    if in_notebook():
+        return NotebookProgress()
+    return TerminalProgress() if wanted else None
+
+
+def in_notebook() -> bool:
+    """Return whether this code runs in a notebook, which can show HTML."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+class TerminalProgress:
+    """The progress bar of the command line, on standard error."""
+
+    def start(self, start: RunStart) -> None:
+        """Show that the run begins."""
+        regression = start.regression
+        self._bar = Progress(start.name, start.n_steps, model=start.model, errors=True, regression=regression)
+        self._bar.passed(start.first_step)
+        self._bar.__enter__()
+
+    def step(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Show one step of one model."""
+        self._bar(step, model, error, decisions)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._bar.__exit__(None, None, None)
+
+
+class NotebookProgress:
+    """A progress bar below a cell, replaced in place. It needs no package besides IPython."""
+
+    UPDATES = 100
+    """Number of times that the bar changes in a run of known length; else it changes at every such step."""
+
+    def start(self, start: RunStart) -> None:
+        """Show that the run begins."""
+        ipython: Any = import_module("IPython.display")
+        self._start = start
+        self._html: Any = ipython.HTML
+        self._last, self._done = "", start.first_step
+        self._handle: Any = ipython.display(self._html(self._bar(start.first_step)), display_id=True)
+
+    def step(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Show one step of one model."""
+        if model != self._start.model:
+            return
+        for decision in decisions:
+            for transition in decision.transitions:
+                self._last = transition.describe()
+        done, total = step + 1, self._start.n_steps
+        self._done = done
+        if done % max(1, (total or self.UPDATES) // self.UPDATES) == 0 or done == total:
+            self._handle.update(self._html(self._bar(done)))
+
+    def close(self) -> None:
+        """Leave the bar as it is; without a known number of steps, full."""
+        if self._start.n_steps is None:
+            self._handle.update(self._html(self._bar(self._done, ended=True)))
+
+    def _bar(self, done: int, *, ended: bool = False) -> str:
+        total = self._start.n_steps
+        sizes = 'value="1"' if ended else "" if total is None else f'value="{done}" max="{total}"'
+        of = "" if total is None else f" of {total:,}"
+        last = f"; {escape(self._last)}" if self._last else ""
+        return f"<div>{escape(self._start.name)} <progress {sizes}></progress> step {done:,}{of}{last}</div>"

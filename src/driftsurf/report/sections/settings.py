@@ -1,0 +1,24 @@
+"""What was run: source, label, model, settings, version, and a command that repeats it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from driftsurf.report import html
+from driftsurf.report.sections import RunView, Section
+from driftsurf.report.what_was_run import command_line, settings
+
+
+def build(run: RunView) -> Iterator[str]:
+    """Return the table and the command; nothing if it is not known what was run."""
+    listed = settings(run.about, run.trace.stream)
+    if not listed:
+        return
+    lines = "".join(f'<tr><th scope="row">{escape(word)}</th><td>{escape(text)}</td></tr>' for word, text in listed)
+    yield f'<div class="wide"><table class="settings">{lines}</table></div>'
+    yield html.note("This command repeats the run:")
+    yield f'<pre class="command"><code>{escape(command_line(run.about, run.trace.stream))}</code></pre>'
+
+
+SECTION = Section("What was run", 100, build)

@@ -1,0 +1,90 @@
+"""Start a run with the model of a finished one: its settings, its encoding and what it has learned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from driftsurf.core import files
+from driftsurf.core.state import from_bytes, pick, read_header
+from driftsurf.data.frame_encoder import FrameEncoder
+from driftsurf.errors import Option, OptionError, RunFolderError, StateError
+from driftsurf.estimators.saved import estimator_name
+from driftsurf.runs.folder import ABOUT, model_path
+from driftsurf.runs.options import RunOptions
+from driftsurf.session.described import described
+from driftsurf.session.session import Session
+
+__all__ = ["FinishedRun", "with_settings_of"]
+
+NOT_INHERITED: Final = ("rows", "labels", "key", "delay", "max_pending", "timeout", "start_from", "kinds")
+"""Settings that belong to the rows of one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """What is left of a finished run over tables."""
+
+    path: Path
+    about: Mapping[str, Any]
+    """What was run."""
+    state: Mapping[str, Any]
+    """The saved model."""
+
+    @classmethod
+    def read(cls, path: Path) -> FinishedRun:
+        """Read the model and the settings from a run folder, or from a folder of checkpoints."""
+        file = model_path(path)
+        try:
+            about = json.loads(files.read_text(file.parent / ABOUT))
+            about["decided"]["target"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunFolderError(
+                f"{str(path)!r} is not the folder of a finished run over tables, with which a run can start"
+            ) from error
+        return cls(path, about, from_bytes(files.read_with_backup(file, good=read_header)))
+
+    @property
+    def frames(self) -> FrameEncoder:
+        """How tables become the rows that the model learns."""
+        return FrameEncoder.from_state(pick("encoder", self.state))
+
+    def restore(self, session: Session) -> None:
+        """Let a new session continue where the model of the run stopped."""
+        learner = session.strategy.learner
+        was = self.state["estimator"], self.state["learner"], self.state["learner_params"]
+        now = estimator_name(session.strategy), type(learner).__name__, described(learner)
+        if was != now:
+            raise StateError(
+                f"the model of {str(self.path)!r} is {was[0]} around {was[1]}({was[2]}), not {now[0]} around "
+                f"{now[1]}({now[2]}); give no other model or learner"
+            )
+        own = pick("session", self.state)
+        if any(name.startswith("pending.") for name in own) != (session.batch_size is not None):
+            late = "late" if session.batch_size is None else "with their rows"
+            raise OptionError(
+                Option("start_from"), f" is {str(self.path)!r}, whose labels came {late}; those of this run do not"
+            )
+        session.restore(own)
+
+
+def with_settings_of(run: FinishedRun, options: RunOptions) -> RunOptions:
+    """Return options with the settings of a finished run wherever they have their default value."""
+    encoder = run.frames.encoder
+    known = RunOptions.of().given_or_default()
+    settings = {
+        name: value
+        for name, value in run.about.items()
+        if name in known and name not in NOT_INHERITED and value is not None
+    }
+    kinds = {one.name: one.kind for one in encoder.layout.columns if one.name not in encoder.categorical}
+    given = options.given()
+    if run.about.get("key") is not None and "key" not in given:
+        settings["drop"] = [*settings.get("drop", ()), run.about["key"]]
+    parameters = {**run.about.get("parameters", {}), **options.model.all_parameters()}
+    merged = RunOptions.of(**settings | given | {"parameters": parameters, "kinds": {**kinds, **options.reading.kinds}})
+    # A later source may lack columns that were dropped anyway.
+    return replace(merged, reading=replace(merged.reading, lenient=True))

@@ -1,0 +1,69 @@
+"""A batch of a table: rows with a label, which are learned, and rows without one, which are only predicted."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.data.tables import Table
+from driftsurf.runs.predictions import Predicted, PredictionBatch
+
+__all__ = ["TableRows", "text_of"]
+
+
+class TableRows(NamedTuple):
+    """Encoded rows of a table, in their order."""
+
+    X: Any
+    labelled: npt.NDArray[np.bool_]
+    """Which rows have a label."""
+    ids: list[str] | None = None
+    """Ids of the rows, if the run has a column of ids."""
+
+    @property
+    def to_learn(self) -> Any:
+        """The rows with a label."""
+        return self.X if self.labelled.all() else self.X[self.labelled]
+
+    @property
+    def to_predict(self) -> Any:
+        """The rows without a label."""
+        return self.X[~self.labelled]
+
+    def predictions(
+        self, learned: Predicted, y: npt.NDArray[Any], bare: Predicted | None, *, regression: bool
+    ) -> PredictionBatch:
+        """Return the predictions of all rows in their order.
+
+        Parameters
+        ----------
+        learned, y
+            Predictions and labels of the rows with a label.
+        bare
+            Predictions of the rows without one; None if there are none.
+        regression
+            Whether numbers are predicted, which have no probability.
+        """
+        count = len(self.labelled)
+        order = np.argsort(np.concatenate([np.flatnonzero(self.labelled), np.flatnonzero(~self.labelled)])).tolist()
+        parts = [learned] if bare is None else [learned, bare]
+        labels = [label for part in parts for label in part.labels]
+        chosen = [one for part in parts for one in part.probability]
+        versions = [part.version for part in parts for _ in part.labels]
+        true = [*y.tolist(), *[None] * (count - len(y))]
+        return PredictionBatch(
+            0,
+            [versions[place] for place in order],
+            [labels[place] for place in order],
+            None if regression else [chosen[place] for place in order],
+            [true[place] for place in order],
+            None if self.ids is None else list(self.ids),
+        )
+
+
+def text_of(table: Table, name: str) -> list[str]:
+    """Return the cells of a column as text; a missing one is empty."""
+    column = table[name].as_text()
+    return [column.words[code] if code >= 0 else "" for code in column.values.tolist()]

@@ -1,0 +1,77 @@
+"""Files on the web: downloaded to the cache once, again when they change, and resumed like local files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import invoke
+from source_files import everything, write
+
+from driftsurf.comparison.inputs import expand
+from driftsurf.data import open_source
+from driftsurf.data.hints import hints
+from driftsurf.errors import FetchError
+
+
+class Handler(SimpleHTTPRequestHandler):
+    asked: list[str]
+
+    def send_head(self) -> Any:
+        self.asked.append(f"{self.command} {self.path}")
+        return super().send_head()
+
+    def log_message(self, *_: Any) -> None:
+        """Be silent."""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "site").mkdir()
+    Handler.asked = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path / "site")))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    if thread.is_alive():
+        server.shutdown()
+        thread.join()
+    server.server_close()
+
+
+def test_a_file_is_downloaded_once_and_again_when_it_has_changed(site: str, tmp_path: Path) -> None:
+    write(tmp_path / "site", "a b.csv", "n\n1\n2\n")
+    url = f"{site}/a%20b.csv?download=1"
+    assert everything(open_source(url)) == everything(open_source(url)) == [(1.0,), (2.0,)]
+    assert [one.split()[0] for one in Handler.asked] == ["HEAD", "GET", "HEAD"]
+    _, position = next(iter(open_source(url, batch_size=1).tables()))
+    write(tmp_path / "site", "a b.csv", "n\n1\n2\n3\n")
+    assert everything(open_source(url)) == [(1.0,), (2.0,), (3.0,)]
+    assert everything(open_source(url), position) == [(2.0,), (3.0,)]
+
+
+def test_a_copy_is_used_when_the_server_is_gone(site: str, tmp_path: Path) -> None:
+    write(tmp_path / "site", "a.csv", "n\n1\n")
+    url = f"{site}/a.csv"
+    assert everything(open_source(url)) == [(1.0,)]
+    (tmp_path / "site" / "a.csv").unlink()
+    source = open_source(url)
+    table, _ = next(iter(source.tables()))
+    assert url in hints(source, table)[0]
+    with pytest.raises(FetchError, match="404"):
+        everything(open_source(f"{site}/other.csv"))
+
+
+def test_a_run_reads_a_web_address_and_shows_the_download(site: str, tmp_path: Path) -> None:
+    lines = [f"{i * 7 % 11},{'yes' if i % 2 else 'no'}" for i in range(120)]
+    write(tmp_path / "site", "sales.csv", "price,sold\n" + "\n".join(lines))
+    result = invoke("run", f"{site}/sales.csv", "--label", "sold", "--batch-size", "40", "--out", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    assert "sales.csv: 0.0 MB of 0.0 MB" in result.output
+    assert expand((f"{site}/sales.csv?x=1",)) == (f"{site}/sales.csv?x=1",)

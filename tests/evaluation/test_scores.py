@@ -1,0 +1,139 @@
+"""Statistics of each step: confusion, ROC AUC, calibration, residuals, and precision, recall and F1 of a trace."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from driftsurf import DriftSurfClassifier, prequential
+from driftsurf.errors import InputError
+from driftsurf.evaluation.class_metrics import class_metrics, class_metrics_over_time
+from driftsurf.evaluation.scores import ScoreRecorder, Scores
+from driftsurf.evaluation.trace import OTHER
+from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
+from driftsurf.session.observation import Observation
+from driftsurf.session.session import Session
+from driftsurf.strategies import DriftSurf
+from driftsurf.streams import SEA
+
+RNG = np.random.default_rng(5)
+
+
+def observed(n_classes: int, batches: int = 4, rows: int = 400) -> tuple[ScoreRecorder, list[Observation]]:
+    """Return a recorder and observations of a session that learned blobs, one for each class, with noise."""
+    learner = LogisticRegression() if n_classes == 2 else SoftmaxRegression()
+    session = Session(DriftSurf(learner), classes=[f"c{k}" for k in range(n_classes)])
+    centres = RNG.normal(size=(n_classes, 3))
+    seen = []
+    for _ in range(batches):
+        y = RNG.integers(n_classes, size=rows)
+        X = centres[y] + RNG.normal(size=(rows, 3))
+        seen.append(session.observe(X, [f"c{k}" for k in y]))
+    return ScoreRecorder(session, warmup_steps=1), seen
+
+
+def recorded(recorder: ScoreRecorder, seen: list[Observation]) -> Scores:
+    text = recorder.head() + "".join(recorder.lines(None, {"model": one}) for one in seen)
+    return Scores.from_text(text, recorder.warmup_steps)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_statistics_of_classes_are_those_of_scikit_learn(n_classes: int) -> None:
+    recorder, seen = observed(n_classes)
+    scores = recorded(recorder, seen)
+    true = np.concatenate([one.true for one in seen[1:]]).astype(int)
+    predicted = np.concatenate([one.predicted for one in seen[1:]]).astype(int)
+    raw = np.concatenate([one.scores for one in seen[1:]])
+    labels, table = scores.confusion()
+    assert labels == [f"c{k}" for k in range(n_classes)]
+    np.testing.assert_array_equal(table, metrics.confusion_matrix(true, predicted))
+    probability = 1 / (1 + np.exp(-raw)) if n_classes == 2 else np.exp(raw)
+    assert scores.auc == pytest.approx(metrics.roc_auc_score(true, probability, multi_class="ovr"), abs=2e-3)
+    last = seen[-1]
+    own = probability[-len(last.true) :]
+    expected = metrics.roc_auc_score(last.true.astype(int), own, multi_class="ovr")
+    assert scores.column("auc")[-1] == pytest.approx(expected, abs=5e-3)
+    mean, share, rows = scores.calibration()
+    assert rows.sum() == len(true)
+    hits, chosen = (true == 1, probability) if n_classes == 2 else (true == predicted, probability.max(axis=1))
+    assert np.dot(share, rows) == pytest.approx(hits.sum())
+    assert np.dot(mean, rows) == pytest.approx(chosen.sum())
+    assert np.all(np.diff(mean) > 0)
+    means, shares = scores.calibration_over_time()
+    assert (means[-1], shares[-1]) == (pytest.approx(chosen[-400:].mean()), hits[-400:].mean())
+
+
+def test_recording_continues_from_its_state() -> None:
+    recorder, seen = observed(3)
+    whole = "".join(recorder.lines(None, {"model": one}) for one in seen)
+    first, second = ScoreRecorder(recorder.session, 1), ScoreRecorder(recorder.session, 1)
+    text = "".join(first.lines(None, {"model": one}) for one in seen[:2])
+    second.restore(first.state())
+    assert text + "".join(second.lines(None, {"model": one}) for one in seen[2:]) == whole
+
+
+def test_classes_without_a_place_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftsurf.evaluation.scores.MOST_CLASSES", 2)
+    recorder, seen = observed(4)
+    labels, table = recorded(recorder, seen).confusion()
+    assert labels == ["c0", "c1", OTHER]
+    assert table.sum() == 1200
+    assert table[:, 2].sum() == sum(int((one.predicted >= 2).sum()) for one in seen[1:])
+
+
+def test_batches_without_labels_have_no_line_and_late_labels_have_no_scores() -> None:
+    recorder, (one, *_) = observed(2)
+    assert recorder.lines(None, {"model": replace(one, true=one.true[:0], labels=one.labels[:0])}) == ""
+    line = json.loads(recorder.lines(None, {"model": replace(one, scores=np.zeros(0), probabilities=False)}))
+    assert (line["step"], line["batch"], "auc" in line, "calibration" in line) == (0, 1, False, False)
+    scores = Scores([line])
+    assert np.isnan(scores.auc)
+    assert not len(scores.calibration()[2])
+
+
+def test_residuals_of_a_regression() -> None:
+    session = Session(DriftSurf(LinearRegression()))
+    recorder = ScoreRecorder(session, warmup_steps=1)
+    seen: list[Observation] = []
+    for rows in (50, 300, 20):
+        X = RNG.normal(size=(rows, 2))
+        seen.append(session.observe(X, 3 * X[:, 0] + 10 + RNG.normal(size=rows)))
+    scores = recorded(recorder, seen)
+    true, predicted = (np.concatenate([getattr(one, name) for one in seen[1:]]) for name in ("true", "predicted"))
+    squared = float(np.sum(np.square(predicted - true)))
+    assert 1 - squared / scores.total_squares() == pytest.approx(metrics.r2_score(true, predicted))
+    assert scores.column("residual")[1] == pytest.approx(np.mean(seen[1].predicted - seen[1].true))
+    assert scores.lines[1]["quantiles"][2] == pytest.approx(np.median(seen[1].predicted - seen[1].true))
+    assert scores.labels == []
+
+
+def test_precision_recall_and_f1_are_those_of_scikit_learn() -> None:
+    kept: dict[str, list[Any]] = {"true": [], "predicted": []}
+
+    class Kept(DriftSurfClassifier):
+        def observe(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Observation:
+            seen: Observation = super().observe(X, y, classes=classes)
+            kept["true"] += y.tolist()
+            kept["predicted"] += seen.labels.tolist()
+            return seen
+
+    trace = prequential(SEA(n_rows=4000), Kept(random_state=0), batch_size=100)
+    report = metrics.classification_report(kept["true"], kept["predicted"], output_dict=True)
+    for label, found in class_metrics(trace, "model").items():
+        expected = report[str(label)]
+        assert found.rows == expected["support"]
+        got = found.precision, found.recall, found.f1
+        assert got == pytest.approx((expected["precision"], expected["recall"], expected["f1-score"]))
+    precision, recall, f1 = class_metrics_over_time(trace, "model", 1)
+    assert len(precision) == len(recall) == len(f1) == 40
+
+
+def test_other_text_is_refused() -> None:
+    with pytest.raises(InputError, match="scores"):
+        Scores.from_text('{"step": 1}\n')
+    assert Scores.from_text('{"step": 1').lines == []

@@ -1,0 +1,181 @@
+"""The index of the runs in a folder."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, Browser
+from commands import invoke
+from keyed_rows import COLUMNS, OPTIONS, shops, write_rows
+
+from driftsurf.comparison.compare import compare
+from driftsurf.comparison.inputs import Input
+from driftsurf.errors import RunFolderError
+from driftsurf.evaluation.summary import mean_error_of, summarise
+from driftsurf.explanation.records import read_run
+from driftsurf.keyed import run_keyed
+from driftsurf.report import comparison, html
+from driftsurf.report.index import RunEntry, list_runs
+from driftsurf.report.index_page import render, write_runs_page
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, mixed_run: tuple[Path, str]) -> Path:
+    """A folder of runs of every kind, finished and unfinished, with damaged and foreign folders."""
+    folder = tmp_path_factory.mktemp("index") / "runs"
+    shutil.copytree(mixed_run[0], folder / "mixed")
+    shutil.copytree(mixed_run[0], folder / "half.partial")
+    (folder / "half.partial" / "report.html").unlink()
+    shutil.copytree(mixed_run[0], folder / "group" / "broken")
+    (folder / "group" / "broken" / "trace.csv").write_text("<not a trace>\n1,2\n")
+    (folder / "foreign <b>").mkdir()
+    (folder / "foreign <b>" / "notes.txt").write_text("x")
+    keyed = run_keyed(str(write_rows(folder.parent / "shops.csv", shops(300))), folder / "shops", COLUMNS, OPTIONS)
+    assert invoke("keys", keyed.path).exit_code == 0
+    shutil.copytree(keyed.path, folder / "torn")
+    next((folder / "torn" / "keys").rglob("*.parquet")).write_bytes(b"PAR1")
+    (folder / "torn" / "keys.parquet").unlink()
+    result = compare(folder / "models", [Input("sine1", rows=1_000)], ["oblivious:logistic", "majority", "persistence"])
+    comparison.write(folder / "models", result)
+    shutil.copytree(folder / "models", folder / "begun")
+    for name in ("comparison.json", "report.html"):
+        (folder / "begun" / name).unlink()
+    result_of = invoke("run", "mixed", "--rows", 1_000, "--checkpoint", folder / "live", "--every", 2, "--quiet")
+    assert result_of.exit_code == 0
+    return folder
+
+
+def _entry(runs: Path, name: str) -> RunEntry:
+    return next(one for one in list_runs(runs).runs if one.path == runs / name)
+
+
+def test_every_run_is_listed_and_other_folders_are_skipped_with_a_reason(runs: Path) -> None:
+    index = list_runs(runs)
+    listed = {str(one.path.relative_to(runs)): (one.kind, one.finished) for one in index.runs}
+    assert listed == {
+        "mixed": ("run", True),
+        "half.partial": ("run", False),
+        "live": ("run", True),
+        "shops": ("keyed run", True),
+        "models": ("comparison", True),
+        "begun": ("comparison", False),
+    }
+    skipped = {str(one.path.relative_to(runs)): one.reason for one in index.skipped}
+    assert sorted(skipped) == ["foreign <b>", "group/broken", "torn"]
+    assert all(skipped.values())
+    with pytest.raises(RunFolderError, match="none"):
+        list_runs(runs / "none")
+
+
+def test_numbers_of_a_run_are_those_of_its_page(runs: Path) -> None:
+    trace = read_run(runs / "mixed").trace
+    assert trace is not None
+    one = _entry(runs, "mixed")
+    assert (one.source, one.model, one.rows, one.steps) == (trace.stream, "driftsurf", 20_000, 100)
+    assert one.error == pytest.approx(mean_error_of(trace, "driftsurf")[1])
+    assert (one.measure, one.rule) == ("error", "persistence")
+    assert one.baseline == pytest.approx(0.5, abs=0.02)
+    assert not one.no_better
+    assert one.drifts == summarise(trace, "driftsurf").switches == 8
+    assert len(one.curve) == 80
+    assert one.page == runs / "mixed" / "report.html"
+    assert _entry(runs, "live").page == runs / "live" / "result" / "report.html"
+    assert [one.path for one in list_runs(runs / "mixed").runs] == [runs / "mixed"]
+
+
+def test_numbers_of_keyed_runs_and_comparisons(runs: Path) -> None:
+    keyed = _entry(runs, "shops")
+    assert (keyed.source, keyed.keys, keyed.rows) == (str(runs.parent / "shops.csv"), 4, 300)
+    assert keyed.error is not None
+    assert 0.0 < keyed.error < 0.5
+    assert keyed.drifts is not None
+    assert keyed.page == runs / "shops" / "keys.html"
+    compared = _entry(runs, "models")
+    assert (compared.source, compared.model, compared.rows) == ("sine1", "oblivious:logistic", 1_000)
+    assert len(compared.curve) == 3
+    assert compared.baseline == max(compared.curve[1:2])
+    assert _entry(runs, "begun").page is None
+
+
+def test_the_command_writes_a_page_with_links_and_prints_a_table(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "index.html"
+    result = invoke("runs", runs, "--out", out)
+    assert result.exit_code == 0
+    assert re.search(r"\nhalf\.partial .*unfinished", result.output)
+    assert re.search(r"\nshops .* 300 ", result.output)
+    assert re.search(r"skipped: .*broken: \S", result.output)
+    page = out.read_text()
+    links = re.findall(r'<a href="([^"]*)">', page)
+    assert {(tmp_path / link).resolve() for link in links} == {
+        (runs / path).resolve()
+        for path in ("mixed/report.html", "live/result/report.html", "shops/keys.html", "models/report.html")
+    }
+    assert "foreign &lt;b&gt;" in page
+    assert page.count('<td class="spark"') == 5
+    assert page.count('class="tag open"') == 2
+    write_runs_page(runs)
+    assert 'href="mixed/report.html"' in (runs / "index.html").read_text()
+
+
+def test_a_model_that_is_no_better_than_a_trivial_rule_stands_out(runs: Path) -> None:
+    index = list_runs(runs / "mixed")
+    assert 'class="poor"' not in render(index, runs / "index.html")
+    index.runs[0] = RunEntry(path=runs / "mixed", kind="run", finished=True, error=0.5, baseline=0.5, curve=(0.5,))
+    assert 'class="poor"' in render(index, runs / "index.html")
+
+
+def test_a_folder_without_runs_has_an_empty_index(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    result = invoke("runs", tmp_path)
+    assert result.exit_code == 0
+    assert str(tmp_path) in result.output
+    assert "<table" in (tmp_path / "index.html").read_text()  # of the folders that were skipped
+    assert invoke("runs", tmp_path / "missing").exit_code == 2
+
+
+def test_all_pages_share_their_look(runs: Path) -> None:
+    write_runs_page(runs)
+    pages = ("index.html", "mixed/report.html", "models/report.html", "shops/keys.html")
+    for page in pages:
+        assert html.STYLE + html.look() in (runs / page).read_text(), page
+    key = next((runs / "shops" / "key_pages").iterdir())
+    assert html.STYLE + html.look() in key.read_text()
+
+
+@pytest.fixture(scope="module")
+def phone() -> Iterator[Browser]:
+    """A browser as wide as a phone."""
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    with Browser() as browser:
+        browser.call("Emulation.setDeviceMetricsOverride", width=380, height=800, deviceScaleFactor=1, mobile=True)
+        yield browser
+
+
+def test_a_click_on_a_heading_sorts_the_runs(runs: Path, phone: Browser) -> None:
+    write_runs_page(runs)
+    phone.open(runs / "index.html")
+    names = "[...document.querySelectorAll('.runs tbody a')].map(one => one.textContent).join()"
+    click = "document.querySelectorAll('.runs th button')[{}].click()"
+    phone.tell(click.format(0))
+    assert phone.tell(names) == "live,mixed,models,shops"
+    phone.tell(click.format(3))
+    assert phone.tell(names) == "mixed,live,models,shops"
+    phone.tell(click.format(3))
+    assert phone.tell(names).startswith("shops")
+    assert phone.messages == []
+
+
+@pytest.mark.parametrize("page", ["index.html", "models/report.html", "shops/keys.html"])
+def test_no_figure_is_cut_off_on_a_phone(runs: Path, phone: Browser, page: str) -> None:
+    write_runs_page(runs)
+    phone.open(runs / page)
+    assert phone.tell("document.documentElement.scrollWidth") <= 380
+    shown = "[...document.querySelectorAll('svg')].map(one => one.getBoundingClientRect())"
+    widths = phone.tell(f"{shown}.filter(box => box.width).map(box => box.right)")
+    assert widths
+    assert max(widths) <= 380
