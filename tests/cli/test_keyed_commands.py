@@ -325,6 +325,9 @@ def test_sequence_numbers_that_are_dates_are_shown_as_dates(tmp_path: Path) -> N
     assert 'text-anchor="start">2025-06-29<' in page
     assert "a-city-with-a-long-..." in page
     assert ",000,000" not in page
+    assert "2025-06-29" in next((tmp_path / "run" / "key_pages").iterdir()).read_text()
+    for text in (str(tmp_path / "a.csv"), "key city", "label y", "learner LogisticRegression"):
+        assert text in page
     entry = {"high_water": int(days[3].astype("datetime64[us]").astype(np.int64))}
     assert ">2025-06-29 10:00<" in KeyMap({"a": entry}, [], start=1751191200000000, dates=True).render()
     assert f"driftsurf keys {tmp_path / 'run'}" in invoke("explain", tmp_path / "run").output

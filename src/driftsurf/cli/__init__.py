@@ -23,6 +23,7 @@ from driftsurf.cli.compare import compare
 from driftsurf.cli.doctor import doctor
 from driftsurf.cli.explain import explain
 from driftsurf.cli.keys import keys
+from driftsurf.cli.predict import predict
 from driftsurf.cli.reproduce import reproduce
 from driftsurf.cli.run import run
 from driftsurf.cli.runs import runs
@@ -222,6 +223,7 @@ def rollback(run: Path, to: int | None) -> None:
 
 main.add_command(compare)
 main.add_command(keys)
+main.add_command(predict)
 main.add_command(reproduce)
 main.add_command(run)
 main.add_command(runs)

@@ -13,7 +13,7 @@ from driftsurf.comparison.options import COMPARE_GROUPS
 from driftsurf.core.option_fields import OptionField
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.reproduction.options import REPRODUCE_GROUPS
-from driftsurf.runs.options import GROUPS, OptionGroup
+from driftsurf.runs.options import GROUPS, OptionGroup, PredictOptions
 
 __all__ = ["options_page", "python_help", "python_parameter"]
 
@@ -29,7 +29,8 @@ Every option is defined once, in `driftsurf.runs.options`, `driftsurf.data.readi
 
 An option of a run has the same name on the command line (`driftsurf run SOURCE --batch-size 500`), in a TOML file
 (`batch-size = 500`) and in Python (`driftsurf.run(source, batch_size=500)`); the tables give the name in Python where
-it differs. The options of a run come first, those of `driftsurf compare` and `driftsurf reproduce` at the end.
+it differs. The options of a run come first, those of `driftsurf predict`, `driftsurf compare` and `driftsurf reproduce`
+at the end.
 """
 COMPARE_HEAD = """
 ## driftsurf compare
@@ -37,6 +38,12 @@ COMPARE_HEAD = """
 In Python, `driftsurf.comparison.inputs.Input` has the options of a source, and `driftsurf.comparison.compare.compare`
 those of models and work, with the folder as its first argument instead of `--out` and without `--cluster`. Files are
 read with the options of [Reading of tables](#reading-of-tables).
+"""
+PREDICT_HEAD = """
+## driftsurf predict
+
+In Python, `driftsurf.runs.predict.predict(run, source, PredictOptions(...))`. Rows are read with the options of
+[Reading of tables](#reading-of-tables), which are those of the run unless others are given.
 """
 REPRODUCE_HEAD = """
 ## driftsurf reproduce
@@ -69,6 +76,8 @@ def options_page() -> str:
         (
             HEAD,
             _tables(GROUPS),
+            PREDICT_HEAD,
+            _tables([OptionGroup("predict", "Predictions", PredictOptions)], "###"),
             COMPARE_HEAD,
             _tables(compared, "###"),
             REPRODUCE_HEAD,

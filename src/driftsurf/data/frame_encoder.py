@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
 
 from driftsurf.core.contracts import State
 from driftsurf.core.input import listed
+from driftsurf.core.option_fields import options_given
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.formats._cells import cell_reader
 from driftsurf.data.frames import is_table, read_table
@@ -37,7 +38,8 @@ class FrameEncoder:
     ignored: tuple[str, ...] = ()
     """Columns that are left out if a table has them."""
     reading: ReadingOptions | None = None
-    """How text becomes values of the kind that its column had in the first table; None refuses such text."""
+    """How text becomes values of the kind that its column had in the first table, and what to do with other columns;
+    None refuses such text and such columns."""
 
     @classmethod
     def of(cls, X: Any, *, sparse: bool = False) -> Self:
@@ -72,10 +74,32 @@ class FrameEncoder:
         if self.reading is None:
             return kept
         kinds: dict[str, Kind] = {column.name: column.kind for column in self.encoder.layout.columns}
-        read = {
-            name: _as_kind(name, one, kinds.get(name, one.kind), self.reading) for name, one in kept.columns.items()
+        columns = {
+            name: _as_kind(name, one, kinds.get(name, one.kind), self.reading)
+            for name, one in kept.columns.items()
+            if name in kinds or self.reading.on_schema_change == "fail"
         }
-        return Table(read, kept.features)
+        if self.reading.on_schema_change == "fill-removed":
+            columns = {name: empty_column(kind, len(table)) for name, kind in kinds.items()} | columns
+        return Table(columns, kept.features)
+
+    def reading_for(self, given: ReadingOptions, more_kinds: Mapping[str, Kind]) -> ReadingOptions:
+        """Return how to read a source of further rows, so that its columns are what they were in the first table.
+
+        Options that differ from their defaults take the place of those of the first table. Ignored columns are left
+        out, unless ``more_kinds`` names them: it gives the kinds of columns that are read for another purpose.
+        """
+        before = ReadingOptions() if self.reading is None else self.reading
+        layout, own = self.encoder.layout, options_given(given)
+        kinds = {one.name: one.kind for one in layout.columns if one.name not in self.encoder.categorical}
+        chosen = {
+            **own,
+            "kinds": {**kinds, **more_kinds, **given.kinds},
+            "drop": tuple(name for name in (*self.ignored, *given.drop) if name not in more_kinds),
+            "rows": given.rows,
+            "n_features": layout.n_features or None,
+        }
+        return replace(before, **chosen, lenient=True)
 
     def state(self) -> State:
         """Return the encoder and its options as a flat state."""

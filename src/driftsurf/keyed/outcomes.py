@@ -15,6 +15,8 @@ from driftsurf.keyed.folder import KeyedFolder, arrow
 
 __all__ = ["KeyOutcomes", "KeyScore", "Outcomes"]
 
+DATES = 10**14, 4_102_444_800_000_000
+"""Sequence numbers between these are shown as dates: microseconds from March 1973 to the end of 2099."""
 NOTHING = -1
 """The code of a class that is not known."""
 
@@ -120,6 +122,11 @@ class Outcomes:
             first=min(ends, default=None),
             last=max(ends, default=None),
         )
+
+    @property
+    def dates(self) -> bool:
+        """Whether sequence numbers are dates, as microseconds."""
+        return self.first is not None and self.last is not None and DATES[0] < self.first <= self.last < DATES[1]
 
     @functools.cached_property
     def _places(self) -> dict[Any, int]:

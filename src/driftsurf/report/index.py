@@ -22,6 +22,7 @@ from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
 from driftsurf.keyed.outcomes import KeyScore, Outcomes
 from driftsurf.report.comparison import TRIVIAL
 from driftsurf.report.key_map import NEW_MODEL
+from driftsurf.report.what_was_run import without_secrets
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, REPORT, RESULT, TRACE
 
@@ -186,7 +187,7 @@ def _of_trace(path: Path, *, finished: bool, page: Path) -> RunEntry:
     record = read_run(path)
     about, trace = record.about, record.trace
     numbers: dict[str, Any] = {
-        "source": str(about.get("source") or about.get("stream") or ""),
+        "source": without_secrets(str(about.get("source") or about.get("stream") or "")),
         "model": str(about.get("model") or ""),
     }
     if trace is not None:
@@ -234,7 +235,7 @@ def _keyed_run(path: Path) -> RunEntry:
         path=path,
         kind="keyed run",
         finished=bool(marks),
-        source=str(about.get("source") or f"{columns.get('label')} by {columns.get('key')}"),
+        source=without_secrets(str(about.get("source") or f"{columns.get('label')} by {columns.get('key')}")),
         model=str(about.get("learner", {}).get("strategy", {}).get("name", "")),
         rows=sum(int(entry["rows"]) for entry in keys.values()),
         steps=sum(int(entry["steps"]) for entry in keys.values()),

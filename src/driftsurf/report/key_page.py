@@ -16,7 +16,7 @@ from driftsurf.core import files
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import read_lines
 from driftsurf.evaluation.scoring import Scorebook
-from driftsurf.evaluation.trace import Trace, TraceBuilder
+from driftsurf.evaluation.trace import TIME, Trace, TraceBuilder
 from driftsurf.keyed.folder import PAGE, KeyedFolder, arrow
 from driftsurf.keyed.outcomes import NOTHING, Outcomes
 from driftsurf.report.run_page import render
@@ -90,9 +90,13 @@ def trace_key(
     decisions = read_lines("".join(record for _, record in journal))
     ends = np.searchsorted(rows.sequence, [at for at, _ in journal], side="right").tolist()
     cuts = sorted({0, len(rows.sequence), *ends})
-    labels = tuple(outcomes.labels[code] for code in range(len(outcomes.labels)) if (rows.true == code).any())
+    at_end = dict[int, list[Decision]]()
+    for end, decision in zip(ends, decisions, strict=True):
+        at_end.setdefault(end, []).append(decision)
+    seen = set() if outcomes.regression else {*rows.true.tolist(), *rows.predicted.tolist()}
+    labels = tuple(label for code, label in enumerate(outcomes.labels) if code in seen)
     book = Scorebook(labels)
-    builder, warmup = TraceBuilder(labels), 0
+    builder, warmup, begun = TraceBuilder(labels), 0, list[int]()
     for start, stop in itertools.pairwise(cuts):
         y, predicted = (_values(outcomes, values[start:stop]) for values in (rows.true, rows.predicted))
         known = ~np.isnan(predicted) if outcomes.regression else rows.predicted[start:stop] != NOTHING
@@ -101,11 +105,13 @@ def trace_key(
             predicted = np.full(len(y), 0.0) if outcomes.regression else np.full(len(y), labels[0])
         if known.any():
             book.step(y[known])
-            own = tuple(decision for end, decision in zip(ends, decisions, strict=True) if start < end <= stop)
-            builder.add(book.row(model, y[known], predicted[known], None, own))
+            builder.add(book.row(model, y[known], predicted[known], None, at_end.get(stop, ())))
+            begun.append(int(rows.sequence[start]))
     size = outcomes.batch_size or max((decision.rows for decision in decisions), default=1)
-    built = builder.build(stream, size, (), {})
-    return Trace(stream, size, (), labels, built.columns, warmup_steps=warmup), decisions
+    columns = builder.build(stream, size, (), {}).columns
+    if outcomes.dates:
+        columns[TIME] = np.array(begun, "datetime64[us]").astype("datetime64[s]").astype(np.str_)
+    return Trace(stream, size, (), labels, columns, warmup_steps=warmup), decisions
 
 
 def _values(outcomes: Outcomes, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

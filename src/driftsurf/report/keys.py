@@ -20,12 +20,15 @@ from driftsurf.report import html
 from driftsurf.report.key_map import LINES, NARROW, STYLE, WIDE, Change, KeyMap, format_time
 from driftsurf.report.key_page import KEY_PAGES, key_page_name, write_key_pages
 from driftsurf.report.terminal import console
+from driftsurf.report.what_was_run import without_secrets
 
 __all__ = ["Change", "KeyedRecord", "find_key", "no_better_warning", "print_keys", "render", "write_keyed_page"]
 
 Keys: TypeAlias = Mapping[Any, Mapping[str, Any]]
 """The entries of the table of keys, by key."""
 SHOWN = 20
+TABLE_WIDTH = 160
+"""Width of the table if the output is not a terminal."""
 PAGES, STEPS = 100, 50_000
 """Keys that get a page of their own at most, and time steps of which these pages show the decisions, all together."""
 TOO_LARGE = 1000.0
@@ -35,8 +38,6 @@ NAMED = 10
 NUMBERS = 2, 3, 4, 5
 """Columns of the table that hold numbers."""
 
-DATES = 10**14, 4_102_444_800_000_000
-"""Sequence numbers between these are shown as dates: microseconds from March 1973 to the end of 2099."""
 NOTHING: Mapping[Any, KeyScore] = {}
 ORDER = "In quarantine first, then those whose model is no better than a trivial rule, then by error"
 
@@ -72,7 +73,7 @@ class KeyedRecord:
             keys,
             [Change(*row) for row in rows if row[2]],
             found.first,
-            found.first is not None and found.last is not None and DATES[0] < found.first <= found.last < DATES[1],
+            found.dates,
             found,
             found.scores(),
         )
@@ -91,6 +92,7 @@ def write_keyed_page(folder: KeyedFolder) -> KeyedRecord:
         dates=record.dates,
         scores=record.scores,
         paged=paged,
+        about=folder.about(),
     )
     write_key_pages(folder, record.outcomes, paged)
     files.write_text(folder.path / PAGE, page)
@@ -126,6 +128,7 @@ def print_keys(
 ) -> None:
     """Print totals, and the keys that need attention."""
     out = console()
+    out.width = out.width if out.is_terminal else TABLE_WIDTH
     total = _totals(keys)
     rules = "".join(f", {name} {_format_error(value)}" for name, value in _rules(keys, scores).items())
     out.print(
@@ -234,9 +237,11 @@ def _cells(
 
 
 def _format_change(entry: Mapping[str, Any], dates: bool) -> str:
-    """Return the last transition and its place, such as "switched at 886"."""
-    at = entry["last_transition_at"]
-    return "none" if at is None else f"{entry['last_transition']} at {format_time(at, dates)}"
+    """Return the last transition and its place, such as "fresh start at 886"."""
+    at, kind = entry["last_transition_at"], entry["last_transition"]
+    if at is None:
+        return "none"
+    return f"{TRANSITION_WORDS[kind].singular if kind in TRANSITION_WORDS else kind} at {format_time(at, dates)}"
 
 
 def _format_quarantine(entry: Mapping[str, Any], dates: bool) -> str:
@@ -264,6 +269,7 @@ def render(
     dates: bool = False,
     scores: Mapping[Any, KeyScore] = NOTHING,
     paged: Sequence[Any] = (),
+    about: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the page of a keyed run.
 
@@ -277,6 +283,8 @@ def render(
         The error of each key beside those of trivial rules.
     paged
         The keys that have pages of their own, to which the page links.
+    about
+        What ``run.json`` says.
     """
     total, measure = _totals(keys), _measure(keys)
     cards = [
@@ -293,6 +301,7 @@ def render(
     warning = no_better_warning(keys, scores)
     body = [
         f"<h1>{escape(title)}</h1>",
+        html.note(_what(about)) if about else "",
         '<p class="lead">One adaptive learner per key.</p>',
         html.warning(f"{warning[0].upper()}{warning[1:]}.") if warning else "",
         html.cards(cards),
@@ -306,6 +315,16 @@ def render(
         *_table(keys, scores, paged, dates),
     ]
     return html.document(title, body, style=html.look() + STYLE)
+
+
+def _what(about: Mapping[str, Any]) -> str:
+    """Return what was run in one line."""
+    strategy = about.get("learner", {}).get("strategy", {})
+    named: dict[str, Any] = {"source": without_secrets(str(about["source"]))} if "source" in about else {}
+    named |= {word: about.get("columns", {}).get(word) for word in ("key", "sequence", "label")}
+    named |= {"strategy": strategy.get("name"), "learner": str(strategy.get("learner", "")).partition("(")[0]}
+    named |= {"engine": about.get("engine"), "driftsurf": f"version {about.get('driftsurf', 'unknown')}"}
+    return " · ".join(f"{word} {value}" for word, value in named.items() if value)
 
 
 def _table(keys: Keys, scores: Mapping[Any, KeyScore], paged: Sequence[Any], dates: bool) -> list[str]:

@@ -22,6 +22,7 @@ __all__ = [
     "ModelOptions",
     "OptionGroup",
     "OutputOptions",
+    "PredictOptions",
     "RunOptions",
     "TableOptions",
     "WatchOptions",
@@ -256,6 +257,22 @@ class WatchOptions:
         """
         host, _, port = (self.metrics or "").rpartition(":")
         return (host or "127.0.0.1", int(port)) if port.isdecimal() else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictOptions:
+    """Where predictions go, and which columns they have."""
+
+    out: str = option(
+        "-", "Write predictions to a .csv, .jsonl or .parquet file.  [default: CSV on standard output]", metavar="FILE"
+    )
+    overwrite: bool = option(False, "Replace an existing file.")
+    id: str | None = option(
+        None,
+        "Column of ids, which predictions show.  [default: that of the run, if the rows have it]",
+        metavar="COLUMN",
+    )
+    all_classes: bool = option(False, "Write the probability of every class, not only of the predicted one.")
 
 
 class OptionGroup(NamedTuple):

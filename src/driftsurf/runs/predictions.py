@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -14,24 +14,51 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
-__all__ = ["LabelType", "Predicted", "PredictionBatch", "predict_now", "prediction_columns", "probabilities"]
+__all__ = [
+    "LabelType",
+    "Predicted",
+    "PredictionBatch",
+    "class_column",
+    "predict_now",
+    "prediction_columns",
+    "probabilities",
+]
 
 LabelType: TypeAlias = Literal["text", "integer", "boolean", "value"]
 """Type of the predicted labels; "value" is a number that regression predicts."""
 
 
-def prediction_columns(label_type: LabelType, *, has_ids: bool = False, has_true: bool = True) -> dict[str, LabelType]:
+def prediction_columns(
+    label_type: LabelType,
+    *,
+    has_ids: bool = False,
+    has_true: bool = True,
+    has_versions: bool = True,
+    classes: Sequence[str] = (),
+) -> dict[str, LabelType]:
     """Return the columns of a table of predictions with their types, in order.
 
-    Regression has no ``probability``. ``id`` is there if the run has a column of ids, ``true`` unless labels come late.
+    Regression has no ``probability``; with ``classes`` there is one for each class. ``id`` is there if the run has a
+    column of ids, ``true`` unless labels come late, and ``version`` unless one model predicts all rows.
 
     >>> list(prediction_columns("text"))
     ['row', 'prediction', 'true', 'probability', 'version']
     """
     ids: dict[str, LabelType] = {"id": "text"} if has_ids else {}
     true: dict[str, LabelType] = {"true": label_type} if has_true else {}
-    probability: dict[str, LabelType] = {} if label_type == "value" else {"probability": "value"}
-    return {"row": "integer", **ids, "prediction": label_type, **true, **probability, "version": "integer"}
+    chances = [class_column(name) for name in classes] or ["probability"] * (label_type != "value")
+    probability: dict[str, LabelType] = dict.fromkeys(chances, "value")
+    version: dict[str, LabelType] = {"version": "integer"} if has_versions else {}
+    return {"row": "integer", **ids, "prediction": label_type, **true, **probability, **version}
+
+
+def class_column(name: str) -> str:
+    """Return the name of the column with the probability of a class.
+
+    >>> class_column("yes")
+    'probability:yes'
+    """
+    return f"probability:{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +70,17 @@ class PredictionBatch:
     """
 
     first_row: int
-    versions: list[int]
-    """Number of time steps that the model had learned, for each row."""
+    versions: list[int] | None
+    """Number of time steps that the model had learned, for each row; None if one model predicts all rows."""
     predictions: list[Any]
     """Predicted labels or numbers; None for rows that came before the model had learned anything."""
     probability: list[float | None] | None = None
     """Probability of each predicted label, None if the model has no probabilities; None for regression."""
     true: list[Any] | None = None
     """True labels, None for a row without a label; None where labels come later than their rows."""
-    ids: list[str | int] | None = None
+    ids: Sequence[str | int] | None = None
+    by_class: Mapping[str, list[float]] = field(default_factory=dict)
+    """Probabilities of each class, instead of that of the predicted one."""
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -63,7 +92,8 @@ class PredictionBatch:
             "id": self.ids,
             "prediction": self.predictions,
             "true": self.true,
-            "probability": self.probability,
+            "probability": None if self.by_class else self.probability,
+            **{class_column(name): values for name, values in self.by_class.items()},
             "version": self.versions,
         }
         there = {name: values for name, values in columns.items() if values is not None}
@@ -78,11 +108,12 @@ class PredictionBatch:
         return replace(
             self,
             first_row=self.first_row + start,
-            versions=self.versions[start:],
+            versions=None if self.versions is None else self.versions[start:],
             predictions=self.predictions[start:],
             probability=None if self.probability is None else self.probability[start:],
             true=None if self.true is None else self.true[start:],
             ids=None if self.ids is None else self.ids[start:],
+            by_class={name: values[start:] for name, values in self.by_class.items()},
         )
 
 

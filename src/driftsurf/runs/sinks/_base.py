@@ -26,17 +26,29 @@ class SinkContext:
     """Whether each row has an id beside its number."""
     has_true: bool = True
     """Whether the true labels are known, since they come with their rows."""
+    has_versions: bool = True
+    """Whether rows are predicted by a model that learns, so that each has the version of the model."""
+    classes: tuple[str, ...] = ()
+    """Classes of which each has a column with its probability; none for the probability of the predicted class."""
     checkpoints: bool = False
     """Whether the run has checkpoints, so that it may resume from the last one."""
     keep: int | None = None
     """How many files to keep where there is one for each checkpoint; None keeps all."""
     overwrite: bool = False
     """Whether earlier predictions in the same place are replaced."""
+    option: str = "predictions"
+    """The option that names the destination, for messages."""
 
     @property
     def columns(self) -> dict[str, LabelType]:
         """Names and types of the columns, in order; every record of a batch has them."""
-        return prediction_columns(self.label_type, has_ids=self.has_ids, has_true=self.has_true)
+        return prediction_columns(
+            self.label_type,
+            has_ids=self.has_ids,
+            has_true=self.has_true,
+            has_versions=self.has_versions,
+            classes=self.classes,
+        )
 
 
 @runtime_checkable
@@ -112,5 +124,5 @@ def open_sink(destination: str, context: SinkContext) -> Sink:
     urls = [f"{one}://" for one in schemes if one != STANDARD_OUTPUT]
     begin = f", begin with {', '.join(urls)}" if urls else ""
     raise OptionError(
-        Option("predictions"), f" must be '-'{begin}, or end in {', '.join(endings)}; got {destination!r}"
+        Option(context.option), f" must be '-'{begin}, or end in {', '.join(endings)}; got {destination!r}"
     )

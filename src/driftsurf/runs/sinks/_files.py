@@ -49,7 +49,7 @@ class FileSink(ABC):
         if there and not context.overwrite:
             raise RunFolderError(
                 f"{there[0]!r} already exists; choose another file for ",
-                Option("predictions"),
+                Option(context.option),
                 ", or replace it with ",
                 Option("overwrite", True),
             )

@@ -1,0 +1,195 @@
+"""Predict new rows with the model of a finished run, batch by batch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from driftsurf.core import files
+from driftsurf.core.option_fields import check_bounds
+from driftsurf.core.state import peek, read_header
+from driftsurf.data import open_source
+from driftsurf.data.frame_encoder import FrameEncoder
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.source_reader import SourceReader
+from driftsurf.data.tables import Table
+from driftsurf.data.target import Target
+from driftsurf.errors import CapabilityError, Option, SchemaError, StateError
+from driftsurf.registry import find
+from driftsurf.runs.folder import ABOUT, model_path
+from driftsurf.runs.options import PredictOptions, StrPath
+from driftsurf.runs.predictions import LabelType, PredictionBatch, predict_now
+from driftsurf.runs.sinks import Closable, SinkContext, open_sink
+from driftsurf.runs.table_rows import text_of
+from driftsurf.session.model_names import make_strategy
+
+if TYPE_CHECKING:
+    from driftsurf.estimators.base import AdaptiveEstimator
+
+__all__ = ["PredictedRows", "predict"]
+
+BATCH_ROWS = 5_000
+"""Rows that are in memory at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedRows:
+    """What became of the rows."""
+
+    rows: int
+    """Number of rows that were predicted."""
+    skipped: int
+    """Number of rows that could not be read, where bad rows are skipped."""
+
+
+def predict(
+    run: StrPath, source: StrPath, options: PredictOptions | None = None, reading: ReadingOptions | None = None
+) -> PredictedRows:
+    """Predict the rows of a source with the model of a finished run over tables.
+
+    Parameters
+    ----------
+    run
+        A run folder, a folder of checkpoints, or the file model.state. A learner of another library is imported by the
+        name in run.json, so use only runs of your own.
+    source
+        A file, a folder, a pattern, "-" for standard input, or a URL. The label may be there or not.
+    options
+        Where predictions go. [default: CSV on standard output]
+    reading
+        How rows are read: options that differ from their defaults take the place of those of the run. ``drop`` names
+        further columns to leave out.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import driftsurf
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> rows = [f"{i % 7},{'yes' if i % 7 > 3 else 'no'}" for i in range(700)]
+    >>> _ = (folder / "sales.csv").write_text("\\n".join(["price,sold", *rows]))
+    >>> finished = driftsurf.run(folder / "sales.csv", label="sold", batch_size=100, out=folder / "run").folder
+    >>> _ = (folder / "new.csv").write_text("price\\n6\\n0\\n")
+    >>> predict(finished, folder / "new.csv", PredictOptions(out=str(folder / "answers.csv"))).rows
+    2
+    >>> print((folder / "answers.csv").read_text()[:33])
+    row,prediction,probability
+    0,yes,
+    """
+    asked = PredictOptions() if options is None else options
+    check_bounds(asked)
+    about, model = _load(Path(run))
+    frames = model._frames
+    if frames is None:
+        raise SchemaError(
+            f"the model of {str(run)!r} has learned arrays of a built-in stream; predict arrays with driftsurf.load"
+        )
+    reader = _reader(os.fspath(source), frames, ReadingOptions() if reading is None else reading, asked, about)
+    frames = replace(frames, reading=reader.source.reading)
+    return _predicted(model, frames, reader, _id_column(reader.peek(), asked, about), asked)
+
+
+def _load(path: Path) -> tuple[Mapping[str, Any], AdaptiveEstimator]:
+    """Return what was run, if that is known, and the model."""
+    from driftsurf.estimators.classes import find_estimator
+
+    file = model_path(path)
+    data = files.read_with_backup(file, good=read_header)
+    head: dict[str, Any] = peek(data)
+    kind = find_estimator(str(head.get("estimator")))
+    if kind is None:
+        raise StateError(f"{str(file)!r} does not hold the model of a run")
+    about: dict[str, Any] = {}
+    if (file.parent / ABOUT).exists():
+        about = json.loads(files.read_text(file.parent / ABOUT))
+    learner = None
+    if find("learner", str(head["learner"])) is None and "decided" in about:
+        task = Target.from_json(about["decided"]["target"]).task
+        learner = make_strategy(about["model"], about["learner"], task, about["parameters"]).learner
+    return about, kind.from_bytes(data, learner)
+
+
+def _reader(
+    source: str, frames: FrameEncoder, given: ReadingOptions, asked: PredictOptions, about: Mapping[str, Any]
+) -> SourceReader:
+    """Return a reader of the rows, which takes columns for what they were in the run."""
+    id = asked.id or about.get("id") or about.get("key")
+    reading = frames.reading_for(given, {} if id is None else {id: "text"})
+    opened = open_source(source, reading, batch_size=BATCH_ROWS)
+    if opened.cells == "typed":  # a typed column has its kind already, and becomes what it was in the run later
+        opened = open_source(source, replace(reading, kinds=given.kinds), batch_size=BATCH_ROWS)
+    opened.check()
+    return SourceReader(opened, raw=False)
+
+
+def _id_column(first: Table, asked: PredictOptions, about: Mapping[str, Any]) -> str | None:
+    """Return the column of ids: the one that was asked for, or that of the run if the rows have it."""
+    if asked.id is not None and asked.id not in first.columns:
+        raise SchemaError(Option("id"), f" is {asked.id!r}; the columns are {', '.join(map(repr, first.columns))}")
+    name = asked.id or about.get("id") or about.get("key")
+    return name if name in first.columns else None
+
+
+def _predicted(
+    model: AdaptiveEstimator, frames: FrameEncoder, reader: SourceReader, id: str | None, asked: PredictOptions
+) -> PredictedRows:
+    labels = model._session.targets.labels
+    classes = tuple(map(_label_text, sorted(labels))) if asked.all_classes else ()
+    learner = model._session.strategy.learner
+    if classes and not learner.capabilities.probabilities:
+        raise CapabilityError(Option("all_classes"), f" needs probabilities, which {learner!r} does not have")
+    context = SinkContext(
+        _label_type(model),
+        has_ids=id is not None,
+        has_true=False,
+        has_versions=False,
+        classes=classes,
+        overwrite=asked.overwrite,
+        option="out",
+    )
+    sink = open_sink(asked.out, context)
+    count = 0
+    try:
+        for batch in _batches(model, frames, reader, id, classes):
+            if not count:  # a first batch that cannot be predicted leaves no header
+                sink.begin()
+            sink.take(replace(batch, first_row=count))
+            count += len(batch)
+        sink.finish()
+    finally:
+        if isinstance(sink, Closable):
+            sink.close()
+    return PredictedRows(count, reader.skipped)
+
+
+def _batches(
+    model: Any, frames: FrameEncoder, reader: SourceReader, id: str | None, classes: tuple[str, ...]
+) -> Iterator[PredictionBatch]:
+    session = model._session
+    for read in reader.tables():
+        seen = read.table if id is None or id in frames.columns else read.table.without(id)
+        X = frames.rows(seen)
+        found = predict_now(session, X)
+        shares = model._probabilities(session.scores(X)).T.tolist() if classes else []
+        yield PredictionBatch(
+            0,
+            None,
+            found.labels,
+            None if _label_type(model) == "value" else found.probability,
+            ids=None if id is None else text_of(read.table, id),
+            by_class=dict(zip(classes, shares, strict=True)),
+        )
+
+
+def _label_type(model: Any) -> LabelType:
+    targets = model._session.targets
+    if not targets.n_classes:
+        return "value"
+    return {"U": "text", "b": "boolean"}.get(targets.array.dtype.kind, "integer")  # type: ignore[return-value]
+
+
+def _label_text(label: object) -> str:
+    return str(label).lower() if isinstance(label, bool) else str(label)
