@@ -61,7 +61,7 @@ demo: $(VENV)/core ## Run DriftSurf on a built-in stream with drift and write re
 
 .PHONY: picture
 picture: demo ## Redraw the picture of the README from the report of the demo (needs Chromium)
-	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --force-color-profile=srgb --window-size=1180,840 \
+	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --force-color-profile=srgb --window-size=1180,930 \
 		--virtual-time-budget=3000 --screenshot=docs/images/report.png $(OUT)/report.html 2>/dev/null
 
 .PHONY: test

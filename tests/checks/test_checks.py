@@ -157,7 +157,7 @@ class Nested(LogisticRegression):
         (Wide(), "losses_are_per_row", "(120, 1)"),
         (Forgetful(), "state_is_exact", ""),
         (Idle(), "it_learns", "0.6931"),
-        (Generous(), "template_is_not_changed", "CapabilityError: LogisticRegression"),
+        (Generous(), "template_is_not_changed", "CapabilityError: Generous"),
         (Lying(), "other_tasks_are_refused", "fresh(n_classes=3)"),
         (Vague(), "capabilities_are_known", "'everything'"),
         (Nested(), "state_is_exact", "'more'"),

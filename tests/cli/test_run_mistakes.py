@@ -8,6 +8,9 @@ import pytest
 from commands import invoke
 from table_files import mixed_rows, write_csv
 
+import driftsurf
+from driftsurf.errors import OptionError
+
 COLUMNS = "id", "when", "price", "share", "city", "member", "sold"
 
 
@@ -45,7 +48,7 @@ COLUMNS = "id", "when", "price", "share", "city", "member", "sold"
         (["--label", "sold", "--set", "l2=-1"], ("l2", "-1")),
         (["--label", "sold", "--model", "aue", "--threshold", "0.2"], ("aue", "'threshold'")),
         (["--label", "sold", "--learner", "sklearn.svm:LinearSVC", "--set", "los=1"], ("'los'", "'loss'")),
-        (["--label", "sold", "--time", "when"], ("--time", "'when'", "--batch-seconds")),
+        (["--label", "sold", "--time", "wen"], ("--time", "'wen'", "when")),
         (["--label", "sold", "--batch-seconds", "5"], ("--batch-seconds", "--time")),
         (["--label", "sold", "--on-bad-row", "maybe"], ("maybe", "fail", "skip")),
         (["--label", "sold", "--format", "xml"], ("'xml'", "csv")),
@@ -108,16 +111,23 @@ def test_mistake_about_a_source_or_a_stream_is_named(
 
 
 def test_a_run_that_fails_says_where_its_files_are_or_leaves_none(tmp_path: Path) -> None:
-    source, out = tmp_path / "a.csv", tmp_path / "out"
-    command = ["run", source, "--label", "y", "--batch-size", 20, "--kind", "y=number", "--task", "binary"]
-    for good, left in ((0, False), (60, True)):
-        lines = ["x,y", *["1,0", "2,1"] * (good // 2), *["1,0", "2,1", "3,2"] * 20]
-        source.write_text("\n".join(lines) + "\n")
-        failed = invoke(*command, "--out", out, "--predictions", tmp_path / "p.csv")
-        assert failed.exit_code == 1
-        assert ("out.partial" in failed.output) is left
-        assert (tmp_path / "out.partial").exists() is left
-        assert (tmp_path / "p.csv.partial").exists() is left
+    source, out, table = tmp_path / "a.csv", tmp_path / "out", tmp_path / "p.csv"
+    source.write_text("x,y\n" + "1,0\n2,1\n" * 60 + "1,0,too many\n")
+    failed = invoke(
+        "run", source, "--label", "y", "--batch-size", 20, "--l2", 0.1, "--out", out, "--predictions", table
+    )
+    assert failed.exit_code == 1
+    assert "out.partial" in failed.output
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "out.partial", "p.csv.partial"}
+
+    def refuse(_: object) -> None:
+        raise OptionError("not today")
+
+    with pytest.raises(OptionError):
+        driftsurf.run(
+            source, label="y", batch_size=20, out=out, predictions=str(table), on_start=refuse, overwrite=True
+        )
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv"}
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_the_page_warns_if_no_model_is_better_than_a_trivial_rule() -> None:
         given = {"a": scores([own] * 4), "majority": scores([0.3] * 4), "persistence": scores([0.2] * 4)}
         return comparison.page(stand([("s", given)], (0,), None))
 
-    assert re.search(r'class="warning"[^<]*persistence', page(0.2))
+    assert re.search(r'class="warning".*persistence', page(0.2))
     assert 'class="warning"' not in page(0.1)
 
 

@@ -12,7 +12,7 @@ from commands import invoke
 from table_files import write_inverted
 
 from driftsurf.comparison import inputs, matches
-from driftsurf.comparison.compare import DEFAULT_MODELS, DEFAULT_REGRESSION_MODELS
+from driftsurf.comparison.compare import STREAM_MODELS, TABLE_REGRESSION_MODELS
 from driftsurf.comparison.inputs import FILES, REAL, Input, expand, load
 from driftsurf.comparison.matches import Match
 from driftsurf.comparison.models import Situation
@@ -90,7 +90,7 @@ def test_the_command_has_the_reading_options_of_a_run(tmp_path: Path) -> None:
 
 def test_the_help_names_the_known_files_and_the_default_models() -> None:
     text = "".join(invoke("compare", "--help").output.split())  # lines may also be broken after a hyphen
-    usual = [name.split(":")[0] for name in f"{DEFAULT_MODELS},{DEFAULT_REGRESSION_MODELS}".split(",")]
+    usual = [name.split(":")[0] for name in f"{STREAM_MODELS},{TABLE_REGRESSION_MODELS}".split(",")]
     assert [name for name in (*FILES, *usual, "river:SRP10") if name not in text] == []
 
 

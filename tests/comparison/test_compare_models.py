@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from table_files import write_inverted
 
-from driftsurf import recommended
+from driftsurf import prequential, recommended
 from driftsurf.comparison import models, peers
-from driftsurf.comparison.inputs import Input
+from driftsurf.comparison.inputs import Input, load
 from driftsurf.comparison.matches import Match
 from driftsurf.comparison.models import Situation, model
 from driftsurf.detectors import DDM
@@ -23,7 +24,9 @@ from driftsurf.errors import (
     MissingExtraError,
     OptionError,
 )
+from driftsurf.evaluation.baselines import baselines
 from driftsurf.session.model_names import RECOMMENDED, model_names, split_names
+from driftsurf.streams.base import Stream
 
 TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=4)"
 TWO = Situation(n_classes=2, batch_size=50)
@@ -184,12 +187,20 @@ def test_the_recommended_models_are_the_same_by_name_and_in_python() -> None:
 # ---------------------------------------------------------------------------- peers
 
 
-def test_trivial_peers_predict_the_most_frequent_and_the_last_class() -> None:
+def test_majority_predicts_the_most_frequent_class() -> None:
     X, y = np.zeros((5, 1)), np.array([2, 2, 2, 0, 1])
-    for peer, expected in ((peers.Majority(), 2), (peers.Persistence(), 1)):
-        assert not hasattr(peer, "classes_")
-        peer.partial_fit(X, y, classes=np.arange(3))
-        assert peer.predict(X).tolist() == [expected] * 5
+    peer = peers.Majority()
+    assert not hasattr(peer, "classes_")
+    peer.partial_fit(X, y, classes=np.arange(3))
+    assert peer.predict(X).tolist() == [2] * 5
+
+
+@pytest.mark.parametrize("source", ["sea0", "friedman"])
+def test_persistence_is_the_same_rule_in_a_comparison_and_beside_a_run(source: str) -> None:
+    rows = load(Input(source, rows=500, batch_size=50))
+    trace = prequential(cast("Stream", rows), peers.Persistence(), batch_size=50)
+    found = baselines(replace(trace, warmup_steps=1), "model")
+    assert found.own == pytest.approx(found.others["persistence"])
 
 
 @pytest.mark.skipif(find_spec("river") is None, reason="river is not installed")

@@ -15,7 +15,7 @@ from commands import invoke
 from driftsurf.cli import main
 from driftsurf.cli.wording import with_cli_spelling
 from driftsurf.comparison import matches, peers
-from driftsurf.comparison.compare import DEFAULT_REGRESSION_MODELS, RELATIVE, Comparison, compare, stand
+from driftsurf.comparison.compare import RELATIVE, TABLE_REGRESSION_MODELS, Comparison, compare, stand
 from driftsurf.comparison.inputs import FILES, Input, KnownFile, load
 from driftsurf.comparison.matches import InUnits, Match, Score
 from driftsurf.comparison.models import Situation, model
@@ -96,12 +96,15 @@ def test_errors_are_relative_to_the_mean_of_the_past(prices: Path) -> None:
     assert tree.in_units.mae == pytest.approx(tree.error[1:].mean() * floor.in_units.mae)
 
 
-def test_trivial_rules_predict_the_mean_and_the_last_target() -> None:
+def test_trivial_rules_predict_the_mean_and_the_target_of_the_row_before() -> None:
     X, y = np.zeros((4, 1)), np.array([1.0, 2.0, 3.0, 6.0])
-    for peer, expected in ((peers.Mean(), 3.0), (peers.Persistence(), 6.0)):
-        peer.partial_fit(X, y)
-        assert not hasattr(peer, "classes_")
-        assert peer.predict(X).tolist() == [expected] * 4
+    peer = peers.Mean()
+    peer.partial_fit(X, y)
+    assert not hasattr(peer, "classes_")
+    assert peer.predict(X).tolist() == [3.0] * 4
+    rule = peers.Persistence()
+    assert rule.observe(X, y).labels.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert rule.observe(X, y).labels.tolist() == [6.0, 1.0, 2.0, 3.0]
 
 
 def test_a_model_that_diverges_is_charged_a_number_that_can_be_averaged(
@@ -315,10 +318,10 @@ def test_the_command_compares_regressions_and_resumes_from_its_ledger(
     prices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["compare", str(prices), "--label", "price", "--batch-size", "50", "--jobs", "1", "--quiet"]
-    arguments += ["--out", str(tmp_path / "out")]
+    arguments += ["--models", f"driftsurf:linear,{TABLE_REGRESSION_MODELS}", "--out", str(tmp_path / "out")]
     first = invoke(*arguments)
     assert first.exit_code == 0
-    for word in ("MAE", "RMSE", *DEFAULT_REGRESSION_MODELS.split(",")):
+    for word in ("MAE", "RMSE", *TABLE_REGRESSION_MODELS.split(",")):
         assert word in first.output
     found = json.loads((tmp_path / "out" / "comparison.json").read_text(encoding="utf-8"))
     assert found["error"] == RELATIVE

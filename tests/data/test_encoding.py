@@ -64,18 +64,20 @@ def test_each_kind_has_the_slots_that_are_documented() -> None:
         "city=Rome": 1.0,
         "sold": 1.0,
     }
-    assert row["when days"] == 13514.75
+    assert row["when (days since 1970)"] == 13514.75
     assert row["when Monday"] == 1.0
-    assert row["when hour sin"] == pytest.approx(-1.0)
-    assert row["when hour cos"] == pytest.approx(0.0, abs=1e-9)
+    assert row["when (sine of the hour)"] == pytest.approx(-1.0)
+    assert row["when (cosine of the hour)"] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_missing_values_are_marked_and_filled_with_the_median() -> None:
     encoder = TableEncoder().fit(FIRST)
     gaps = encoder.transform({name: [None] for name in FIRST})[0]
     row = {name: value for name, value in zip(encoder.feature_names(), gaps, strict=True) if value}
-    filled = {"price": 3.0, "size": 2.0, "sold": 1.0, "when days": 13514.75}
-    assert row == filled | dict.fromkeys(["size?", "city?", "when?", "other?"], 1.0)
+    filled = {"price": 3.0, "size": 2.0, "sold": 1.0, "when (days since 1970)": 13514.75}
+    assert row == filled | dict.fromkeys(
+        ["size is missing", "city is missing", "when is missing", "another cell is missing"], 1.0
+    )
 
 
 def test_words_that_appear_later_are_hashed() -> None:
@@ -159,7 +161,7 @@ def test_booleans_and_numbers_agree_and_a_column_of_missing_values_fits_every_ki
     encoder = TableEncoder().fit(FIRST)
     assert np.array_equal(encoder.transform({**FIRST, "sold": [1, 0, 1]}), encoder.transform(FIRST))
     assert (
-        encoder.transform({**FIRST, "when": [None] * 3})[:, encoder.feature_names().index("when?")].tolist()
+        encoder.transform({**FIRST, "when": [None] * 3})[:, encoder.feature_names().index("when is missing")].tolist()
         == [1.0] * 3
     )
 

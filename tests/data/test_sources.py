@@ -354,3 +354,11 @@ def test_rows_limits_what_is_read_exactly_and_across_a_resume(size: int, tmp_pat
     with pytest.raises(BadRowError, match="line 6"):  # the rows after the limit were not looked at
         everything(FileSource(tmp_path, ReadingOptions(rows=12), batch_size=size))
     assert len(everything(FileSource(tmp_path, ReadingOptions(rows=12, on_bad_row="skip"), batch_size=size))) == 12
+
+
+def test_a_zip_archive_of_several_files_is_refused_by_its_count(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.csv", "n\n1\n")
+        archive.writestr("b.csv", "n\n1\n")
+    with pytest.raises(SourceError, match=r"a\.zip.* 2"):
+        everything(FileSource(tmp_path / "a.zip"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from typing import Any
 
@@ -96,8 +97,16 @@ def test_a_frame_of_numbers_is_learned_like_its_rows(gap: bool, max_features: in
     assert many.predict_many(X[["a"]]).tolist() == [one.predict_one({"a": a}) for a in X["a"]]
 
 
+class TwoClasses(LogisticRegression):
+    """A binary learner with probabilities."""
+
+    capabilities = dataclasses.replace(
+        LogisticRegression.capabilities, tasks=frozenset({"binary"}), grows_classes=False
+    )
+
+
 def test_the_rows_before_a_bad_label_are_buffered() -> None:
-    model = OnlineClassifier(DriftSurfClassifier(LogisticRegression()), batch_size=10)
+    model = OnlineClassifier(DriftSurfClassifier(TwoClasses()), batch_size=10)
     with pytest.raises(LabelError, match="'z'"):
         model.learn_many(pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0]}), pd.Series(["x", "y", "z", "x"]))
     assert model._ready().waiting.targets == ["x", "y"]
@@ -123,11 +132,11 @@ def test_before_the_first_time_step_label_frequencies_predict() -> None:
 
 
 def test_a_binary_learner_knows_false_and_true_from_the_start_and_refuses_a_third_label() -> None:
-    model = OnlineClassifier(DriftSurfClassifier(LogisticRegression()), batch_size=5)
+    model = OnlineClassifier(DriftSurfClassifier(TwoClasses()), batch_size=5)
     assert model.predict_proba_one({}) == {False: 0.5, True: 0.5}
     model.learn_one({"a": 1.0}, True)
     assert model.predict_proba_one({}) == {False: 0.0, True: 1.0}
-    other = OnlineClassifier(DriftSurfClassifier(LogisticRegression()), batch_size=5)
+    other = OnlineClassifier(DriftSurfClassifier(TwoClasses()), batch_size=5)
     for label in ("x", "y"):
         other.learn_one({"a": 1.0}, label)
     with pytest.raises(LabelError, match="'z'"):

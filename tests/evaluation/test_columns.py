@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from live_runs import live_run, run_to_end
 from scipy import sparse
+from scipy.sparse import csr_array
 
 from driftsurf.errors import InputError, StateError
 from driftsurf.evaluation import columns
-from driftsurf.evaluation.columns import ColumnMove, ColumnMoves, counters_last, read_moves
+from driftsurf.evaluation.columns import ColumnMove, ColumnMoves, name_counters, read_moves, without_counters
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.runs.checkpoint import CheckpointFolder
@@ -221,10 +222,46 @@ def test_a_checkpoint_without_the_file_is_refused(tmp_path: Path) -> None:
             live.resume(saved)
 
 
-def test_a_column_that_only_grows_comes_last() -> None:
-    def move(step: int, column: int, shift: float) -> ColumnMove:
-        return ColumnMove(step, 4, column, f"x{column}", 0.0, 1.0, shift, "", 0.0, 0.0, 0.05)
+def test_a_column_that_only_grows_is_told_apart() -> None:
+    def move(step: int, column: int, shift: float, counts: bool = False) -> ColumnMove:
+        return ColumnMove(step, 4, column, f"x{column}", 0.0, 1.0, shift, "", 0.0, 0.0, 0.05, counts)
 
     run = [move(9, 0, 1.73), move(9, 1, 1.2), move(9, 2, -1.7), move(20, 0, 1.74), move(20, 1, 1.0), move(20, 2, 1.7)]
-    assert [one.column for one in counters_last(run[:3], run)] == [1, 2, 0]
-    assert [one.column for one in counters_last(run[:3], run[:3])] == [0, 1, 2]  # one reaction is not enough
+    others, counters = without_counters(run[:3], run)
+    assert ([one.column for one in others], [one.column for one in counters]) == ([1, 2], [0])
+    others, counters = without_counters(run[:3], run[:3])
+    assert (len(others), counters) == (3, [])  # one reaction is not enough
+    others, counters = without_counters([move(9, 3, 1.1, True), move(9, 4, 1.0)], [])
+    assert ([one.column for one in others], name_counters(counters)) == ([4], name_counters([move(9, 3, 1.1)]))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_clocks_and_counters_never_head_the_list_also_after_a_resume(sparse: bool) -> None:
+    rng = np.random.default_rng(0)
+
+    def rows(step: int) -> tuple[Any, Any]:
+        X = np.column_stack([rng.normal(size=(100, 2)), np.zeros((100, 5))])
+        X[:, 2] = np.arange(step * 100, step * 100 + 100)  # a number of the row
+        X[:, 3] = -np.floor(X[:, 2] / 3) - 1  # counts down
+        X[:, 4] = 1.0 + (step >= 15)  # a switch, which is news
+        X[:, 5] = 1.0 + (X[:, 2] % 50)  # begins again and again
+        X[:, 6] = 1.0 + X[:, 2] // 110  # a calendar
+        y = np.where((X[:, 0] > 0) == (step < 15), "a", "b")
+        return (csr_array(X) if sparse else X), y
+
+    learned = Session(DriftSurf(LogisticRegression()), classes=("a", "b"), guard=None)
+    writer = ColumnMoves(learned)
+    text = writer.head()
+    for step in range(24):
+        X, y = rows(step)
+        text += writer.lines(X, {"m": learned.observe(X, y)})
+        again = ColumnMoves(learned)
+        again.restore(writer.state())
+        writer = again
+    found = [move for move in read_moves(text) if move.step >= 14]
+    assert found
+    assert {move.column for move in found if move.counts} == {2, 3, 6}
+    assert {found[0].column, found[1].column} <= {0, 4}
+    others, counters = without_counters(found, found)
+    assert 4 in {move.column for move in others}
+    assert {move.column for move in counters} == {2, 3, 6}

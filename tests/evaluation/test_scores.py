@@ -105,8 +105,8 @@ def test_residuals_of_a_regression() -> None:
         seen.append(session.observe(X, 3 * X[:, 0] + 10 + RNG.normal(size=rows)))
     scores = recorded(recorder, seen)
     true, predicted = (np.concatenate([getattr(one, name) for one in seen[1:]]) for name in ("true", "predicted"))
-    squared = float(np.sum(np.square(predicted - true)))
-    assert 1 - squared / scores.total_squares() == pytest.approx(metrics.r2_score(true, predicted))
+    squared = float(np.mean(np.square(predicted - true)))
+    assert scores.r_squared(squared) == pytest.approx(metrics.r2_score(true, predicted))
     assert scores.column("residual")[1] == pytest.approx(np.mean(seen[1].predicted - seen[1].true))
     assert scores.lines[1]["quantiles"][2] == pytest.approx(np.median(seen[1].predicted - seen[1].true))
     assert scores.labels == []

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from commands import invoke
+from table_runs import good, killed
 
 from driftsurf import explain
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.errors import InputError
 from driftsurf.explanation.lineage import lineages
-from driftsurf.explanation.records import pinned, read_run
+from driftsurf.explanation.records import RunRecord, pinned, read_run
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.run_page import render_record
 from driftsurf.report.sections import RunView
@@ -186,3 +187,44 @@ def test_models_that_were_rolled_back_get_new_numbers() -> None:
     numbering.roll_back(second)
     (last,) = numbering.of([decided(5, (-1, 2), 30)])
     assert (last.step, last.first_row, last.trained_from, last.predicted_by) == (7, 70, 40, -1)
+
+
+def decisions_are_at_their_steps(record: RunRecord) -> int:
+    """Check that the trace names every transition at the step where the record places it; return their number."""
+    assert record.trace is not None
+    assert record.steps is not None
+    made = record.trace.transitions(record.trace.models[0])
+    changed = [decision for decision in record.decisions if decision.transitions]
+    for decision in changed:
+        assert [one.kind for one in decision.transitions] == list(made[int(record.steps.of_decision(decision))])
+    return len(changed)
+
+
+def test_decisions_of_a_pinned_run_are_at_their_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["mixed", "--rows", "8000", "--quiet", "--checkpoint", "live", "--every", "5", "--resume"]
+    killed(10, *command)
+    assert invoke("pin", "live").exit_code == 0
+    killed(18, *command)
+    assert invoke("pin", "live", "--off").exit_code == 0
+    good(*command)
+    record = read_run(tmp_path / "live")
+    assert [order.kind for order in record.orders] == ["pin", "unpin"]
+    first = record.orders[1].step
+    assert record.decisions[-1].step < 99  # nothing was decided while the model was pinned
+    assert decisions_are_at_their_steps(record) > 3
+    assert record.steps is not None
+    assert record.steps.of_batch(first) == first
+    good(*command[:-1], "--overwrite")  # without orders
+    assert decisions_are_at_their_steps(read_run(tmp_path / "live")) > 3
+
+
+def test_decisions_on_late_labels_are_at_their_steps(tmp_path: Path) -> None:
+    source = tmp_path / "flips.csv"
+    values = [(k * 7919 % 1000) / 1000 for k in range(6000)]
+    lines = (f"{value},{'yes' if (value > 0.5) == (k < 3000) else 'no'}\n" for k, value in enumerate(values))
+    source.write_text("x,sold\n" + "".join(lines))
+    for delay in (1, 3):
+        out = tmp_path / f"run-{delay}"
+        good(source, "--label", "sold", "--batch-size", "100", "--delay", delay, "--quiet", "--out", out)
+        assert decisions_are_at_their_steps(read_run(out)) > 1

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 import pytest
 
-from driftsurf.kernels import cache
+from driftsurf.kernels import cache, losses
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs POSIX file permissions")
 
@@ -147,6 +148,15 @@ def test_only_one_of_several_concurrent_processes_compiles(tmp_path: Path) -> No
     assert sorted(int(out) for out, _ in printed) == [0, 0, 1]
     # Only the process that compiles announces it.
     assert [error for _, error in printed if error] == [f"{cache.COMPILING}\n"]
+
+
+def test_code_on_disk_is_found_without_compiling_it() -> None:
+    losses.weighted_sum(np.ones(3), np.ones(3))
+    kernel: Any = losses.weighted_sum
+    cache.is_cached.cache_clear()
+    assert cache.is_cached(kernel.__wrapped__)
+    assert kernel.is_at_hand()
+    assert not cache.is_cached(test_code_on_disk_is_found_without_compiling_it)
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,6 @@ def test_growing_to_the_same_number_of_classes_changes_nothing() -> None:
         (LinearSVM(), 3, "'multiclass'"),
         (LinearSVM(), 0, "LinearSVM"),
         (LogisticRegression(), 0, "LogisticRegression"),
-        (LogisticRegression(), 3, "SoftmaxRegression"),
     ],
 )
 def test_an_unsupported_task_is_refused_by_name(learner: Learner, n_classes: int, words: str) -> None:

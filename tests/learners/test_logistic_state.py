@@ -73,9 +73,9 @@ def test_a_step_size_that_makes_the_shrinkage_negative_is_refused(step: float, l
         LogisticRegression(step_size=step, l2=l2).fresh(0, 3, 2)
 
 
-def test_more_than_two_classes_are_refused_by_name() -> None:
-    with pytest.raises(CapabilityError, match="3"):
-        template().fresh(0, 3, 3)
+def test_one_class_is_refused_by_name() -> None:
+    with pytest.raises(CapabilityError, match="1"):
+        template().fresh(0, 3, 1)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from driftsurf.core.contracts import FloatArray, Segment
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes
 from driftsurf.errors import DivergenceError, StateError
+from driftsurf.kernels import linear
 from driftsurf.learners import LogisticRegression, logistic
 
 # ---------------------------------------------------------------------------- all or nothing
@@ -186,10 +187,31 @@ def test_joint_training_updates_both_models_or_none(interrupted: str, monkeypatc
             raise KeyboardInterrupt
         return kernel(*arguments)
 
+    monkeypatch.setattr(logistic, "_paired_steps", logistic.LEAST_PAIRED_STEPS)
     monkeypatch.setattr(home, interrupted, interrupt)
     with pytest.raises(KeyboardInterrupt):
         models[0].update_all(models, samples, (new, new), (80, 80))
     assert [snapshot(model) for model in models] == before
+
+
+@pytest.mark.parametrize(("at_hand", "before", "joint"), [(False, 0, False), (True, 0, True), (False, 10**9, True)])
+def test_the_loop_for_two_models_is_compiled_only_if_it_pays(
+    at_hand: bool, before: int, joint: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = list[int]()
+    kernel = linear.saga_both_dense
+
+    def watched(*arguments: Any) -> Any:
+        calls.append(1)
+        return kernel(*arguments)
+
+    watched.is_at_hand = lambda: at_hand  # type: ignore[attr-defined]
+    monkeypatch.setattr(logistic, "saga_both_dense", watched)
+    monkeypatch.setattr(logistic, "_paired_steps", before)
+    models = [LogisticRegression().fresh(seed, 3, 2) for seed in (1, 2)]
+    samples, new = Data.make(60).samples(False)
+    models[0].update_all(models, samples, (new, new), (80, 80))
+    assert bool(calls) is joint
 
 
 # ---------------------------------------------------------------------------- forgetting

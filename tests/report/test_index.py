@@ -170,12 +170,13 @@ def test_a_click_on_a_heading_sorts_the_runs(runs: Path, phone: Browser) -> None
     assert phone.messages == []
 
 
-@pytest.mark.parametrize("page", ["index.html", "models/report.html", "shops/keys.html"])
+@pytest.mark.parametrize("page", ["index.html", "models/report.html", "shops/keys.html", "mixed/report.html"])
 def test_no_figure_is_cut_off_on_a_phone(runs: Path, phone: Browser, page: str) -> None:
     write_runs_page(runs)
     phone.open(runs / page)
     assert phone.tell("document.documentElement.scrollWidth") <= 380
-    shown = "[...document.querySelectorAll('svg')].map(one => one.getBoundingClientRect())"
-    widths = phone.tell(f"{shown}.filter(box => box.width).map(box => box.right)")
-    assert widths
-    assert max(widths) <= 380
+    shown = "[...document.querySelectorAll('svg, svg text')].map(one => one.getBoundingClientRect())"
+    boxes = phone.tell(f"{shown}.filter(box => box.width).map(box => [box.left, box.right])")
+    assert boxes
+    assert min(left for left, _ in boxes) >= 0
+    assert max(right for _, right in boxes) <= 380

@@ -249,6 +249,8 @@ def test_the_page_of_a_table_shows_its_dates_and_what_was_run(tmp_path: Path) ->
         "100",
         "--drop",
         "id",
+        "--model",
+        "driftsurf",
         "--threshold",
         "0.2",
         "--quiet",
@@ -264,7 +266,9 @@ def test_the_page_of_a_table_shows_its_dates_and_what_was_run(tmp_path: Path) ->
     assert Trace.from_csv(record.trace.to_csv()).times("driftsurf") is not None
     assert titles(page)[-1] == "settings"
     written = command_line(record.about, "sales")
-    assert written == f"driftsurf run {source} --label sold --drop id --batch-size 100 --threshold 0.2"
+    assert (
+        written == f"driftsurf run {source} --label sold --drop id --model driftsurf --batch-size 100 --threshold 0.2"
+    )
     assert html.escape(written) in page
     known = dict(settings(record.about, "sales"))
     assert (known["label"], known["learner"], known["task"]) == ("sold", "LogisticRegression", "binary")
@@ -286,6 +290,6 @@ def test_a_command_hides_secrets_and_spells_every_kind_of_option() -> None:
         "driftsurf run 'https://host/rows.csv?...' --batch-seconds 60 --no-raw --names a,b --set judge=training "
         "--l2 0.1"
     )
-    given = {"stream": "Mixed()", "given": {"rows": 2000, "seed": 3}, "seed": 3, "batch_size": 20}
-    assert command_line(given, "mixed") == "driftsurf run mixed --rows 2000 --seed 3"
+    given = {"name": "mixed", "stream": "Mixed()", "given": {"rows": 2000, "seed": 3}, "seed": 3, "batch_size": 20}
+    assert command_line(given, "Mixed") == "driftsurf run mixed --rows 2000 --seed 3"
     assert command_line({}, "x") == ""

@@ -17,7 +17,7 @@ from driftsurf.errors import RunFolderError, SchemaError, ValueTypeError
 from driftsurf.saving import dumps, loads
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # dates that only rise
-LABEL: dict[str, Any] = {"label": "sold", "drop": ["id"], "batch_size": 100}
+LABEL: dict[str, Any] = {"label": "sold", "drop": ["id"], "batch_size": 100, "model": "driftsurf"}
 MODELS = [
     "driftsurf",
     "ddm:svm",
@@ -47,6 +47,8 @@ def test_a_run_leaves_a_model_that_takes_raw_frames(model: str, tmp_path: Path) 
         rows.partial_fit(frame[:100], frame["sold"][:100])
     assert copy.to_bytes() == loaded.to_bytes()
     assert loaded.journal_[-1].step == session.steps
+    loaded.fit(frame[:300], frame["sold"][:300])  # learns neither the label nor what the run left out
+    assert loaded.feature_names_in_.tolist() == ["when", "price", "share", "city", "member"]
 
 
 def test_the_file_the_folder_and_the_checkpoints_hold_the_same_model(tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_kinds_and_categories_of_the_run_are_honoured(tmp_path: Path) -> None:
     rows = [{**row, "zip": f"0{12 + k % 3}", "floor": k % 4} for k, row in enumerate(ROWS[:600])]
     source = tmp_path / "sales.csv"
     source.write_text(csv_text(rows, list(rows[0])))
-    result = driftsurf.run(source, **LABEL, kinds={"zip": "text"}, categorical=["floor"], out=tmp_path / "run")
+    result = driftsurf.run(source, **LABEL, kinds={"zip": "text"}, categorical=["floor"], l2=1e-3, out=tmp_path / "run")
     loaded = driftsurf.load(result.folder)
     names = loaded.export().columns
     assert {"zip=012", "zip=013", "floor=3"} <= set(names)

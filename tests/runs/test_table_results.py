@@ -92,7 +92,8 @@ def test_printed_baselines_match_a_direct_computation(tmp_path: Path) -> None:
 
 def test_regression_scores_leave_out_the_first_batch(tmp_path: Path) -> None:
     rows = [{"x": i % 11, "y": 300.5 + 10 * (i % 11)} for i in range(800)]
-    output = good(write_csv(tmp_path, rows), "--label", "y", "--batch-size", 100, "--out", tmp_path / "run").output
+    options = ["--label", "y", "--batch-size", 100, "--model", "driftsurf", "--out", tmp_path / "run"]
+    output = good(write_csv(tmp_path, rows), *options).output
     own, mean, last = (float(word) for word in next(s for s in output.splitlines() if "squared" in s).split()[-3:])
     assert own < min(mean, last) < 100
     trace = Trace.load(tmp_path / "run" / "trace.csv")
@@ -115,10 +116,11 @@ def test_single_batch_leads_to_a_hint_about_the_batch_size(tmp_path: Path) -> No
 
 def test_classes_after_the_first_batch_are_counted_as_other(tmp_path: Path) -> None:
     rows = [{"x": i % 7, "y": "abc"[i % 3] if i < 900 else "abcd"[i % 4]} for i in range(1200)]
-    good(write_csv(tmp_path, rows), "--label", "y", "--batch-size", 100, "--quiet", "--out", tmp_path / "run")
+    options = ["--label", "y", "--batch-size", 100, "--model", "recommended-linear", "--quiet"]
+    good(write_csv(tmp_path, rows), *options, "--out", tmp_path / "run")
     trace = Trace.load(tmp_path / "run" / "trace.csv")
     assert trace.labels == ("a", "b", "c", "(other)")
-    assert trace.of("driftsurf")["true:(other)"][-1] == 25
+    assert trace.of("recommended-linear")["true:(other)"][-1] == 25
 
 
 def test_regression_run_has_a_report_page_and_baselines(tmp_path: Path) -> None:
@@ -164,6 +166,7 @@ def test_model_options_are_recorded_in_run_json(options: list[str], recorded: st
 def test_label_may_be_a_comparison_and_batches_may_span_equal_times(tmp_path: Path) -> None:
     source = write_csv(tmp_path, [row for row in ROWS if row["price"] is not None])
     options = ["--batch-seconds", 86_400, "--time", "when", "--drop", "when", "--drop", "id", "--quiet"]
+    options += ["--model", "driftsurf"]
     good(source, "--label", "price > 1000000", *options, "--out", tmp_path / "run")
     trace = Trace.load(tmp_path / "run" / "trace.csv")
     assert trace.labels == (False, True)

@@ -186,7 +186,7 @@ def test_a_restored_session_continues_bit_for_bit() -> None:
 def test_a_binary_learner_accepts_at_most_two_classes() -> None:
     X, y = rows_of_classes(100)
     with pytest.raises(LabelError, match="Only binary"):
-        session(LogisticRegression()).learn(X, y)
+        session(LinearSVM()).learn(X, y)
 
 
 def test_columns_of_probabilities_follow_the_sorted_classes() -> None:

@@ -16,9 +16,9 @@ from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import MODEL
 
 ROWS = mixed_rows(1500)
-LEARN = ["--label", "sold", "--drop", "id", "--batch-size", "100", "--quiet"]
+LEARN = ["--label", "sold", "--drop", "id", "--batch-size", "100", "--model", "driftsurf", "--quiet"]
 SAVED = ["--checkpoint", "live", "--every", "3", "--predictions", "predictions/p.csv"]
-LATE = ["--label", "sold", "--key", "id", "--batch-size", "100", "--quiet"]
+LATE = ["--label", "sold", "--key", "id", "--batch-size", "100", "--model", "driftsurf", "--quiet"]
 
 
 class Killed(BaseException):

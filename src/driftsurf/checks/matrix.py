@@ -167,7 +167,7 @@ class Cell:
         needs = self.strategy.needs | ({"weights"} if self.kind == "weighted" else set())
         needs |= {"sparse"} if self.kind == "csr" else set()
         found = sorted(need for need in needs if not getattr(can, need))
-        if self.task not in can.tasks:
+        if self.task not in can.tasks or (self.task == "multiclass" and self.task not in self.strategy.tasks):
             found.append(self.task)
         if can.regression and "regression" not in self.strategy.tasks:
             found.append("classes")

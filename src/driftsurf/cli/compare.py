@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def compare(
     continues.
     """
     from driftsurf.comparison.compare import compare as run
+    from driftsurf.comparison.compare import default_models
     from driftsurf.comparison.folder import default_folder
     from driftsurf.comparison.inputs import Input, expand
     from driftsurf.report import comparison
@@ -53,7 +55,20 @@ def compare(
             say(f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True)
     out = default_folder(inputs) if out is None else out
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)
+    if asked["models"] is None:
+        chosen = asked["models"] = default_models(inputs)
+        if not quiet:
+            say(f"models    {_named(chosen)}")
     with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
         result = run(out, inputs, **asked, jobs=workers, on_progress=progress)
     comparison.write(out, result)
     comparison.print_result(result, out)
+
+
+def _named(models: Sequence[str]) -> str:
+    """Return the models that were chosen, and how to get others."""
+    from driftsurf import registry
+    from driftsurf.session.default_model import has_trees
+
+    trees = "" if has_trees() else f"; for boosted trees: {registry.get('learner', 'lightgbm').install}"
+    return f"{', '.join(models)}; for others: --models{trees}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from driftsurf.cli.options import GroupedOption
 from driftsurf.cli.wording import say
 
 if TYPE_CHECKING:
@@ -19,7 +20,15 @@ __all__ = ["keys", "show_keys"]
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.argument("key", required=False)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Keys to print.")
+@click.option(
+    "--limit",
+    cls=GroupedOption,
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Keys to print.",
+)
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -64,7 +73,7 @@ def _show_key(run: Path, name: str, page: Path | None) -> None:
     record = KeyedRecord.read(folder)
     key = find_key(record.keys, name)
     own = run / KEY_PAGES / key_page_name(key)
-    text = render_key(folder, record.outcomes, key, link=page is None)
+    text = render_key(folder, record.outcomes, key, record.keys[key], link=page is None)
     if page is None:
         files.make_folder(own.parent)
     files.write_text(page or own, text)

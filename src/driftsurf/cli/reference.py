@@ -13,7 +13,8 @@ from driftsurf.comparison.options import COMPARE_GROUPS
 from driftsurf.core.option_fields import OptionField
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.reproduction.options import REPRODUCE_GROUPS
-from driftsurf.runs.options import GROUPS, OptionGroup, PredictOptions
+from driftsurf.runs.options import GROUPS, OptionGroup
+from driftsurf.runs.predict_options import PredictOptions
 
 __all__ = ["options_page", "python_help", "python_parameter"]
 

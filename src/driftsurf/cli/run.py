@@ -13,7 +13,7 @@ import click
 from driftsurf.cli.config import ConfiguredCommand, to_toml
 from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
-from driftsurf.cli.wording import say
+from driftsurf.cli.wording import say, with_cli_spelling
 from driftsurf.cli.work import be_quiet, started
 from driftsurf.core.option_fields import option
 from driftsurf.errors import RunInterrupted, RunStopped
@@ -114,6 +114,9 @@ class _Screen:
         started()
         if start.columns is not None and not self.quiet:
             print_columns(start.columns, errors=self.to_stderr)
+        if start.why_model is not None and not self.quiet:
+            command = click.get_current_context().command
+            say(f"model     {with_cli_spelling(start.why_model, command)}", err=self.to_stderr)
         self._progress = Progress(
             start.name,
             start.n_steps,

@@ -18,27 +18,31 @@ from driftsurf.comparison.models import Model, Situation, model
 from driftsurf.comparison.runner import Ledger, run
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import number, whole
+from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.errors import CapabilityError, Message, Option, OptionError
 from driftsurf.evaluation.ranks import ranks
 from driftsurf.evaluation.resampling import Interval, interval, resampled_means
+from driftsurf.session.default_model import TREES, has_trees
 from driftsurf.session.model_names import split_names
 
 __all__ = [
-    "DEFAULT_MODELS",
-    "DEFAULT_REGRESSION_MODELS",
     "METHOD",
     "RELATIVE",
     "Comparison",
     "Standing",
     "Standings",
     "compare",
+    "default_models",
     "stand",
     "to_json",
 ]
 
-DEFAULT_MODELS = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
-"""Models of a classification when none are named."""
-DEFAULT_REGRESSION_MODELS = "driftsurf:linear,aue:linear,sliding-window:linear,oblivious:linear,mean,persistence"
+STREAM_MODELS = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
+"""Models of a classification when none are named and a source is a built-in stream, as in the paper."""
+STREAM_REGRESSION_MODELS = "driftsurf:linear,aue:linear,sliding-window:linear,oblivious:linear,mean,persistence"
+TABLE_MODELS = "recommended-linear,aue:logistic,oblivious:logistic,majority,persistence"
+"""Models of a classification of tables, beside "recommended" if LightGBM is installed."""
+TABLE_REGRESSION_MODELS = "recommended-linear,aue:linear,oblivious:linear,mean,persistence"
 
 METHOD = (
     "95 % intervals from a circular block bootstrap with 2,000 resamples: blocks of time steps are drawn for all "
@@ -160,7 +164,7 @@ def compare(
     if not sources:
         raise OptionError("sources is empty: pass at least one stream or file")
     regression = _is_regression(sources)
-    chosen = split_names(DEFAULT_REGRESSION_MODELS if regression else DEFAULT_MODELS) if models is None else models
+    chosen = default_models(sources) if models is None else models
     contenders = {one.name: one for one in map(_contender, chosen)}
     if len(contenders) < 2:
         raise OptionError(Option("models"), f" are {', '.join(chosen) or 'none'}; a comparison needs at least two")
@@ -187,6 +191,19 @@ def compare(
         for what in sources
     ]
     return stand(found, seeds, gradients_per_row)
+
+
+def default_models(sources: Sequence[Input]) -> list[str]:
+    """Return the models of a comparison in which none are named.
+
+    Tables are learned by "recommended", if LightGBM is installed, and "recommended-linear"; a built-in stream by
+    DriftSurf around a linear learner, as in the paper.
+    """
+    regression = _is_regression(sources)
+    if any(one.source in CATALOGUE for one in sources):
+        return split_names(STREAM_REGRESSION_MODELS if regression else STREAM_MODELS)
+    others = split_names(TABLE_REGRESSION_MODELS if regression else TABLE_MODELS)
+    return [TREES, *others] if has_trees() else others
 
 
 def _contender(name: str) -> Model:

@@ -105,7 +105,9 @@ class Input(ReadingOptions, InputOptions):
         self.paths()  # raises if there is no file
         source = _source(self)
         table = _first(self, next(source.tables())[0])
-        return hints(source, table, _target(self, table).column)
+        target = _target(self, table)
+        table = table.select(~target.missing(table))
+        return hints(source, table, target.column, target.read(table), regression=target.task == "regression")
 
     @property
     def title(self) -> str:

@@ -43,8 +43,8 @@ class CompareOptions:
 
     models: Sequence[str] | None = option(
         None,
-        "Models, separated by commas.  [default: driftsurf, aue and oblivious around a linear learner, for regression "
-        "also sliding-window, and trivial rules]",
+        "Models, separated by commas.  [default: recommended if LightGBM is installed, recommended-linear (for a "
+        "built-in stream driftsurf around a linear learner), aue, oblivious and trivial rules]",
         metavar="MODEL,...",
         parse=_parse_models,
     )

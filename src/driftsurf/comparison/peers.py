@@ -1,4 +1,4 @@
-"""Models of other libraries and trivial rules, to compare with: each predicts a whole batch, then learns it."""
+"""Models of other libraries and trivial rules, to compare with: each predicts a batch, then learns it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError
+from driftsurf.session.observation import Observation
 
 __all__ = ["CapyMOA", "Diverged", "Majority", "Mean", "Peer", "Persistence", "River", "TargetKind"]
 
@@ -102,17 +103,19 @@ class Mean(Peer):
         return np.full(len(X), self._sum / self._count)
 
 
-class Persistence(Peer):
-    """Predicts the last target of the previous batch."""
+class Persistence:
+    """Predicts the target of the row before, also inside a batch; for the first row the first class, or 0."""
 
-    def _begin(self, n_features: int, n_classes: int) -> None:
-        self._last = 0.0
+    predicts: ClassVar[tuple[TargetKind, ...]] = ("classes", "numbers")
 
-    def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+    def __init__(self) -> None:
+        self._last: float = 0.0
+
+    def observe(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
+        """Predict each row when the target of the row before is known."""
+        before = np.append(self._last, y[:-1]).astype(np.float64 if classes is None else np.int64)
         self._last = y[-1].item()
-
-    def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.full(len(X), self._last)
+        return Observation(before, before, y, np.zeros(len(y)), (), probabilities=False)
 
 
 class River(Peer):

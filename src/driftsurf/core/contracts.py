@@ -201,7 +201,7 @@ class Learner(Protocol):
     def scores(self, X: Rows) -> FloatArray:
         """Return margins (n,), log-probabilities (n, K) or predicted numbers (n,). Changes nothing.
 
-        A learner uses one shape for all its tasks: a multiclass learner returns two columns for two classes.
+        For two classes, a learner returns either margins or two columns, always the same.
         """
         ...
 

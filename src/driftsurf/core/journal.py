@@ -38,6 +38,7 @@ class RecentPredictions:
 
     def __init__(self, limit: int = MOST_ROWS) -> None:
         self.limit = limit
+        self._waiting = 0
         self._joined: npt.NDArray[np.float64] = np.zeros((4, 0))
         self._calls: list[tuple[int, npt.NDArray[Any], npt.NDArray[Any], Callable[[], npt.NDArray[np.float64]]]] = []
 
@@ -50,7 +51,8 @@ class RecentPredictions:
     ) -> None:
         """Add the rows before ``next_row``: codes of classes, or numbers. Log losses are computed later."""
         self._calls.append((next_row, true, predicted, log_losses))
-        if len(self._calls) >= MOST_CALLS or sum(len(call[1]) for call in self._calls) >= self.limit:
+        self._waiting += len(true)
+        if len(self._calls) >= MOST_CALLS or self._waiting >= self.limit:
             self._join()
 
     def __reduce__(self) -> tuple[type[RecentPredictions], tuple[int]]:
@@ -64,12 +66,15 @@ class RecentPredictions:
 
     def _join(self) -> None:
         """Join the calls to one table, and forget the oldest rows."""
-        parts = [
-            np.stack([np.arange(next_row - len(true), next_row), true, predicted, log_losses()])
-            for next_row, true, predicted, log_losses in self._calls
-        ]
-        self._joined = np.concatenate([self._joined, *parts], axis=1)[:, -self.limit :]
+        if not self._calls:
+            return
+        stops, true, predicted, log_losses = zip(*self._calls, strict=True)
+        rows = [np.arange(stop - len(part), stop) for stop, part in zip(stops, true, strict=True)]
+        columns = rows, true, predicted, [compute() for compute in log_losses]
+        new = np.stack([np.concatenate(parts) for parts in columns])
+        self._joined = np.concatenate([self._joined, new], axis=1)[:, -self.limit :]
         self._calls.clear()
+        self._waiting = 0
 
 
 class Journal:

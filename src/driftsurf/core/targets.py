@@ -187,6 +187,8 @@ class ClassTargets:
         follow the order of appearance in the batch to be predicted, so they would give away its first label: there, a
         positive margin stands for the larger name, and all of more than two classes have the same probability.
         """
+        if scores.ndim == 1 and len(self.labels) > 2:  # a model of two classes, before it has learned the third
+            scores = -np.logaddexp(0.0, np.column_stack([scores, -scores]))
         if scores.ndim == 1:
             if n_classes_learned == 0:
                 return -scores if self._against_names else scores

@@ -64,16 +64,17 @@ class ColumnSlots:
         match self.kind:
             case "text":
                 yield from (f"{self.name}={word}" for word in self.words)
-                yield from (f"{self.name}#{place}" for place in range(self.n_hashed))
-                yield f"{self.name}?"
+                yield from (f"{self.name} (hash {place})" for place in range(self.n_hashed))
+                yield f"{self.name} is missing"
             case "date":
-                yield f"{self.name} days"
+                yield f"{self.name} (days since 1970)"
                 yield from (f"{self.name} {day}" for day in DAYS)
-                yield from (f"{self.name} hour sin", f"{self.name} hour cos", f"{self.name}?")
+                yield from (f"{self.name} (sine of the hour)", f"{self.name} (cosine of the hour)")
+                yield f"{self.name} is missing"
             case _:
                 yield self.name
                 if self.gaps:
-                    yield f"{self.name}?"
+                    yield f"{self.name} is missing"
 
     def encode(self, column: Column) -> Iterator[SlotValues]:
         """Yield the values of a column, in rising slots."""

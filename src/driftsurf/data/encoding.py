@@ -168,10 +168,18 @@ class TableEncoder:
         return self.layout.width
 
     def feature_names(self) -> list[str]:
-        """Return the names of the encoded columns: "city=Rome", "city#3" (hashed), "city?" (missing)."""
+        """Return the names of the encoded columns, such as "city=Rome", "city (hash 3)" and "city is missing".
+
+        Words of a column with many of them share places by their hash. The last indicator says that a cell is missing
+        in a column that had no gaps in the first batch.
+        """
         layout = self.layout
         names = [name for column in layout.columns for name in column.slot_names()]
-        return names + ["other?"] * layout.has_shared + [f"feature {place}" for place in range(layout.n_features)]
+        return (
+            names
+            + ["another cell is missing"] * layout.has_shared
+            + [f"feature {place}" for place in range(layout.n_features)]
+        )
 
     def transform(self, X: Any) -> Any:
         """Return rows of numbers: a float64 array, or ``scipy.sparse.csr_array``. Changes nothing."""

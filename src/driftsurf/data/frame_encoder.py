@@ -42,9 +42,10 @@ class FrameEncoder:
     None refuses such text and such columns."""
 
     @classmethod
-    def of(cls, X: Any, *, sparse: bool = False) -> Self:
+    def of(cls, X: Any, *, sparse: bool = False, ignored: tuple[str, ...] = ()) -> Self:
         """Return the encoder whose layout a first table fixes; ``sparse`` allows CSR rows."""
-        return cls(TableEncoder(sparse="auto" if sparse else False, plain=True).fit(X))
+        table = read_table(X).without(*ignored)
+        return cls(TableEncoder(sparse="auto" if sparse else False, plain=True).fit(table), ignored)
 
     @property
     def columns(self) -> list[str]:

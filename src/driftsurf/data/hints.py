@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf.data.formats._cells import SPACES, infer_kind, number_reader
 from driftsurf.data.formats._suggestions import Ways, suggest_date_options, suggest_number_options
+from driftsurf.data.leaks import Leak, find_leaks
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.source import Cells, Source, remarks_of
 from driftsurf.data.tables import Column, Table
@@ -27,12 +30,23 @@ MOST_OTHER_WORDS = 3
 """... if there are at most this many different ones."""
 INFERRED = "text", "json"
 """How values arrive where the kinds of columns are inferred, so that reading options can change them."""
+MOST_LEAKS = 5
+"""Number of columns that give the label away that are pointed out."""
 LEAST_ROWS = 20
 """With fewer rows, all texts of a column may differ by chance."""
 
 
-def hints(source: Source, table: Table, label: str | None = None) -> list[Message]:
+def hints(
+    source: Source,
+    table: Table,
+    label: str | None = None,
+    y: npt.NDArray[Any] | None = None,
+    *,
+    regression: bool = False,
+) -> list[Message]:
     """Return advice about the columns of the first table of a source, of which ``label`` is to be predicted.
+
+    With ``y``, what is to be predicted in each row of the table, columns that give it away are pointed out.
 
     >>> import pathlib, tempfile
     >>> from driftsurf.data import open_source
@@ -66,7 +80,18 @@ def hints(source: Source, table: Table, label: str | None = None) -> list[Messag
                     Option("drop", name),
                 )
             )
+    if y is not None:
+        columns = table if label is None else table.without(label)
+        found += [_leak_hint(leak) for leak in islice(find_leaks(columns, y, regression=regression), MOST_LEAKS)]
     return found
+
+
+def _leak_hint(leak: Leak) -> Message:
+    return Message(
+        f"the column {leak.column!r} alone tells the label in {leak.right:,} of the first {leak.rows:,} rows. If it is "
+        "not known before the label is, the model will be worse on new rows than it seems; leave it out with ",
+        Option("drop", leak.column),
+    )
 
 
 def number_hint(source: Source, column: Column) -> Message:

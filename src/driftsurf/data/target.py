@@ -60,11 +60,20 @@ class Target:
     def read(self, table: Table) -> npt.NDArray[Any]:
         """Return one label or number for each row; raise LabelError if one is missing."""
         if self.test:
-            labels = _compare(table[self.column], self.column, self.test, self.value)
+            labels = self.answers(table)
             table.labels(self.column)
             return labels
         labels = table.labels(self.column)
         return labels if self.task != "regression" else np.asarray(table[self.column].values)
+
+    @property
+    def compare(self) -> Callable[[Any, Any], Any]:
+        """The comparison of a condition as a function, such as ``operator.gt``."""
+        return _TESTS[self.test]
+
+    def answers(self, table: Table) -> npt.NDArray[Any]:
+        """Return whether the condition holds for each row; the answer for a missing cell means nothing."""
+        return _compare(table[self.column], self.column, self.test, self.value)
 
     def missing(self, table: Table) -> npt.NDArray[np.bool_]:
         """Return which rows have no target."""

@@ -158,11 +158,13 @@ class AdaptiveEstimator(BaseEstimator):
         """Return X as the session takes it: a table encoded, an array as it is."""
         return X if self._frames is None else self._frames.rows(X)
 
-    @staticmethod
-    def _first_frames(X: TableLike, session: Session) -> FrameEncoder | None:
+    def _first_frames(self, X: TableLike, session: Session) -> FrameEncoder | None:
         """Return the encoder that a first table fixes; None for an array."""
-        sparse = session.strategy.learner.capabilities.sparse
-        return FrameEncoder.of(X, sparse=sparse) if is_table(X) else None
+        if not is_table(X):
+            return None
+        # A model of a run still ignores the label and the columns that the run left out when it is fitted again.
+        ignored = () if self._frames is None else self._frames.ignored
+        return FrameEncoder.of(X, sparse=session.strategy.learner.capabilities.sparse, ignored=ignored)
 
     def _template(self) -> Learner:
         """Return the learner; a model of another library in its adapter."""

@@ -60,7 +60,7 @@ def recommended(
     task: Literal["classification", "regression"] = "classification",
     **options: Any,
 ) -> DriftSurfClassifier | DriftSurfRegressor:
-    """Return the model to start with: it takes columns as they are and needs no tuning.
+    """Return the model to start with: it takes frames as they come, with text, dates and gaps, and needs no tuning.
 
     Parameters
     ----------

@@ -3,7 +3,9 @@
 Evaluation knows models only by what they predict and decide. Durable runs, pages and output live elsewhere.
 """
 
+from driftsurf.evaluation.class_metrics import ClassMetrics, class_metrics
 from driftsurf.evaluation.prequential import prequential
+from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import (
     ClassificationSummary,
     RegressionSummary,
@@ -15,10 +17,13 @@ from driftsurf.evaluation.summary import (
 from driftsurf.evaluation.trace import Trace
 
 __all__ = [
+    "ClassMetrics",
     "ClassificationSummary",
     "RegressionSummary",
+    "Scores",
     "Summary",
     "Trace",
+    "class_metrics",
     "prequential",
     "summarise",
     "summarise_classification",

@@ -5,20 +5,23 @@ from __future__ import annotations
 import csv
 import io
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.decisions import significant
+from driftsurf.core.input import listed
 from driftsurf.errors import InputError
 from driftsurf.evaluation.trace import csv_line
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
-__all__ = ["ColumnMove", "ColumnMoves", "counters_last", "read_moves"]
+__all__ = ["ColumnMove", "ColumnMoves", "name_counters", "read_moves", "without_counters"]
 
 MOST_NUMBERS = 2**18
 """Limit on the numbers in memory (2 MB). If there are more columns than fit, only the first ones are watched."""
@@ -26,6 +29,10 @@ MOST_CLASSES = 12
 """Classes whose correlations are watched, if there are more than two."""
 MOST_STEPS = 10
 """Steps that are compared on each side of a reaction."""
+LEAST_CHANGES = 20
+"""A column that changed in fewer rows is not a clock or a counter ..."""
+SLOW_CHANGES = 4
+"""... unless it changed in this many, and in half of the steps, as a calendar does."""
 LISTED = 6
 """Columns that are listed for their shift, and again for their change of correlation."""
 REACTIONS = "entered", "reset", "replaced"
@@ -53,6 +60,8 @@ class ColumnMove:
     correlation_after: float
     noise: float
     """The size of changes that chance alone explains: sqrt(1 / rows before + 1 / rows after)."""
+    counts: bool = False
+    """Whether the column had only risen, or only fallen, from row to row since the run began, as a clock does."""
 
     @property
     def beyond_chance(self) -> bool:
@@ -79,11 +88,14 @@ class ColumnMove:
         return f"{self.name}: {'; '.join(parts)}"
 
 
-def counters_last(moves: Sequence[ColumnMove], of_run: Sequence[ColumnMove]) -> list[ColumnMove]:
-    """Sort the moves of a reaction so that columns which only grow, or only fall, come last.
+def without_counters(
+    moves: Sequence[ColumnMove], of_run: Sequence[ColumnMove]
+) -> tuple[list[ColumnMove], list[ColumnMove]]:
+    """Return the moves of a reaction without those of clocks and counters, and the latter.
 
-    The mean of a steadily growing column moves by sqrt(3) standard deviations around every step. A column that moved
-    by that much, in the same direction, around every reaction of the run (at least two) is a clock or a counter.
+    The mean of a steadily growing column moves by sqrt(3) standard deviations around every step. So a column is also a
+    clock, with a few rows out of order, if it moved by that much, in the same direction, around every reaction of the
+    run (at least two).
     """
     shifts: dict[int, list[float]] = {}
     for move in of_run:
@@ -93,7 +105,58 @@ def counters_last(moves: Sequence[ColumnMove], of_run: Sequence[ColumnMove]) -> 
         for column, found in shifts.items()
         if len(found) > 1 and any(all(abs(sign * shift - 3.0**0.5) < 0.1 for shift in found) for sign in (1, -1))
     }
-    return sorted(moves, key=lambda move: move.column in steady)
+    counters = [move for move in moves if move.counts or move.column in steady]
+    return [move for move in moves if move not in counters], counters
+
+
+def name_counters(counters: Iterable[ColumnMove]) -> str:
+    """Return a sentence about columns that are not listed because they only count, or "" if there are none.
+
+    >>> name_counters([ColumnMove(20, 4, 0, "id", 10.0, 20.0, 1.73, "", 0.0, 0.0, 0.05, counts=True)])
+    "not listed, because it only counts up or down: 'id'"
+    """
+    names = list(dict.fromkeys(move.name for move in counters))
+    why = "they only count" if len(names) > 1 else "it only counts"
+    return f"not listed, because {why} up or down: {listed(names)}" if names else ""
+
+
+class _Counters:
+    """Finds the columns that only rise, or only fall, from row to row. Columns that did both are not looked at again.
+
+    ``rises`` and ``falls`` count the rows of each column in which it did, ``active`` the steps in which it did either,
+    and ``last`` is the row before.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.steps = 0
+        self.active = np.zeros(width)
+        self.rises = np.zeros(width)
+        self.falls = np.zeros(width)
+        self.last = np.full(width, np.nan)
+
+    def update(self, rows: Rows) -> None:
+        """Look at the rows of a step. Of sparse rows, only columns that are there in all rows but one are examined."""
+        if isinstance(rows, CSR) and np.isnan(self.last).all():
+            there = np.bincount(rows.indices[rows.indptr[0] : rows.indptr[-1]], minlength=len(self.last))
+            self.rises[there[: len(self.last)] < len(rows.indptr) - 2] = np.inf
+            self.falls[np.isinf(self.rises)] = np.inf
+        self.steps += 1
+        places = np.flatnonzero((self.rises == 0.0) | (self.falls == 0.0))
+        if not len(places):
+            return
+        values = _dense_columns(rows, places) if isinstance(rows, CSR) else rows[:, places]
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.diff(np.vstack([self.last[places], values]), axis=0)
+        self.rises[places] += np.count_nonzero(steps > 0.0, axis=0)
+        self.falls[places] += np.count_nonzero(steps < 0.0, axis=0)
+        self.active[places] += (steps != 0.0).any(axis=0)
+        self.last[places] = values[-1]
+
+    def found(self) -> npt.NDArray[np.bool_]:
+        """Return which columns only rise or only fall. One that changes only now and then may be a switch."""
+        one_way, changes = np.minimum(self.rises, self.falls) == 0.0, np.maximum(self.rises, self.falls)
+        often = (changes >= SLOW_CHANGES) & (self.active >= self.steps / 2)
+        return np.asarray(one_way & ((changes >= LEAST_CHANGES) | often))
 
 
 class ColumnMoves:
@@ -120,6 +183,7 @@ class ColumnMoves:
         """Column means of the first batch, then its mean target. Sums are taken of differences from it, because the
         sums of squares of large numbers lose the digits that a variance needs."""
         self._n_classes = 0
+        self._counters = _Counters(0)
         self._recent: deque[FloatArray] = deque(maxlen=MOST_STEPS)
         self._before: FloatArray | None = None
         self._after: FloatArray | None = None
@@ -133,6 +197,8 @@ class ColumnMoves:
     def lines(self, X: Any, seen: Mapping[str, Observation]) -> str:
         """Return the lines of a reaction whose steps are complete now; else an empty string."""
         first = next(iter(seen.values()))
+        if not len(first.true):
+            return ""
         sums = self._sums(self.session.read(X), first.true)
         self._begin(first)
         step, steps, missing = self._open
@@ -163,6 +229,7 @@ class ColumnMoves:
             self._first(rows, y)
         assert self._centre is not None
         width = len(self._centre) - 1
+        self._counters.update(rows)
         targets = np.column_stack([np.ones(len(y)), *self._targets(y)])
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is noticed later, and the column left out
             if isinstance(rows, CSR):
@@ -182,6 +249,7 @@ class ColumnMoves:
             with np.errstate(over="ignore", invalid="ignore"):
                 middle = np.asarray(rows[:, :width].mean(axis=0), np.float64)
             middle[~np.isfinite(middle)] = 0.0
+        self._counters = _Counters(width)
         self._centre = np.append(middle, 0.0 if self._n_classes else y.mean())
 
     @property
@@ -207,11 +275,13 @@ class ColumnMoves:
         change = correlation_after - correlation_before
         most = np.argmax(np.abs(change), axis=0)
         changed = np.abs(np.take_along_axis(change, most[None], axis=0)[0])
-        chosen = {*np.argsort(-np.abs(shift), kind="stable")[:LISTED], *np.argsort(-changed, kind="stable")[:LISTED]}
+        counts = self._counters.found()
+        first = (np.argsort(np.where(counts, 0.0, -size), kind="stable")[:LISTED] for size in (np.abs(shift), changed))
+        chosen = {*chain.from_iterable(first), *np.flatnonzero(counts)[:LISTED]}
         names = self._names()
         noise = float(np.sqrt(1.0 / before[0, 0] + 1.0 / after[0, 0]))
         lines = []
-        for column in sorted(chosen, key=lambda j: (-max(abs(shift[j]), changed[j]), j)):
+        for column in sorted(chosen, key=lambda j: (counts[j], -max(abs(shift[j]), changed[j]), j)):
             if shift[column] or changed[column]:
                 label = "" if regression else self._label(self._codes[most[column]])
                 name = f"x{column}" if names is None else names[column]
@@ -220,7 +290,7 @@ class ColumnMoves:
                 correlations = correlation_before[most[column], column], correlation_after[most[column], column]
                 shown = (f"{value:.6g}" for value in (*means, shift[column]))
                 rest = (f"{value:.6g}" for value in (*correlations, noise))
-                lines.append(csv_line([*self._open[:2], column, name, *shown, label, *rest]))
+                lines.append(csv_line([*self._open[:2], column, name, *shown, label, *rest, int(counts[column])]))
         return "".join(lines)
 
     def _label(self, code: int) -> str:
@@ -242,6 +312,7 @@ class ColumnMoves:
             "n_classes": self._n_classes,
             "recent": np.array(self._recent) if self._recent else nothing,
             "open": np.array(self._open, np.int64),
+            **{f"counters.{name}": value for name, value in vars(self._counters).items()},
             "kept": np.concatenate(kept) if kept else nothing,
         }
 
@@ -252,6 +323,10 @@ class ColumnMoves:
         self._recent = deque(np.array(state["recent"]), maxlen=MOST_STEPS)
         step, steps, missing = (int(value) for value in state["open"])
         self._open = step, steps, missing
+        self._counters = _Counters(max(0, len(state["centre"]) - 1))
+        self._counters.steps = int(state["counters.steps"])
+        for name in ("rises", "falls", "active", "last"):
+            setattr(self._counters, name, np.array(state[f"counters.{name}"]))
         kept = [np.array(part) for part in state["kept"]]
         self._before, self._after = kept if kept else (None, None)
 
@@ -263,6 +338,18 @@ def _variance(sums: FloatArray) -> FloatArray:
         exact: FloatArray = square - mean * mean
         # The variance of a constant column is not exactly zero: the rounding errors of its squares remain.
         return np.where(np.isfinite(exact) & (exact > 1e-12 * square), exact, 0.0)
+
+
+def _dense_columns(rows: CSR, places: npt.NDArray[np.int64]) -> FloatArray:
+    """Return some columns of sparse rows as an array."""
+    part = slice(int(rows.indptr[0]), int(rows.indptr[-1]))
+    row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
+    at = np.searchsorted(places, rows.indices[part])
+    at[at == len(places)] = 0
+    kept = places[at] == rows.indices[part]
+    dense = np.zeros((len(rows.indptr) - 1, len(places)))
+    dense[row[kept], at[kept]] = np.asarray(rows.data[part], np.float64)[kept]
+    return dense
 
 
 def _sparse_products(rows: CSR, targets: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
@@ -295,7 +382,8 @@ def _statistics(sums: FloatArray, regression: bool) -> tuple[FloatArray, FloatAr
 def read_moves(text: str) -> list[ColumnMove]:
     """Read the complete lines of a file of column changes; InputError if it is something else."""
     whole = text[: text.rfind("\n") + 1]
-    kinds: dict[str, type] = {"step": int, "steps": int, "column": int, "name": str, "label": str}
+    kinds: dict[str, Callable[[str], Any]] = {"step": int, "steps": int, "column": int, "name": str, "label": str}
+    kinds["counts"] = lambda text: text == "1"
     try:
         return [
             ColumnMove(**{key: kinds.get(key, float)(value) for key, value in line.items()})

@@ -82,9 +82,8 @@ class ScoreRecorder:
             found["labels"], self._labels_written = labels, len(labels)
         true, predicted = (_known(codes, len(labels)) for codes in (one.true, one.predicted))
         wide = len(labels) + 1
-        pairs = np.bincount((true + 1) * wide + predicted + 1, minlength=wide * wide)
-        there = np.flatnonzero(pairs)
-        found["confusion"] = np.column_stack([there // wide - 1, there % wide - 1, pairs[there]]).tolist()
+        pairs = np.bincount(wide * true + (predicted + wide + 1), minlength=wide * wide).tolist()
+        found["confusion"] = [(k // wide - 1, k % wide - 1, count) for k, count in enumerate(pairs) if count]
         if len(one.scores) == len(true):
             counts = _score_counts(one.scores, true)
             found["auc"] = _mean_auc(counts)
@@ -109,8 +108,10 @@ class ScoreRecorder:
 
 def _known(codes: npt.NDArray[Any], n_labels: int) -> npt.NDArray[np.int64]:
     """Return codes as integers; -1 for classes that are counted together."""
-    whole = np.asarray(codes, np.int64)
-    return np.where(whole < n_labels, whole, -1)
+    whole = codes.astype(np.int64)
+    if whole.max() >= n_labels:
+        whole[whole >= n_labels] = -1
+    return whole
 
 
 def _score_counts(scores: FloatArray, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -125,10 +126,12 @@ def _score_counts(scores: FloatArray, true: npt.NDArray[np.int64]) -> npt.NDArra
         with np.errstate(divide="ignore"):
             logits = logs - np.log(-np.expm1(np.minimum(logs, 0.0)))
         own = true[:, None] == np.arange(logs.shape[1])
-    share = np.nan_to_num(logits, posinf=LARGEST_LOGIT, neginf=-LARGEST_LOGIT) / LARGEST_LOGIT
-    places = ((share.clip(-1.0, 1.0) + 1.0) * (LOGIT_BINS / 2)).astype(np.int64).clip(max=LOGIT_BINS - 1)
+    share = logits * (LOGIT_BINS / 2 / LARGEST_LOGIT) + LOGIT_BINS / 2
+    places = np.fmax(np.fmin(share, LOGIT_BINS - 1), 0.0).astype(np.int64)  # fmin and fmax: NaN is no number either
     classes = logits.shape[1]
-    places += LOGIT_BINS * (own + 2 * np.arange(classes))
+    places += LOGIT_BINS * own
+    if classes > 1:
+        places += 2 * LOGIT_BINS * np.arange(classes)
     return np.bincount(places.ravel(), minlength=classes * 2 * LOGIT_BINS).reshape(classes, 2, LOGIT_BINS)
 
 
@@ -144,12 +147,13 @@ def _added(total: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.N
 
 def _mean_auc(counts: npt.NDArray[np.int64]) -> float | None:
     """Return the ROC AUC, the mean over classes if there are more than two; scores in the same bin count half."""
-    others, own = counts[:, 0].astype(np.float64), counts[:, 1].astype(np.float64)
-    pairs = others.sum(axis=1) * own.sum(axis=1)
-    above = own.sum(axis=1, keepdims=True) - np.cumsum(own, axis=1)
-    wins = np.sum(others * (above + own / 2), axis=1)
-    there = pairs > 0
-    return float(np.mean(wins[there] / pairs[there])) if there.any() else None
+    found = []
+    for others, own in counts.astype(np.float64):
+        below = np.cumsum(others)
+        own_rows, other_rows = float(own.sum()), float(below[-1])
+        if own_rows and other_rows:
+            found.append(float(own @ (below - others / 2)) / own_rows / other_rows)
+    return sum(found) / len(found) if found else None
 
 
 def _calibration(
@@ -163,10 +167,11 @@ def _calibration(
         probability, hit = expit(scores), true == 1
     else:
         probability, hit = np.exp(scores.max(axis=1)), (true == predicted) & (true >= 0)
-    bins = (probability * BINS).astype(np.int64).clip(0, BINS - 1)
-    rows, sums = np.bincount(bins, minlength=BINS), np.bincount(bins, probability, BINS)
-    hits = np.bincount(bins[hit], minlength=BINS)
-    return [(int(k), int(rows[k]), int(hits[k]), round(float(sums[k]), 6)) for k in np.flatnonzero(rows)]
+    bins = np.minimum(probability * BINS, BINS - 1).astype(np.int64)
+    sums = np.bincount(bins, probability, BINS).round(6).tolist()
+    misses, hits = np.bincount(bins + BINS * hit, minlength=2 * BINS).reshape(2, BINS).tolist()
+    found = zip(range(BINS), misses, hits, sums, strict=True)
+    return [(k, missed + right, right, total) for k, missed, right, total in found if missed or right]
 
 
 def _residuals(one: Observation) -> dict[str, Any]:
@@ -262,11 +267,15 @@ class Scores:
                 both[:, place] = probability / rows, hits / rows
         return both[0], both[1]
 
-    def total_squares(self) -> float:
-        """Return the sum of squared deviations of all counted true values from their mean."""
+    def r_squared(self, mean_squared_error: float) -> float:
+        """Return the share of the variance of all counted true values that predictions with this error explain.
+
+        NaN if the true values do not vary.
+        """
         rows, mean, squares = (np.array([line[name] for line in self.counted]) for name in ("rows", "mean", "squares"))
         centre = float(np.average(mean, weights=rows))
-        return float(np.sum(squares + rows * np.square(mean - centre)))
+        total = float(np.sum(squares + rows * np.square(mean - centre)))
+        return 1.0 - mean_squared_error * float(rows.sum()) / total if total > 0 else float("nan")
 
     def step_map(self, columns: Mapping[str, npt.NDArray[Any]]) -> StepMap:
         """Return where decisions and orders are among the steps of the leading model of a trace."""

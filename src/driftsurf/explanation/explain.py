@@ -20,7 +20,7 @@ from driftsurf.core.decisions import (
 from driftsurf.core.journal import Journal
 from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import InputError, Option, OptionError
-from driftsurf.evaluation.columns import ColumnMove, counters_last
+from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.lineage import lineages, timeline
 from driftsurf.explanation.records import RunRecord, pinned, read_run
@@ -127,7 +127,7 @@ def explain_decision(record: RunRecord, place: int) -> str:
     lines += _error_moved(record, place)
     moves = [move for move in record.moves if move.step == decision.step]
     if moves:
-        lines += _columns_moved(counters_last(moves, record.moves))
+        lines += _columns_moved(*without_counters(moves, record.moves), moves[0].steps)
     lines += [_entry("order", order.text) for order in record.orders if order.step == decision.step]
     return "\n".join(lines)
 
@@ -231,15 +231,16 @@ def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
     yield _entry("error" if record.trace.labels else "RMSE", ", ".join(shown))
 
 
-def _columns_moved(moves: Sequence[ColumnMove]) -> Iterator[str]:
+def _columns_moved(moves: Sequence[ColumnMove], counters: Sequence[ColumnMove], steps: int) -> Iterator[str]:
     """Yield the columns that changed most at a step, if any changed more than by chance."""
     real = [move for move in moves if move.beyond_chance]
-    over = f"up to {_steps(moves[0].steps)} before this step compared with the {moves[0].steps} from it on"
+    over = f"up to {_steps(steps)} before this step compared with the {steps} from it on"
     if not real:
         yield _entry("columns", f"no column changed more than by chance ({over})")
-        return
     for k, move in enumerate(real[:SHOWN_COLUMNS]):
         yield _entry("columns" if k == 0 else "", move.describe() + (f" ({over})" if k == 0 else ""))
+    if counters:
+        yield _entry("", name_counters(counters))
 
 
 # ---------------------------------------------------------------------------- the whole run

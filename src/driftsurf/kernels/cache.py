@@ -87,6 +87,16 @@ def _compile(function: Callable[..., Any], signature: Any, **options: Any) -> Ca
     return compiled
 
 
+@functools.cache
+def is_cached(function: Callable[..., Any]) -> bool:
+    """Return whether code of a function is in the cache on disk, compiled by this process or by an earlier one."""
+    try:
+        folder = numba.njit(cache=True)(function).stats.cache_path
+    except RuntimeError:  # there is no place for a cache
+        return False
+    return any(Path(folder).glob(f"*.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi"))
+
+
 class _Announcer(event.Listener):  # type: ignore[misc]
     """Announces that numba compiles, which it says only if the code is not in the cache."""
 
@@ -104,6 +114,7 @@ def _announce() -> None:
     first = process == "MainProcess" or process.endswith("-1")
     if first and not os.environ.get(QUIET):
         print(COMPILING, file=sys.stderr, flush=True)
+        os.environ[QUIET] = "1"  # processes that this one starts need not repeat it
 
 
 @contextlib.contextmanager

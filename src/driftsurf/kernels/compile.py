@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numba.extending import register_jitable
 
-from driftsurf.kernels.cache import compile_cached
+from driftsurf.kernels.cache import compile_cached, is_cached
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -67,11 +67,13 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
     Returns
     -------
     A decorator. The decorated function has an attribute ``compiled_for(row_type, without_last)``, which returns the
-    compiled function, for callers that need its address.
+    compiled function, for callers that need its address; and ``is_at_hand()``, which says whether it can be called
+    without being compiled first.
     """
 
     def decorate(function: Function) -> Function:
         if numba.config.DISABLE_JIT:
+            function.is_at_hand = lambda: True  # type: ignore[attr-defined]
             return function
         # Two dictionaries by type of row: one with pairs as keys would have to build a pair at every call.
         whole: dict[Any, Callable[..., Any]] = {}
@@ -99,6 +101,7 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
         call.__name__ = function.__name__
         call.__wrapped__ = function  # type: ignore[attr-defined]
         call.compiled_for = compiled_for  # type: ignore[attr-defined]
+        call.is_at_hand = lambda: bool(whole or lacking) or is_cached(function)  # type: ignore[attr-defined]
         return cast("Function", call)
 
     return decorate

@@ -116,8 +116,8 @@ def _integers(name: str, column: Column) -> tuple[IntArray, npt.NDArray[np.bool_
 def _numbers(name: str, column: Column) -> npt.NDArray[np.float64]:
     if column.kind in NOT_NUMBERS:
         raise OptionError(
-            f"the feature {name!r} is {NOT_NUMBERS[column.kind]}, and a keyed run learns from numbers only: leave it "
-            "out of ",
+            f"the feature {name!r} is {NOT_NUMBERS[column.kind]}, and a keyed run learns from numbers and text: leave "
+            "it out of ",
             Option("features"),
             ", or convert it to numbers first",
         )

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from driftsurf.data import ReadingOptions
 from driftsurf.data.kinds import Kind
+from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import Columns
 from driftsurf.keyed.visit import KeyedLearner
@@ -40,6 +41,8 @@ class KeyedJob:
     ttl: float | None = None
     """Keys that are silent for longer are dropped, in units of the sequence."""
     on_epoch: EpochReport | None = None
+    derived: DerivedColumns
+    """Columns that the engine adds to each table before it groups the rows."""
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ from driftsurf.data.column_summary import MOST_CLASSES, ColumnSummary
 from driftsurf.data.tables import Table
 from driftsurf.data.target import TASKS, Task
 from driftsurf.errors import Message, Option, OptionError
+from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.grouping import Columns
 from driftsurf.keyed.options import DTYPE, KeyedOptions
 from driftsurf.keyed.visit import KeyedLearner
@@ -23,9 +24,10 @@ __all__ = ["keyed_strategy", "keyed_task", "summarise_columns"]
 
 
 def keyed_task(task: str, classes: Collection[Any] | None) -> Task:
-    """Return the task; "auto" goes by the classes, which are two unless more are named.
+    """Return the task; "auto" goes by the classes that are named, and is "binary" if there are none.
 
-    In other runs the first rows decide. Here they do not: keys start with few rows, and their labels may differ.
+    In other runs the first rows decide. Here they do not: keys start with few rows, and their labels may differ. The
+    default learner of "binary" takes further classes when they appear.
 
     >>> keyed_task("auto", None), keyed_task("auto", ("low", "mid", "high")), keyed_task("regression", None)
     ('binary', 'multiclass', 'regression')
@@ -72,9 +74,13 @@ def keyed_strategy(
     return with_options(made, chosen, named.name)
 
 
-def summarise_columns(table: Table, learner: KeyedLearner, columns: Columns, task: Task) -> ColumnSummary:
+def summarise_columns(
+    table: Table, learner: KeyedLearner, columns: Columns, task: Task, derived: DerivedColumns | None = None
+) -> ColumnSummary:
     """Return how a keyed run uses the columns of its first rows."""
-    kinds = {name: table[name].kind for name in learner.features}
+    derived = DerivedColumns(columns.label) if derived is None else derived
+    own, table = table, derived.add_to(table)
+    kinds = {name: own[name].kind for name in learner.features if name in own.columns}
     label = table[columns.label]
     classes = list(learner.classes or ())
     if not (classes or learner.regression or label.kind == "date"):
@@ -84,13 +90,13 @@ def summarise_columns(table: Table, learner: KeyedLearner, columns: Columns, tas
         numbers=[name for name, kind in kinds.items() if kind == "number"],
         booleans=[name for name, kind in kinds.items() if kind == "boolean"],
         dates=[],
-        names={},
+        names={name: len(words) for name, words in derived.words.items()},
         hashed={},
         empty=[],
         features=0,
-        left_out=[name for name in table.columns if name not in (*columns, *learner.features)],
+        left_out=[name for name in own.columns if name not in (*columns, *learner.features, *derived.sources)],
         label=columns.label,
-        task=task,
+        task="multiclass" if task == "binary" and len(classes) > 2 else task,
         n_classes=len(classes),
         classes=classes[:MOST_CLASSES],
     )

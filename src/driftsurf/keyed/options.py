@@ -35,7 +35,7 @@ class KeyedOptions:
 
     features: tuple[str, ...] = option(
         (),
-        "Columns to learn from, separated by commas.  [default: all other columns of numbers]",
+        "Columns of numbers or text to learn from, separated by commas.  [default: all other columns of numbers]",
         metavar="COLUMN,...",
         commas=True,
     )

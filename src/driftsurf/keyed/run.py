@@ -13,7 +13,8 @@ from driftsurf.core.input import listed
 from driftsurf.data import FileSource, ReadingOptions, Source
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.errors import Option, OptionError, SchemaError, SourceError
-from driftsurf.keyed.folder import KeyedFolder
+from driftsurf.keyed.derived import DerivedColumns, find_derived
+from driftsurf.keyed.folder import ABOUT, KeyedFolder
 from driftsurf.keyed.grouping import Columns, check_columns
 from driftsurf.keyed.job import Engine, EpochReport, KeyedJob
 from driftsurf.keyed.options import KeyedOptions
@@ -33,7 +34,7 @@ def run_keyed(
     engine: str | Engine = "local",
     ttl: float | None = None,
     reading: ReadingOptions = READING,
-    on_columns: Callable[[Source, Table, KeyedLearner], None] | None = None,
+    on_columns: Callable[[Source, Table, KeyedLearner, DerivedColumns], None] | None = None,
     on_epoch: EpochReport | None = None,
     **engine_options: Any,
 ) -> KeyedFolder:
@@ -58,7 +59,7 @@ def run_keyed(
     reading
         How text is read. Spark does not detect the delimiter of CSV files: it takes a comma unless one is set.
     on_columns
-        Called with the source, its first rows and the learner, before anything is learned.
+        Called with the source, its first rows, the learner and the derived columns, before anything is learned.
     on_epoch
         Called after each epoch with its number and its counts.
     engine_options
@@ -76,11 +77,24 @@ def run_keyed(
     if first is None:
         raise SourceError(f"{source!r} has no rows, so that there are no columns to learn from")
     table = first[0]
-    learner = options.learner(options.features or _numeric_columns(table, columns, options.drop))
-    check_columns(table, learner, columns)  # before anything is written
+    regression = options.strategy is not None and options.strategy.learner.capabilities.regression
+    derived = find_derived(
+        table,
+        columns.label,
+        "regression" if regression else "auto",
+        options.features,
+        _saved_features(out),
+        hidden=(columns.key, columns.sequence),
+        source=files,
+    )
+    without = (*columns, derived.target)
+    named = options.features or _numeric_columns(table, without, options.drop)
+    learner = options.learner(derived.features(named))
+    check_columns(derived.add_to(table), learner, columns)  # before anything is written
     if on_columns is not None:
-        on_columns(files, table, learner)
-    used = {name: column.kind for name, column in table.columns.items() if name in (*columns, *learner.features)}
+        on_columns(files, table, learner, derived)
+    needed = {*columns, *learner.features, *derived.sources}
+    used = {name: column.kind for name, column in table.columns.items() if name in needed}
     job = KeyedJob(
         source=source,
         files=tuple(files.files()),
@@ -92,6 +106,7 @@ def run_keyed(
         reading=reading,
         ttl=ttl,
         on_epoch=on_epoch,
+        derived=derived,
     )
     folder = runner.run(job)
     folder.name_source(source)
@@ -122,7 +137,13 @@ def find_engine(name: str, options: Iterable[str]) -> registry.Entry:
     return entry
 
 
-def _numeric_columns(table: Table, columns: Columns, drop: Sequence[str]) -> tuple[str, ...]:
+def _saved_features(out: Path) -> list[str] | None:
+    """Return the features of the run that is resumed; None for a new one."""
+    folder = KeyedFolder(out)
+    return list(folder.about()["learner"]["features"]) if (out / ABOUT).exists() else None
+
+
+def _numeric_columns(table: Table, columns: Iterable[str | None], drop: Sequence[str]) -> tuple[str, ...]:
     unknown = [name for name in drop if name not in table.columns]
     if unknown:
         raise SchemaError(Option("drop"), f" names {listed(unknown)}; {which_columns(unknown, table.columns)}.")

@@ -291,7 +291,11 @@ class LinearLearner(Parameterised, ABC):
         sizes = squared_norms(rows.X, fitted.factor, fitted.centre)[counted] * rows.weight[counted]
         usual = float(np.quantile(sizes, STEP_QUANTILE, method="lower")) if len(sizes) else math.nan
         usual = usual if math.isfinite(usual) and usual > 0.0 else 1.0
-        return AUTO_STEP / (float(self.l2) + self.curvature * usual)
+        return AUTO_STEP / (float(self.l2) + self._curvature(fitted) * usual)
+
+    def _curvature(self, fitted: Linear) -> float:
+        """Return the curvature of the loss of this model."""
+        return self.curvature
 
     def forget(self, samples: SampleStore, before_row: int) -> Undo:
         """Drop the oldest rows, admitted or waiting; the gradients of the admitted ones leave the average."""
@@ -406,6 +410,10 @@ class LinearLearner(Parameterised, ABC):
         """Names of the entries that are saved."""
         return SAVED if self.capabilities.regression else SAVED_OF_CLASSES
 
+    def _dimensions(self, saved: Linear) -> int:
+        """Return the number of dimensions that the weights of a saved model must have."""
+        return 1 if self._outputs(self.capabilities.min_classes) is None else 2
+
     @classmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
         """Return the model that ``state()`` was called on; ``template`` has its parameters."""
@@ -414,8 +422,7 @@ class LinearLearner(Parameterised, ABC):
             table = state["table"]
         except KeyError as error:
             raise StateError(f"the saved model has no entry {error}, so it is not a {cls.__name__}") from error
-        dimensions = 1 if template._outputs(template.capabilities.min_classes) is None else 2
-        fitted.check(table, tabled=template._tabled, dimensions=dimensions)
+        fitted.check(table, tabled=template._tabled, dimensions=template._dimensions(fitted))
         model = template._make(fitted)
         model._table = Buffer.of(table)
         return model

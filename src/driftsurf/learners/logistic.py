@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows
+from driftsurf.core.buffer import Buffer
+from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows, Undo
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
 from driftsurf.kernels.linear import (
@@ -21,15 +23,20 @@ from driftsurf.kernels.linear import (
     sgd_dense,
 )
 from driftsurf.kernels.losses import logistic_losses
-from driftsurf.learners._learner import LinearLearner
+from driftsurf.learners._learner import AUTO_STEP
 from driftsurf.learners._linear import Frame, Linear, margins, margins_of_all
 from driftsurf.learners._update import Update
+from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.registry import register
 
 __all__ = ["LogisticRegression", "paper_learner"]
 
 NARROW = 16
 """Up to this many columns, two models learn faster in alternation: the steps of one fill the waits of the other."""
+LEAST_PAIRED_STEPS = 1_000_000
+"""Steps of two models in this process from which on the loop for both is compiled, which takes a second; before that it
+is used only if it is in the cache. The results are the same to the bit."""
+_paired_steps = 0
 
 
 @register(
@@ -40,8 +47,8 @@ NARROW = 16
     instead={"multiclass": "softmax"},
     default_for={"binary"},
 )
-class LogisticRegression(LinearLearner):
-    r"""Logistic regression for two classes.
+class LogisticRegression(SoftmaxRegression):
+    r"""Logistic regression for two classes. A third class makes it softmax regression, which keeps what was learned.
 
     It minimises the mean of log(1 + exp(-y w.x)) plus mu/2 |w|^2. With ``optimizer="strsaga"`` new rows enter a waiting
     room. Every other of the rho steps of an update admits the oldest waiting row to the sample set S; the rest draw
@@ -94,7 +101,7 @@ class LogisticRegression(LinearLearner):
     gradient descent on streaming data. NeurIPS 2018.
     """
 
-    capabilities: Capabilities = Capabilities(linear=True, anchor=True, one_pass=True)
+    capabilities: Capabilities = dataclasses.replace(SoftmaxRegression.capabilities, anchor=True)
     curvature: ClassVar[float] = 0.25
 
     def anchored(self, models: Sequence[Self], shares: FloatArray) -> Self:
@@ -103,14 +110,42 @@ class LogisticRegression(LinearLearner):
         return self._make(replace(self._fitted, weights=self._fitted.weights - anchor, anchor=anchor))
 
     def _outputs(self, n_classes: int) -> int | None:
-        if n_classes != 2:
-            raise CapabilityError(
-                f"LogisticRegression supports 2 classes, not {n_classes}; use a learner whose tasks include "
-                "'multiclass', such as SoftmaxRegression."
-            )
-        return None
+        return None if n_classes == 2 else super()._outputs(n_classes)
+
+    def _dimensions(self, saved: Linear) -> int:
+        return 2 if np.ndim(saved.weights) == 2 else 1  # softmax regression after a third class
+
+    def _curvature(self, fitted: Linear) -> float:
+        return self.curvature if fitted.weights.ndim == 1 else super().curvature
+
+    def grow(self, n_classes: int) -> Undo:
+        """Make room for more classes: the third one turns the model into the same one with an output for each class."""
+        fitted, table = self._fitted, self._table
+        if n_classes <= 2 or fitted.weights.ndim == 2:
+            return super().grow(n_classes)
+        if len(fitted.anchor):
+            raise CapabilityError(f"a model with an anchor is for 2 classes and cannot grow to {n_classes}")
+        # Half of the weights for one class, and their negative for the other, give the same log-odds. Gradients of the
+        # two classes are opposite. The curvature doubles, so that an automatic step size is about halved.
+        step_size = fitted.step_size
+        if self.step_size == "auto":
+            step_size = AUTO_STEP / (2.0 * AUTO_STEP / step_size - float(self.l2))
+        paired = Buffer(np.float64, 2)
+        paired.first = table.first
+        paired.append(np.column_stack([-table.live, table.live]))
+        weights, gradient_sum = (np.column_stack([-v, v]) for v in (0.5 * fitted.weights, fitted.gradient_sum))
+        self._table = paired
+        self._fitted = replace(fitted, weights=weights, gradient_sum=gradient_sum, step_size=step_size)
+        super().grow(n_classes)
+
+        def undo() -> None:
+            self._fitted, self._table = fitted, table
+
+        return undo
 
     def _run(self, rows: Batch, order: Any, fitted: Linear, table: FloatArray) -> int:
+        if fitted.weights.ndim == 2:
+            return super()._run(rows, order, fitted, table)
         X, y, weight, _ = rows
         how = fitted.step_size, float(self.l2), fitted.frame, fitted.offsets(X)
         if self._tabled:
@@ -136,39 +171,63 @@ class LogisticRegression(LinearLearner):
                 one.run()
 
     def _discharge(self, X: Rows, table: FloatArray, gradient_sum: FloatArray, frame: Frame) -> int:
+        if gradient_sum.ndim == 2:
+            return super()._discharge(X, table, gradient_sum, frame)
         if isinstance(X, CSR):
             return int(discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, frame))
         return int(discharge_dense(X, table, gradient_sum, frame))
 
     def scores(self, X: Rows) -> FloatArray:
-        """Return the margins w.x + intercept; above 0 means class 1."""
-        return margins(self._raw_weights, X)
+        """Return the margins w.x + intercept, above 0 for class 1; log-probabilities of more than two classes."""
+        weights = self._raw_weights
+        return margins(weights, X) if weights.ndim == 1 else super().scores(X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return ``scores`` of the model as it is now; later updates do not affect it."""
-        return functools.partial(margins, self._raw_weights)
+        weights = self._raw_weights
+        return functools.partial(margins, weights) if weights.ndim == 1 else super().scorer()
 
     @classmethod
-    def joint_scorer(cls, models: Sequence[Self]) -> Callable[[Rows], FloatArray]:
-        """Return a function that scores rows with several models in one pass: one row of the result for each."""
-        return functools.partial(margins_of_all, np.array([model._raw_weights for model in models]))
+    def joint_scorer(cls, models: Sequence[Self]) -> Callable[[Rows], Sequence[FloatArray]]:
+        """Return a function that scores rows with several models in one pass: one entry of the result for each."""
+        weights = [model._raw_weights for model in models]
+        if weights[0].ndim == 1:
+            joint: Any = functools.partial(margins_of_all, np.array(weights))
+            return joint  # type: ignore[no-any-return]  # a row of its result for each model
+        return functools.partial(_one_by_one, [model.scorer() for model in models])
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the logistic loss of each row."""
+        """Return the logistic loss of each row; with more than two classes, -log p(true class)."""
+        if scores.ndim == 2:
+            return super().row_losses(scores, y)
         losses = np.empty(len(y))
         logistic_losses(scores, y, losses)
         return losses
+
+
+def _one_by_one(scorers: Sequence[Callable[[Rows], FloatArray]], X: Rows) -> list[FloatArray]:
+    return [scorer(X) for scorer in scorers]
 
 
 def _can_alternate(one: Update, two: Update) -> bool:
     X = one.rows.X
     return (
         not isinstance(X, CSR)
+        and one.fitted.weights.ndim == 1
         and X.shape[1] <= NARROW
         and one.touched is not None
         and len(one.order) == len(two.order)
         and not (len(one.fitted.anchor) or len(two.fitted.anchor))
+        and _pays(len(one.order))
     )
+
+
+def _pays(steps: int) -> bool:
+    """Return whether the loop for two models is at hand, or there was enough work for it to be compiled."""
+    global _paired_steps
+    _paired_steps += steps
+    kernel: Any = saga_both_dense
+    return _paired_steps > LEAST_PAIRED_STEPS or kernel.is_at_hand()
 
 
 def _alternate(one: Update, two: Update) -> None:

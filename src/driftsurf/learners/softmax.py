@@ -67,8 +67,8 @@ class SoftmaxRegression(MultiLearner):
     def _outputs(self, n_classes: int) -> int | None:
         if n_classes < 2:
             raise CapabilityError(
-                f"SoftmaxRegression needs at least 2 classes, not {n_classes}: its tasks do not include 'regression'; "
-                "use LinearRegression."
+                f"{type(self).__name__} needs at least 2 classes, not {n_classes}: its tasks do not include "
+                "'regression'; use LinearRegression."
             )
         return n_classes
 

@@ -80,7 +80,7 @@ def warm() -> int:
     These are the loops of linear models of two classes, of more classes and of numbers, for dense rows, with drift.
     """
     from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper
-    from driftsurf.kernels.losses import weighted_sum
+    from driftsurf.kernels.linear import saga_both_dense
     from driftsurf.learners import SoftmaxRegression
     from driftsurf.streams import Mixed
 
@@ -92,7 +92,7 @@ def warm() -> int:
         exact.test_then_train(X, y)
         several.test_then_train(X, y + X[:, 0])
         values.test_then_train(X, y * X[:, 2])
-    loop: Any = weighted_sum
+    loop: Any = saga_both_dense  # otherwise it is compiled only after much work
     folder = loop.compiled_for(np.dtype(np.float64), False).stats.cache_path
     return len(list(Path(folder).glob("*.nbc"))) if folder else 0
 

@@ -133,7 +133,7 @@ def note(text: str) -> str:
 
 def warning(text: str) -> str:
     """Return a paragraph that warns the reader, from plain text."""
-    return f'<p class="warning" role="note">{escape(text, quote=False)}</p>'
+    return f'<p class="warning" role="note"><b>Warning.</b> {escape(text, quote=False)}</p>'
 
 
 def legend(entries: Sequence[tuple[str, str, str]]) -> str:

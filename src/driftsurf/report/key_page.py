@@ -19,6 +19,8 @@ from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import TIME, Trace, TraceBuilder
 from driftsurf.keyed.folder import PAGE, KeyedFolder, arrow
 from driftsurf.keyed.outcomes import NOTHING, Outcomes
+from driftsurf.report import html
+from driftsurf.report.key_map import format_time
 from driftsurf.report.run_page import render
 
 __all__ = ["KEY_PAGES", "key_page_name", "render_key", "trace_key", "write_key_pages"]
@@ -38,29 +40,41 @@ def key_page_name(key: Any) -> str:
     return f"{readable}-{hashlib.blake2b(str(key).encode(), digest_size=4).hexdigest()}.html"
 
 
-def write_key_pages(folder: KeyedFolder, outcomes: Outcomes, keys: Sequence[Any]) -> None:
-    """Write the pages of these keys to the run folder, in place of earlier pages."""
+def write_key_pages(folder: KeyedFolder, outcomes: Outcomes, keys: Mapping[Any, Mapping[str, Any]]) -> None:
+    """Write the pages of keys, whose entries are given, to the run folder, in place of earlier pages."""
     place = folder.path / KEY_PAGES
     files.make_folder(place)
     journal = _journal(folder, set(keys))
-    for key in keys:
-        files.write_text(place / key_page_name(key), _render(folder, outcomes, key, journal.get(key, [])))
+    for key, entry in keys.items():
+        files.write_text(place / key_page_name(key), _render(folder, outcomes, key, entry, journal.get(key, [])))
     for name in set(files.names(place)) - {key_page_name(key) for key in keys}:
         if name.endswith(".html"):
             files.remove(place / name)
 
 
-def render_key(folder: KeyedFolder, outcomes: Outcomes, key: Any, *, link: bool = True) -> str:
-    """Return the page of one key; with ``link`` it begins with a link to the page of all keys."""
-    return _render(folder, outcomes, key, _journal(folder, {key}).get(key, []), link=link)
+def render_key(
+    folder: KeyedFolder, outcomes: Outcomes, key: Any, entry: Mapping[str, Any], *, link: bool = True
+) -> str:
+    """Return the page of one key, whose entry is given; with ``link`` it begins with a link to the page of all keys."""
+    return _render(folder, outcomes, key, entry, _journal(folder, {key}).get(key, []), link=link)
 
 
 def _render(
-    folder: KeyedFolder, outcomes: Outcomes, key: Any, journal: Sequence[tuple[int, str]], *, link: bool = True
+    folder: KeyedFolder,
+    outcomes: Outcomes,
+    key: Any,
+    entry: Mapping[str, Any],
+    journal: Sequence[tuple[int, str]],
+    *,
+    link: bool = True,
 ) -> str:
     strategy = folder.about().get("learner", {}).get("strategy", {}).get("name", "model")
     trace, decisions = trace_key(outcomes, key, journal, model=strategy, stream=f"{key} of {folder.path.name}")
     above = [f'<p class="soft"><a href="../{PAGE}">all keys of {escape(folder.path.name)}</a></p>'] if link else []
+    if entry["quarantine"]:
+        at = format_time(entry["quarantined_at"], outcomes.dates)
+        why = f"The key has been in quarantine since {at} and no longer learns: {entry['quarantine_message']}"
+        above.append(html.warning(why))
     return render(trace, decisions, model=strategy, above=above)
 
 

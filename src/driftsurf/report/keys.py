@@ -94,7 +94,7 @@ def write_keyed_page(folder: KeyedFolder) -> KeyedRecord:
         paged=paged,
         about=folder.about(),
     )
-    write_key_pages(folder, record.outcomes, paged)
+    write_key_pages(folder, record.outcomes, {key: record.keys[key] for key in paged})
     files.write_text(folder.path / PAGE, page)
     return record
 
@@ -132,7 +132,8 @@ def print_keys(
     total = _totals(keys)
     rules = "".join(f", {name} {_format_error(value)}" for name, value in _rules(keys, scores).items())
     out.print(
-        f"{total['keys']:,} keys, {total['rows']:,} rows, {_measure(keys)} {_format_error(total['error'])}{rules}, "
+        f"{total['keys']:,} key{'s' * (total['keys'] != 1)}, {total['rows']:,} rows, "
+        f"{_measure(keys)} {_format_error(total['error'])}{rules}, "
         f"{total['transitions']:,} transitions, {total['reactive']:,} reactive, "
         f"{total['quarantined']:,} in quarantine, {total['duplicates']:,} duplicates dropped, "
         + f"{total['gaps']:,} gaps filled, " * (total["gaps"] > 0)

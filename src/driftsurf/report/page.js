@@ -189,7 +189,7 @@
     return { low, top, y: (value) => base - (base - TOP) * clamp((value - low) / (top - low), 0, 1) };
   };
   const steps = (parent, base) => {
-    const [low, high] = extent(), count = clamp(Math.floor((WIDTH - LEFT) / 110), 2, 7);
+    const [low, high] = extent(), count = clamp(Math.floor((WIDTH - LEFT) / (axis === "time" ? 90 : 60)), 3, 7);
     const [found, wide] = axis === "time" ? dates(low, high, count) : [ticks(low, high, true, count), 0];
     for (const value of found) {
       const place = LEFT + ((WIDTH - LEFT - RIGHT) * (value - low)) / (high - low);

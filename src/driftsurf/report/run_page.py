@@ -153,7 +153,7 @@ def _warning(run: RunView) -> Iterator[str]:
     """Return a warning if the model is no better than predictions that need no model."""
     text = baselines(run.trace, run.model).warning
     if text:
-        yield f'<p class="warning" role="note"><b>Warning.</b> {escape(text)}</p>'
+        yield html.warning(text)
 
 
 def _lead(run: RunView) -> str:
@@ -206,9 +206,8 @@ def _cards(run: RunView) -> Iterator[tuple[str, str]]:
             yield f"{oracle} (oracle)", significant(summarise_regression(trace, oracle).root_mean_squared_error)
         yield from _baseline_cards(run)
         yield "mean absolute error", significant(summary.mean_absolute_error)
-        if run.scores is not None and (squares := run.scores.total_squares()) > 0:
-            rows = int(trace.counted(run.model)["rows"].sum())
-            yield "R²", f"{1.0 - summary.mean_squared_error * rows / squares:.3f}"
+        if run.scores is not None and not math.isnan(r2 := run.scores.r_squared(summary.mean_squared_error)):
+            yield "R²", f"{r2:.3f}"
         yield "skill over the mean", f"{summary.skill_over_mean:.3f}"
         yield "skill over persistence", f"{summary.skill:.3f}"
     yield "reactions", str(summary.reactions)

@@ -70,6 +70,7 @@ def _print_beside_baselines(screen: Console, result: RunResult) -> None:
         "rows": f"{int(columns['rows'].sum()):,}",
         "steps": f"{len(columns['step']):,}",
         **_other_errors(summary),
+        **_scores(result, summary),
         "reactions": str(summary.reactions),
         "switches to a new model": str(summary.switches),
         **_costs(result, summary),
@@ -134,6 +135,16 @@ def _other_errors(summary: ClassificationSummary | RegressionSummary) -> dict[st
         return {"mean absolute error": significant(summary.mean_absolute_error)}
     found = {"log loss": (summary.log_loss, 4), "kappa": (summary.kappa, 3)}
     return {name: f"{value:.{digits}f}" for name, (value, digits) in found.items() if not math.isnan(value)}
+
+
+def _scores(result: RunResult, summary: ClassificationSummary | RegressionSummary) -> dict[str, str]:
+    """Return the ROC AUC of classes or the R² of numbers, if it is known."""
+    if result.scores is None:
+        return {}
+    name, value = "ROC AUC", result.scores.auc
+    if isinstance(summary, RegressionSummary):
+        name, value = "R²", result.scores.r_squared(summary.mean_squared_error)
+    return {} if math.isnan(value) else {name: f"{value:.3f}"}
 
 
 def _costs(result: RunResult, summary: Summary) -> dict[str, str]:

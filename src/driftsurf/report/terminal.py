@@ -89,6 +89,7 @@ class Progress:
         self._bar_from = 0
         self._error = 0.0
         self._scored = 0
+        self._rows = 1
         self._bar = RichProgress(
             TextColumn(name),
             BarColumn(),
@@ -121,7 +122,9 @@ class Progress:
             return
         warm_up = step == 0 and (self._regression or self._steps is None)  # predicted before anything was learned
         if not math.isnan(error) and not warm_up:  # NaN: no label arrived
-            self._error, self._scored = self._error + error, self._scored + 1
+            # Every row counts the same, as in the mean error of the run. A step without decisions counts as the last.
+            self._rows = sum(decision.rows for decision in decisions) or self._rows
+            self._error, self._scored = self._error + self._rows * error, self._scored + self._rows
         state = decisions[-1].state if decisions else "stable"
         for decision in decisions:
             for transition in decision.transitions:

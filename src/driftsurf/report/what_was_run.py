@@ -49,7 +49,7 @@ def command_line(about: Mapping[str, Any], name: str) -> str:
     """
     if not about:
         return ""
-    words = ["driftsurf", "run", without_secrets(str(about.get("source", name)))]
+    words = ["driftsurf", "run", without_secrets(str(about.get("source", about.get("name", name))))]
     for _, (one, value) in _given(about):
         words += _words(one, value)
     return shlex.join(words)

@@ -17,7 +17,7 @@ from driftsurf.evaluation.prequential import StepReport
 from driftsurf.keyed.job import EpochReport
 from driftsurf.keyed.options import OnGap
 from driftsurf.runs.execute import Execution
-from driftsurf.runs.keyed_run import run_by_key
+from driftsurf.runs.keyed_run import KEYED_MODEL, run_by_key
 from driftsurf.runs.options import GROUPS, LogLevel, RunOptions, StrPath
 from driftsurf.runs.plan import OnStart
 from driftsurf.runs.result import RunResult
@@ -82,7 +82,7 @@ def run(
     epoch: int | None = None,
     # Model
     task: str = "auto",
-    model: str = "driftsurf",
+    model: str | None = None,
     learner: str | None = None,
     start_from: StrPath | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -141,7 +141,8 @@ def run(
     batch_seconds
         Cut time steps by spans of this many seconds of ``time``, instead of by rows.
     time
-        Column of dates, or of seconds.
+        Column of dates, or of seconds, for ``batch_seconds`` and for the axis of the report. [default: for the axis,
+        the first column of dates that never decreases]
     raw
         Whether bad_rows.jsonl holds the text of bad rows.
     follow
@@ -206,7 +207,7 @@ def run(
         Column of ids, which predictions show and which is not learned. With ``key``, late labels find their rows by it,
         and ``delay`` is in units of ``sequence``.
     features
-        Columns to learn from, separated by commas. [default: all other columns of numbers]
+        Columns of numbers or text to learn from, separated by commas. [default: all other columns of numbers]
     classes
         The labels, separated by commas. [default: those that appear]
     max_bytes
@@ -231,7 +232,9 @@ def run(
         binary, multiclass, regression, or auto to infer it from the labels.
     model
         recommended, recommended-linear, a strategy, or a detector that resets the model; also
-        STRATEGY(name=value):LEARNER(name=value).
+        STRATEGY(name=value):LEARNER(name=value). [default: recommended for tables, or recommended-linear if LightGBM is
+        not installed or an option of linear learners is given; driftsurf with ``learner``, for each key and for a
+        built-in stream]
     learner
         logistic, softmax, svm, linear, lightgbm, or module:Class. [default: by the task]
     start_from
@@ -330,7 +333,7 @@ def run(
                 " applies to one model for all rows; a run with a learner for each key continues with the same call",
             )
         folder = run_by_key(location, options, on_start=on_start, on_epoch=on_epoch)
-        return RunResult.of_keys(folder, short_name(location), options.model.model)
+        return RunResult.of_keys(folder, short_name(location), options.model.model or KEYED_MODEL)
     stream = is_stream(location)
     start = None
     if options.model.start_from is not None and not stream:

@@ -167,6 +167,7 @@ def _started(live: LiveRun) -> RunStart:
         n_steps=plan.n_steps,
         regression=plan.regression,
         columns=None if live.step else plan.columns,
+        why_model=None if live.step else plan.why_model,
     )
 
 

@@ -14,6 +14,7 @@ from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.tables import Table
 from driftsurf.errors import ColumnWarning, Message, Option, OptionError
 from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, KeyedOptions, run_keyed
+from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.job import EpochReport
 from driftsurf.keyed.models import keyed_strategy, keyed_task, summarise_columns
@@ -22,7 +23,10 @@ from driftsurf.runs.options import GROUPS, KEYED_GROUPS, NAMED_PARAMETERS, RunOp
 from driftsurf.runs.plan import OnStart, RunStart
 from driftsurf.runs.tables import short_name
 
-__all__ = ["run_by_key"]
+__all__ = ["KEYED_MODEL", "run_by_key"]
+
+KEYED_MODEL: Final = "driftsurf"
+"""The model of each key, if none is named: there may be many keys with few rows each, so it must be cheap."""
 
 ENGINE_OPTIONS: Final = tuple(name for name in option_fields(EngineOptions) if name not in ("engine", "ttl"))
 """Options that are passed to the engine: its own, without those of every engine."""
@@ -73,7 +77,7 @@ def run_by_key(
     assert key is not None
     assert sequence is not None
     assert label is not None
-    given = options.given()
+    given, named = options.given(), model.model or KEYED_MODEL
     task = keyed_task(model.task, keyed.classes)
     columns = Columns(key, sequence, label, options.key_columns.id)
     parameters = model.all_parameters() | ({"max_rows": keyed.max_rows} if "max_rows" in given else {})
@@ -85,13 +89,13 @@ def run_by_key(
     assert out is not None
     resumes = (out / ABOUT).exists()
 
-    def start(files: Source, table: Table, learner: KeyedLearner) -> None:
+    def start(files: Source, table: Table, learner: KeyedLearner, derived: DerivedColumns) -> None:
         if not resumes:
-            _warn_of_columns(files, table, learner, columns)
+            _warn_of_columns(files, table, learner, derived.target)
         if on_start is not None:
-            understood = None if resumes else summarise_columns(table, learner, columns, task)
+            understood = None if resumes else summarise_columns(table, learner, columns, task, derived)
             name, regression = short_name(source), task == "regression"
-            on_start(RunStart(name=name, model=model.model, regression=regression, columns=understood))
+            on_start(RunStart(name=name, model=named, regression=regression, columns=understood))
 
     return run_keyed(
         source,
@@ -100,7 +104,7 @@ def run_by_key(
         replace(
             keyed,
             drop=tuple(options.reading.drop),
-            strategy=keyed_strategy(model.model, model.learner, task, parameters),
+            strategy=keyed_strategy(named, model.learner, task, parameters),
             max_rows=KeyedOptions().max_rows,  # the strategy has it
             **direct,
         ),
@@ -113,9 +117,9 @@ def run_by_key(
     )
 
 
-def _warn_of_columns(files: Source, table: Table, learner: KeyedLearner, columns: Columns) -> None:
+def _warn_of_columns(files: Source, table: Table, learner: KeyedLearner, label: str) -> None:
     """Warn of columns that may have been misunderstood."""
-    for hint in hints(files, table, columns.label):
+    for hint in hints(files, table, label):
         dropped = [part.value for part in hint.parts if isinstance(part, Option) and part.name == "drop"]
         if all(name in learner.features for name in dropped):  # other columns are not learned from anyway
             warnings.warn(hint, ColumnWarning, stacklevel=2)

@@ -237,8 +237,7 @@ class LiveRun:
             self._files[JOURNAL].write("".join(json_lines(own.decisions)))
             self._files[TRACE].write(self.plan.recorder.lines(truth, seen))
             for name, sidecar in self.plan.sidecars.items():
-                if len(labels):
-                    self._files[name].write(self._sidecar_lines(name, sidecar, rows, seen))
+                self._files[name].write(self._sidecar_lines(name, sidecar, rows, seen))
             self.write_bad_rows(bad_rows)
             if self.plan.predictions is not None and given is not None:
                 numbered = replace(given, first_row=self.rows).from_row(self._predicted_before)

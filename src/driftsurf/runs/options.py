@@ -22,7 +22,6 @@ __all__ = [
     "ModelOptions",
     "OptionGroup",
     "OutputOptions",
-    "PredictOptions",
     "RunOptions",
     "TableOptions",
     "WatchOptions",
@@ -69,7 +68,12 @@ class TableOptions:
     batch_seconds: float | None = option(
         None, "Cut time steps by spans of this many seconds of --time, instead of by rows.", above=0.0
     )
-    time: str | None = option(None, "Column of dates, or of seconds.", metavar="COLUMN")
+    time: str | None = option(
+        None,
+        "Column of dates, or of seconds, for --batch-seconds and for the axis of the report.  [default: for the "
+        "axis, the first column of dates that never decreases]",
+        metavar="COLUMN",
+    )
     raw: bool = option(True, "Whether bad_rows.jsonl holds the text of bad rows.")
     follow: bool = option(False, "Wait for more rows at the end of a growing file.")
     follow_for: float | None = option(
@@ -119,10 +123,12 @@ class ModelOptions:
     """Which model learns, with which parameters."""
 
     task: str = option("auto", "binary, multiclass, regression, or auto to infer it from the labels.")
-    model: str = option(
-        "driftsurf",
+    model: str | None = option(
+        None,
         "recommended, recommended-linear, a strategy, or a detector that resets the model; also "
-        "STRATEGY(name=value):LEARNER(name=value).",
+        "STRATEGY(name=value):LEARNER(name=value).  [default: recommended for tables, or recommended-linear if "
+        "LightGBM is not installed or an option of linear learners is given; driftsurf with --learner, for each key "
+        "and for a built-in stream]",
     )
     learner: str | None = option(
         None, "logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]"
@@ -259,22 +265,6 @@ class WatchOptions:
         return (host or "127.0.0.1", int(port)) if port.isdecimal() else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictOptions:
-    """Where predictions go, and which columns they have."""
-
-    out: str = option(
-        "-", "Write predictions to a .csv, .jsonl or .parquet file.  [default: CSV on standard output]", metavar="FILE"
-    )
-    overwrite: bool = option(False, "Replace an existing file.")
-    id: str | None = option(
-        None,
-        "Column of ids, which predictions show.  [default: that of the run, if the rows have it]",
-        metavar="COLUMN",
-    )
-    all_classes: bool = option(False, "Write the probability of every class, not only of the predicted one.")
-
-
 class OptionGroup(NamedTuple):
     """Options that belong together."""
 
@@ -312,6 +302,8 @@ WAITING: Final = ("follow", "follow_for")
 others than the run that it resumes."""
 STREAM_ONLY: Final = ("stream_seed",)
 """Options that only a built-in stream has."""
+STREAM_MODEL: Final = "driftsurf"
+"""The model of a built-in stream."""
 KEYED_GROUPS: Final = ("key_columns", "keyed", "engine")
 TABLE_GROUPS: Final = ("tables", "reading", "labels", *KEYED_GROUPS)
 TABLE_ONLY: Final = ("task", "model", "learner", "start_from", "parameters")
@@ -380,7 +372,10 @@ class RunOptions:
         given = self.given()
         wrong: list[str] = [name for name in STREAM_ONLY if name in given]
         if not tables:
-            wrong = [name for name in (*self.given(*TABLE_GROUPS), *TABLE_ONLY) if name in given and name != "rows"]
+            allowed = {"rows", *(["model"] if given.get("model") == STREAM_MODEL else [])}
+            wrong = [
+                name for name in (*self.given(*TABLE_GROUPS), *TABLE_ONLY) if name in given and name not in allowed
+            ]
         if wrong:
             whose = "a built-in stream" if tables else "a file, a folder or standard input"
             raise OptionError(Option(wrong[0]), f" applies to {whose}, not to {source!r}")
@@ -446,12 +441,5 @@ class RunOptions:
             )
         if tables.follow_for is not None and not tables.follow:
             raise OptionError(Option("follow_for"), " applies to a growing file; pass ", Option("follow"), " too")
-        if tables.time is not None and tables.batch_seconds is None:
-            raise OptionError(
-                Option("time"),
-                f" is {tables.time!r} and needs ",
-                Option("batch_seconds"),
-                ", the length of a time step",
-            )
         if tables.label is not None and tables.label in self.reading.drop:
             raise OptionError(Option("drop"), f" names the label {tables.label!r}; remove it there")

@@ -116,6 +116,8 @@ class RunPlan:
     """How the columns were understood; None if that is not known."""
     frames: Callable[[], FrameEncoder | None] = lambda: None
     """Returns how tables become the rows that the models learn; None if the models learn arrays."""
+    why_model: Message | None = None
+    """Which model was chosen, where none was named, and how to get another."""
     hints: tuple[Message, ...] = ()
     """Columns that may have been misunderstood, and what to do about them."""
 
@@ -155,6 +157,8 @@ class RunStart:
     """Whether numbers are predicted rather than classes."""
     columns: ColumnSummary | None = None
     """How the columns were understood; None if that is not known, or was reported before."""
+    why_model: Message | None = None
+    """Which model was chosen, where none was named, and how to get another; None if it was reported before."""
 
 
 class RunProgress(Protocol):

@@ -21,7 +21,8 @@ from driftsurf.data.target import Target
 from driftsurf.errors import CapabilityError, Option, SchemaError, StateError
 from driftsurf.registry import find
 from driftsurf.runs.folder import ABOUT, model_path
-from driftsurf.runs.options import PredictOptions, StrPath
+from driftsurf.runs.options import StrPath
+from driftsurf.runs.predict_options import PredictOptions
 from driftsurf.runs.predictions import LabelType, PredictionBatch, predict_now
 from driftsurf.runs.sinks import Closable, SinkContext, open_sink
 from driftsurf.runs.table_rows import text_of

@@ -94,7 +94,8 @@ class RunResult:
         """Return the result of a run with a learner for each key, and write its page."""
         registry.get("page", "keyed").make(folder)
         trace = TraceBuilder(()).build(name, 0, (), {})
-        return cls(folder=folder.path, model=model, models={}, trace=trace, decisions=[], keys=folder.keys())
+        own: dict[str, Any] = {"keys": folder.keys(), "no_model": "every key has a model of its own"}
+        return cls(folder=folder.path, model=model, models={}, trace=trace, decisions=[], **own)
 
     def __repr__(self) -> str:
         if self.keys is not None:

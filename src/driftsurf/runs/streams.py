@@ -72,7 +72,7 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
         source=StreamBatches(stream, size),
         models=models,
         recorder=TraceRecorder(stream, size, warmup_steps=warmup),
-        about=_about(stream, size, learner, model.seed, strategy, options_given(model)),
+        about=_about(name, stream, size, learner, model.seed, strategy, options_given(model)),
         label_type="value" if entry.regression else "integer",
         sidecars={COLUMNS: ColumnMoves(models[MODEL]), SCORES: ScoreRecorder(models[MODEL], warmup)},
         n_steps=-(-stream.n_rows // size),
@@ -105,6 +105,7 @@ def _session(strategy: Strategy) -> Session:
 
 
 def _about(
+    name: str,
     stream: Stream,
     batch_size: int,
     learner: PaperLearner,
@@ -114,6 +115,7 @@ def _about(
 ) -> str:
     about = {
         "driftsurf": __version__,
+        "name": name,
         "stream": repr(stream),
         "batch_size": batch_size,
         "seed": seed,

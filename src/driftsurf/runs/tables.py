@@ -40,6 +40,7 @@ from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.source import TableBatches
 from driftsurf.runs.start import FinishedRun
+from driftsurf.session.default_model import choose_model
 from driftsurf.session.model_names import make_strategy, require_exact_state
 from driftsurf.session.session import Session
 from driftsurf.streams.base import Drift
@@ -116,14 +117,15 @@ class _TablePlanner:
 
     def plan(self, saved: Mapping[str, Any] | None) -> RunPlan:
         """Make the plan of a new run, or of one that resumes."""
-        options = self.options
         decided, columns = self._decide() if saved is None else _decided_before(saved["about"])
         target = Target.from_json(decided["target"])
-        model = options.model
-        strategy = make_strategy(model.model, model.learner, target.task, model.all_parameters(), seed=model.seed)
+        named, why_model = self._choose_model(saved)
+        model = replace(self.options.model, model=named)
+        options = self.options = replace(self.options, model=model)
+        strategy = make_strategy(named, model.learner, target.task, model.all_parameters(), seed=model.seed)
         if options.output.checkpoint is not None:
             why = Message("so a run with it has no checkpoints; leave ", Option("checkpoint"), " out")
-            require_exact_state(strategy, model.model, model.learner, target.task, why)
+            require_exact_state(strategy, named, model.learner, target.task, why)
         can_be_sparse = strategy.learner.capabilities.sparse
         encoder = TableEncoder(categorical=options.reading.categorical, sparse="auto" if can_be_sparse else False)
         if self.start is not None:
@@ -135,11 +137,11 @@ class _TablePlanner:
         sidecars: dict[str, Sidecar] = {}
         if self.late:
             batches = LateBatches(self.rows, self.labels, encoded, key=self.key, pace=self._pace())
-            steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=model.model)
+            steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=named)
             session = LateSession(steps, max_pending=self._max_pending, timeout=options.labels.timeout)
         else:
             batches = TableBatches(self.rows, encoded, id=self.id)
-            session = Session(strategy, batch_size=None, guard=GUARD, owner=model.model)
+            session = Session(strategy, batch_size=None, guard=GUARD, owner=named)
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
         warmup = 0 if self.late or self.start is not None else 1
@@ -149,7 +151,7 @@ class _TablePlanner:
         return RunPlan(
             name=name,
             source=batches,
-            models={model.model: session},
+            models={named: session},
             recorder=self._recorder(name, tuple(decided["classes"]), encoded, warmup),
             about=self._about(decided, columns, strategy),
             label_type=decided["label_type"],
@@ -159,11 +161,24 @@ class _TablePlanner:
             follows=options.tables.follow,
             continues=self.start is not None,
             columns=columns,
+            why_model=why_model,
             frames=lambda: FrameEncoder(
                 encoded.encoder, (target.column, *self.hidden, *options.reading.drop), options.reading
             ),
             hints=() if saved is not None or self.start is not None else self._hints(target),
         )
+
+    def _choose_model(self, saved: Mapping[str, Any] | None) -> tuple[str, Message | None]:
+        """Return the name of the model and, if it was not named, why it is this one.
+
+        A run that resumes keeps its model, whatever is installed by then.
+        """
+        asked = self.options.model
+        if asked.model is not None:
+            return asked.model, None
+        if saved is not None:
+            return str(json.loads(str(saved["about"]))["model"]), None
+        return choose_model(asked.learner, asked.all_parameters())
 
     def _recorder(self, name: str, classes: tuple[Any, ...], rows: RowEncoder, warmup: int) -> TraceRecorder:
         when = None if rows.time is None else lambda: rows.first_time
@@ -223,11 +238,14 @@ class _TablePlanner:
         return json.dumps(about, indent=2) + "\n"
 
     def _hints(self, target: Target) -> tuple[Message, ...]:
-        found = hints(self.rows.source, self.rows.peek().without(*self.hidden), target.column)
-        if self.options.labels.labels is not None:
-            column = Table({target.column: self.labels.peek()[target.column]})
-            found += hints(self.labels.source, column, target.column)
-        return tuple(found)
+        table = self.rows.peek().without(*self.hidden)
+        if self.options.labels.labels is None:
+            table = table.select(~target.missing(table))
+            y, regression = target.read(table), target.task == "regression"
+            return tuple(hints(self.rows.source, table, target.column, y, regression=regression))
+        column = Table({target.column: self.labels.peek()[target.column]})
+        found = hints(self.rows.source, table, target.column)
+        return *found, *hints(self.labels.source, column, target.column)
 
     def _decide(self) -> tuple[dict[str, Any], ColumnSummary | None]:
         """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
@@ -263,6 +281,7 @@ class _TablePlanner:
     def _check_columns(self, rows: Table, labels: Table) -> None:
         ids = [] if self.id is None else [self.id]
         named = {"categorical": list(self.options.reading.categorical), "id" if self.key is None else "key": ids}
+        named |= {"time": [] if self.options.tables.time is None else [self.options.tables.time]}
         for option, names in named.items():
             unknown = [name for name in names if name not in rows.columns]
             if unknown:

@@ -178,8 +178,8 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
             # The first callback runs last, when the models are as they were: a scorer may hold what it read from them.
             undo.callback(self._publish, self._live)
             segment = self._pool.admit(batch, undo)
-            if self._pool.grows:
-                self._pool.grow(batch, self._live.members, undo)
+            if self._pool.grows and self._pool.grow(batch, self._live.members, undo):
+                self._publish(self._live)  # its scores have a column for each class from now on
             self._pool.tested(self._live.predictor, segment, tested)
             after, decision = self._advance(self._live, segment, undo)
             learning = self._learning(after)

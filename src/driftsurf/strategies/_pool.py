@@ -16,7 +16,7 @@ from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
 from driftsurf.errors import StateError
-from driftsurf.kernels.losses import weighted_sum
+from driftsurf.kernels.losses import largest, weighted_sum
 from driftsurf.kernels.random import derive
 from driftsurf.strategies._votes import errors
 
@@ -126,22 +126,24 @@ class Pool:
         undo.callback(self.samples.truncate, self.samples.next_row)
         return self.samples.append(batch.X, batch.y, batch.weight)
 
-    def grow(self, batch: Batch, members: tuple[Member, ...], undo: contextlib.ExitStack) -> None:
-        """Make room in all models for classes that first appear in this batch."""
-        known = int(batch.y.max(initial=0.0)) + 1
+    def grow(self, batch: Batch, members: tuple[Member, ...], undo: contextlib.ExitStack) -> bool:
+        """Make room in all models for classes that first appear in this batch; return whether there are any."""
+        known = int(largest(batch.y)) + 1
         if known <= self.n_classes:
-            return
+            return False
         undo.callback(setattr, self, "n_classes", self.n_classes)
         for member in members:
             undo.callback(member.learner.grow(n_classes=known))
         self.n_classes = known
+        return True
 
     def tested(self, member: Member | None, segment: Segment, scores: FloatArray | None) -> None:
         """Remember the scores that a model gave for new rows, until a model learns, so that ``risk`` reuses them."""
         self._tested = None
         # Scores with fewer columns were computed before the batch brought a new class: they cannot be compared with its
         # codes.
-        if member is not None and scores is not None and scores.shape[1:] in ((), (self.n_classes,)):
+        known = () if self.n_classes <= 2 else None
+        if member is not None and scores is not None and scores.shape[1:] in (known, (self.n_classes,)):
             self._tested = member.learner, segment, scores
 
     def train(

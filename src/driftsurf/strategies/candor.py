@@ -11,8 +11,9 @@ from driftsurf.core.contracts import Batch, FloatArray, Learner, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import number, whole
 from driftsurf.core.values import replace
+from driftsurf.errors import CapabilityError
 from driftsurf.kernels.votes import follow_losses
-from driftsurf.registry import CLASSIFICATION, Example, register
+from driftsurf.registry import Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._votes import log_odds, repeated
@@ -21,7 +22,7 @@ __all__ = ["Candor"]
 
 
 @register(
-    "strategy", "candor", tasks=CLASSIFICATION, needs={"anchor"}, family="ensemble", examples=[Example({"experts": 3})]
+    "strategy", "candor", tasks={"binary"}, needs={"anchor"}, family="ensemble", examples=[Example({"experts": 3})]
 )
 class Candor(VotingStrategy):
     r"""Candor: each batch trains one expert, whose penalty pulls it towards the weighted sum of the others.
@@ -87,6 +88,11 @@ class Candor(VotingStrategy):
         number("decay", self.decay, at_least=0.0)
         self._require("anchor")
 
+    def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
+        """Create the store; CapabilityError for more than two classes."""
+        _check_classes(n_classes)
+        super().begin(n_features, sparse=sparse, n_classes=n_classes)
+
     _tested: tuple[Ensemble, Batch, FloatArray] | None = None
     """Ensemble and batch of the last ``test_scores``, and the vote weights after it, for the step that learns it."""
 
@@ -98,6 +104,7 @@ class Candor(VotingStrategy):
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was."""
+        _check_classes(int(batch.y.max(initial=0.0)) + 1)
         if self._tested is not None and (self._tested[0] is not self._live or self._tested[1] is not batch):
             self._tested = None
         return super().step(batch, tested)
@@ -134,3 +141,11 @@ class Candor(VotingStrategy):
         records = [e.record("expert", live.step, weight=w) for e, w in zip(live.experts, shares.tolist(), strict=True)]
         records.append(newcomer.record("expert", live.step, gradients=spent))
         return after, self._decision(live, after, segment, records)
+
+
+def _check_classes(n_classes: int) -> None:
+    if n_classes > 2:
+        raise CapabilityError(
+            f"Candor supports 2 classes, not {n_classes}, since its models are pulled towards one vector of weights: "
+            "it lacks the task 'multiclass'; merge classes, or use another strategy, such as AUE"
+        )

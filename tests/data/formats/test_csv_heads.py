@@ -148,3 +148,13 @@ def test_other_encodings_are_read_in_blocks_of_any_size_and_resumed(encoding: st
         read = list(source.tables())
         assert [row for table, _ in read for row in rows(table)] == [(1.0, word), (2.0, "b"), (3.0, word)]
         assert everything(source, read[0][1]) == [(2.0, "b"), (3.0, word)]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"), [("1,2.5,x\n2,3.5,y\n", ["column_1", "n", "t"]), ("2.5,x,\n3.5,y, \n", None)]
+)
+def test_a_header_with_one_name_too_few_is_aligned(text: str, names: list[str] | None, tmp_path: Path) -> None:
+    found, read, told = opened(write(tmp_path, "a.csv", "n,t\n" + text))
+    assert found == (names or ["n", "t", "column_3"])
+    assert len(read) == 2
+    assert "has no name" in told[0]

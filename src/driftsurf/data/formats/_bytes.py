@@ -245,12 +245,17 @@ class _Rejoined:
         """Do nothing: the file is closed where it was opened."""
 
 
-def member_of_zip(path: str) -> str | None:
-    """Return the name of the only file in a zip archive, or None if there is no such archive."""
+def member_of_zip(path: str, *, strict: bool = False) -> str | None:
+    """Return the name of the only file in a zip archive, or None if there is no such archive.
+
+    If the archive holds more files, ``strict`` raises a SourceError.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             return _only_member(path, archive).filename
-    except (OSError, zipfile.BadZipFile):
+    except (OSError, zipfile.BadZipFile) as error:
+        if strict and isinstance(error, SourceError):
+            raise
         return None
 
 

@@ -40,7 +40,7 @@ def find_elements(data: bytes, *, final: bool, limit: int = RECORD_LIMIT) -> Rec
         start, line = int(out[-1, 0]), int(out[-1, 1])
     table = np.concatenate(found) if found else np.empty((0, 4), np.int64)
     ends, lines, cells, faults = (np.ascontiguousarray(column) for column in table.T)
-    return Records(data, np.concatenate([[0], ends])[:-1], ends, lines, cells, faults)
+    return Records(data, np.concatenate([[0], ends])[:-1], ends, lines, cells, faults, np.zeros_like(ends))
 
 
 @kernel(

@@ -39,6 +39,8 @@ class Records:
     """Number of cells; 0 for an empty line, which is not a row."""
     faults: npt.NDArray[np.int64]
     """SOUND (0), or what is wrong with the record."""
+    padded: npt.NDArray[np.int64]
+    """1 if there are blanks around a cell."""
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -48,7 +50,7 @@ class Records:
 
     def take(self, places: npt.NDArray[Any] | slice) -> Records:
         """Return the records at these places."""
-        columns = self.starts, self.ends, self.lines, self.cells, self.faults
+        columns = self.starts, self.ends, self.lines, self.cells, self.faults, self.padded
         return Records(self.data, *(column[places] for column in columns))
 
     def bytes(self) -> bytes:
@@ -87,15 +89,15 @@ def find_records(
     start = line = 0
     room = max(16, len(array) // 16)
     while start < len(array):
-        out = np.empty((room, 4), np.int64)
+        out = np.empty((room, 5), np.int64)
         count = _find_records(array, marks, final, limit, np.array([start, line]), out)
         found.append(out[:count])
         if count < room or out[-1, 3] == TOO_LONG:
             break
         start, line = int(out[-1, 0]), int(out[-1, 1])
-    table = np.concatenate(found) if found else np.empty((0, 4), np.int64)
-    ends, lines, cells, faults = (np.ascontiguousarray(column) for column in table.T)
-    return Records(data, np.concatenate([[0], ends])[:-1], ends, lines, cells, faults)
+    table = np.concatenate(found) if found else np.empty((0, 5), np.int64)
+    ends, lines, cells, faults, padded = (np.ascontiguousarray(column) for column in table.T)
+    return Records(data, np.concatenate([[0], ends])[:-1], ends, lines, cells, faults, padded)
 
 
 def trim_cells(data: bytes, delimiter: str) -> bytes:
@@ -104,11 +106,9 @@ def trim_cells(data: bytes, delimiter: str) -> bytes:
     >>> trim_cells(b' 1 , "a, b" ," yes "', ",")
     b'1,"a, b","yes"'
     """
-    if b" " not in data and (delimiter == "\t" or b"\t" not in data):
-        return data
     out = np.empty(len(data), np.uint8)
     size = _trim_cells(np.frombuffer(data, np.uint8), np.array(_marks(delimiter)), out)
-    return data if size == len(data) else out[:size].tobytes()
+    return out[:size].tobytes()
 
 
 def _marks(delimiter: str | None) -> list[int]:
@@ -160,7 +160,7 @@ def _trim_cells(data: Any, marks: Any, out: Any) -> Any:
 
 @kernel(lambda f: (_IN, _PAIR, types.boolean, _I8, _PAIR, _OUT))
 def _find_records(data: Any, marks: Any, final: Any, limit: Any, begin: Any, out: Any) -> Any:
-    """Fill ``out`` with (end, lines, cells, fault) of each record from ``begin`` (place, line); return how many.
+    """Fill ``out`` with (end, lines, cells, fault, padded) of each record from ``begin`` on; return the count.
 
     States: 0 before the first character of a cell, 1 in a plain cell, 2 in a quoted cell, 3 after a quote in a quoted
     cell, 4 after a quoted cell and a blank, 5 in a comment.
@@ -172,7 +172,7 @@ def _find_records(data: Any, marks: Any, final: Any, limit: Any, begin: Any, out
     count = 0
     while start < size and count < len(out):
         state, cells, fault = (5 if data[start] == comment else 0), 1, 0
-        first_newline, inner_lines = -1, 0
+        first_newline, inner_lines, padded = -1, 0, 0
         p = start
         end = -1
         while p < size:
@@ -198,17 +198,25 @@ def _find_records(data: Any, marks: Any, final: Any, limit: Any, begin: Any, out
             if state == 2:
                 if byte == quote:
                     state = 3
+                    before, after = data[p - 1], data[p + 1] if p + 1 < size else byte
+                    if before == 32 or before == 9 or after == 32 or after == 9:
+                        padded = 1
             elif state == 5:
                 fault = 0
             elif byte == delimiter:
+                if state == 1 and (data[p - 1] == 32 or data[p - 1] == 9):
+                    padded = 1
                 state = 0
                 cells += 1
             elif state != 1:
                 if byte == 32 or byte == 9:
+                    padded = 1
                     if state == 3:
                         state = 4
                 elif state == 0:
                     state = 2 if byte == quote else 1
+                    if state == 2 and p + 1 < size and (data[p + 1] == 32 or data[p + 1] == 9):
+                        padded = 1
                 elif state == 3 and byte == quote:
                     state = 2
                 else:
@@ -239,9 +247,15 @@ def _find_records(data: Any, marks: Any, final: Any, limit: Any, begin: Any, out
             end = p
         if end < 0:
             return count
+        last = end - 1
+        while last >= start and (data[last] == 10 or data[last] == 13):
+            last -= 1
+        if last >= start and (data[last] == 32 or data[last] == 9):
+            padded = 1
         empty = state == 5 or (state == 0 and cells == 1 and fault == 0)
         line += inner_lines + 1
         out[count, 0], out[count, 1], out[count, 2], out[count, 3] = end, line, 0 if empty else cells, fault
+        out[count, 4] = padded
         start = end
         count += 1
         if fault == 4:

@@ -63,7 +63,7 @@ class TextReader(Reader):
     """
 
     def __init__(self, file: ByteFile, reading: ReadingOptions) -> None:
-        self.file = file
+        self.file: ByteFile = file
         self.reading = reading
         self.encoding: str = UTF8 if reading.encoding is None else reading.encoding
         self.remarks: list[Message] = []

@@ -81,7 +81,7 @@ class CsvReader(TextReader):
             return self._without_header(body, int(first.cells[0]))
         if first.faults[0]:
             raise SourceError(f"{self.file.name}, line {body.line}: {first.reasons()[0]}")
-        cells = self._header_cells(first[0], body.line)
+        cells = self._aligned(self._header_cells(first[0], body.line), sample)
         self._names = automatic_names(len(cells))
         columns = self._text_columns(sample)
         kinds = self._kinds(columns)
@@ -97,7 +97,7 @@ class CsvReader(TextReader):
         names = given_names(self.reading, len(cells), self.file.name)
         if names is None:
             names, remarks = complete_names(cells, self.file.name)
-            self.remarks += remarks
+            self.remarks.extend(remarks)
         self._zoned = {names[self._names.index(name)] for name in self._zoned}
         self._names = names
         return rows, Shape(dict(zip(names, kinds.values(), strict=True)), empty=not len(sample))
@@ -107,6 +107,13 @@ class CsvReader(TextReader):
         self._zoned.clear()
         sample = self.head_records(body, self.reading.sample_rows)
         return body, Shape(self._kinds(self._text_columns(sample)), empty=not len(sample))
+
+    def _aligned(self, cells: list[str], sample: Records) -> list[str]:
+        """Return the header with an empty name if every row has one cell more: R writes the names of rows so."""
+        if not len(sample) or not (sample.cells == len(cells) + 1).all():
+            return cells
+        ends_empty = all(sample[i].rstrip().endswith(self._delimiter.encode()) for i in range(len(sample)))
+        return [*cells, ""] if ends_empty else ["", *cells]
 
     def _header_cells(self, record: bytes, line: int) -> list[str]:
         try:
@@ -253,7 +260,9 @@ class CsvReader(TextReader):
     ) -> dict[str, Column]:
         """Convert cells with pyarrow; cells of a kind in ``own_readers`` are read by that function instead."""
         pa, pa_csv = extra("pyarrow"), self._csv
-        data = trim_cells(records.bytes(), self._delimiter) if kinds else b""
+        data = records.bytes() if kinds else b""
+        if records.padded.any():
+            data = trim_cells(data, self._delimiter)
         if not data:
             return {name: empty_column(kind, 0) for name, kind in kinds.items()}
         if self.encoding != UTF8:

@@ -49,7 +49,7 @@ class ExcelReader(JsonLinesReader):
     def read_head(self) -> tuple[Mark, Shape]:
         """Return the names in the first row, and the kinds of the values below them."""
         body, shape = super().read_head()
-        self.remarks += self._sheet.remarks
+        self.remarks.extend(self._sheet.remarks)
         return body, shape
 
 

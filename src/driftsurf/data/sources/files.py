@@ -15,7 +15,7 @@ from urllib.request import url2pathname
 from driftsurf import registry
 from driftsurf.core.input import listed
 from driftsurf.data.formats import format_of_file, formats_by_ending, list_endings
-from driftsurf.data.formats._bytes import ByteFile
+from driftsurf.data.formats._bytes import ByteFile, member_of_zip
 from driftsurf.data.formats._header import is_automatic
 from driftsurf.data.formats._reader import Mark, Reader, Shape
 from driftsurf.data.kinds import KINDS, Kind
@@ -181,6 +181,7 @@ class FileSource:
         """Return the name of the format of one of the files."""
         name = self._known_format(path)
         if name is None:
+            member_of_zip(path, strict=True)
             raise OptionError(
                 f"the format of {path!r} is unknown; pass ",
                 Option("format"),

@@ -14,6 +14,7 @@ from driftsurf.core.files import FolderLock
 from driftsurf.core.options import number, whole
 from driftsurf.data import BadRow, FileSource, ReadingOptions, Source
 from driftsurf.errors import StateError
+from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import Columns, by_key
 from driftsurf.keyed.job import EpochReport, KeyedJob
@@ -52,7 +53,9 @@ class LocalEngine:
         # A row that cannot be read must not stop all keys; it is counted in the epoch.
         reading = replace(job.reading, on_bad_row="skip", drop=job.unused)
         source = FileSource(job.source, reading, batch_size=self.epoch)
-        return run_local(source, job.out, job.learner, job.columns, ttl=job.ttl, on_epoch=job.on_epoch)
+        return run_local(
+            source, job.out, job.learner, job.columns, ttl=job.ttl, on_epoch=job.on_epoch, derived=job.derived
+        )
 
 
 class Progress(NamedTuple):
@@ -120,12 +123,14 @@ def run_local(
     *,
     ttl: float | None = None,
     on_epoch: EpochReport | None = None,
+    derived: DerivedColumns | None = None,
 ) -> KeyedFolder:
     """Learn all rows of a source, one epoch per batch; an earlier run in ``out`` is resumed.
 
     ``ttl`` is in units of the sequence, measured from the newest row of earlier epochs: keys that are silent for longer
-    are dropped, and rows that are later than that are dropped and counted.
+    are dropped, and rows that are later than that are dropped and counted. ``derived`` columns are added to each table.
     """
+    derived = DerivedColumns(columns.label) if derived is None else derived
     learner.check()
     if ttl is not None:
         number("ttl", ttl, above=0.0, otherwise=", or None")
@@ -134,7 +139,7 @@ def run_local(
     lock = FolderLock(out)
     try:
         with contextlib.closing(StateStore(out / "state.sqlite")) as store:
-            _run(source, folder, learner, columns, store, ttl, on_epoch)
+            _run(source, folder, learner, columns, store, ttl, on_epoch, derived)
     finally:
         lock.release()
     return folder
@@ -148,6 +153,7 @@ def _run(
     store: StateStore,
     ttl: float | None,
     on_epoch: EpochReport | None,
+    derived: DerivedColumns,
 ) -> None:
     done = store.progress()
     unreadable = 0
@@ -158,7 +164,7 @@ def _run(
 
     for table, position in source.tables(done.position, on_skip=count):
         limit = _limit(done.top, ttl)
-        grouped = by_key(table, learner, columns, limit)
+        grouped = by_key(derived.add_to(table), learner, columns, limit)
         visits = {key: learner.visit(key, store.get(key), own) for key, own in grouped.rows.items()}
         visits |= _expired(learner, store, visits, limit)
         tops = [visit.summary.high_water for visit in visits.values() if visit.summary.high_water is not None]

@@ -65,7 +65,7 @@ class SparkEngine:
 
     def run(self, job: KeyedJob) -> KeyedFolder:
         """Learn all files that the source has now; Spark's checkpoint says which were learned before."""
-        from driftsurf.keyed.spark import read_files, run_spark, session
+        from driftsurf.keyed.spark import read_files, run_spark, session, with_derived
 
         spark = session(self.master, partitions=self.partitions)
         try:
@@ -78,6 +78,7 @@ class SparkEngine:
                 whole=(job.columns.key, job.columns.sequence),
                 reading=job.reading,
             )
+            frame = with_derived(frame, job.derived, job.kinds)
             return run_spark(frame, job.out, job.learner, job.columns, ttl=job.ttl, on_epoch=job.on_epoch)
         finally:
             spark.stop()

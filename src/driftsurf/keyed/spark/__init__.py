@@ -15,9 +15,9 @@ except ImportError as _missing:
         f"keyed streams on Spark need pyspark, which is not installed ({_missing}): pip install 'driftsurf[spark]'"
     ) from _missing
 
-from driftsurf.keyed.spark.files import read_files
+from driftsurf.keyed.spark.files import read_files, with_derived
 from driftsurf.keyed.spark.run import run_spark
 from driftsurf.keyed.spark.session import session
 from driftsurf.keyed.spark.step import learn_keys, table
 
-__all__ = ["learn_keys", "read_files", "run_spark", "session", "table"]
+__all__ = ["learn_keys", "read_files", "run_spark", "session", "table", "with_derived"]

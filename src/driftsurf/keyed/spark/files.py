@@ -14,9 +14,10 @@ from pyspark.sql import types as T
 from driftsurf.data import ReadingOptions
 from driftsurf.data.formats._header import is_automatic
 from driftsurf.data.kinds import Kind
-from driftsurf.errors import Option, SourceError
+from driftsurf.errors import Option, OptionError, SourceError
+from driftsurf.keyed.derived import DerivedColumns
 
-__all__ = ["column", "file_uri", "read_files"]
+__all__ = ["column", "file_uri", "read_files", "with_derived"]
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "json", ".ndjson": "json"}
 """Endings of files, and Spark's names of the formats."""
@@ -116,6 +117,28 @@ def _parse(entry: T.StructField, kind: Kind | None, missing: Sequence[str], whol
         value = F.when(cell.isin(*TRUE), True).when(cell.isin(*FALSE), False)
         valid = value.isNotNull()
     return F.when(~gap, value).alias(entry.name), gap | valid
+
+
+def with_derived(frame: DataFrame, derived: DerivedColumns, kinds: Mapping[str, Kind]) -> DataFrame:
+    """Return a frame with the derived columns, which have the values that :meth:`DerivedColumns.add_to` gives them."""
+    added: dict[str, Any] = {}
+    asked = derived.question
+    if asked is not None:
+        kind = kinds[asked.column]
+        if kind == "date":
+            raise OptionError(
+                Option("label"), f" asks about {asked.column!r}, a date, which Spark writes otherwise: pass ",
+                Option("engine", "local"),
+            )  # fmt: skip
+        cell = column(asked.column).cast("double" if kind == "number" else "string")
+        added[derived.label] = asked.compare(cell, F.lit(float(asked.value) if kind == "number" else asked.value))
+    for name, words in derived.words.items():
+        cell = column(name)
+        slots = derived.features([name])
+        chosen = [cell == word for word in words]
+        others = F.when(cell.isNotNull(), ~cell.isin(*words) if words else F.lit(True))
+        added |= {slot: one.cast("double") for slot, one in zip(slots, [*chosen, others], strict=True)}
+    return frame.select("*", *[value.alias(name) for name, value in added.items()])
 
 
 def column(name: str) -> Any:

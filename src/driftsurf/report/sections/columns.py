@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 
 from driftsurf.core.decisions import significant
-from driftsurf.evaluation.columns import ColumnMove, counters_last
+from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 
@@ -28,12 +28,27 @@ def tables(moves: Sequence[ColumnMove]) -> Iterator[str]:
         f"Up to {max(move.steps for move in moves)} steps before each reaction are compared with as many from it on. "
         "The shift of the mean is in standard deviations. The correlation is that with the label, or with belonging to "
         "the class in brackets; it can change while no mean does. Changes that chance alone explains are left out."
+        f"{_names_explained(moves)}"
     )
-    rows = [row for step, group in reactions[:MOST_REACTIONS] for row in _rows(step, counters_last(group, moves))]
+    parts = [(step, *without_counters(group, moves)) for step, group in reactions[:MOST_REACTIONS]]
+    rows = [row for step, others, _ in parts for row in _rows(step, others)]
     heads = ("step", "column", "mean", "shift", "correlation with the label", "change")
     yield html.wide_table(heads, rows, numbers=(0,))
+    if counters := name_counters(move for _, _, found in parts for move in found):
+        yield html.note(f"{counters[0].upper()}{counters[1:]}.")
     if len(reactions) > MOST_REACTIONS:
         yield html.note(f"The first {MOST_REACTIONS} of {len(reactions)} reactions are shown.")
+
+
+def _names_explained(moves: Sequence[ColumnMove]) -> str:
+    """Return what names of columns that the encoder made of others mean, if there are any."""
+    names = [move.name for move in moves]
+    means = {
+        "=": "A name such as city=Rome is 1 where the column has that value, else 0.",
+        "is missing": "A name that ends in \u201cis missing\u201d is 1 where the cell is empty, else 0.",
+        "(hash ": "Of a column with many words, those with the same (hash) number are counted together.",
+    }
+    return "".join(f" {text}" for part, text in means.items() if any(part in name for name in names))
 
 
 def _rows(step: int, moves: Sequence[ColumnMove]) -> Iterator[Sequence[str]]:

@@ -24,12 +24,16 @@ def build(run: RunView) -> Iterator[str | Figure]:
     yield html.note(_caption(run))
     yield _figure(run)
     trivial = baselines(run.trace, run.model)
-    rows = [(escape(run.model), "the model of this run", trivial.number(trivial.own), "")]
+    rows = [(escape(run.model), trivial.number(trivial.own), "")]
     rows += [
-        (name, BASELINE_WORDS[name], trivial.number(error), _difference(trivial.own, error))
+        (
+            f'{name}<span class="meaning">{BASELINE_WORDS[name]}</span>',
+            trivial.number(error),
+            _difference(trivial.own, error),
+        )
         for name, error in trivial.others.items()
     ]
-    yield html.wide_table(("prediction", "meaning", trivial.measure, "the model is"), rows, numbers=(2, 3))
+    yield html.wide_table(("prediction", trivial.measure, "the model is"), rows, numbers=(1, 2))
 
 
 def _difference(own: float, other: float) -> str:

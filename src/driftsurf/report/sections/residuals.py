@@ -12,8 +12,8 @@ from driftsurf.report.figure import Figure, Series, usual_top
 from driftsurf.report.sections import RunView, Section
 
 CAPTION = (
-    "Prediction minus true value at each step: the median, the middle half of the rows (25 % to 75 %) and nearly all "
-    "of them (5 % to 95 %). Above 0 the model predicted too much."
+    "Prediction minus true value at each step: the median, the middle half of the rows (25 to 75 %) and nearly all "
+    "of them (5 to 95 %). Above 0 the model predicted too much."
 )
 R2_CAPTION = (
     "R² of each step: 1 is perfect, and 0 is as good as the mean of the step itself, which no model knows beforehand. "
