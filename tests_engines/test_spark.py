@@ -30,11 +30,13 @@ from torture.spark import (
 
 from driftsurf.data import ReadingOptions
 from driftsurf.data.kinds import Kind
+from driftsurf.data.target import Target
 from driftsurf.errors import OptionError, SchemaError, SourceError, StateError
 from driftsurf.keyed import Columns, KeyedFolder, KeyedOptions, KeyRows, run_keyed
+from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.models import keyed_strategy
 from driftsurf.keyed.outcomes import Outcomes
-from driftsurf.keyed.spark import learn_keys, read_files, run_spark, session, table
+from driftsurf.keyed.spark import learn_keys, read_files, run_spark, session, table, with_derived
 
 PAGE = Path(__file__).parent.parent / "docs" / "keyed.md"
 COLUMNS = Columns("key", "at", "label")
@@ -187,6 +189,23 @@ def test_spark_reads_gaps_and_drops_rows_as_one_process_does(
     assert not any(entry["quarantine"] for entry in folder.keys().values())
     assert whole.epochs()[0]["unreadable"] == dropped
     assert {type(value) for value in folder.read("predictions")["true"]} == {int if classes else float, type(None)}
+
+
+def test_questions_and_text_are_derived_as_in_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in" / "a.csv"
+    source.parent.mkdir()
+    cities = "Rome", "Oslo", "", "Lima"
+    lines = [f"k{i % 2},{i},{i % 7},{cities[i % 4]},{'' if i % 50 == 9 else (i % 4) - 1.5}" for i in range(300)]
+    source.write_text("\n".join(["key,at,x,city,delay", *lines]) + "\n")
+    columns, options = Columns("key", "at", "delay > 0"), KeyedOptions(features=("x", "city"), batch_size=16)
+    whole = run_keyed(str(source), tmp_path / "whole", columns, options)
+    derived = DerivedColumns("delay > 0", Target("delay", "binary", ">", "0"), {"city": ("Lima", "Oslo", "Rome")})
+    kinds: dict[str, Kind] = {"key": "text", "at": "number", "x": "number", "city": "text", "delay": "number"}
+    frame = read_files(spark, str(source), [str(source)], kinds=kinds, whole=("at",))
+    learner = options.learner(derived.features(["x", "city"]))
+    folder = run_spark(with_derived(frame, derived, kinds), tmp_path / "run", learner, columns)
+    assert differences(folder, whole) == []
+    assert {type(value) for value in folder.read("predictions")["true"]} == {bool, type(None)}
 
 
 def test_regression_takes_any_numeric_type(spark: SparkSession) -> None:

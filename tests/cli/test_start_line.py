@@ -11,7 +11,7 @@ import click
 import pytest
 
 from driftsurf.cli import work
-from driftsurf.kernels.cache import QUIET
+from driftsurf.kernels.cache import ANNOUNCED
 
 
 class Clock:
@@ -43,6 +43,6 @@ def test_a_slow_start_is_announced_in_a_terminal(
 
 
 def test_a_quiet_command_compiles_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(QUIET, "")
+    monkeypatch.setenv(ANNOUNCED, "")
     work.be_quiet()
-    assert os.environ[QUIET]
+    assert os.environ[ANNOUNCED]

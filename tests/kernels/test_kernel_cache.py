@@ -137,7 +137,7 @@ def test_only_one_of_several_concurrent_processes_compiles(tmp_path: Path) -> No
         "print(sum(sum(one.stats.cache_misses.values()) for one in made))\n"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    environment.pop(cache.QUIET, None)
+    environment |= {cache.QUIET: "", cache.ANNOUNCED: ""}
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -166,6 +166,7 @@ def test_the_compilation_is_announced_once_by_the_first_process(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], process: str, quiet: str, shown: int
 ) -> None:
     monkeypatch.setenv(cache.QUIET, quiet)
+    monkeypatch.setenv(cache.ANNOUNCED, "")
     monkeypatch.setattr(multiprocessing.current_process(), "name", process)
     cache._announce.cache_clear()
     cache._announce()

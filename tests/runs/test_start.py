@@ -15,7 +15,7 @@ import driftsurf
 from driftsurf.errors import OptionError, RunFolderError, SchemaError, StateError
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # dates that only rise
-LABEL: dict[str, Any] = {"label": "sold", "drop": ["id"], "batch_size": 100}
+LABEL: dict[str, Any] = {"label": "sold", "drop": ["id"], "batch_size": 100, "model": "driftsurf"}
 NAMES = list(ROWS[0])
 
 
@@ -76,7 +76,7 @@ def test_settings_can_be_changed_and_dropped_columns_may_be_absent(first: Path, 
 
 
 def test_late_labels_continue_with_late_labels(tmp_path: Path) -> None:
-    late: dict[str, Any] = {"label": "sold", "key": "id", "batch_size": 100}
+    late: dict[str, Any] = {"label": "sold", "key": "id", "batch_size": 100, "model": "driftsurf"}
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     rows, labels = split(tmp_path / "a", ROWS[:700])

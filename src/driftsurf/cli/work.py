@@ -62,10 +62,10 @@ def started() -> None:
 
 def be_quiet() -> None:
     """Print nothing while the command is starting, nor while this process and those it starts compile kernels."""
-    from driftsurf.kernels.cache import QUIET
+    from driftsurf.kernels.cache import ANNOUNCED
 
     started()
-    os.environ[QUIET] = "1"
+    os.environ[ANNOUNCED] = "1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

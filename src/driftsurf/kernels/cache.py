@@ -31,6 +31,8 @@ log: logging.Logger = logging.getLogger("driftsurf")
 
 QUIET = "DRIFTSURF_QUIET"
 """Environment variable; if it is set and not empty, nothing is printed while kernels are compiled."""
+ANNOUNCED = "_DRIFTSURF_ANNOUNCED"
+"""Environment variable that a process sets for those it starts, so that they print nothing either."""
 COMPILING = "driftsurf: compiling code for its first use; this can take 15 seconds"
 
 
@@ -112,9 +114,9 @@ def _announce() -> None:
     """Print once that kernels are being compiled; of the processes of a parallel run, only the first prints it."""
     process = multiprocessing.current_process().name
     first = process == "MainProcess" or process.endswith("-1")
-    if first and not os.environ.get(QUIET):
+    if first and not (os.environ.get(QUIET) or os.environ.get(ANNOUNCED)):
         print(COMPILING, file=sys.stderr, flush=True)
-        os.environ[QUIET] = "1"  # processes that this one starts need not repeat it
+        os.environ[ANNOUNCED] = "1"
 
 
 @contextlib.contextmanager

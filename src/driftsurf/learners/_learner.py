@@ -359,7 +359,7 @@ class LinearLearner(Parameterised, ABC):
     @property
     def ranges(self) -> tuple[FloatArray, FloatArray] | None:
         """Smallest and largest value of each column, to which rows are limited before they are scored; None: none."""
-        return (self._fitted.low, self._fitted.high) if len(self._fitted.low) else None
+        return self._fitted.limits
 
     @property
     def intercept(self) -> Any:

@@ -19,6 +19,8 @@ from driftsurf.kernels.losses import largest, largest_of_two, squared_length
 
 SMALLEST_SIZE = 1e-30
 FLOAT = np.dtype(np.float64)
+RANGE_MARGIN = 0.1
+"""Share of the range of a column by which it is widened on both sides."""
 NO_RANGE = np.zeros(0)
 NO_RANGE.setflags(write=False)
 LARGEST = 1e100
@@ -62,7 +64,7 @@ class Linear:
     """Subtracted from the targets of a regression, so that the intercept starts there."""
     low: FloatArray = field(default_factory=lambda: NO_RANGE)
     high: FloatArray = field(default_factory=lambda: NO_RANGE)
-    """Range of each column in the rows that a regression has seen. Predictions limit values to it. Empty: no limits."""
+    """Range of each column in the rows that a regression has seen. Values are limited to it when they are scored. Empty: none."""
     step_size: float = math.nan
     rescale_at: int = 0
     """Value of ``seen`` at which scale and step size are estimated again."""
@@ -84,6 +86,14 @@ class Linear:
             own = own.copy()
             own[-1] -= (self.weights * along(self.centre, self.weights)).sum(axis=0) - self.target
         return own + self.anchor if len(self.anchor) else own
+
+    @property
+    def limits(self) -> tuple[FloatArray, FloatArray] | None:
+        """The range of each column, widened on both sides by a tenth of it; None without a range."""
+        if not len(self.low):
+            return None
+        margin = RANGE_MARGIN * (self.high - self.low)
+        return self.low - margin, self.high + margin
 
     def offsets(self, X: Rows) -> FloatArray | None:
         """Return what the anchor adds to the margin of each row; None without an anchor."""

@@ -39,9 +39,9 @@ class LinearRegression(MultiLearner):
     up to epsilon and :math:`2 \epsilon |r| - \epsilon^2` beyond, so that no row pulls harder than one at epsilon.
 
     With ``scale`` the median of the targets is subtracted first, as is the centre of columns that are far from zero:
-    the intercept, which is penalised, need not learn a price or a temperature. In predictions, values are then limited
-    to the range that their column had in the rows learned: a model born in autumn knows nothing about January, and the
-    slope that it has found between October and December says nothing about it either.
+    the intercept, which is penalised, need not learn a price or a temperature. Values are then limited to the range
+    that their column had in the rows learned, widened by a tenth of it, before they are scored: a model born in autumn
+    knows nothing about January, and the slope that it has found from October to December does not lead there.
 
     Parameters
     ----------
@@ -121,11 +121,11 @@ class LinearRegression(MultiLearner):
 
     def scores(self, X: Rows) -> FloatArray:
         """Return the predictions for rows, whose values are limited to the ranges of their columns."""
-        return super().scores(_limited(self._fitted.low, self._fitted.high, X))
+        return super().scores(_limited(self._fitted.limits, X))
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return ``scores`` of the model as it is now; later updates do not affect it."""
-        return functools.partial(_scores, super().scorer(), self._fitted.low, self._fitted.high)
+        return functools.partial(_scores, super().scorer(), self._fitted.limits)
 
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
         counted = rows.y[rows.weight > 0.0]
@@ -144,9 +144,11 @@ class LinearRegression(MultiLearner):
         return inner * (2.0 * size - inner)
 
 
-def _limited(low: FloatArray, high: FloatArray, X: Rows) -> Rows:
-    return limited(X, low, high) if len(low) else X
+def _limited(limits: tuple[FloatArray, FloatArray] | None, X: Rows) -> Rows:
+    return X if limits is None else limited(X, *limits)
 
 
-def _scores(scorer: Callable[[Rows], FloatArray], low: FloatArray, high: FloatArray, X: Rows) -> FloatArray:
-    return scorer(_limited(low, high, X))
+def _scores(
+    scorer: Callable[[Rows], FloatArray], limits: tuple[FloatArray, FloatArray] | None, X: Rows
+) -> FloatArray:
+    return scorer(_limited(limits, X))

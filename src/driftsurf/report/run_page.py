@@ -52,6 +52,7 @@ def write_run_page(result: RunResult, path: Path) -> None:
         orders=result.orders,
         scores=result.scores,
         about=result.about,
+        unlabelled=result.unlabelled_rows,
     )
     files.write_text(path, page)
 
@@ -88,11 +89,13 @@ def render(
     scores: Scores | None = None,
     about: Mapping[str, Any] | None = None,
     above: Sequence[str] = (),
+    unlabelled: int = 0,
 ) -> str:
     """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
 
     The page is the same to the byte for every run of the same thing, unless ``seconds`` are given. They were measured
-    from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title.
+    from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title, and
+    ``unlabelled`` the number of rows that were predicted and not learned.
     """
     title = f"{model} on {trace.stream}"
     if not len(trace.columns["step"]):
@@ -103,7 +106,7 @@ def render(
     body = [
         *above,
         f"<h1>{escape(title)}</h1>",
-        html.note(_extent(run)),
+        html.note(_extent(run) + _unlabelled(unlabelled)),
         *_what(run),
         f'<p class="lead">{escape(_lead(run))}</p>',
         *_warning(run),
@@ -131,6 +134,10 @@ def _extent(run: RunView) -> str:
     if steps <= trace.warmup_steps:
         return f"{text} There is only one batch, so everything was predicted before anything was learned."
     return f"{text} Mean errors leave out the first batch, which was predicted before anything was learned."
+
+
+def _unlabelled(count: int) -> str:
+    return f" Without a label, and therefore only predicted: {_count(count, 'row')}." if count else ""
 
 
 def _sizes(rows: npt.NDArray[Any]) -> str:
