@@ -64,7 +64,7 @@ class Linear:
     """Subtracted from the targets of a regression, so that the intercept starts there."""
     low: FloatArray = field(default_factory=lambda: NO_RANGE)
     high: FloatArray = field(default_factory=lambda: NO_RANGE)
-    """Range of each column in the rows that a regression has seen. Values are limited to it when they are scored. Empty: none."""
+    """Range of each column in the rows that a regression has seen, to which values to be scored are limited."""
     step_size: float = math.nan
     rescale_at: int = 0
     """Value of ``seen`` at which scale and step size are estimated again."""

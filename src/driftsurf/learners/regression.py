@@ -148,7 +148,5 @@ def _limited(limits: tuple[FloatArray, FloatArray] | None, X: Rows) -> Rows:
     return X if limits is None else limited(X, *limits)
 
 
-def _scores(
-    scorer: Callable[[Rows], FloatArray], limits: tuple[FloatArray, FloatArray] | None, X: Rows
-) -> FloatArray:
+def _scores(scorer: Callable[[Rows], FloatArray], limits: tuple[FloatArray, FloatArray] | None, X: Rows) -> FloatArray:
     return scorer(_limited(limits, X))
