@@ -31,7 +31,8 @@ def test_a_run_fails_with_a_remedy_if_all_keys_are_in_quarantine(
     source = tmp_path / "a.csv"
     source.write_text("shop,at,price,grade\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
     columns = ("--key", "shop", "--sequence", "at", "--label", "grade")
-    result = invoke("run", source, *columns, "--out", tmp_path / "run")
+    learner = ("--learner", "svm") if "--classes" in remedy else ()
+    result = invoke("run", source, *columns, *learner, "--out", tmp_path / "run")
     assert result.exit_code == 1
     assert " 2 keys" in result.stderr
     assert remedy in result.stderr
@@ -39,9 +40,10 @@ def test_a_run_fails_with_a_remedy_if_all_keys_are_in_quarantine(
     reasons = {entry["quarantine"] for entry in KeyedFolder(tmp_path / "run").keys().values()}
     assert reasons == {"bad_label" if "--classes" in remedy else "continuous_label"}
     if "--classes" in remedy:
-        good = invoke("run", source, *columns, "--out", tmp_path / "other", "--classes", "low,mid,high")
-        assert good.exit_code == 0
-        assert "quarantine" not in good.stderr
+        for name, more in (("named", ("--classes", "low,mid,high")), ("unnamed", ())):
+            good = invoke("run", source, *columns, "--out", tmp_path / name, *more)
+            assert good.exit_code == 0
+            assert "quarantine" not in good.stderr
 
 
 def test_a_keyed_run_prints_keys_and_writes_a_page(tmp_path: Path) -> None:

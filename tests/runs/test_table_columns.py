@@ -153,10 +153,12 @@ def test_columns_of_a_label_file_lead_to_hints(tmp_path: Path) -> None:
     assert "--decimal ," in hint
 
 
-def test_third_class_leads_to_a_hint_about_the_task(tmp_path: Path) -> None:
+def test_third_class_is_learned_or_leads_to_a_hint_about_the_task(tmp_path: Path) -> None:
     rows = [{"x": i, "y": "ab"[i % 2] if i < 300 else "c"} for i in range(400)]
-    options = ["--label", "y", "--batch-size", 100, "--model", "driftsurf", "--out", tmp_path / "run"]
-    result = invoke("run", write_csv(tmp_path, rows), *options)
+    options = ["--label", "y", "--batch-size", 100]
+    source = write_csv(tmp_path, rows)
+    assert invoke("run", source, *options, "--model", "driftsurf", "--out", tmp_path / "run").exit_code == 0
+    result = invoke("run", source, *options, "--model", "driftsurf:svm", "--out", tmp_path / "svm")
     assert result.exit_code == 1
     assert "--task multiclass" in result.output
 
