@@ -1,16 +1,22 @@
-"""Errors of ``driftsurf run`` on published tables, compared with simple rules and a pipeline that is refitted.
+"""Errors of our models on real and generated tables, beside the trivial rule and LightGBM refitted by hand.
 
-``DRIFTSURF_DATA=folder python -m benchmarks.real_tables`` runs each command in a folder of its own and prints a
-table. The pipeline is scikit-learn's usual one (medians and scaling for numbers, one-hot names, logistic regression),
-refitted before every batch on the last ten. The first batch does not count, since no model can know anything about it.
+``DRIFTSURF_DATA=folder python -m benchmarks.real_tables`` runs ``driftsurf run`` on each table as it comes, once with
+each model, and prints a table; published tables whose file is missing are skipped with a line. The rule is that of
+:func:`driftsurf.evaluation.baselines.baselines`: the most frequent class before each step, or the mean. *By hand* is
+what a careful engineer would write: before every step LightGBM is fitted to the last 10,000 rows, with pandas
+categories for names, 50 trees (20 rounds for more than two classes) and otherwise the library's defaults. The first
+step does not count, since no model can know anything about it.
 """
 
 from __future__ import annotations
 
+import argparse
+import math
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,78 +24,126 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from click.testing import CliRunner
 
-from benchmarks.mixed import csv_text, mixed_rows
-from driftsurf import Trace
-from driftsurf.cli import main as driftsurf
+import driftsurf
+from benchmarks.tables import GENERATED
 from driftsurf.data import FileSource, ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.data.target import find_target
+from driftsurf.errors import ColumnWarning
 from driftsurf.evaluation.baselines import baselines
 
-__all__ = ["COMMANDS", "Command", "errors"]
+__all__ = ["MODELS", "TABLES", "Measured", "RealTable", "measure", "prepared"]
 
-WINDOW = 10
-"""Number of batches that the pipeline is fitted on."""
+MODELS = "driftsurf", "recommended-linear", "recommended"
+HAND_ROWS = 10_000
+"""Number of rows that the model by hand is fitted on."""
 
 
 @dataclass(frozen=True)
-class Command:
-    """One run, as typed on the command line."""
+class RealTable:
+    """A table, what to predict in it, and the number of rows in a step."""
 
     name: str
     file: str
     label: str
-    options: str
+    batch_size: int
+    drop: tuple[str, ...] = ()
 
     @property
-    def text(self) -> str:
-        """Return the command as text."""
-        return f"driftsurf run {self.file} --label {shlex.quote(self.label)} {self.options}"
-
-    @property
-    def batch_size(self) -> int:
-        """Return the number of rows of a batch."""
-        return int(self.options.split("--batch-size ")[1].split()[0])
-
-    @property
-    def dropped(self) -> list[str]:
-        """Return the columns that are dropped."""
-        words = self.options.split()
-        return [name for option, name in pairwise(words) if option == "--drop"]
+    def command(self) -> str:
+        """The command that is run, without the model."""
+        dropped = "".join(f" --drop {name}" for name in self.drop)
+        return f"driftsurf run {self.file} --label {shlex.quote(self.label)} --batch-size {self.batch_size}{dropped}"
 
 
-COMMANDS = (
-    Command("Electricity", "elec2.csv.gz", "class", "--batch-size 453 --drop date"),
-    Command("NOAA weather", "noaa_weather.csv.gz", "target", "--batch-size 182"),
-    Command("Airline 2007", "airline_2007_first50482.csv.gz", "ArrDelay > 0", "--batch-size 505"),
-    Command("phishing", "phishing.csv.gz", "target", "--batch-size 110"),
-    Command("mixed types", "sales.csv", "sold", "--batch-size 200 --drop id"),
+TABLES = (
+    RealTable("Electricity", "elec2.csv.gz", "class", 453, ("date",)),
+    RealTable("NOAA weather", "noaa_weather.csv.gz", "target", 182),
+    RealTable("Airline 2007", "airline_2007_first50482.csv.gz", "ArrDelay > 0", 505),
+    RealTable("phishing", "phishing.csv.gz", "target", 110),
+    RealTable("Luxembourg", "luxembourg.csv.gz", "label", 19),
+    RealTable("PowerSupply", "powersupply.csv.gz", "class", 299),
+    RealTable("INSECTS", "insects_gradual_balanced.csv.gz", "class", 241),
+    RealTable("outdoor", "outdoor.csv.gz", "class", 40),
+    RealTable("Electricity, price", "elec2.csv.gz", "nswprice", 453, ("date", "class")),
+    *(
+        RealTable(name.replace("_", " "), f"{name}.csv", label, batch_size, drop)
+        for name, label, batch_size, drop in (
+            ("heavy_tails", "late", 200, ()),
+            ("rare_class", "fraud", 200, ()),
+            ("seasonal", "pm25", 168, ()),
+            ("demand", "rentals", 168, ()),
+            ("padded", "income", 200, ()),
+            ("gaps", "fault", 200, ()),
+            ("flips", "click", 100, ()),
+            ("new_label", "state", 150, ()),
+            ("static", "bought", 200, ()),
+            ("mixed_types", "sold", 200, ("id",)),
+        )
+    ),
 )
-"""Runs of the table. A batch is a hundredth of the rows, as in the paper; ``sales.csv`` is generated."""
+"""Published tables, then generated ones. A step is about a hundredth of the rows."""
 
 
-def errors(command: Command, folder: Path, *, retrained: bool = True) -> dict[str, float]:
-    """Return the error rates after the first batch: of the command, the simple rules, and the retrained pipeline."""
-    out = folder / command.name
-    source = folder / command.file
-    arguments = ["run", str(source), "--label", command.label, *command.options.split(), "--quiet", "--out", str(out)]
-    CliRunner().invoke(driftsurf, arguments, catch_exceptions=False)
-    trace = Trace.load(out / "trace.csv")
-    measured = baselines(trace, trace.models[0])
-    found = {"driftsurf": measured.own, **measured.others}
-    if retrained:
-        found["retrained pipeline"] = _retrained(list(_batches(command, source)))
-    return found
+@dataclass(frozen=True)
+class Measured:
+    """Errors on one table after the first step: shares of wrong rows, or root mean squared errors."""
+
+    rule: float
+    """The error of the trivial rule."""
+    models: dict[str, float]
+    log_loss: dict[str, float]
+    """Mean log loss of each model; NaN for regression."""
+    base_rate: float
+    """Log loss of the shares of the classes before each step; NaN for regression."""
+    by_hand: float = math.nan
+    """The error of LightGBM refitted by hand."""
 
 
-def _batches(command: Command, source: Path) -> Iterator[tuple[Any, npt.NDArray[Any]]]:
-    """Yield batches of frames without the label, and their labels."""
+def measure(table: RealTable, folder: Path, models: Sequence[str] = MODELS, *, by_hand: bool = True) -> Measured:
+    """Run the models on a table whose file is in ``folder``."""
+    rule, errors, log_loss, base_rate = math.nan, dict[str, float](), dict[str, float](), math.nan
+    for model in models:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColumnWarning)  # hints about columns: the tables are run as they come
+            result = driftsurf.run(
+                folder / table.file,
+                label=table.label,
+                batch_size=table.batch_size,
+                drop=table.drop,
+                model=model,
+                out=folder / f"{table.name} {model}",
+            )
+        trace, name = result.trace, result.model
+        found = baselines(trace, name)
+        errors[model], rule = found.own, found.others.get("majority", found.others.get("mean", math.nan))
+        counted = trace.counted(name)
+        if trace.labels:
+            log_loss[model] = float(np.average(counted["log_loss"], weights=counted["rows"]))
+            run = trace.of(name)
+            base_rate = _base_rate(np.column_stack([run[f"true:{label}"] for label in trace.labels]))
+        else:
+            log_loss[model] = math.nan
+    hand = math.nan
+    if by_hand:
+        hand = _by_hand(list(_batches(table, folder / table.file)))
+    return Measured(rule, errors, log_loss, base_rate, hand)
+
+
+def _base_rate(counts: npt.NDArray[np.int64]) -> float:
+    """Return the log loss of predicting the shares of the classes in all steps before; each class counts one more."""
+    before = np.cumsum(counts, axis=0)[:-1] + 1.0
+    shares = before / before.sum(axis=1, keepdims=True)
+    return float(-(counts[1:] * np.log(shares)).sum() / counts[1:].sum())
+
+
+def _batches(table: RealTable, source: Path) -> Iterator[tuple[Any, npt.NDArray[Any]]]:
+    """Yield frames without the label, and their labels."""
     target = None
-    for table, _ in FileSource(source, ReadingOptions(drop=command.dropped), batch_size=command.batch_size).tables():
-        target = find_target(command.label, "auto", table) if target is None else target
-        yield _frame(table.without(target.column)), target.read(table)
+    for part, _ in FileSource(source, ReadingOptions(drop=table.drop), batch_size=table.batch_size).tables():
+        target = find_target(table.label, "auto", part) if target is None else target
+        yield _frame(part.without(target.column)), target.read(part)
 
 
 def _frame(table: Table) -> Any:
@@ -106,49 +160,67 @@ def _frame(table: Table) -> Any:
     return pd.DataFrame(columns)
 
 
-def _retrained(batches: list[tuple[Any, npt.NDArray[Any]]]) -> float:
+def _by_hand(batches: list[tuple[Any, npt.NDArray[Any]]]) -> float:
     import pandas as pd
-    from sklearn.compose import make_column_selector, make_column_transformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from lightgbm import LGBMClassifier, LGBMRegressor
 
-    numbers = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
-    columns = make_column_transformer(
-        (numbers, make_column_selector(dtype_include="number")),
-        (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
-    )
-    model = make_pipeline(columns, LogisticRegression(max_iter=1000))
-    wrong = rows = 0
-    for place in range(1, len(batches)):
-        window = batches[max(0, place - WINDOW) : place]
-        X, y = pd.concat([frame for frame, _ in window]), np.concatenate([labels for _, labels in window])
-        now, true = batches[place]
-        predicted = model.fit(X, y).predict(now) if len(np.unique(y)) > 1 else np.full(len(true), y[0])
-        wrong += int(np.count_nonzero(predicted != true))
-        rows += len(true)
-    return wrong / rows
+    regression = batches[0][1].dtype.kind == "f" and len(np.unique(np.concatenate([y for _, y in batches[:3]]))) > 20
+    rows = pd.concat([frame for frame, _ in batches], ignore_index=True)
+    names = [name for name in rows.columns if rows[name].dtype == object or str(rows[name].dtype) in ("str", "string")]
+    rows = rows.astype(dict.fromkeys(names, "category"))
+    y = np.concatenate([labels for _, labels in batches])
+    stops = np.cumsum([len(labels) for _, labels in batches])
+    same = {"n_jobs": 1, "verbose": -1, "deterministic": True, "force_col_wise": True}
+    error = 0.0
+    for start, stop in pairwise(stops):
+        window = slice(max(0, start - HAND_ROWS), start)
+        seen = np.unique(y[window])
+        if regression:
+            model = LGBMRegressor(n_estimators=50, **same)
+        else:
+            model = LGBMClassifier(n_estimators=50 if len(seen) <= 2 else 20, **same)
+        if len(seen) == 1:
+            predicted = np.full(stop - start, seen[0])
+        else:
+            predicted = model.fit(rows[window], y[window]).predict(rows[start:stop])
+        error += float(np.square(predicted - y[start:stop]).sum() if regression else (predicted != y[start:stop]).sum())
+    mean = error / (stops[-1] - stops[0])
+    return math.sqrt(mean) if regression else mean
 
 
-def linked(data: Path, folder: Path) -> Path:
-    """Create a folder with the published files and the generated one."""
-    for command in COMMANDS:
-        if (data / command.file).exists():
-            (folder / command.file).symlink_to(data / command.file)
-    (folder / "sales.csv").write_text(csv_text(mixed_rows(20_000)))
-    return folder
+def prepared(data: Path | None, folder: Path, seed: int = 0) -> list[RealTable]:
+    """Put the files of the tables into a folder; return the tables whose file is there."""
+    for name, made in GENERATED.items():
+        (folder / f"{name}.csv").write_text(made(seed))
+    for file in {table.file for table in TABLES}:
+        if data is not None and (data / file).exists() and not (folder / file).exists():
+            (folder / file).symlink_to(data / file)
+    return [table for table in TABLES if (folder / table.file).exists()]
+
+
+def _line(table: RealTable, found: Measured) -> str:
+    cells = [*(f"{found.models[model]:.3f}" for model in MODELS), f"{found.rule:.3f}", f"{found.by_hand:.3f}"]
+    losses = "" if math.isnan(found.base_rate) else f"{found.log_loss['driftsurf']:.3f} ({found.base_rate:.3f})"
+    return f"| {table.name} | {' | '.join(cells)} | {losses} | `{table.command}` |"
 
 
 def main() -> None:
-    names = "driftsurf", "majority", "persistence", "retrained pipeline"
-    print(f"| stream | {' | '.join(names)} | command |\n|---|{'---:|' * len(names)}---|")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.real_tables", description="Measure errors on tables.")
+    parser.add_argument("names", nargs="*", help="tables to measure (default: all)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the generated tables (default: 0)")
+    options = parser.parse_args()
+    data = os.environ.get("DRIFTSURF_DATA")
     with tempfile.TemporaryDirectory() as place:
-        folder = linked(Path(os.environ["DRIFTSURF_DATA"]), Path(place))
-        for command in COMMANDS:
-            found = errors(command, folder)
-            cells = " | ".join(f"{found[name]:.4f}" for name in names)
-            print(f"| {command.name} | {cells} | `{command.text}` |", flush=True)
+        folder = Path(place)
+        available = prepared(None if data is None else Path(data), folder, options.seed)
+        for table in TABLES:
+            if table not in available:
+                print(f"skipped: {table.name}; {table.file} is not in the folder that DRIFTSURF_DATA names")
+        print(f"| table | {' | '.join(MODELS)} | rule | LightGBM by hand | log loss (base rate) | command |")
+        print(f"|---|{'---:|' * (len(MODELS) + 3)}---|")
+        for table in available:
+            if not options.names or table.name in options.names:
+                print(_line(table, measure(table, folder)), flush=True)
 
 
 if __name__ == "__main__":

@@ -219,7 +219,8 @@ def test_numbers_are_bounded_by_the_targets_that_were_learned() -> None:
     assert far[0] == pytest.approx(model.predict([[1.1]])[0])  # the column has never been above 1
     ridge = DriftSurfRegressor(SklearnLearner(Ridge(), rows=100), random_state=0).partial_fit(X, 10 * X[:, 0])
     assert ridge.predict([[1e6]]).tolist() == [11.0]
-    free = DriftSurfRegressor(random_state=0, guard=None).partial_fit(X, 10 * X[:, 0])
+    unscaled = LinearRegression(step_size=0.1)
+    free = DriftSurfRegressor(unscaled, random_state=0, guard=None).partial_fit(X, 10 * X[:, 0])
     assert free.predict([[1e6]])[0] > 1e5
 
 

@@ -273,7 +273,7 @@ def test_signals_in_the_first_batch_reset_the_detector_and_not_the_model() -> No
     assert not strategy.step(Batch(np.ones((40, 2)), y, np.ones(40))).transitions
     expected, rest, signals = MDDM(window=5, delta=0.3), y, 0
     while len(rest):
-        rest = rest[expected.update(rest) :]
+        rest = rest[expected.update(rest).consumed :]
         signals += expected.drift
     assert signals == 2
     assert to_bytes(strategy._live.memory.state()) == to_bytes(expected.state())

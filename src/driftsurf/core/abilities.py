@@ -149,6 +149,11 @@ class LinearPredictor(Protocol):
         """Intercept, a float; with several outputs, an array with one for each."""
         ...
 
+    @property
+    def ranges(self) -> tuple[FloatArray, FloatArray] | None:
+        """Smallest and largest value of each column, to which rows are limited before they are scored; None: none."""
+        ...
+
 
 @runtime_checkable
 class SinglePredictor(Protocol):

@@ -247,12 +247,24 @@ class LinearLearner(Parameterised, ABC):
             gradients=before.gradients + steps,
             words=words,
         )
+        if self._ranged and hi > known:
+            after = after.ranged(samples.view(Segment(known, hi)).X)
         update.fitted = after if after.seen < after.rescale_at else self._rescaled(after, rows)
 
     @property
     def _tabled(self) -> bool:
         """Whether gradients are kept, one for each row of the sample set."""
         return self.optimizer in ("strsaga", "saga")
+
+    @property
+    def _scaled(self) -> bool:
+        """Whether columns are scaled."""
+        return self.step_size == "auto" if self.scale == "auto" else self.scale
+
+    @property
+    def _ranged(self) -> bool:
+        """Whether values are limited, in predictions, to the range that their column had in the rows learned."""
+        return False
 
     def _rescaled(self, fitted: Linear, rows: Batch) -> Linear:
         """Return the model with scale and step size estimated again.
@@ -262,10 +274,9 @@ class LinearLearner(Parameterised, ABC):
         If the units of the data change later, that is a drift, and a model born after it has the new ones.
         """
         automatic = self.step_size == "auto"
-        scaled = automatic if self.scale == "auto" else self.scale
-        if not (scaled or automatic):
+        if not (self._scaled or automatic):
             return fitted
-        if scaled:
+        if self._scaled:
             fitted = self._recentred(fitted.reframed(rows), rows)
         if automatic:
             fitted = replace(fitted, step_size=self._safe_step_size(fitted, rows))
@@ -344,6 +355,11 @@ class LinearLearner(Parameterised, ABC):
     def coef(self) -> FloatArray:
         """Weights of the columns; with several outputs, one row for each."""
         return np.array(_squeezed(self._raw_weights)[:-1].T)
+
+    @property
+    def ranges(self) -> tuple[FloatArray, FloatArray] | None:
+        """Smallest and largest value of each column, to which rows are limited before they are scored; None: none."""
+        return self._fitted.limits
 
     @property
     def intercept(self) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from driftsurf.core.column_sizes import usual_frame, usual_sizes
+from driftsurf.core.column_sizes import extend_range, usual_frame, usual_sizes
 from driftsurf.core.contracts import CSR, Batch, FloatArray, IntArray, Rows
 from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError, Option, ShapeError, StateError
@@ -19,6 +19,10 @@ from driftsurf.kernels.losses import largest, largest_of_two, squared_length
 
 SMALLEST_SIZE = 1e-30
 FLOAT = np.dtype(np.float64)
+RANGE_MARGIN = 0.1
+"""Share of the range of a column by which it is widened on both sides."""
+NO_RANGE = np.zeros(0)
+NO_RANGE.setflags(write=False)
 LARGEST = 1e100
 """Largest weight or gradient sum, far below overflow, so that margins and penalties are finite too."""
 
@@ -58,6 +62,9 @@ class Linear:
     """Number of rows ever seen."""
     target: float = 0.0
     """Subtracted from the targets of a regression, so that the intercept starts there."""
+    low: FloatArray = field(default_factory=lambda: NO_RANGE)
+    high: FloatArray = field(default_factory=lambda: NO_RANGE)
+    """Range of each column in the rows that a regression has seen, to which values to be scored are limited."""
     step_size: float = math.nan
     rescale_at: int = 0
     """Value of ``seen`` at which scale and step size are estimated again."""
@@ -79,6 +86,14 @@ class Linear:
             own = own.copy()
             own[-1] -= (self.weights * along(self.centre, self.weights)).sum(axis=0) - self.target
         return own + self.anchor if len(self.anchor) else own
+
+    @property
+    def limits(self) -> tuple[FloatArray, FloatArray] | None:
+        """The range of each column, widened on both sides by a tenth of it; None without a range."""
+        if not len(self.low):
+            return None
+        margin = RANGE_MARGIN * (self.high - self.low)
+        return self.low - margin, self.high + margin
 
     def offsets(self, X: Rows) -> FloatArray | None:
         """Return what the anchor adds to the margin of each row; None without an anchor."""
@@ -118,6 +133,21 @@ class Linear:
         weights[-1] += self.target - target
         return replace(self, weights=weights, target=target)
 
+    def ranged(self, X: Rows) -> Linear:
+        """Return the same model with the range of the columns extended by these rows.
+
+        A value of 0 that a sparse row does not store belongs to the range, too.
+        """
+        width = len(self.factor) - 1
+        if len(self.low):
+            low, high = self.low.copy(), self.high.copy()
+        elif isinstance(X, CSR):
+            low, high = np.zeros((2, width))
+        else:
+            low, high = np.full(width, np.inf), np.full(width, -np.inf)
+        extend_range(X, low, high)
+        return replace(self, low=low, high=high)
+
     def widened(self, outputs: int) -> Linear:
         """Return the same model with more outputs, whose weights and gradients are 0."""
         more = np.zeros((len(self.weights), outputs - self.weights.shape[1]))
@@ -140,7 +170,7 @@ class Linear:
         ``tabled`` says whether admitted rows have an entry in the table; ``dimensions`` are those of the weights.
         """
         # A damaged or forged state must not make compiled code, which checks no bounds, leave its arrays.
-        vectors = self.factor, self.centre, self.anchor
+        vectors = self.factor, self.centre, self.anchor, self.low, self.high
         matrices = self.weights, self.gradient_sum, table
         rows = self.lo, self.admitted, self.hi
         counts = self.drawn, self.seen, self.rescale_at, self.gradients, self.words, self.seed
@@ -150,6 +180,9 @@ class Linear:
             and all(matrix.ndim == dimensions and matrix.shape[1:] == self.weights.shape[1:] for matrix in matrices)
             and len({len(vector) for vector in (*vectors[:2], *matrices[:2])}) == 1
             and len(self.anchor) in (0, len(self.weights))
+            and len(self.low) == len(self.high)
+            and len(self.low) in (0, len(self.weights) - 1)
+            and bool((self.low <= self.high).all())
             and self.weights.size >= 1
             and all(largest(values) < math.inf for values in vectors)
             and all(largest(values.ravel()) < LARGEST for values in (self.weights, self.gradient_sum))
@@ -178,8 +211,8 @@ def blank(shape: tuple[int, ...], intercept: bool) -> Linear:
 
 SAVED = [entry.name for entry in fields(Linear) if entry.init]
 """Entries that are saved; the others follow from them."""
-SAVED_OF_CLASSES = [name for name in SAVED if name != "target"]
-"""Entries that are saved for a classifier, which has no centre of the targets."""
+SAVED_OF_CLASSES = [name for name in SAVED if name not in ("target", "low", "high")]
+"""Entries that are saved for a classifier, which has no centre of the targets and no range of the columns."""
 BLANK = Linear(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
 

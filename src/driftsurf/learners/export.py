@@ -119,6 +119,9 @@ def linear_model(
         raise CapabilityError(
             f"{what}, so there are no plain arrays to export; save the whole model with save() or pickle"
         )
+    own = linear.ranges
+    if own is not None:
+        ranges = own if ranges is None else (np.maximum(ranges[0], own[0]), np.minimum(ranges[1], own[1]))
     limits = None if ranges is None else np.array(ranges)
     coef, intercept = np.atleast_2d(linear.coef), np.atleast_1d(np.asarray(linear.intercept, np.float64))
     if labels is None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from driftsurf.core.contracts import Batch, Capabilities, FloatArray
+from driftsurf.core.column_sizes import limited
+from driftsurf.core.contracts import Batch, Capabilities, FloatArray, Rows
 from driftsurf.core.options import choice, number
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
@@ -36,7 +39,9 @@ class LinearRegression(MultiLearner):
     up to epsilon and :math:`2 \epsilon |r| - \epsilon^2` beyond, so that no row pulls harder than one at epsilon.
 
     With ``scale`` the median of the targets is subtracted first, as is the centre of columns that are far from zero:
-    the intercept, which is penalised, need not learn a price or a temperature.
+    the intercept, which is penalised, need not learn a price or a temperature. Values are then limited to the range
+    that their column had in the rows learned, widened by a tenth of it, before they are scored: a model born in autumn
+    knows nothing about January, and the slope that it has found from October to December does not lead there.
 
     Parameters
     ----------
@@ -110,6 +115,18 @@ class LinearRegression(MultiLearner):
             )
         return 1
 
+    @property
+    def _ranged(self) -> bool:
+        return self._scaled
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Return the predictions for rows, whose values are limited to the ranges of their columns."""
+        return super().scores(_limited(self._fitted.limits, X))
+
+    def scorer(self) -> Callable[[Rows], FloatArray]:
+        """Return ``scores`` of the model as it is now; later updates do not affect it."""
+        return functools.partial(_scores, super().scorer(), self._fitted.limits)
+
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
         counted = rows.y[rows.weight > 0.0]
         if not (self.fit_intercept and len(counted)):
@@ -125,3 +142,11 @@ class LinearRegression(MultiLearner):
             return np.square(size)
         inner = np.minimum(size, self.epsilon)
         return inner * (2.0 * size - inner)
+
+
+def _limited(limits: tuple[FloatArray, FloatArray] | None, X: Rows) -> Rows:
+    return X if limits is None else limited(X, *limits)
+
+
+def _scores(scorer: Callable[[Rows], FloatArray], limits: tuple[FloatArray, FloatArray] | None, X: Rows) -> FloatArray:
+    return scorer(_limited(limits, X))

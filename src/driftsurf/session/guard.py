@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.column_sizes import CAP, clipped, extend_range, limited, measure, squared_norms, usual_sizes
+from driftsurf.core.column_sizes import CAP, clipped, limited, measure, squared_norms, usual_sizes
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.options import number
 from driftsurf.core.values import replace
@@ -24,8 +24,6 @@ MEMORY = 1024
 QUANTILE = 0.9
 COLUMN_MEMORY = 10_000
 """Number of rows over which the sizes of columns are averaged."""
-MARGIN = 0.1
-"""The range of a column is widened on both sides by this share of it; values to be predicted are limited to that."""
 LIMIT = 6.0
 """Values are limited to this multiple of the usual size of their column: five standard deviations of normal values."""
 GROWN = 5.0 / 3.0
@@ -50,8 +48,7 @@ class RangeGuard:
     Rows with extreme values may be too frequent for that: in a heavy-tailed column, one value in five may be a thousand
     times the others. With ``clips``, values are limited to six times the usual size of their column, for learning and
     for predicting. A column in which more than a third of the values are three times as large as usual, for about a
-    hundred rows, has a new scale; it is then measured anew. With ``boxed``, values to be predicted are also limited to
-    the range that the column has had so far, widened by a tenth of it: far beyond it a linear model knows nothing.
+    hundred rows, has a new scale; it is then measured anew.
 
     A guard is a value: ``admit`` returns the next one.
 
@@ -73,12 +70,8 @@ class RangeGuard:
     mass: FloatArray | None = None
     """Sums over the rows for each column: ``total`` of absolute values, ``mass`` of the weights of its non-zeros."""
     clips: bool = False
-    boxed: bool = False
     excess: FloatArray | None = None
     """Evidence for a new scale of each column; None unless ``clips``."""
-    low: FloatArray | None = None
-    high: FloatArray | None = None
-    """Range of the values of each column so far; None unless ``boxed``."""
 
     def __post_init__(self) -> None:
         number("guard", self.factor, at_least=1.0, otherwise=", or None for no guard")
@@ -111,8 +104,7 @@ class RangeGuard:
         if self.clips and extremes:
             limits = LIMIT / CAP * caps
             rows = clipped(X, -limits, limits)
-        low, high = self._range_after(rows) if self.boxed else (None, None)
-        changes = {"total": total, "mass": mass, "excess": excess if self.clips else None, "low": low, "high": high}
+        changes = {"total": total, "mass": mass, "excess": excess if self.clips else None}
         after = replace(self, recent=recent[-MEMORY:], **changes)
         vars(after).pop("limits", None)  # cached, and copied with the other entries
         return rows, weights, after
@@ -127,10 +119,7 @@ class RangeGuard:
         if not self.clips or self.total is None or self.mass is None:
             return None
         sizes = np.divide(self.total, self.mass, out=np.full(len(self.mass), np.inf), where=self.mass > 0.0)
-        if self.low is None or self.high is None:
-            return -LIMIT * sizes, LIMIT * sizes
-        margin = MARGIN * (self.high - self.low)
-        return np.maximum(self.low - margin, -LIMIT * sizes), np.minimum(self.high + margin, LIMIT * sizes)
+        return -LIMIT * sizes, LIMIT * sizes
 
     def _columns(self, n_features: int) -> tuple[FloatArray, int]:
         """Return the arguments of ``measure`` for the columns, and the number of columns never seen.
@@ -142,17 +131,6 @@ class RangeGuard:
             columns[0], columns[1:] = 1.0, 0.0
             return columns, n_features
         return columns, column_sizes(self.total, self.mass, COLUMN_MEMORY, CAP, columns)
-
-    def _range_after(self, X: Rows) -> tuple[FloatArray, FloatArray]:
-        """Return the range of the columns after these rows; 0 always belongs to it if the rows are sparse."""
-        if self.low is not None and self.high is not None:
-            low, high = self.low.copy(), self.high.copy()
-        elif isinstance(X, CSR):
-            low, high = np.zeros((2, X.n_features))
-        else:
-            low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
-        extend_range(X, low, high)
-        return low, high
 
     def _weights(self, norms: FloatArray, largest: float, recent: FloatArray) -> FloatArray | None:
         if len(recent) == 0:
@@ -174,17 +152,15 @@ class RangeGuard:
 
     def state(self) -> State:
         """Return the state as flat entries."""
-        arrays = {"total": self.total, "mass": self.mass, "excess": self.excess, "low": self.low, "high": self.high}
+        arrays = {"total": self.total, "mass": self.mass, "excess": self.excess}
         state: State = {"factor": float(self.factor), "recent": self.recent}
         return state | {name: values for name, values in arrays.items() if values is not None}
 
     @classmethod
-    def from_state(
-        cls, state: Mapping[str, Any], n_features: int | None, *, clips: bool = False, boxed: bool = False
-    ) -> RangeGuard:
+    def from_state(cls, state: Mapping[str, Any], n_features: int | None, *, clips: bool = False) -> RangeGuard:
         """Return the guard that ``state()`` was called on, for rows of ``n_features`` columns (None: no row yet)."""
-        arrays = {name: state.get(name) for name in ("total", "mass", "excess", "low", "high")}
-        guard = cls(float(state["factor"]), state["recent"], clips=clips, boxed=boxed, **arrays)
+        arrays = {name: state.get(name) for name in ("total", "mass", "excess")}
+        guard = cls(float(state["factor"]), state["recent"], clips=clips, **arrays)
         # Compiled code does not check the bounds of its arrays, and a state may be damaged or forged.
         needed = () if n_features is None else ("total", "mass")
         if not _is_vector(guard.recent) or not all(

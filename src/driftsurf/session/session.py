@@ -141,8 +141,7 @@ class Session:
         self.steps: int = 0
         self.n_classes_learned: int = 0
         """Number of classes known at the last time step; only these can be predicted."""
-        clips = self._can.linear
-        self._guard = None if guard is None else RangeGuard(guard, clips=clips, boxed=clips and self._can.regression)
+        self._guard = None if guard is None else RangeGuard(guard, clips=self._can.linear)
         self._pending: Samples | None = None
 
     def fresh(self, seed: int) -> Session:
@@ -480,8 +479,8 @@ class Session:
                 raise StateError(f"the saved columns have sparse={sparse}, but the rows in the saved buffer do not")
             self.strategy.restore(own, width, sparse=sparse, n_classes=self.targets.n_classes)
         guard, pending = pick("guard", state), pick("pending", state)
-        how = {"clips": self._can.linear, "boxed": self._can.linear and self._can.regression}
-        self._guard = RangeGuard.from_state(guard, width if self.steps else None, **how) if guard else None
+        known = width if self.steps else None
+        self._guard = RangeGuard.from_state(guard, known, clips=self._can.linear) if guard else None
         self._pending = Samples.from_state(pending, self.targets.n_classes) if pending else None
         if self._pending is not None and self._pending.n_features != width:
             raise StateError(f"the rows in the saved buffer have {self._pending.n_features} columns, not {width}")
