@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "examples" / "driftsurf-mystrategy"
 MODEL = "periodic-reset(period=3):centroid"
-PERIOD, BATCH, ROWS = 3, 50, 600
+PERIOD, BATCH, ROWS = 3, 50, 1600
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +93,14 @@ def test_a_run_uses_them_and_resumes_after_a_kill_with_the_same_bytes(
 ) -> None:
     rows = table.read_text(encoding="utf-8").splitlines(keepends=True)
     growing = tmp_path / "rows.csv"
-    growing.write_text("".join(rows[:401]), encoding="utf-8")
+    growing.write_text("".join(rows[:1201]), encoding="utf-8")
     run = ["run", growing, *READING, "--model", MODEL, "--follow", "--every", 2, "--predictions"]
     first = [sys.executable, "-m", "driftsurf", *run, tmp_path / "killed.csv", "--checkpoint", tmp_path / "killed"]
     process = subprocess.Popen([*map(str, first)], env=environment(installed), stdout=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 120
-        while not list((tmp_path / "killed").glob("head-*")) and time.monotonic() < deadline:
+        while not list((tmp_path / "killed").glob("head-*")):
+            assert time.monotonic() < deadline, "the run wrote no checkpoint"
             time.sleep(0.1)
     finally:
         process.send_signal(signal.SIGKILL)
@@ -176,4 +177,4 @@ for name in sys.argv[1:]:
 """
     whole, cut = python(installed, "-c", code, tmp_path / "whole", tmp_path / "cut").splitlines()
     assert whole == cut
-    assert [name in whole for name in ("('s0', 10,", "('s1', 10,", "('s2', 10,")] == [True] * 3
+    assert [name in whole for name in ("('s0', 26,", "('s1', 26,", "('s2', 26,")] == [True] * 3

@@ -54,6 +54,7 @@ def test_examples_and_commands_of_a_page_run_in_order(
 ) -> None:
     """Blocks run from top to bottom in one folder, which contains the sales.csv of the tutorial from the start."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)  # set by pytest-xdist; output is then as wide as in a pipe
     exec(blocks("python", TUTORIAL)[0], {})
     printed = ""
     for language, text in re.findall(r"```(python|sh|text)\n(.*?)```", page.read_text(encoding="utf-8"), re.S):

@@ -51,7 +51,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "PERMRegressor": {"permutations": 19, "significance": 0.05},
 }
 """Options that make a test fast."""
-VOTING = {"AUEClassifier", "CandorClassifier", "DWMClassifier", "LearnNSEClassifier"}
+VOTING = {"CandorClassifier"}
 
 
 def made(name: str, **options: Any) -> Any:
@@ -86,7 +86,7 @@ def test_the_parameters_are_the_options_of_the_strategy(name: str) -> None:
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [*(made(name) for name in ESTIMATORS), ObliviousClassifier(DecisionTreeClassifier())],
-    # A vote of labels does not show the small differences that probabilities do, and a tree has none.
+    # A vote of two labels does not show the small differences that probabilities do, and a tree has none.
     expected_failed_checks=lambda estimator: (
         {} if type(estimator).__name__ in VOTING or estimator.learner is not None else EXPECTED_FAILURES
     ),

@@ -33,7 +33,7 @@ class RecentPredictions:
     >>> for row in (0, 2):
     ...     recent.add(row + 2, np.array([1, 0]), np.array([1, 1]), lambda: np.array([0.1, 0.9]))
     >>> recent.table()["row"].tolist()
-    [1, 2, 3]
+    [1.0, 2.0, 3.0]
     """
 
     def __init__(self, limit: int = MOST_ROWS) -> None:

@@ -439,7 +439,9 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         with contextlib.suppress(OptionError, CapabilityError):
-            tags.classifier_tags.multi_class = "multiclass" in self._template().capabilities.tasks
+            strategy = registry.find("strategy", type(self)._strategy_class)
+            tasks = self._template().capabilities.tasks if strategy is None or "multiclass" in strategy.tasks else ()
+            tags.classifier_tags.multi_class = "multiclass" in tasks
         return tags
 
 

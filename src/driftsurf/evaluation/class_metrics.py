@@ -39,8 +39,8 @@ def class_metrics(trace: Trace, model: str) -> dict[Any, ClassMetrics]:
     >>> from driftsurf import DriftSurfClassifier, prequential
     >>> from driftsurf.streams import SEA
     >>> found = class_metrics(prequential(SEA(n_rows=10_000), DriftSurfClassifier(random_state=0)), "model")
-    >>> {label: round(one.f1, 1) for label, one in found.items()}
-    {-1: 0.8, 1: 0.9}
+    >>> {label: round(one.f1, 2) for label, one in found.items()}
+    {-1: 0.97, 1: 0.97}
     """
     counted = trace.counted(model)
     found = {}

@@ -311,7 +311,7 @@ def run(
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> rows = [f"{i % 7},{'yes' if (i % 7 > 3) == (i < 600) else 'no'}" for i in range(1200)]
     >>> _ = (folder / "sales.csv").write_text("\\n".join(["price,sold", *rows]))
-    >>> result = run(folder / "sales.csv", label="sold", batch_size=100, out=folder / "result")
+    >>> result = run(folder / "sales.csv", label="sold", batch_size=100, out=folder / "result", model="driftsurf")
     >>> [(change.kind, change.step) for change in result.transitions]
     [('entered', 6), ('greedy', 6), ('switched', 9)]
     >>> sorted(path.name for path in result.folder.iterdir())

@@ -146,6 +146,6 @@ class Candor(VotingStrategy):
 def _check_classes(n_classes: int) -> None:
     if n_classes > 2:
         raise CapabilityError(
-            f"Candor supports 2 classes, not {n_classes}, since its models are pulled towards one vector of weights: "
-            "it lacks the task 'multiclass'; merge classes, or use another strategy, such as AUE"
+            f"Only binary classification is supported by Candor, whose models are pulled towards one weight vector; "
+            f"there are {n_classes} classes. Merge classes, or use a strategy with the task 'multiclass', such as AUE"
         )
