@@ -137,3 +137,14 @@ def test_other_text_is_refused() -> None:
     with pytest.raises(InputError, match="scores"):
         Scores.from_text('{"step": 1}\n')
     assert Scores.from_text('{"step": 1').lines == []
+
+
+def test_two_classes_are_calibrated_alike_by_learners_of_two_and_of_any_number() -> None:
+    recorder, seen = observed(2)
+    logs = [
+        replace(one, scores=np.column_stack([-np.logaddexp(0, one.scores), -np.logaddexp(0, -one.scores)]))
+        for one in seen
+    ]
+    again = ScoreRecorder(recorder.session, warmup_steps=1)
+    for one, two in zip(recorded(recorder, seen).calibration(), recorded(again, logs).calibration(), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)

@@ -165,6 +165,8 @@ def _calibration(
     """
     if scores.ndim == 1:
         probability, hit = expit(scores), true == 1
+    elif scores.shape[1] == 2:  # a learner for any number of classes, which has met two
+        probability, hit = np.exp(scores[:, 1]), true == 1
     else:
         probability, hit = np.exp(scores.max(axis=1)), (true == predicted) & (true >= 0)
     bins = np.minimum(probability * BINS, BINS - 1).astype(np.int64)
