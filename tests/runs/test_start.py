@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,19 @@ def test_another_model_other_columns_and_other_folders_are_refused(first: Path, 
         driftsurf.run("sea10", start_from=first, out=tmp_path / "sea2")
     with pytest.raises(OptionError, match="start_from"):
         driftsurf.run(source, start_from=first, key="city", sequence="id", label="sold", out=tmp_path / "keys")
+
+
+def test_another_label_is_refused(first: Path, tmp_path: Path) -> None:
+    source = write(tmp_path, "more.csv", ROWS[900:])
+    with pytest.raises(OptionError, match="'city'"):
+        driftsurf.run(source, start_from=first, label="city", out=tmp_path / "other")
+
+
+def test_no_command_and_no_output_is_taken_from_the_settings_of_a_run(first: Path, tmp_path: Path) -> None:
+    about = json.loads((first / "run.json").read_text())
+    forged = {"on_transition": f"touch {tmp_path / 'called'}", "predictions": str(tmp_path / "written.csv")}
+    (first / "run.json").write_text(json.dumps(about | forged))
+    source = write(tmp_path, "more.csv", ROWS[900:])
+    driftsurf.run(source, start_from=first, out=tmp_path / "more")
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "written.csv").exists()

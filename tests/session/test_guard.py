@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from driftsurf.errors import StateError
 from driftsurf.session.guard import MEMORY, RangeGuard
 
 RNG = np.random.default_rng(0)
@@ -80,3 +81,11 @@ def test_the_guard_saves_and_loads() -> None:
     again = RangeGuard.from_state(guard.state(), 2)
     assert again.factor == 3.0
     assert np.array_equal(again.recent, guard.recent)
+
+
+def test_sizes_of_columns_before_the_first_step_are_refused() -> None:
+    state = RangeGuard().state()
+    assert RangeGuard.from_state(state, None).total is None
+    for name in ("total", "mass", "excess"):
+        with pytest.raises(StateError):
+            RangeGuard.from_state(state | {name: np.zeros(3)}, None)

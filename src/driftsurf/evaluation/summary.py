@@ -89,8 +89,10 @@ def summarise_classification(trace: Trace, model: str, oracle: str | None = None
     counted = trace.counted(model)
     true = np.array([counted[f"true:{label}"].sum() for label in trace.labels])
     predicted = np.array([counted[f"predicted:{label}"].sum() for label in trace.labels])
-    counted_together = OTHER in trace.labels and bool(true[-1] or predicted[-1])
     errors, rows = int(counted["errors"].sum()), counted["rows"]
+    # Classes that appeared after the first batch are counted together, or not at all.
+    named = int(rows.sum()) == int(true.sum()) == int(predicted.sum())
+    counted_together = not named or (OTHER in trace.labels and bool(true[-1] or predicted[-1]))
     return ClassificationSummary(
         mean_error=errors / int(rows.sum()),
         log_loss=metrics.mean_error(counted["log_loss"], rows),

@@ -18,7 +18,7 @@ from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target
-from driftsurf.errors import CapabilityError, Option, SchemaError, StateError
+from driftsurf.errors import CapabilityError, Option, RunFolderError, SchemaError, StateError
 from driftsurf.registry import find
 from driftsurf.runs.folder import ABOUT, model_path
 from driftsurf.runs.options import StrPath
@@ -105,7 +105,10 @@ def _load(path: Path) -> tuple[Mapping[str, Any], AdaptiveEstimator]:
         raise StateError(f"{str(file)!r} does not hold the model of a run")
     about: dict[str, Any] = {}
     if (file.parent / ABOUT).exists():
-        about = json.loads(files.read_text(file.parent / ABOUT))
+        try:
+            about = dict(json.loads(files.read_text(file.parent / ABOUT)))
+        except (ValueError, TypeError) as error:
+            raise RunFolderError(f"{str(file.parent / ABOUT)!r} is damaged: {error}") from error
     learner = None
     if find("learner", str(head["learner"])) is None and "decided" in about:
         task = Target.from_json(about["decided"]["target"]).task

@@ -14,12 +14,15 @@ from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import Option, OptionError, RunFolderError, StateError
 from driftsurf.estimators.saved import estimator_name
 from driftsurf.runs.folder import ABOUT, model_path
-from driftsurf.runs.options import RunOptions
+from driftsurf.runs.options import GROUPS, RunOptions
 from driftsurf.session.described import described
 from driftsurf.session.session import Session
 
 __all__ = ["FinishedRun", "with_settings_of"]
 
+INHERITED_GROUPS: Final = ("tables", "reading", "labels", "model")
+"""Groups of options whose settings are taken over. Where a run writes, and the command that it calls at a transition,
+are never taken from a file."""
 NOT_INHERITED: Final = ("rows", "labels", "key", "delay", "max_pending", "timeout", "start_from", "kinds")
 """Settings that belong to the rows of one run."""
 
@@ -74,7 +77,7 @@ class FinishedRun:
 def with_settings_of(run: FinishedRun, options: RunOptions) -> RunOptions:
     """Return options with the settings of a finished run wherever they have their default value."""
     encoder = run.frames.encoder
-    known = RunOptions.of().given_or_default()
+    known = {name for group in GROUPS if group.name in INHERITED_GROUPS for name in group.fields}
     settings = {
         name: value
         for name, value in run.about.items()
@@ -82,6 +85,12 @@ def with_settings_of(run: FinishedRun, options: RunOptions) -> RunOptions:
     }
     kinds = {one.name: one.kind for one in encoder.layout.columns if one.name not in encoder.categorical}
     given = options.given()
+    if given.get("label", run.about.get("label")) != run.about.get("label"):
+        raise OptionError(
+            Option("label"),
+            f" is {given['label']!r}, but the model of {str(run.path)!r} predicts {run.about.get('label')!r}; ",
+            "leave it out",
+        )
     if run.about.get("key") is not None and "key" not in given:
         settings["drop"] = [*settings.get("drop", ()), run.about["key"]]
     parameters = {**run.about.get("parameters", {}), **options.model.all_parameters()}

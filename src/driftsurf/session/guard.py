@@ -162,9 +162,10 @@ class RangeGuard:
         arrays = {name: state.get(name) for name in ("total", "mass", "excess")}
         guard = cls(float(state["factor"]), state["recent"], clips=clips, **arrays)
         # Compiled code does not check the bounds of its arrays, and a state may be damaged or forged.
-        needed = () if n_features is None else ("total", "mass")
-        if not _is_vector(guard.recent) or not all(
-            _is_vector(values, n_features) for name, values in arrays.items() if values is not None or name in needed
+        found = {name for name, values in arrays.items() if values is not None}
+        fits = not found if n_features is None else {"total", "mass"} <= found
+        if not (
+            fits and _is_vector(guard.recent) and all(_is_vector(arrays[name], n_features) for name in sorted(found))
         ):
             raise StateError(f"the entries of the saved guard do not fit together, or not {n_features} columns")
         return guard
