@@ -107,15 +107,15 @@ class Entry:
     part: Callable[..., Any]
     """The class or function that makes the part."""
     title: str
-    """What tables and figures call it."""
+    """Name of the part in tables and figures."""
     tasks: frozenset[str] = frozenset()
     """The tasks that it can be used for: "binary", "multiclass", "regression"."""
     needs: frozenset[str] = frozenset()
-    """What it needs: capabilities of its learner, such as "weights", or an argument, such as "detector"."""
+    """Requirements of the part: capabilities of its learner, such as "weights", or an argument, such as "detector"."""
     requires: tuple[str, ...] = ()
     """Import names of optional packages without which it cannot be used."""
     install: str = ""
-    """What to run when one of them is missing, such as "pip install 'driftsurf[lightgbm]'"."""
+    """Command to run when a required package is missing, such as "pip install 'driftsurf[lightgbm]'"."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Arguments that this name stands for: "mddm-g" is MDDM with weighting="geometric"."""
     task_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

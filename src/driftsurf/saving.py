@@ -27,7 +27,7 @@ from driftsurf.session.described import to_json_value
 __all__ = ["Savable", "dumps", "load", "loads", "save"]
 
 Savable: TypeAlias = AdaptiveEstimator | Fleet | Learner | Detector | TableEncoder | Samples
-"""What :func:`save` writes."""
+"""Objects that :func:`save` writes."""
 _SELF_CONTAINED: dict[str, type[TableEncoder] | type[Samples]] = {"TableEncoder": TableEncoder, "Samples": Samples}
 """Classes whose state holds their parameters, too."""
 

@@ -25,7 +25,7 @@ REMEDIES: dict[Reason, str] = {
     "--readmit, which drops the time step that failed.",
     "too_large": "Set a larger --max-bytes, and readmit keys with --readmit.",
 }
-"""What to do about keys in quarantine, by reason."""
+"""Remedies for keys in quarantine, by the reason of the quarantine."""
 
 
 def show_result(folder: Path) -> None:

@@ -91,7 +91,7 @@ def run(
 
 
 class _Screen:
-    """What a run shows in the terminal: how columns were understood, progress, the result."""
+    """Terminal output of a run: how columns were understood, progress, the result."""
 
     def __init__(self, *, quiet: bool, to_stderr: bool) -> None:
         self.quiet = quiet

@@ -31,7 +31,7 @@ __all__ = ["Model", "Situation", "model"]
 
 @dataclass(frozen=True)
 class Situation:
-    """What a model is made for: the task, the batch size, and what is known about the source."""
+    """Circumstances that a model is made for: the task, the batch size, and what is known about the source."""
 
     n_classes: int
     """0 for a regression."""
@@ -52,7 +52,7 @@ class Situation:
 
     @property
     def target(self) -> peers.TargetKind:
-        """What is predicted: classes, or numbers."""
+        """Task of the model: classification or regression."""
         return "classes" if self.n_classes else "numbers"
 
 

@@ -17,7 +17,7 @@ from driftsurf.session.observation import Observation
 __all__ = ["CapyMOA", "Diverged", "Majority", "Mean", "Peer", "Persistence", "River", "TargetKind"]
 
 TargetKind: TypeAlias = Literal["classes", "numbers"]
-"""What is predicted: classes as codes from 0 to K - 1, or the numbers of a regression."""
+"""Predictions of a model: classes as codes from 0 to K - 1, or the numbers of a regression."""
 
 
 class Peer(ABC):

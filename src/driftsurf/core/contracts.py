@@ -126,7 +126,7 @@ class SampleStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a learner can do. Strategies and estimators refuse a learner by the names of these fields."""
+    """Abilities of a learner. Strategies and estimators refuse a learner by the names of these fields."""
 
     tasks: frozenset[str] = frozenset({"binary"})
     """Any of "binary" and "multiclass", or "regression" alone."""
@@ -148,7 +148,7 @@ class Capabilities:
     exact_state: bool = True
     """``from_state(state())`` continues bit for bit."""
     state_kind: Literal["arrays", "rows", "tensors", "pickle"] = "arrays"
-    """What a state holds: all numbers of the model ("arrays"); the rows it was fitted on, to be fitted again on loading
+    """Saved state: all numbers of the model ("arrays"); the rows it was fitted on, to be fitted again on loading
     ("rows": it is :class:`~driftsurf.core.abilities.Refittable`); the tensors of a network whose code has to be passed
     to ``load`` ("tensors"); or an object that only pickle can save ("pickle")."""
     probabilities: bool = True
@@ -172,7 +172,7 @@ class Learner(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the learner can do."""
+        """Abilities of the learner."""
         ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

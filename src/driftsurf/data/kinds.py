@@ -7,5 +7,5 @@ from typing import Literal, TypeAlias, get_args
 __all__ = ["KINDS", "Kind"]
 
 Kind: TypeAlias = Literal["number", "boolean", "date", "text"]
-"""What the values of a column are."""
+"""Kind of the values of a column."""
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -67,7 +67,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it, such as a path."""
+        """Name of the source in messages, such as a path."""
         ...
 
     @property

@@ -55,7 +55,7 @@ class Target:
     test: str = ""
     """Comparison of a condition, such as ">"; "" for the column itself."""
     value: str = ""
-    """What the column is compared with."""
+    """Value that the column is compared with."""
 
     def read(self, table: Table) -> npt.NDArray[Any]:
         """Return one label or number for each row; raise LabelError if one is missing."""

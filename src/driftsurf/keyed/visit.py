@@ -35,7 +35,7 @@ NEW = KeySummary()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visit:
-    """What a visit to a key gave."""
+    """Result of a visit to a key."""
 
     state: bytes
     """To be kept and passed to the next visit; empty if the key was dropped."""

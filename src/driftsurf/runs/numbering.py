@@ -31,9 +31,9 @@ class Numbering:
     """
 
     steps: int = 0
-    """What to add to the steps that the model counts."""
+    """Number to add to the steps that the model counts."""
     identities: int = 0
-    """What to add to the numbers of models."""
+    """Number to add to the numbers of models."""
     rows: tuple[tuple[int, int], ...] = ((0, 0),)
     """Pairs of a row, as the model counts it, and what to add from that row on, in order."""
     since: int = 0

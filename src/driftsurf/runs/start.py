@@ -29,11 +29,11 @@ NOT_INHERITED: Final = ("rows", "labels", "key", "delay", "max_pending", "timeou
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """What is left of a finished run over tables."""
+    """Model and settings of a finished run over tables."""
 
     path: Path
     about: Mapping[str, Any]
-    """What was run."""
+    """Settings of the run, as in ``run.json``."""
     state: Mapping[str, Any]
     """The saved model."""
 

@@ -27,7 +27,7 @@ class Dataset:
 
     name: str
     label: str
-    """What tables and figures call it."""
+    """Name of the data set in tables and figures."""
     description: str
     rows: int
     columns: int | None = None

@@ -87,7 +87,7 @@ class ByteFile:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of the file in messages."""
         return "standard input" if self.path == STANDARD_INPUT else self.path
 
     def blocks(self, start: int = 0) -> Generator[bytes]:
