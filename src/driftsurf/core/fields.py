@@ -27,6 +27,7 @@ __all__ = [
     "MOST",
     "Array",
     "Choice",
+    "Converted",
     "Entry",
     "Fields",
     "Foreign",
@@ -135,22 +136,29 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Json:
-    """Text with a JSON value in it, which ``convert`` checks and makes into the value of the entry.
+class Converted:
+    """Text that ``convert`` checks and makes into the value of the entry.
 
     ``convert`` may raise any of the errors that code raises on values of another form than it expects.
     """
 
-    convert: Callable[[Any], Any]
+    convert: Callable[[str], Any]
 
     def read(self, value: Any, known: Values) -> Any:
         """Return the converted value."""
         try:
-            return self.convert(json.loads(Text().read(value, known)))
+            return self.convert(Text().read(value, known))
         except UNREADABLE as error:
             if isinstance(error, Misfit | StateError):
                 raise
             raise Misfit(f"cannot be read ({error})") from error
+
+
+class Json(Converted):
+    """Text with a JSON value in it, which ``convert`` checks and makes into the value of the entry."""
+
+    def __init__(self, convert: Callable[[Any], Any]) -> None:
+        super().__init__(lambda text: convert(json.loads(text)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,19 @@ from driftsurf import __version__
 from driftsurf.core.contracts import AppendOnlyArray, Pickled, State
 from driftsurf.errors import CapabilityError, StateError, StateVersionError
 
-__all__ = ["Header", "digest", "from_bytes", "name_in", "nest", "peek", "pick", "read_header", "resolved", "to_bytes"]
+__all__ = [
+    "Header",
+    "digest",
+    "from_bytes",
+    "name_in",
+    "nest",
+    "part_of",
+    "peek",
+    "pick",
+    "read_header",
+    "resolved",
+    "to_bytes",
+]
 
 FORMAT = 1
 """Number of the state format that this version writes."""
@@ -80,8 +92,17 @@ def pick(prefix: str, state: Mapping[str, Any]) -> State:
     >>> pick("model", {"model.seed": 1, "steps": 2})
     {'seed': 1}
     """
-    part = Part({short: state[name] for short, name in _picked(prefix, tuple(state))})
-    part.path = name_in(state, prefix) + "."
+    return _part(name_in(state, prefix + "."), {short: state[name] for short, name in _picked(prefix, tuple(state))})
+
+
+def part_of(state: Mapping[str, Any], entries: Mapping[str, Any]) -> State:
+    """Return some entries of a state, which keep the names they have in the whole state."""
+    return _part(name_in(state, ""), entries)
+
+
+def _part(path: str, entries: Mapping[str, Any]) -> Part:
+    part = Part(entries)
+    part.path = path
     return part
 
 

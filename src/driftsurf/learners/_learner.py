@@ -38,6 +38,8 @@ from driftsurf.learners._update import Update
 STEP_QUANTILE = 0.9
 GROWN_ROWS = 1_000
 NEVER = 2**61
+MOST_STEPS_PER_ROW, MOST_STEPS = 1e4, 10**8
+"""Steps for a row and for a batch stay below these, so that a saved option cannot exhaust the memory."""
 OPTIMIZERS = "strsaga", "saga", "sgd", "one-pass"
 AUTO_STEP = 0.1
 """Automatic step size times L. SAGA converges up to 1 / (3 L); 0.1 had the lowest mean error on drifting streams."""
@@ -164,9 +166,9 @@ class LinearLearner(Parameterised, ABC):
         choice("start", self.start, ("zeros", "uniform"))
         truth("fit_intercept", self.fit_intercept)
         number("l2", self.l2, at_least=0.0)
-        number("steps_per_row", self.steps_per_row, above=0.0)
+        number("steps_per_row", self.steps_per_row, above=0.0, below=MOST_STEPS_PER_ROW)
         if self.steps_per_batch is not None:
-            whole("steps_per_batch", self.steps_per_batch, at_least=1, otherwise=", or None")
+            whole("steps_per_batch", self.steps_per_batch, at_least=1, at_most=MOST_STEPS, otherwise=", or None")
         if self.scale != "auto":
             truth("scale", self.scale)
         if self.step_size != "auto":

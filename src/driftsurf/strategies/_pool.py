@@ -21,7 +21,7 @@ from driftsurf.core.decisions import ModelRecord, Role
 from driftsurf.core.fields import Fields, Real, Whole, misfit
 from driftsurf.core.options import choice, whole
 from driftsurf.core.samples import Samples
-from driftsurf.core.state import nest, pick
+from driftsurf.core.state import name_in, nest, pick
 from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.kernels.losses import largest, weighted_sum
@@ -294,7 +294,10 @@ class Pool:
         learner: Any = type(self.template).from_state(self.template, state)
         n_features, n_classes = self.samples.n_features, self.n_classes
         if ShapeChecked in self._abilities and not learner.fits(n_features, n_classes):
-            raise StateError(f"a saved model does not fit its rows, with {n_features} columns and {n_classes} classes")
+            part = name_in(state, "").removesuffix(".")
+            raise StateError(
+                f"the saved model {part!r} is not for {n_features} columns and {n_classes} classes", entry=part
+            )
         if RowsChecked in self._abilities:
             stored = Segment(self.samples.first_row, self.samples.next_row)
             if entry := learner.outside(stored):
