@@ -53,6 +53,7 @@ __all__ = [
     "from_bytes",
     "name_in",
     "nest",
+    "part_at",
     "part_of",
     "peek",
     "pick",
@@ -92,15 +93,16 @@ def pick(prefix: str, state: Mapping[str, Any]) -> State:
     >>> pick("model", {"model.seed": 1, "steps": 2})
     {'seed': 1}
     """
-    return _part(name_in(state, prefix + "."), {short: state[name] for short, name in _picked(prefix, tuple(state))})
+    return part_at(name_in(state, prefix + "."), {short: state[name] for short, name in _picked(prefix, tuple(state))})
 
 
 def part_of(state: Mapping[str, Any], entries: Mapping[str, Any]) -> State:
     """Return some entries of a state, which keep the names they have in the whole state."""
-    return _part(name_in(state, ""), entries)
+    return part_at(name_in(state, ""), entries)
 
 
-def _part(path: str, entries: Mapping[str, Any]) -> Part:
+def part_at(path: str, entries: Mapping[str, Any]) -> Part:
+    """Return entries whose names in the whole state begin with ``path``."""
     part = Part(entries)
     part.path = path
     return part

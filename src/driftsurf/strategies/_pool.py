@@ -271,6 +271,8 @@ class Pool:
             raise misfit(rows, "n_features", f"is {samples.n_features}, but there are {n_features} columns")
         if samples.sparse != sparse:
             raise misfit(rows, "sparse", f"is {samples.sparse}, but that of the columns is {sparse}")
+        if samples.dtype != self.dtype:
+            raise misfit(rows, "dtype", f"is {samples.dtype}, but that of the strategy is {self.dtype}")
         self.made, self.seed, self.n_classes = known["made"], known["seed"], known["n_classes"]
         self.samples = samples
 
