@@ -142,7 +142,7 @@ def test_an_object_that_cannot_be_saved_is_named(
     [
         ({"object": "Strange"}, "'Strange'"),
         ({"a": 1}, None),
-        ({"object": "ADWIN"}, "ADWIN"),
+        ({"object": "ADWIN"}, "params"),
         ({"object": "ADWIN", "params": "{}"}, r"state\.level"),
         ({"object": "Samples"}, r"state\.n_features"),
         ({"object": "ADWIN", "params": '{"max_buckets": 4294967296}'}, "max_buckets.*4294967296.*1,000"),

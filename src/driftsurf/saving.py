@@ -124,13 +124,13 @@ def _entry(kind: type | str) -> registry.Entry | None:
 def _from_state(held: Mapping[str, Any]) -> Any:
     known = [held[entry] for entry in ("object", "estimator", "kind") if entry in held]
     name, state = str(known[0]) if known else "something", pick("state", held)
-    if "object" in held:
-        (ALONE if name in _SELF_CONTAINED else WITH_PARAMS).read(held)
     try:
         if name in _SELF_CONTAINED:
+            ALONE.read(held)
             return _SELF_CONTAINED[name].from_state(state)
         entry = _entry(name)
         if entry is not None:
+            WITH_PARAMS.read(held)
             template = entry.part(**json.loads(held["params"]))
             return type(template).from_state(template, state)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:

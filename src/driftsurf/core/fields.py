@@ -18,13 +18,15 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import Pickled
-from driftsurf.core.state import name_in
+from driftsurf.core.contracts import Pickled, State
+from driftsurf.core.state import name_in, part_of
 from driftsurf.errors import DriftsurfError, StateError
 from driftsurf.kernels.columns import all_finite
 
 __all__ = [
     "MOST",
+    "UNREADABLE",
+    "AnyArray",
     "Array",
     "Choice",
     "Converted",
@@ -32,10 +34,12 @@ __all__ = [
     "Fields",
     "Foreign",
     "Json",
+    "Misfit",
     "Real",
     "Rule",
     "Text",
     "Truth",
+    "Values",
     "Whole",
     "misfit",
 ]
@@ -149,7 +153,7 @@ class Converted:
         try:
             return self.convert(Text().read(value, known))
         except UNREADABLE as error:
-            if isinstance(error, Misfit | StateError):
+            if isinstance(error, Misfit):
                 raise
             raise Misfit(f"cannot be read ({error})") from error
 
@@ -212,6 +216,17 @@ class Array:
             raise Misfit(f"must have values of at least {self.least:g}")
         if most < math.inf and np.fmax.reduce(value, axis=None) > most:
             raise Misfit(f"must have values of at most {most:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class AnyArray:
+    """An array of any type with at least one dimension, whose values are checked elsewhere."""
+
+    def read(self, value: Any, known: Values) -> npt.NDArray[Any]:
+        """Return the array."""
+        if not isinstance(value, np.ndarray) or not value.ndim:
+            raise Misfit("must be an array")
+        return value
 
 
 class Rule(NamedTuple):
@@ -284,6 +299,12 @@ class Fields:
             if not _holds(rule, known):
                 raise misfit(state, rule.entry, f"{rule.text}; it is {shown(state.get(rule.entry))}")
         return known
+
+    def take(self, state: Mapping[str, Any], **sizes: Any) -> tuple[Values, State]:
+        """Return the values of the entries, and all other entries, which another declaration has to check."""
+        own = {name: value for name, value in state.items() if name in self.entries}
+        rest = {name: value for name, value in state.items() if name not in own}
+        return self.read(part_of(state, own), **sizes), part_of(state, rest)
 
     def _refuse_others(self, state: Mapping[str, Any]) -> None:
         for name in state:

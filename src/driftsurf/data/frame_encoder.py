@@ -13,7 +13,6 @@ from driftsurf.core.contracts import State
 from driftsurf.core.fields import Converted, Fields, Json
 from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_given
-from driftsurf.core.state import part_of
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.formats._cells import cell_reader
 from driftsurf.data.frames import is_table, read_table
@@ -112,10 +111,8 @@ class FrameEncoder:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Return the encoder that ``state()`` was called on."""
-        own = {name: state[name] for name in FIELDS.entries if name in state}
-        known = FIELDS.read(part_of(state, own))
-        rest = {name: value for name, value in state.items() if name not in own}
-        return cls(TableEncoder.from_state(part_of(state, rest)), known["ignored"], known["reading"])
+        known, rest = FIELDS.take(state)
+        return cls(TableEncoder.from_state(rest), known["ignored"], known["reading"])
 
 
 def _read_ignored(names: Any) -> tuple[str, ...]:
