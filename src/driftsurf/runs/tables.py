@@ -30,7 +30,7 @@ from driftsurf.data.target import Target, find_target
 from driftsurf.errors import LabelError, Message, Option, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
-from driftsurf.evaluation.scoring import TraceRecorder
+from driftsurf.evaluation.scoring import MOST_CLASSES, TraceRecorder
 from driftsurf.evaluation.trace import OTHER
 from driftsurf.runs.folder import COLUMNS, SCORES
 from driftsurf.runs.late_batches import LabelPace, LateBatches
@@ -47,8 +47,6 @@ from driftsurf.streams.base import Drift
 
 __all__ = ["plan_tables", "short_name"]
 
-MOST_CLASSES = 50
-"""The trace counts this many classes of the first batch one by one, and all others together."""
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
 
@@ -251,7 +249,10 @@ class _TablePlanner:
         """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
         options = self.options
         if self.start is not None:
-            return _decided_before(self.start.about)
+            decided, columns = _decided_before(self.start.about)
+            if decided["classes"]:  # the model may know classes that appeared later
+                decided["classes"] = [*self.start.classes[:MOST_CLASSES], OTHER]
+            return decided, columns
         seen, table = self.rows.peek(), self.labels.peek()
         self._check_columns(seen, table)
         hidden = [] if self.id is None else [self.id]
@@ -296,8 +297,7 @@ class _TablePlanner:
 def _counted_classes(target: Target, y: npt.NDArray[Any]) -> list[Any]:
     if target.task == "regression":
         return []
-    known = np.unique(y).tolist()[:MOST_CLASSES]
-    return known if target.task == "binary" and len(known) == 2 else [*known, OTHER]
+    return [*np.unique(y).tolist()[:MOST_CLASSES], OTHER]
 
 
 def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:
