@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -150,7 +150,7 @@ class _TablePlanner:
             name=name,
             source=batches,
             models={named: session},
-            recorder=self._recorder(name, tuple(decided["classes"]), encoded, warmup),
+            recorder=self._recorder(name, decided["classes"], encoded, warmup),
             about=self._about(decided, columns, strategy),
             label_type=decided["label_type"],
             sidecars=sidecars,
@@ -178,9 +178,10 @@ class _TablePlanner:
             return str(json.loads(str(saved["about"]))["model"]), None
         return choose_model(asked.learner, asked.all_parameters())
 
-    def _recorder(self, name: str, classes: tuple[Any, ...], rows: RowEncoder, warmup: int) -> TraceRecorder:
+    def _recorder(self, name: str, classes: Sequence[Any], rows: RowEncoder, warmup: int) -> TraceRecorder:
         when = None if rows.time is None else lambda: rows.first_time
-        return TraceRecorder(_Description(name, classes), self.options.batch_rows, warmup, time=when)
+        open_set = () if rows.target.task == "regression" else (*classes, OTHER)
+        return TraceRecorder(_Description(name, open_set), self.options.batch_rows, warmup, time=when)
 
     def _reader(self, path: str) -> SourceReader:
         return SourceReader(self._open(path), raw=self.options.tables.raw)
@@ -250,9 +251,8 @@ class _TablePlanner:
         options = self.options
         if self.start is not None:
             decided, columns = _decided_before(self.start.about)
-            if decided["classes"]:  # the model may know classes that appeared later
-                decided["classes"] = [*self.start.classes[:MOST_CLASSES], OTHER]
-            return decided, columns
+            known = self.start.classes[:MOST_CLASSES]  # also those that appeared later
+            return decided | {"classes": known}, columns
         seen, table = self.rows.peek(), self.labels.peek()
         self._check_columns(seen, table)
         hidden = [] if self.id is None else [self.id]
@@ -271,7 +271,7 @@ class _TablePlanner:
         y = target.read(table.select(labelled))
         decided = {
             "target": target.to_json(),
-            "classes": _counted_classes(target, y),
+            "classes": [] if target.task == "regression" else np.unique(y).tolist()[:MOST_CLASSES],
             "label_type": _label_type(target, y),
             "time": find_time(seen.without(target.column), options.tables.time),
         }
@@ -292,12 +292,6 @@ class _TablePlanner:
                 f"the labels have no column {self.key!r} by which to find their rows; they have "
                 f"{listed(list(labels.columns))}."
             )
-
-
-def _counted_classes(target: Target, y: npt.NDArray[Any]) -> list[Any]:
-    if target.task == "regression":
-        return []
-    return [*np.unique(y).tolist()[:MOST_CLASSES], OTHER]
 
 
 def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:
