@@ -148,8 +148,8 @@ def test_rows_without_a_header_line_may_lack_the_label(named: bool, label: int, 
             lines = "\n".join(row(k, labelled=labelled) for k in range(8 - count, 8))
             found = read_csv(invoke("predict", made.folder, "-", input=lines).stdout)
             assert [one["prediction"] for one in found] == expected[-count:]
+    (tmp_path / "wide.csv").write_text("1,2,3,4,5")
     with pytest.raises(SchemaError, match="5 columns"):
-        (tmp_path / "wide.csv").write_text("1,2,3,4,5")
         predict(made.folder, tmp_path / "wide.csv", PredictOptions(out=str(tmp_path / "p.csv")))
 
 
