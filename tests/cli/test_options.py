@@ -203,7 +203,9 @@ def test_compare_and_reproduce_take_their_options_from_a_toml_file(
     assert Path("again.toml").read_text() == written
     assert invoke("compare", "c.toml", "sine1", "--write-config", "other.toml").exit_code == 0
     assert 'sources = ["sine1"]' in Path("other.toml").read_text()
-    Path("e.toml").write_text('sources = "sea10"\nmodels = "majority,persistence"\nrows = 2000\nout = "c"\nquiet = true\n')
+    Path("e.toml").write_text(
+        'sources = "sea10"\nmodels = "majority,persistence"\nrows = 2000\nout = "c"\nquiet = true\n'
+    )
     done = invoke("compare", "e.toml", "--trials", 1)
     assert done.exit_code == 0, done.output
     assert Path("c/comparison.json").exists()
