@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -16,7 +16,6 @@ from driftsurf.errors import InputError
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
 from driftsurf.session.observation import Observation
-from driftsurf.session.session import Session
 
 __all__ = ["ProbabilityOf", "ScoreRecorder", "Scores"]
 
@@ -39,14 +38,14 @@ class ScoreRecorder:
 
     Parameters
     ----------
-    session
-        The model, which knows its classes.
+    labels
+        Returns the classes that are known by now, in the order of their codes.
     warmup_steps
         Steps at the beginning that the ROC AUC of the whole run leaves out.
     """
 
-    def __init__(self, session: Session, warmup_steps: int = 0) -> None:
-        self.session = session
+    def __init__(self, labels: Callable[[], Sequence[Any]], warmup_steps: int = 0) -> None:
+        self.labels = labels
         self.warmup_steps = warmup_steps
         self._taken = 0
         self._step = 0
@@ -79,7 +78,7 @@ class ScoreRecorder:
 
     def _classes(self, one: Observation) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        labels = list(self.session.targets.labels)[:MOST_CLASSES]
+        labels = list(self.labels())[:MOST_CLASSES]
         if len(labels) > self._labels_written:
             found["labels"], self._labels_written = labels, len(labels)
         true, predicted = (_known(codes, len(labels)) for codes in (one.true, one.predicted))

@@ -143,9 +143,10 @@ class _TablePlanner:
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
         warmup = 0 if self.late or self.start is not None else 1
+        learning = session.session if isinstance(session, LateSession) else session
         if self.start is not None and saved is None:
-            self.start.restore(session.session if isinstance(session, LateSession) else session)
-        sidecars[SCORES] = ScoreRecorder(session.session if isinstance(session, LateSession) else session, warmup)
+            self.start.restore(learning)
+        sidecars[SCORES] = ScoreRecorder(lambda: learning.targets.labels, warmup)
         return RunPlan(
             name=name,
             source=batches,
