@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from driftsurf.cli.options import GroupedCommand, GroupedOption, flag_name
+from driftsurf.cli.options import GroupedCommand, GroupedOption
+from driftsurf.cli.wording import flag_name
 from driftsurf.errors import InputError
 
 __all__ = ["ConfiguredCommand", "to_toml"]
@@ -47,6 +47,8 @@ class ConfiguredCommand(GroupedCommand):
         return super().parse_args(ctx, args)
 
     def _read(self, path: Path) -> dict[str, Any]:
+        import tomllib
+
         from driftsurf.core import files
 
         try:

@@ -80,6 +80,7 @@ def run(
                 on_start=screen.start,
                 on_step=screen.step,
                 on_epoch=None if quiet else screen.epoch,
+                progress=False,
             )
         except RunStopped as stopped:
             say(f"{stopped}; continue with --resume; the checkpoints are in {options['checkpoint']}", err=True)

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.errors import InputError
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.session.observation import Observation
+from driftsurf.session.observation import Observation, probability_of_second
 from driftsurf.session.session import Session
 
 __all__ = ["ScoreRecorder", "Scores"]
@@ -164,7 +163,7 @@ def _calibration(
     The probability is that of the second of two classes, and that of the predicted one of more classes.
     """
     if scores.ndim == 1:
-        probability, hit = expit(scores), true == 1
+        probability, hit = probability_of_second(scores), true == 1
     elif scores.shape[1] == 2:  # a learner for any number of classes, which has met two
         probability, hit = np.exp(scores[:, 1]), true == 1
     else:
