@@ -105,7 +105,7 @@ def test_hostile_names_are_escaped() -> None:
     assert "<img" not in page
     assert page.count("</script>") == 2
     assert "\u2028" not in data_of_raw(page)
-    assert [series["name"] for series in data_of(page)["figures"][0]["series"] if series.get("marked")] == [HOSTILE]
+    assert [series["name"] for series in data_of(page)["figures"][0]["series"] if series.get("marked")] == [visible(HOSTILE)]
 
 
 def data_of_raw(page: str) -> str:

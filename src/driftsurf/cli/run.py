@@ -66,7 +66,7 @@ def run(
 
     if write_config is not None:
         files.write_text(write_config, to_toml(ctx))
-        click.echo(f"written: {write_config}; run it with: driftsurf run {write_config}")
+        say(f"written: {write_config}; run it with: driftsurf run {write_config}")
         return
     if quiet:
         be_quiet()
