@@ -171,6 +171,8 @@ class Decision:
     condition: int = 0
     threshold: float | None = None
     stable_threshold: float | None = None
+    risk_unit: float | None = None
+    """Risk that a threshold of 1 stands for, if thresholds are shares of a risk; None if they are risks themselves."""
     reactive_length: int | None = None
     greedy: bool | None = None
     variant: str | None = None
@@ -192,6 +194,8 @@ class Decision:
         """Return the decision as plain values for JSON, without its transitions; NaN becomes None."""
         record = {"type": "step", **asdict(self), "rows_seen": self.rows_seen}
         del record["transitions"]
+        if self.risk_unit is None:
+            del record["risk_unit"]
         return {key: _plain(value) for key, value in record.items()}
 
     def transition_dicts(self) -> Iterator[dict[str, Any]]:

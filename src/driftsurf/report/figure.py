@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.decisions import TRANSITION_WORDS, TransitionKind
+from driftsurf.core.decisions import TRANSITION_WORDS, TransitionKind, significant
 from driftsurf.report import html
 from driftsurf.report.svg import LEFT, WIDTH, Chart, drawing, element
 from driftsurf.visible import escape, visible_values
@@ -121,8 +121,22 @@ class Figure:
         legend = [(series.css, "line", series.name) for series in self.series] + self._shared_legend(overlay)
         return (
             f'<div class="chart" data-figure="{escape(self.id)}">{chart.render(self.description)}</div>'
-            f'<div class="static">{html.legend(legend)}</div>'
+            f'<div class="static">{html.legend(legend)}</div>{self._cut_note()}'
         )
+
+    def _cut_note(self) -> str:
+        """Return a note on values beyond the axis, which are drawn at its end; empty if there are none."""
+        known = [value for series in self.series for value in series.values if math.isfinite(value)]
+        ends = [
+            ("above", self.top, "upper", "largest", max(known, default=self.top)),
+            ("below", self.bottom, "lower", "smallest", min(known, default=self.bottom)),
+        ]
+        beyond = [
+            f"Values {side} {significant(end)} are drawn at the {edge} edge; the {most} is {significant(value)}."
+            for side, end, edge, most, value in ends
+            if (value > end if side == "above" else value < end)
+        ]
+        return html.note(" ".join([*beyond, "Zoom in to see them."])) if beyond else ""
 
     def _shared_legend(self, overlay: Overlay) -> list[tuple[str, str, str]]:
         abrupt = any(stop == start for start, stop, _ in overlay.drifts)
