@@ -103,7 +103,7 @@ def test_logs_metrics_and_the_journal_in_words_are_visible() -> None:
     record = logging.LogRecord("driftsurf", logging.INFO, "", 0, "%s: moved", (NAME,), None)
     assert _OneLine().format(record) == visible(NAME) + ": moved"
     labels = _labels(NAME)
-    assert not controls(labels, allowed="")
+    assert not controls(labels, allowed="\t")
     assert "\\\\x1b" in labels  # as Prometheus escapes a backslash
     journal = Journal()
     change = Transition("reset", 1, why=NAME)

@@ -132,7 +132,7 @@ def _labels(model: str, **more: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return visible(text).replace("\\", r"\\").replace('"', r"\"")
+    return visible(text, lines=True).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 class MetricsFile:
