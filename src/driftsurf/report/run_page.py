@@ -148,7 +148,7 @@ def _sizes(rows: npt.NDArray[Any]) -> str:
 
 def _what(run: RunView) -> Iterator[str]:
     """Return what was run in one line; the last section has all of it."""
-    known = dict(settings(run.about, run.trace.stream))
+    known = dict(settings(run.about, run.trace.stream, len(run.trace.labels)))
     shown = [
         f"{word} {known[word]}" for word in ("source", "label", "strategy", "learner", "driftsurf") if word in known
     ]

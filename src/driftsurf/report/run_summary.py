@@ -11,6 +11,7 @@ from rich.table import Table
 
 from driftsurf.core.decisions import significant
 from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report.terminal import console
@@ -39,6 +40,9 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
             _print_beside_baselines(screen, result)
         else:
             _print_beside_oracle(screen, result, result.oracle)
+        later = describe_later_classes(trace, result.model)
+        if later:
+            screen.print(f"classes {later[0].lower()}{later[1:-1]}", markup=False)
         if trace.warmup_steps:
             screen.print(_warmup_note(trace, result.model))
         warning = baselines(trace, result.model).warning

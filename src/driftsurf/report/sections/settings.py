@@ -12,7 +12,7 @@ from driftsurf.visible import escape
 
 def build(run: RunView) -> Iterator[str]:
     """Return the table and the command; nothing if it is not known what was run."""
-    listed = settings(run.about, run.trace.stream)
+    listed = settings(run.about, run.trace.stream, len(run.trace.labels))
     if not listed:
         return
     lines = "".join(f'<tr><th scope="row">{escape(word)}</th><td>{escape(text)}</td></tr>' for word, text in listed)
