@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from driftsurf.cli.options import GroupedCommand, GroupedOption
-from driftsurf.cli.wording import flag_name
+from driftsurf.cli.wording import flag_name, say
 from driftsurf.core.option_fields import option
 from driftsurf.errors import InputError
 from driftsurf.runs.options import StrPath
@@ -89,7 +89,7 @@ class ConfiguredCommand(GroupedCommand):
         path = ctx.params["write_config"]
         if path is not None:
             files.write_text(path, to_toml(ctx))
-            click.echo(f"written: {path}; run it with: {ctx.command_path} {path}")
+            say(f"written: {path}; run it with: {ctx.command_path} {path}")
             return None
         del ctx.params["config"], ctx.params["write_config"]
         return super().invoke(ctx)
