@@ -68,6 +68,42 @@ def test_statistics_of_classes_are_those_of_scikit_learn(n_classes: int) -> None
     assert (means[-1], shares[-1]) == (pytest.approx(chosen[-400:].mean()), hits[-400:].mean())
 
 
+@pytest.mark.parametrize("learner", [LogisticRegression, SoftmaxRegression])
+def test_statistics_count_the_rows_before_a_class_appeared(learner: Any) -> None:
+    session, rng = Session(DriftSurf(learner())), np.random.default_rng(2)
+    recorder = ScoreRecorder(session)
+    seen = []
+    text = ""
+    for step in range(6):
+        y = rng.integers(1 if step == 0 else 2 if step < 3 else 3, size=100)
+        seen.append(session.observe(rng.normal(size=(100, 3)) + 1.5 * np.eye(3)[y], y))
+        text += recorder.lines(None, {"model": seen[-1]})
+        recorder.restore(recorder.state())
+    scores = Scores.from_text(text)
+    true = np.concatenate([one.true for one in seen]).astype(int)
+    shares = np.vstack([_probabilities(one) for one in seen])
+    each = [metrics.roc_auc_score(true == k, shares[:, k]) for k in range(3)]
+    assert scores.auc == pytest.approx(np.mean(each), abs=2e-3)
+    chosen, hits = shares.max(axis=1), np.concatenate([one.true == one.predicted for one in seen])
+    mean, share, rows = scores.calibration()
+    assert scores.probability_of == "predicted"
+    assert (np.dot(mean, rows), np.dot(share, rows), rows.sum()) == (
+        pytest.approx(chosen.sum(), abs=1e-3),
+        pytest.approx(hits.sum()),
+        600,
+    )
+    with pytest.raises(InputError, match="second"):
+        scores.calibration("second")
+
+
+def _probabilities(one: Observation) -> Any:
+    """Return the probabilities of three classes; 0 for those that had not appeared."""
+    logs = one.scores
+    if logs.ndim == 1:
+        logs = -np.logaddexp(0.0, np.column_stack([logs, -logs]))
+    return np.pad(np.exp(logs), ((0, 0), (0, 3 - logs.shape[1])))
+
+
 def test_recording_continues_from_its_state() -> None:
     recorder, seen = observed(3)
     whole = "".join(recorder.lines(None, {"model": one}) for one in seen)

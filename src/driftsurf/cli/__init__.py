@@ -74,7 +74,7 @@ class _Group(click.Group):
                 wrap_error(error)
                 raise
             except KeyboardInterrupt:
-                click.echo("interrupted", err=True)
+                say("interrupted", err=True)
                 ctx.exit(130)
 
     def _invoke(self, ctx: click.Context, spelled: Callable[[Exception], str]) -> Any:
@@ -147,7 +147,7 @@ def fetch(names: tuple[str, ...]) -> None:
     for entry in [datasets.get(name) for name in names]:
         found = datasets.find(entry.name)
         if found is not None:
-            click.echo(f"{entry.name} is already here: {found}")
+            say(f"{entry.name} is already here: {found}")
             continue
         if not entry.urls:
             raise InputError(f"{entry.name} cannot be fetched; {datasets.how_to_get(entry)}")
@@ -161,7 +161,7 @@ def fetch(names: tuple[str, ...]) -> None:
                 check=partial(real.read, entry),
                 report=progress,
             )
-        click.echo(f"{entry.name} was downloaded: {path}")
+        say(f"{entry.name} was downloaded: {path}")
 
 
 @main.command()

@@ -11,6 +11,7 @@ import click
 from driftsurf.cli.options import flag_name
 from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import Message, Option
+from driftsurf.visible import visible
 
 __all__ = ["say", "with_cli_spelling", "wrap_error"]
 
@@ -23,11 +24,12 @@ def say(text: object, *, err: bool = False) -> None:
 
 
 def wrap_error(error: click.ClickException) -> None:
-    """Make click wrap the message of an error at word ends, if it is shown in a terminal."""
+    """Make click show the message of an error with visible characters only, wrapped at word ends in a terminal."""
+    start = "Error: "  # click prints it before the message
+    text = visible(start + error.format_message(), lines=True)
     if sys.stderr.isatty():
-        start = "Error: "  # click prints it before the message
-        text = wrapped(start + error.format_message(), shutil.get_terminal_size().columns)
-        error.format_message = lambda: text.removeprefix(start)  # type: ignore[method-assign]
+        text = wrapped(text, shutil.get_terminal_size().columns)
+    error.format_message = lambda: text.removeprefix(start)  # type: ignore[method-assign]
 
 
 def with_cli_spelling(message: BaseException | str, command: click.Command) -> str:
@@ -35,7 +37,7 @@ def with_cli_spelling(message: BaseException | str, command: click.Command) -> s
     text = message.args[0] if isinstance(message, BaseException) and len(message.args) == 1 else message
     if not isinstance(text, Message):
         return str(message)
-    return "".join(_spelled(part, command) for part in text.parts)
+    return visible("".join(_spelled(part, command) for part in text.parts))
 
 
 def _spelled(part: object, command: click.Command) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,9 @@ from driftsurf.runs.checkpoint import HEAD, CheckpointFolder
 from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, SCORES, TIMINGS, TRACE
 from driftsurf.runs.orders import OrderRecord, read_records, waiting
 
-__all__ = ["RunRecord", "newest_head", "pinned", "read_run"]
+__all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "newest_head", "pinned", "read_run"]
+
+BEGAN_REACTIVE = "The run began inside a reactive state: its model had seen a sign of drift in the run before."
 
 
 def pinned(orders: Iterable[OrderRecord]) -> list[tuple[int, int | None]]:
@@ -38,6 +40,11 @@ def pinned(orders: Iterable[OrderRecord]) -> list[tuple[int, int | None]]:
         elif held and not order.pinned:
             spans[-1] = spans[-1][0], order.step
     return spans
+
+
+def begins_reactive(decisions: Sequence[Decision]) -> bool:
+    """Return whether a run begins inside a reactive state: its model had seen a sign of drift in an earlier run."""
+    return bool(decisions) and decisions[0].step == 0 and decisions[0].reactive_step > 1
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from driftsurf.report import html, interactive
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.run_page import render
 from driftsurf.report.sections import RunView, changes, models, risk
+from driftsurf.visible import escape
 
 __all__ = ["journal_trace", "write_model_page"]
 

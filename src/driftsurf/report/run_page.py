@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from driftsurf.evaluation.summary import (
     summarise_regression,
 )
 from driftsurf.evaluation.trace import Trace
-from driftsurf.explanation.records import RunRecord, pinned
+from driftsurf.explanation.records import BEGAN_REACTIVE, RunRecord, begins_reactive, pinned
 from driftsurf.registry import register
 from driftsurf.report import html, interactive
 from driftsurf.report.figure import Bars, Figure
@@ -34,6 +33,7 @@ from driftsurf.report.what_was_run import settings
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.streams import ORACLE
+from driftsurf.visible import escape
 
 __all__ = ["render", "render_record", "write_run_page"]
 
@@ -148,7 +148,7 @@ def _sizes(rows: npt.NDArray[Any]) -> str:
 
 def _what(run: RunView) -> Iterator[str]:
     """Return what was run in one line; the last section has all of it."""
-    known = dict(settings(run.about, run.trace.stream))
+    known = dict(settings(run.about, run.trace.stream, len(run.trace.labels)))
     shown = [
         f"{word} {known[word]}" for word in ("source", "label", "strategy", "learner", "driftsurf") if word in known
     ]
@@ -170,13 +170,17 @@ def _lead(run: RunView) -> str:
         text = f"Mean error {summary.mean_error:.4f}. "
     else:
         text = f"Root mean squared error {significant(summary.root_mean_squared_error)}, in the unit of the label. "
+    began = begins_reactive(run.decisions)
     if summary.reactions:
-        text += f"It reacted {_times(summary.reactions)} and switched to a new model {_times(summary.switches)}. "
-        text += _recovered(summary) if summary.drift_steps else ""
+        switches = _times(summary.switches) if summary.switches else "not once"
+        text += f"It reacted {_times(summary.reactions)} and switched to a new model {switches}. "
+        text += f"{_recovered(summary)} " if summary.drift_steps else ""
     else:
-        text += "There was no sign of drift."
+        text += f"There was no {'new ' * began}sign of drift. "
+    text += f"{BEGAN_REACTIVE} " * began
     spans = [f"from step {first} " + ("on" if stop is None else f"to {stop - 1}") for first, stop in pinned(run.orders)]
-    return text + (f" An operator pinned it {', '.join(spans)}: there it learned nothing." if spans else "")
+    pins = f"An operator pinned it {', '.join(spans)}: there it learned nothing." if spans else ""
+    return (text + pins).rstrip()
 
 
 def _recovered(summary: Summary) -> str:

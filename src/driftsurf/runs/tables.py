@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from driftsurf.data.target import Target, find_target
 from driftsurf.errors import LabelError, Message, Option, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
-from driftsurf.evaluation.scoring import TraceRecorder
+from driftsurf.evaluation.scoring import MOST_CLASSES, TraceRecorder
 from driftsurf.evaluation.trace import OTHER
 from driftsurf.runs.folder import COLUMNS, SCORES
 from driftsurf.runs.late_batches import LabelPace, LateBatches
@@ -47,8 +47,6 @@ from driftsurf.streams.base import Drift
 
 __all__ = ["plan_tables", "short_name"]
 
-MOST_CLASSES = 50
-"""The trace counts this many classes of the first batch one by one, and all others together."""
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
 
@@ -152,7 +150,7 @@ class _TablePlanner:
             name=name,
             source=batches,
             models={named: session},
-            recorder=self._recorder(name, tuple(decided["classes"]), encoded, warmup),
+            recorder=self._recorder(name, decided["classes"], encoded, warmup),
             about=self._about(decided, columns, strategy),
             label_type=decided["label_type"],
             sidecars=sidecars,
@@ -180,9 +178,10 @@ class _TablePlanner:
             return str(json.loads(str(saved["about"]))["model"]), None
         return choose_model(asked.learner, asked.all_parameters())
 
-    def _recorder(self, name: str, classes: tuple[Any, ...], rows: RowEncoder, warmup: int) -> TraceRecorder:
+    def _recorder(self, name: str, classes: Sequence[Any], rows: RowEncoder, warmup: int) -> TraceRecorder:
         when = None if rows.time is None else lambda: rows.first_time
-        return TraceRecorder(_Description(name, classes), self.options.batch_rows, warmup, time=when)
+        open_set = () if rows.target.task == "regression" else (*classes, OTHER)
+        return TraceRecorder(_Description(name, open_set), self.options.batch_rows, warmup, time=when)
 
     def _reader(self, path: str) -> SourceReader:
         return SourceReader(self._open(path), raw=self.options.tables.raw)
@@ -251,7 +250,9 @@ class _TablePlanner:
         """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
         options = self.options
         if self.start is not None:
-            return _decided_before(self.start.about)
+            decided, columns = _decided_before(self.start.about)
+            known = self.start.classes[:MOST_CLASSES]  # also those that appeared later
+            return decided | {"classes": known}, columns
         seen, table = self.rows.peek(), self.labels.peek()
         self._check_columns(seen, table)
         hidden = [] if self.id is None else [self.id]
@@ -270,7 +271,7 @@ class _TablePlanner:
         y = target.read(table.select(labelled))
         decided = {
             "target": target.to_json(),
-            "classes": _counted_classes(target, y),
+            "classes": [] if target.task == "regression" else np.unique(y).tolist()[:MOST_CLASSES],
             "label_type": _label_type(target, y),
             "time": find_time(seen.without(target.column), options.tables.time),
         }
@@ -291,13 +292,6 @@ class _TablePlanner:
                 f"the labels have no column {self.key!r} by which to find their rows; they have "
                 f"{listed(list(labels.columns))}."
             )
-
-
-def _counted_classes(target: Target, y: npt.NDArray[Any]) -> list[Any]:
-    if target.task == "regression":
-        return []
-    known = np.unique(y).tolist()[:MOST_CLASSES]
-    return known if target.task == "binary" and len(known) == 2 else [*known, OTHER]
 
 
 def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:

@@ -11,6 +11,7 @@ from driftsurf.runs.hooks import TransitionCommand, TransitionLog
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.options import LogLevel, WatchOptions
 from driftsurf.runs.prometheus import MetricsFile, MetricsServer, RunMetrics
+from driftsurf.visible import visible
 
 __all__ = ["watching"]
 
@@ -37,12 +38,19 @@ def watching(live: LiveRun, options: WatchOptions) -> Iterator[None]:
         yield
 
 
+class _OneLine(logging.Formatter):
+    """Writes each record on one line, in which no character controls a terminal or forges another record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 @contextlib.contextmanager
 def _logging(level: LogLevel) -> Iterator[None]:
     """Write the log of this package to standard error, with time and level, while the context lasts."""
     logger = logging.getLogger("driftsurf")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(message)s"))
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(level.upper())
