@@ -6,13 +6,13 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from html import escape
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
+from driftsurf.visible import escape
 
 __all__ = ["Journal", "RecentPredictions"]
 

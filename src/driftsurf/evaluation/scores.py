@@ -9,13 +9,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.errors import InputError
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.session.observation import Observation
+from driftsurf.session.observation import Observation, probability_of_second
 
 __all__ = ["ProbabilityOf", "ScoreRecorder", "Scores"]
 
@@ -175,7 +174,7 @@ def _calibration(scores: FloatArray, true: npt.NDArray[np.int64], predicted: npt
     else:
         hit = true == 1
         if scores.ndim == 1:
-            probability = expit(scores)
+            probability = probability_of_second(scores)
         else:  # a learner for any number of classes, which has met two, or one
             probability = np.exp(scores[:, 1]) if scores.shape[1] == 2 else np.zeros(len(scores))
     bins = np.minimum(probability * BINS, BINS - 1).astype(np.int64)

@@ -16,7 +16,7 @@ def print_columns(summary: ColumnSummary, *, errors: bool = False) -> None:
     """Print a line for each kind of column."""
     screen = console(errors=errors)
     for line in lines(summary):
-        screen.print(line, markup=False)
+        screen.print(line)
 
 
 def lines(summary: ColumnSummary) -> list[str]:

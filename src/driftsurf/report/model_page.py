@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from driftsurf.report.overlay import overlay_of
 from driftsurf.report.run_page import render
 from driftsurf.report.sections import RunView, changes, models, risk
 from driftsurf.session.observation import Observation
+from driftsurf.visible import escape
 
 __all__ = ["journal_trace", "write_model_page"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from driftsurf.report.what_was_run import settings
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.streams import ORACLE
+from driftsurf.visible import escape
 
 __all__ = ["render", "render_record", "write_run_page"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from html import escape
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from driftsurf.evaluation.class_metrics import class_metrics, class_metrics_over
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Figure, Series, per_row
 from driftsurf.report.sections import RunView, Section
+from driftsurf.visible import escape
 
 MOST_LISTED = 50
 """Classes in the table; the figure has as many as there are colours."""

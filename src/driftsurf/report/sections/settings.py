@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 from driftsurf.report.what_was_run import command_line, settings
+from driftsurf.visible import escape
 
 
 def build(run: RunView) -> Iterator[str]:
