@@ -228,7 +228,8 @@ def test_aware_saves_and_loads() -> None:
 )
 def test_numbers_that_do_not_fit_together_are_refused_by_name(changes: dict[str, Any], entry: str) -> None:
     rng = np.random.default_rng(0)
-    X, y = sparse.random_array((1000, 5), density=0.5, format="csr", rng=rng), rng.integers(0, 2, 1000)
+    X: Any = sparse.random_array((1000, 5), density=0.5, format="csr", rng=rng)
+    y = rng.integers(0, 2, 1000)
     model = DriftSurfClassifier(random_state=0).partial_fit(X, y)
     place = "session.strategy.predictive.learner."
     state = from_bytes(model.to_bytes())

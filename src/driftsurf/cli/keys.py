@@ -56,7 +56,7 @@ def show_keys(run: Path, limit: int) -> Mapping[Any, Mapping[str, Any]]:
 
     record = write_keyed_page(_folder(run))
     print_keys(record.keys, limit=limit, dates=record.dates, scores=record.scores)
-    click.echo(f"page: {run / PAGE}")
+    say(f"page: {run / PAGE}")
     warning = no_better_warning(record.keys, record.scores)
     if warning:
         say(f"warning: {warning}", err=True)
@@ -79,7 +79,7 @@ def _show_key(run: Path, name: str, page: Path | None) -> None:
     files.write_text(page or own, text)
     scores = {key: record.scores[key]} if key in record.scores else {}
     print_keys({key: record.keys[key]}, dates=record.dates, scores=scores)
-    click.echo(f"page: {page or own}")
+    say(f"page: {page or own}")
 
 
 def _folder(run: Path) -> KeyedFolder:

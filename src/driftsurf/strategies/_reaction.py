@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from driftsurf.core.contracts import Segment
-from driftsurf.core.decisions import Role, Transition, TransitionKind
+from driftsurf.core.decisions import ModelRecord, Role, Transition, TransitionKind
 from driftsurf.core.fields import Array, Entry, Fields, Rule, Truth, Values, Whole, misfit
 from driftsurf.core.state import pick
 from driftsurf.strategies._base import declared
@@ -87,6 +87,8 @@ class Step:
     live: Live
     thresholds: tuple[float, float]
     """delta and delta' in units of the risk."""
+    risk_unit: float | None = None
+    """What the thresholds were multiplied by; None if they are used as they are."""
     condition: int = 0
     reactive_step: int = 0
     cast: dict[Role, Member] = field(default_factory=dict)
@@ -116,6 +118,18 @@ class Step:
         assert self.live.reactive is not None
         ids = {"old": self.live.predictive.id, "new": self.live.reactive.id}
         self.transitions.append(Transition(kind, self.live.step, left=left, right=right, **(ids | more)))
+
+    def records(self) -> Iterator[ModelRecord]:
+        """Yield the record of each model."""
+        for role, member in self.cast.items():
+            yield member.record(
+                role,
+                self.live.step,
+                risk_before=self.before.get(role),
+                risk_after=self.after.get(role),
+                risk_reactive=self.trial.get(role),
+                gradients=self.spent.get(role, 0),
+            )
 
 
 # ---------------------------------------------------------------------------- saved state
