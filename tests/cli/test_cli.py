@@ -7,13 +7,18 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import click
 import pytest
 from commands import invoke
 
 from driftsurf import Trace, __version__
+from driftsurf.cli import MODULES, main
+from driftsurf.cli.wording import first_clause
 from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
 from driftsurf.evaluation.summary import summarise_regression
@@ -27,6 +32,20 @@ def test_version_and_help_are_printed() -> None:
     assert __version__ in invoke("--version").output
     assert "run" in invoke("--help").output
     assert "SOURCE" in invoke("run", "--help").output
+
+
+def test_the_list_of_commands_shows_the_first_clause_of_each_without_importing_it() -> None:
+    code = "import sys; from driftsurf.cli import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    loaded = output.splitlines()[-1].split()
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        assert MODULES.get(name, first_clause(command)) == first_clause(command)
+        assert f"{name} " in output
+    assert not {f"driftsurf.cli.{name}" for name in MODULES} & set(loaded)
+    assert not {"numpy", "numba", "importlib.metadata"} & set(loaded)
 
 
 def test_streams_are_listed() -> None:

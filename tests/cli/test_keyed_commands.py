@@ -130,7 +130,7 @@ def test_reading_options_reach_a_keyed_run_and_columns_are_printed(tmp_path: Pat
     assert [line.split() for line in result.output.splitlines()[:3]] == [
         ["numbers", "price"],
         ["left", "out", "note"],
-        ["label", "bought:", "0,", "1", "(binary)"],
+        ["label", "bought:", "0,", "1", "(2", "classes)"],
     ]
     assert "note" not in result.stderr  # a column that is left out need not be dropped
     entries = KeyedFolder(tmp_path / "run").keys()

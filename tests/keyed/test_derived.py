@@ -42,7 +42,7 @@ def test_a_question_is_answered_and_text_is_learned(tmp_path: Path) -> None:
     source = shops(tmp_path / "in")
     output = invoke("run", source, *LEARN, "--out", tmp_path / "run").output
     assert "city (3)" in output
-    assert "delay > 0: False, True (binary)" in output
+    assert "delay > 0: False, True (2 classes)" in output
     found = KeyedFolder(tmp_path / "run").read("predictions")
     by_row = dict(zip(found["sequence"], zip(found["prediction"], found["true"], strict=True), strict=True))
     assert {true for _, true in by_row.values()} == {True, False, None}

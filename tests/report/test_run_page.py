@@ -31,6 +31,7 @@ from driftsurf.report.what_was_run import command_line, settings
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE
 from driftsurf.streams import SEA
+from driftsurf.visible import visible
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -131,7 +132,9 @@ def test_hostile_names_are_escaped() -> None:
     assert "<img" not in page
     assert page.count("</script>") == 2
     assert "\u2028" not in data_of_raw(page)
-    assert [series["name"] for series in data_of(page)["figures"][0]["series"] if series.get("marked")] == [HOSTILE]
+    assert [series["name"] for series in data_of(page)["figures"][0]["series"] if series.get("marked")] == [
+        visible(HOSTILE)
+    ]
 
 
 def data_of_raw(page: str) -> str:

@@ -56,7 +56,7 @@ def show_keys(run: Path, limit: int) -> Mapping[Any, Mapping[str, Any]]:
 
     record = write_keyed_page(_folder(run))
     print_keys(record, limit=limit)
-    click.echo(f"page: {run / PAGE}")
+    say(f"page: {run / PAGE}")
     warning = no_better_warning(record)
     if warning:
         say(f"warning: {warning}", err=True)
@@ -78,7 +78,7 @@ def _show_key(run: Path, name: str, page: Path | None) -> None:
         files.make_folder(own.parent)
     files.write_text(page or own, text)
     print_keys(record.only(key))
-    click.echo(f"page: {page or own}")
+    say(f"page: {page or own}")
 
 
 def _folder(run: Path) -> KeyedFolder:

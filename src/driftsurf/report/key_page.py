@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from driftsurf.keyed.rules import NOTHING
 from driftsurf.report import html
 from driftsurf.report.key_map import format_time
 from driftsurf.report.run_page import render
+from driftsurf.visible import escape
 
 __all__ = ["KEY_PAGES", "key_page_name", "render_key", "trace_key", "write_key_pages"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any, Self, TypeAlias
 
 from rich.table import Table
@@ -22,6 +21,7 @@ from driftsurf.report.key_map import LINES, NARROW, STYLE, WIDE, Change, KeyMap,
 from driftsurf.report.key_page import KEY_PAGES, key_page_name, write_key_pages
 from driftsurf.report.terminal import console
 from driftsurf.report.what_was_run import without_secrets
+from driftsurf.visible import escape
 
 __all__ = ["Change", "KeyedRecord", "find_key", "no_better_warning", "print_keys", "render", "write_keyed_page"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +19,7 @@ from driftsurf.registry import register
 from driftsurf.report.terminal import Progress
 from driftsurf.runs.plan import RunProgress, RunStart
 from driftsurf.runs.result import RunResult
+from driftsurf.visible import escape
 
 __all__ = ["in_notebook", "result_html", "run_progress", "trace_html"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from driftsurf.report.what_was_run import settings
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.streams import ORACLE
+from driftsurf.visible import escape
 
 __all__ = ["render", "render_record", "write_run_page"]
 
@@ -148,7 +148,7 @@ def _sizes(rows: npt.NDArray[Any]) -> str:
 
 def _what(run: RunView) -> Iterator[str]:
     """Return what was run in one line; the last section has all of it."""
-    known = dict(settings(run.about, run.trace.stream))
+    known = dict(settings(run.about, run.trace.stream, len(run.trace.labels)))
     shown = [
         f"{word} {known[word]}" for word in ("source", "label", "strategy", "learner", "driftsurf") if word in known
     ]

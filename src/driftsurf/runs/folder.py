@@ -8,6 +8,7 @@ from typing import Self
 
 from driftsurf.core import disk
 from driftsurf.core.files import PARTIAL
+from driftsurf.data.reading_options import STANDARD_INPUT
 from driftsurf.errors import Option, RunFolderError
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "model_path",
     "next_run_folder",
     "partial_path",
+    "short_name",
 ]
 
 ABOUT = "run.json"
@@ -53,6 +55,18 @@ RESULT = "result"
 """Name of the run folder below a folder of checkpoints, unless another place is given."""
 NEW_RUNS = Path("runs")
 """Where run folders are made if no place is given."""
+
+
+def short_name(path: str) -> str:
+    """Return a name for a source: its file or folder without endings.
+
+    >>> short_name("data/elec2.csv.gz"), short_name("-"), short_name("logs/2007-*.csv")
+    ('elec2', 'stdin', '2007')
+    """
+    if path == STANDARD_INPUT:
+        return "stdin"
+    name = Path(os.path.normpath(path)).name.partition(".")[0]
+    return "".join(letter for letter in name if letter.isalnum() or letter in "-_").strip("-_") or "tables"
 
 
 class RunFolder:

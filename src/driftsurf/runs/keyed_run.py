@@ -19,10 +19,9 @@ from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.job import EpochReport
 from driftsurf.keyed.models import keyed_strategy, keyed_task, summarise_columns
-from driftsurf.runs.folder import ABOUT
+from driftsurf.runs.folder import ABOUT, short_name
 from driftsurf.runs.options import GROUPS, KEYED_GROUPS, NAMED_PARAMETERS, RunOptions
 from driftsurf.runs.plan import OnStart, RunStart
-from driftsurf.runs.tables import short_name
 
 __all__ = ["KEYED_MODEL", "run_by_key"]
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from driftsurf.core import files
 from driftsurf.core.state import from_bytes, pick, read_header
+from driftsurf.core.targets import ClassTargets
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import Option, OptionError, RunFolderError, StateError
 from driftsurf.estimators.saved import estimator_name
@@ -54,6 +55,12 @@ class FinishedRun:
     def frames(self) -> FrameEncoder:
         """How tables become the rows that the model learns."""
         return FrameEncoder.from_state(pick("encoder", self.state))
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes that the model knows, in order; none for regression."""
+        saved = pick("session.classes", self.state)
+        return sorted(ClassTargets.from_state(saved).labels) if "labels" in saved else []
 
     def restore(self, session: Session) -> None:
         """Let a new session continue where the model of the run stopped."""

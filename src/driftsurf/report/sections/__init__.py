@@ -57,13 +57,6 @@ class RunView:
         return [label for label in self.trace.labels if label != OTHER]
 
     @property
-    def classes(self) -> list[Any]:
-        """The classes of the trace, without those counted together if no row belongs to them or was predicted so."""
-        run, last = self.trace.of(self.model), f":{OTHER}"
-        others = any(name.endswith(last) and column.any() for name, column in run.items())
-        return list(self.trace.labels) if others else self.named_classes
-
-    @property
     def positive(self) -> Any:
         """The class that precision, recall and calibration are about, if there are two: the last of them in order."""
         return self.trace.labels[1] if len(self.trace.labels) == len(self.named_classes) == 2 else None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Figure, Series, per_row
 from driftsurf.report.sections import RunView, Section
+from driftsurf.visible import escape
 
 
 def build(run: RunView) -> Iterator[str | Figure]:
