@@ -94,7 +94,7 @@ def test_every_kind_of_run_names_its_source_as_it_was_given(tmp_path: Path, monk
     label = ("data/shops.csv", "--label", "bought")
     assert invoke("run", *label, "--model", "driftsurf", "--out", "runs/one").exit_code == 0
     assert invoke("run", *label, "--key", "shop", "--sequence", "at", "--out", "runs/keys").exit_code == 0
-    assert invoke("compare", *label, "--models", "driftsurf", "--out", "runs/models").exit_code == 0
+    assert invoke("compare", *label, "--models", "driftsurf,majority", "--out", "runs/models").exit_code == 0
     assert [one.source for one in list_runs("runs").runs] == ["data/shops.csv"] * 3
 
 

@@ -20,6 +20,7 @@ from driftsurf.core.state import FORMAT
 from driftsurf.errors import MissingExtraError, Option, OptionError, RunFolderError, StateError, StateVersionError
 from driftsurf.keyed.summary import key_columns
 from driftsurf.keyed.visit import KeyedLearner, Visit
+from driftsurf.session.described import told_apart
 
 __all__ = ["ABOUT", "PAGE", "TABLES", "KeyedFolder", "Name", "fitted", "is_keyed_run", "key_entry"]
 
@@ -349,5 +350,8 @@ def _differences(was: Mapping[str, Any], now: Mapping[str, Any], where: str = ""
         if isinstance(value, dict) and isinstance(was.get(name), dict):
             found += _differences(was[name], value, f"{where}{name}.")
         elif was.get(name) != value:
-            found.append(f"{where}{name} was {was.get(name)!r} and is {value!r}")
+            old, new = was.get(name), value
+            if isinstance(old, str) and isinstance(new, str):
+                old, new = told_apart(old, new)
+            found.append(f"{where}{name} was {old!r} and is {new!r}")
     return found
