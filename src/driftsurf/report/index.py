@@ -193,7 +193,7 @@ def _of_trace(path: Path, *, finished: bool, page: Path) -> RunEntry:
     numbers: dict[str, Any] = {"source": about.get("stream") or "", "model": str(about.get("model") or "")}
     if trace is not None:
         numbers |= _numbers(trace)
-    numbers["source"] = without_secrets(str(about.get("source") or numbers["source"]))
+    numbers["source"] = _source_name(str(about.get("source") or numbers["source"]))
     return RunEntry(
         path=path,
         kind="run",
@@ -235,7 +235,7 @@ def _keyed_run(path: Path) -> RunEntry:
         path=path,
         kind="keyed run",
         finished=bool(marks),
-        source=without_secrets(str(about.get("source") or f"{columns.get('label')} by {columns.get('key')}")),
+        source=_source_name(str(about.get("source") or f"{columns.get('label')} by {columns.get('key')}")),
         model=_strategy_name(str(about.get("learner", {}).get("strategy", {}).get("name", ""))),
         rows=sum(int(entry["rows"]) for entry in keys.values()),
         steps=sum(int(entry["steps"]) for entry in keys.values()),
@@ -247,6 +247,15 @@ def _keyed_run(path: Path) -> RunEntry:
         page=page if page.exists() else None,
         **_over_all_keys(list(outcomes.scores.values()), regression),
     )
+
+
+def _source_name(source: str) -> str:
+    """Return the name of a file, folder or address without the path to it, as comparisons have it.
+
+    >>> _source_name("data/sales.csv"), _source_name("sea10"), _source_name("logs/")
+    ('sales.csv', 'sea10', 'logs')
+    """
+    return Path(without_secrets(source)).name or source
 
 
 def _strategy_name(part: str) -> str:
