@@ -253,7 +253,8 @@ class AdaptiveEstimator(BaseEstimator):
         """
         session = self._session
         labels = () if self._default_task == "regression" else tuple(np.array(session.targets.labels).tolist())
-        registry.get("page", "model").make(type(self).__name__, data, session.journal, labels, Path(path))
+        work = session.strategy.learner.capabilities.work
+        registry.get("page", "model").make(type(self).__name__, data, session.journal, labels, Path(path), work)
         return Path(path)
 
     @property

@@ -33,10 +33,15 @@ NOTHING_SCORED = (
 
 
 @register("page", "model")
-def write_model_page(model: str, data: str, journal: Journal, labels: Sequence[Any], path: Path) -> None:
-    """Write the page of a model: errors, risks and decisions of the last steps."""
+def write_model_page(
+    model: str, data: str, journal: Journal, labels: Sequence[Any], path: Path, work: str = "gradients"
+) -> None:
+    """Write the page of a model: errors, risks and decisions of the last steps; ``work`` is counted in this unit."""
     trace, decisions, scores = journal_trace(model, data, journal, labels)
-    page = render(trace, decisions, model=model, scores=scores) if decisions else _unscored(model, data, list(journal))
+    if decisions:
+        page = render(trace, decisions, model=model, scores=scores, work=work)
+    else:
+        page = _unscored(model, data, list(journal))
     files.write_text(path, page)
 
 

@@ -216,7 +216,11 @@ class _TablePlanner:
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
             "start_from": None if model.start_from is None else str(model.start_from),
             "parameters": model.all_parameters(),
-            "made": {"strategy": type(strategy).__name__, "learner": type(strategy.learner).__name__},
+            "made": {
+                "strategy": type(strategy).__name__,
+                "learner": type(strategy.learner).__name__,
+                "work": strategy.learner.capabilities.work,
+            },
             "decided": decided,
             "columns": columns,
         }
