@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,12 @@ def listed_labels(y: Any) -> list[Any]:
     return y if type(y) is list else []
 
 
+def _missing_label(row: int, value: float | None) -> LabelError:
+    what = "Input y contains NaN or infinity: " if value is not None else "Input y contains a missing label: "
+    end = f" is {value}. Drop unlabelled rows."
+    return LabelError(what, RowIndex("y", row), end, row=row, value=value, reason="not_finite")
+
+
 def label_array(y: Any) -> npt.NDArray[Any]:
     """Return labels as an array of integers, booleans or text; InputError if they are none."""
     if y is None:
@@ -41,6 +48,9 @@ def label_array(y: Any) -> npt.NDArray[Any]:
         elif all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
             array = np.array(array.tolist())
         else:
+            for row, label in enumerate(array.tolist()):
+                if label is None or (isinstance(label, float) and math.isnan(label)):
+                    raise _missing_label(row, label)
             names = listed(sorted(kind.__name__ for kind in kinds))
             raise LabelError(f"Unknown label type: y contains {names}; labels must be integers, booleans or text.")
     if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
@@ -48,14 +58,7 @@ def label_array(y: Any) -> npt.NDArray[Any]:
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
             bad = int(np.argmax(~np.isfinite(array)))
-            raise LabelError(
-                "Input y contains NaN or infinity: ",
-                RowIndex("y", bad),
-                f" is {array[bad]}. Drop unlabelled rows.",
-                row=bad,
-                value=float(array[bad]),
-                reason="not_finite",
-            )
+            raise _missing_label(bad, float(array[bad]))
         if (array != np.floor(array)).any():
             bad = int(np.argmax(array != np.floor(array)))
             raise LabelError(
