@@ -69,14 +69,14 @@ class MultiLearner(LinearLearner):
 
     def scores(self, X: Rows) -> FloatArray:
         """Return the scores of rows."""
-        return _scored(self.read, self._raw_weights, X)
+        return score_rows(self.read, self._raw_weights, X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return ``scores`` of the model as it is now; later updates do not affect it."""
-        return functools.partial(_scored, self.read, self._raw_weights)
+        return functools.partial(score_rows, self.read, self._raw_weights)
 
 
-def _scored(read: Callable[[FloatArray], FloatArray], weights: FloatArray, X: Rows) -> FloatArray:
+def score_rows(read: Callable[[FloatArray], FloatArray], weights: FloatArray, X: Rows) -> FloatArray:
     """Return the scores of rows; a function of the weights alone, so that a scorer can keep old ones."""
     check_width(X, weights)
     outputs = np.empty((n_rows(X), weights.shape[1]))
