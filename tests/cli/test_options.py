@@ -76,7 +76,7 @@ def test_compare_and_reproduce_have_every_option_under_the_heading_of_its_group(
     flagged = {
         name: (field, group) for group in groups for name, field in group.fields.items() if field.flag is not None
     }
-    assert set(params) == {*flagged, "quiet"}
+    assert set(params) == {*flagged, "config", "write_config", "quiet"}
     text = invoke(command.name, "--help").output
     for name, (field, group) in flagged.items():
         param = params[name]
@@ -189,3 +189,52 @@ def test_every_kind_of_option_survives_a_toml_file(tmp_path: Path, monkeypatch: 
     assert Path("again.toml").read_text() == text
     for line in ("batch-size = 50", "greedy = false", "raw = false", 'drop = ["a", "b"]', '[kind]\n"c" = "text"'):
         assert line in text
+
+
+def test_compare_and_reproduce_take_their_options_from_a_toml_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words: list[Any] = ["sea10", "mixed", "--models", "majority,driftsurf:softmax(l2=0.1,seed=1)", "--trials", 2]
+    assert invoke("compare", *words, "--rows", 200, "--out", "c.toml", "--write-config", "c.toml").exit_code == 0
+    written = Path("c.toml").read_text()
+    assert 'sources = ["sea10", "mixed"]' in written
+    assert invoke("compare", "--out", "c.toml", "c.toml", "--write-config", "again.toml").exit_code == 0
+    assert Path("again.toml").read_text() == written
+    assert invoke("compare", "c.toml", "sine1", "--write-config", "other.toml").exit_code == 0
+    assert 'sources = ["sine1"]' in Path("other.toml").read_text()
+    Path("e.toml").write_text(
+        'sources = "sea10"\nmodels = "majority,persistence"\nrows = 2000\nout = "c"\nquiet = true\n'
+    )
+    done = invoke("compare", "e.toml", "--trials", 1)
+    assert done.exit_code == 0, done.output
+    assert Path("c/comparison.json").exists()
+    for typed in ([], ["noise"]):
+        words = ["--datasets", "sea10", "--trials", 2, "--write-config", "r.toml"]
+        assert invoke("reproduce", *typed, *words).exit_code == 0
+        assert invoke("reproduce", "--config", "r.toml", "--write-config", "s.toml").exit_code == 0
+        assert Path("s.toml").read_text() == Path("r.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ('source = "--on-transition=ls"', "--on-transition"),
+        ("source = 3", "source"),
+        ("x = " + "[" * 5_000, "deep"),
+        ("a." * 50_000 + "a = 1", "deep"),
+        ('"a b" . ' * 50_000 + "a = 1", "deep"),
+        ("[" + "a." * 50_000 + "a]", "deep"),
+        ("label = " + "{a = " * 200 + "1" + "}" * 200, "label"),
+        ("# " + "x" * 2**20, "longer"),
+        ("a = \xff", "TOML"),
+        ("nul = \0", "TOML"),
+    ],
+)
+def test_a_bad_toml_file_is_one_line(content: str, named: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(content.encode("latin-1"))
+    done = invoke("run", path)
+    assert done.exit_code == 1
+    assert named in done.output
+    assert len(done.output) < 3000

@@ -16,14 +16,20 @@ from source_files import everything, write
 from driftsurf.comparison.inputs import expand
 from driftsurf.data import open_source
 from driftsurf.data.hints import hints
+from driftsurf.data.sources._web import local_copy, local_name
 from driftsurf.errors import FetchError
 
 
 class Handler(SimpleHTTPRequestHandler):
     asked: list[str]
+    refused: dict[str, int]
+    """Status with which requests of a method are refused."""
 
     def send_head(self) -> Any:
         self.asked.append(f"{self.command} {self.path}")
+        if self.command in self.refused:
+            self.send_error(self.refused[self.command])
+            return None
         return super().send_head()
 
     def log_message(self, *_: Any) -> None:
@@ -34,7 +40,7 @@ class Handler(SimpleHTTPRequestHandler):
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "site").mkdir()
-    Handler.asked = []
+    Handler.asked, Handler.refused = [], {}
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path / "site")))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -66,6 +72,55 @@ def test_a_copy_is_used_when_the_server_is_gone(site: str, tmp_path: Path) -> No
     assert url in hints(source, table)[0]
     with pytest.raises(FetchError, match="404"):
         everything(open_source(f"{site}/other.csv"))
+
+
+def test_a_copy_is_kept_until_the_new_version_is_complete(site: str, tmp_path: Path) -> None:
+    write(tmp_path / "site", "a.csv", "n\n1\n")
+    url = f"{site}/a.csv"
+    assert everything(open_source(url)) == [(1.0,)]
+    write(tmp_path / "site", "a.csv", "n\n1\n2\n")
+    Handler.refused = {"GET": 503}
+    source = open_source(url)
+    assert everything(source) == [(1.0,)]
+    assert "503" in str(source.remarks[0])  # type: ignore[attr-defined]
+    Handler.refused = {}
+    assert everything(open_source(url)) == [(1.0,), (2.0,)]
+    write(local_copy(url)[0].parent, "a.csv.new", "n\n9\n")  # from a process that was killed before the rename
+    write(tmp_path / "site", "a.csv", "n\n1\n2\n3\n")
+    assert everything(open_source(url)) == [(1.0,), (2.0,), (3.0,)]
+
+
+def test_a_server_that_refuses_head_requests_still_sends_new_versions(site: str, tmp_path: Path) -> None:
+    Handler.refused = {"HEAD": 405}
+    write(tmp_path / "site", "a.csv", "n\n1\n")
+    assert everything(open_source(f"{site}/a.csv")) == [(1.0,)]
+    write(tmp_path / "site", "a.csv", "n\n2\n")
+    source = open_source(f"{site}/a.csv")
+    assert everything(source) == [(2.0,)]
+    assert source.remarks == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..%2F..%2Fetc%2Fpasswd",
+        "a%00b.csv",
+        "..",
+        ".",
+        "",
+        "a%5C..%5Cb.csv",
+        "a.csv%2F..",
+        "%2e%2e",
+        "x" * 999 + ".csv",
+    ],
+)
+def test_the_name_of_a_copy_is_one_plain_name(path: str) -> None:
+    name = local_name(f"https://example.org/data/{path}?name=../x.csv#../y")
+    assert Path(name).name == name
+    assert name.isprintable()
+    assert not name.startswith(".")
+    assert len(name) <= 100
+    assert not set(name) & set("/\\?#:\0")
 
 
 def test_a_run_reads_a_web_address_and_shows_the_download(site: str, tmp_path: Path) -> None:

@@ -56,3 +56,9 @@ def test_many_spans_of_predictions_are_summarised() -> None:
     few = Lineage(1, 0, 0, 5, 9, predicted=[(1, 1), (3, 4)])
     assert numbers(few.describe()) == [1, 0, 0, 8, 1, 3, 4]
     assert numbers(Lineage(1, 0, 0, 5, 9, predicted=[(1, 1)]).describe()) == [1, 0, 0, 8, 1]
+
+
+def test_the_stable_model_is_named_as_the_reference() -> None:
+    by_role = {role: model.describe() for model in lineages(decisions_of()) for role, _, _ in model.roles}
+    assert "reference" in by_role["stable"]
+    assert "reference" not in by_role["reactive"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,27 +64,48 @@ def test_a_separate_stable_threshold_is_replayed() -> None:
     assert re.findall(r"[\d.]+\d|\d+", answer.describe())[:2] == ["0.3", "9"]
 
 
-def test_relative_thresholds_are_replayed_in_the_unit_of_the_option() -> None:
-    def journal(delta: float) -> list[Decision]:
-        rng = np.random.default_rng(0)
-        model = DriftSurfRegressor(threshold=delta, random_state=0)
-        for step in range(40):
-            X = rng.normal(size=(80, 2))
-            model.partial_fit(X, 1e4 + 300.0 * X[:, step // 20] + 100.0 * rng.normal(size=80))
-        return list(model.journal_)
+def regression_journal(delta: float) -> list[Decision]:
+    rng = np.random.default_rng(0)
+    model = DriftSurfRegressor(threshold=delta, random_state=0)
+    for step in range(40):
+        X = rng.normal(size=(80, 2))
+        model.partial_fit(X, 1e4 + 300.0 * X[:, step // 20] + 100.0 * rng.normal(size=80))
+    return list(model.journal_)
 
-    run = journal(0.1)
+
+def test_relative_thresholds_are_replayed_in_the_unit_of_the_option() -> None:
+    run = regression_journal(0.1)
     assert len({decision.threshold for decision in run}) > 10
     for delta in (0.02, 0.05, 0.2):
         answer = replay(run, delta)
         until = 40 if answer.known_until is None else answer.known_until
         begun = [*answer.entered, *([] if answer.added is None else [answer.added])]
-        assert begun == [step for step in entered(journal(delta)) if step <= until]
+        assert begun == [step for step in entered(regression_journal(delta)) if step <= until]
+    low, high = same_decisions(run)
+    assert f" {low:.4g} " in explain(run)
+    later = same_decisions(run[5:])
+    assert later[0] <= low < 0.1 < high <= later[1]  # a part of the record says the same of its own steps
+    assert replay(run[5:], 0.1).known_until is None
+
+
+def test_decisions_of_an_earlier_version_are_replayed_from_step_0_only() -> None:
+    run = [replace(decision, risk_unit=None) for decision in regression_journal(0.1)]
+    assert replay(run, 0.2) == replay(regression_journal(0.1), 0.2)
     with pytest.raises(InputError):
         replay(run[5:], 0.2)
     low, _ = same_decisions(run)
-    assert f" {low:.4g} " in explain(run)
     assert f" {low:.4g} " not in explain(run[5:])
+
+
+def test_a_threshold_is_named_in_the_unit_of_the_option() -> None:
+    run = regression_journal(0.1)
+    reaction = next(decision for decision in run if decision.condition)
+    assert reaction.risk_unit is not None
+    assert reaction.threshold == 0.1 * reaction.risk_unit
+    text = " ".join(explain(run, step=reaction.step).split())
+    named = {1: "0.10", 2: "0.05"}[reaction.condition]
+    assert f"threshold, {named} times the risk unit, {reaction.risk_unit:.0f}" in text
+    assert explain(run).count("ln 2") == 1
 
 
 def test_a_replay_ends_before_an_order_of_an_operator() -> None:

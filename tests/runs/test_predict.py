@@ -125,6 +125,34 @@ def test_a_learner_of_another_library_is_found_by_its_name(tmp_path: Path) -> No
     assert {one["prediction"] for one in read_csv(out.read_text())} <= {"no", "yes"}
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_rows_without_a_header_line_may_lack_the_label(named: bool, label: int, tmp_path: Path) -> None:
+    def row(k: int, *, labelled: bool) -> str:
+        cells = [str(k % 7), str(k % 3 / 2)]
+        return ",".join([*cells[:label], *["yes" if k % 7 > 3 else "no"] * labelled, *cells[label:]])
+
+    (tmp_path / "old.csv").write_text("\n".join(row(k, labelled=True) for k in range(600)))
+    columns = ["a", "b"] if named else ["column_1", "column_2", "column_3"]
+    names = [*columns[:label], "sold", *columns[label:]] if named else columns
+    made = driftsurf.run(
+        *(tmp_path / "old.csv",),
+        label=names[label],
+        names=names if named else None,
+        batch_size=100,
+        out=tmp_path / "run",
+    )
+    expected = ["yes" if k % 7 > 3 else "no" for k in range(8)]
+    for labelled in (True, False):
+        for count in (1, 8):  # a single row must not be taken for a header line
+            lines = "\n".join(row(k, labelled=labelled) for k in range(8 - count, 8))
+            found = read_csv(invoke("predict", made.folder, "-", input=lines).stdout)
+            assert [one["prediction"] for one in found] == expected[-count:]
+    (tmp_path / "wide.csv").write_text("1,2,3,4,5")
+    with pytest.raises(SchemaError, match="5 columns"):
+        predict(made.folder, tmp_path / "wide.csv", PredictOptions(out=str(tmp_path / "p.csv")))
+
+
 def test_mistakes_are_named(run: Path, tmp_path: Path) -> None:
     source = write(tmp_path, NEW)
     with pytest.raises(OptionError, match=r"p\.txt"):

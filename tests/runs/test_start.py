@@ -14,6 +14,8 @@ from table_runs import ROWS, good, killed, split
 
 import driftsurf
 from driftsurf.errors import OptionError, RunFolderError, SchemaError, StateError
+from driftsurf.explanation.lineage import lineages
+from driftsurf.explanation.records import BEGAN_REACTIVE
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # dates that only rise
 LABEL: dict[str, Any] = {"label": "sold", "drop": ["id"], "batch_size": 100, "model": "driftsurf"}
@@ -47,7 +49,29 @@ def test_two_runs_learn_the_same_as_one(first: Path, tmp_path: Path) -> None:
     assert [one.step for one in result.decisions] == list(range(6))
     assert [one.first_row for one in result.decisions] == list(range(0, 600, 100))
     assert [one.threshold for one in result.decisions] == [0.2] * 6
-    assert all(one.trained_from >= 0 for one in result.decisions)
+    assert [one.trained_from for one in result.decisions] == [one.trained_from - 900 for one in whole.decisions[9:]]
+
+
+@pytest.mark.parametrize("rows", [100, 1900])
+def test_a_run_that_begins_in_a_reactive_state_says_so(tmp_path: Path, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2200, 2)).round(3)
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=(X[:, 0] > 0) == (np.arange(2200) < 1200))
+    parts = {"first.csv": table[:1300], "more.csv": table[1300 : 1300 + rows]}
+    for name, part in parts.items():
+        part.to_csv(tmp_path / name, index=False)
+    options: dict[str, Any] = {"label": "y", "batch_size": 100, "model": "driftsurf"}
+    before = driftsurf.run(tmp_path / "first.csv", **options, out=tmp_path / "before")
+    after = driftsurf.run(tmp_path / "more.csv", start_from=before.folder, out=tmp_path / "after")
+    assert before.decisions[-1].reactive_step == 1
+    assert after.decisions[0].reactive_step == 2
+    page, text = (after.folder / "report.html").read_text(), driftsurf.explain(after.folder)
+    assert BEGAN_REACTIVE in page
+    assert BEGAN_REACTIVE in text
+    assert "There was no sign of drift" not in page
+    old, new, *_ = lineages(after.decisions)
+    assert (old.first_row, new.first_row) == (-1300, -100)
+    assert {"1,300", "100"} <= {word for model in (old, new) for word in model.describe().split()}
 
 
 def test_a_killed_run_that_started_from_another_ends_with_the_same_bytes(
@@ -91,8 +115,10 @@ def test_late_labels_continue_with_late_labels(tmp_path: Path) -> None:
 
 def test_another_model_other_columns_and_other_folders_are_refused(first: Path, tmp_path: Path) -> None:
     source = write(tmp_path, "more.csv", ROWS[900:])
-    with pytest.raises(StateError, match="LinearSVM"):
+    with pytest.raises(StateError, match="LogisticRegression, not LinearSVM"):
         driftsurf.run(source, start_from=first, model="driftsurf:svm", out=tmp_path / "svm")
+    with pytest.raises(StateError, match=r"\(l2=0\.0001\).*\(l2=0\.5\)"):
+        driftsurf.run(source, start_from=first, parameters={"l2": 0.5}, out=tmp_path / "l2")
     bad = write(tmp_path, "bad.csv", ROWS[900:], [name for name in NAMES if name != "city"])
     with pytest.raises(SchemaError, match="'city'"):
         driftsurf.run(bad, start_from=first, out=tmp_path / "bad")

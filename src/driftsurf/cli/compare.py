@@ -8,16 +8,17 @@ from typing import Any
 
 import click
 
-from driftsurf.cli.options import GroupedCommand, collect, option_groups
+from driftsurf.cli.config import CommandOptions, ConfiguredCommand
+from driftsurf.cli.options import collect, option_groups
 from driftsurf.cli.wording import say, with_cli_spelling
-from driftsurf.cli.work import WorkScreenOptions, at_work
+from driftsurf.cli.work import at_work
 from driftsurf.comparison.options import COMPARE_GROUPS, CompareOptions, InputOptions, WorkOptions
 from driftsurf.data.reading_options import ReadingOptions
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=ConfiguredCommand)
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@option_groups(COMPARE_GROUPS, WorkScreenOptions)
+@option_groups(COMPARE_GROUPS, CommandOptions)
 def compare(
     sources: tuple[str, ...], jobs: int | None, cluster: str | None, out: Path | None, quiet: bool, **options: Any
 ) -> None:
@@ -36,7 +37,7 @@ def compare(
     river:ARF10, river:SRP10, river:tree.HoeffdingAdaptiveTreeRegressor. Trivial rules: majority or mean, persistence.
 
     Files are read as by `driftsurf run`. Rows without a label are left out; with --on-bad-row skip, so are rows that
-    cannot be read.
+    cannot be read. SOURCES may also be a TOML file that --write-config wrote.
 
     Writes comparison.json, comparison.md, comparison.svg and report.html. If it is interrupted, the same command
     continues.

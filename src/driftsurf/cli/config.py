@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import json
-import tomllib
+import re
+import reprlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from driftsurf.cli.options import GroupedCommand, GroupedOption, flag_name
+from driftsurf.cli.options import GroupedCommand, GroupedOption
+from driftsurf.cli.wording import flag_name, say
+from driftsurf.core.option_fields import option
 from driftsurf.errors import InputError
+from driftsurf.runs.options import StrPath
 
-__all__ = ["ConfiguredCommand", "to_toml"]
+__all__ = ["CommandOptions", "ConfiguredCommand", "to_toml"]
 
 NOT_WRITTEN = "config", "write_config", "resume", "overwrite", "help"
 """Options that say how to run now, not what to run."""
+MOST_BYTES = 2**20
+"""Largest size of a TOML file."""
+MOST_PARTS = 100
+"""Largest number of names that dots may join in it."""
+_PART = re.compile(r"""["' \t]*+[^"'\n]*+["' \t]*+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOptions:
+    """Options that only the command line has."""
+
+    config: StrPath | None = option(None, "Take options from a TOML file.", metavar="FILE")
+    write_config: StrPath | None = option(None, "Write the options to a TOML file, and stop.", metavar="FILE")
+    quiet: bool = option(False, "Print only the result.")
 
 
 class ConfiguredCommand(GroupedCommand):
     """A command whose options may come from a TOML file, given by --config or as the first argument.
 
     The command line takes precedence over the file, also for options that can be repeated. The file may hold the
-    argument of the command under its name.
+    argument of the command under its name, as a list if there can be several. Its options are those of a command and
+    ``CommandOptions``, of which the command itself gets only ``quiet``.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -32,42 +52,112 @@ class ConfiguredCommand(GroupedCommand):
         if not ctx.resilient_parsing and not {"-h", "--help"} & set(args):
             argument = next(param for param in self.params if isinstance(param, click.Argument))
             assert argument.name is not None
-            given = self.make_parser(ctx).parse_args(list(args))[0]
-            first = given.get(argument.name)
-            is_file = isinstance(first, str) and first.endswith(".toml")
-            named = first if is_file else given.get("config")
-            if isinstance(named, str):
+            typed, named = self._typed(ctx, args, argument.name)
+            is_file = bool(typed) and typed[0].endswith(".toml")
+            if is_file:
+                named = typed[0]
+                args = self._without(ctx, args, argument.name, typed)
+            if named is not None:
                 options = self._read(Path(named))
-                if is_file or not isinstance(first, str):
-                    source = options.get(argument.name)
-                    if source is None:
+                found = options.pop(argument.name, ())
+                if not typed[is_file:]:
+                    if not found and argument.required:
                         raise click.UsageError(f"{named} has no {argument.name!r}; add it, or type it", ctx)
-                    args = [source if arg == first else arg for arg in args] if is_file else [source, *args]
-                ctx.default_map = {name: value for name, value in options.items() if name != argument.name}
+                    args = [*([found] if isinstance(found, str) else found), *args]
+                ctx.default_map = options
         return super().parse_args(ctx, args)
 
-    def _read(self, path: Path) -> dict[str, Any]:
+    def _typed(self, ctx: click.Context, args: list[str], name: str) -> tuple[list[str], str | None]:
+        """Return the arguments that were typed, and the file of --config."""
+        given = self.make_parser(ctx).parse_args(list(args))[0]
+        found, config = given.get(name), given.get("config")
+        values = list(found) if isinstance(found, tuple | list) else [found]
+        return [one for one in values if isinstance(one, str)], config if isinstance(config, str) else None
+
+    def _without(self, ctx: click.Context, args: list[str], name: str, typed: list[str]) -> list[str]:
+        """Return the command line without its first argument, which may also be the value of an option."""
+        for place in range(len(args)):
+            others = args[:place] + args[place + 1 :]
+            if args[place] == typed[0] and self._typed(ctx, others, name)[0] == typed[1:]:
+                return others
+        return args
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, or write its options to a file."""
         from driftsurf.core import files
 
-        try:
-            content = tomllib.loads(files.read_text(path))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read as TOML: {error}") from error
+        path = ctx.params["write_config"]
+        if path is not None:
+            files.write_text(path, to_toml(ctx))
+            say(f"written: {path}; run it with: {ctx.command_path} {path}")
+            return None
+        del ctx.params["config"], ctx.params["write_config"]
+        return super().invoke(ctx)
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        content = _read_toml(path)
         known = {_toml_name(param): param for param in self.params if param.name not in NOT_WRITTEN}
         options: dict[str, Any] = {}
         for name, value in content.items():
             param = known.get(name)
             if param is None or param.name is None:
-                raise InputError(f"{path} has an unknown option {name!r}; choices: {', '.join(known)}")
+                raise InputError(f"{path} has an unknown option {name[:100]!r}; choices: {', '.join(known)}")
             if isinstance(param, GroupedOption) and param.pairs:
                 if not isinstance(value, Mapping):
-                    raise InputError(f"{path}: {name} must be a table, [{name}]; got {value!r}")
+                    raise InputError(f"{path}: {name} must be a table, [{name}]; got {reprlib.repr(value)}")
                 value = [f"{key}={_text(entry)}" for key, entry in value.items()]
+            elif isinstance(param, click.Argument):
+                value = _arguments(path, name, value, several=param.nargs != 1)
             elif isinstance(value, Mapping) or param.multiple != isinstance(value, list):
                 wanted = "a list" if param.multiple else "a single value"
-                raise InputError(f"{path}: {name} must be {wanted}; got {value!r}")
+                raise InputError(f"{path}: {name} must be {wanted}; got {reprlib.repr(value)}")
             options[param.name] = value if isinstance(value, bool | list) else str(value)
         return options
+
+
+def _arguments(path: Path, name: str, value: Any, *, several: bool) -> list[str]:
+    """Return the arguments of a command; raise InputError if the command line would take one for an option."""
+    values = value if several and isinstance(value, list) else [value]
+    for one in values:
+        if not isinstance(one, str) or (one.startswith("-") and one != "-"):
+            wanted = "names or paths" if several else "a name or a path"
+            raise InputError(f"{path}: {name} must be {wanted} that do not begin with a dash; got {reprlib.repr(one)}")
+    return list(values)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file; raise InputError if it cannot be read, is too long or nested too deeply."""
+    import tomllib
+
+    from driftsurf.data.formats._bytes import ByteFile
+
+    data = bytearray()
+    for block in ByteFile(str(path), MOST_BYTES).blocks():
+        data += block
+        if len(data) > MOST_BYTES:
+            raise InputError(f"{path} cannot be read as TOML: it is longer than {MOST_BYTES:,} bytes")
+    try:
+        text = data.decode()
+        if _longest_name(text) > MOST_PARTS:  # the time that tomllib takes grows with the square of it
+            raise RecursionError
+        return tomllib.loads(text)
+    except RecursionError:
+        raise InputError(f"{path} cannot be read as TOML: it is nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read as TOML: {error}") from error
+
+
+def _longest_name(text: str) -> int:
+    """Return the largest number of parts that are joined by dots, as in the name ``a.b.c``.
+
+    >>> _longest_name('a.b."c d" = 1.5')
+    4
+    """
+    longest = parts = 0
+    for part in text.split("."):
+        parts = parts + 1 if _PART.fullmatch(part) else 1
+        longest = max(longest, parts)
+    return longest
 
 
 def _toml_name(param: click.Parameter) -> str:
@@ -84,7 +174,7 @@ def to_toml(ctx: click.Context) -> str:
         name, value = _toml_name(param), ctx.params[param.name]
         if isinstance(value, Mapping):
             tables += ["", f"[{name}]", *(f"{_value(key)} = {_value(entry)}" for key, entry in value.items())]
-        elif isinstance(param, click.Option) and isinstance(value, tuple) and not param.multiple:
+        elif isinstance(param, click.Option) and isinstance(value, tuple | list) and not param.multiple:
             lines.append(f"{name} = {_value(','.join(map(str, value)))}")
         else:
             lines.append(f"{name} = {_value(value)}")

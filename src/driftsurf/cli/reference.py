@@ -31,7 +31,7 @@ Every option is defined once, in `driftsurf.runs.options`, `driftsurf.data.readi
 An option of a run has the same name on the command line (`driftsurf run SOURCE --batch-size 500`), in a TOML file
 (`batch-size = 500`) and in Python (`driftsurf.run(source, batch_size=500)`); the tables give the name in Python where
 it differs. The options of a run come first, those of `driftsurf predict`, `driftsurf compare` and `driftsurf reproduce`
-at the end.
+at the end; the last two can also stand in a TOML file.
 """
 COMPARE_HEAD = """
 ## driftsurf compare

@@ -7,23 +7,24 @@ from typing import Any
 
 import click
 
-from driftsurf.cli.options import GroupedCommand, option_groups
-from driftsurf.cli.work import WorkScreenOptions, at_work
+from driftsurf.cli.config import CommandOptions, ConfiguredCommand
+from driftsurf.cli.options import option_groups
+from driftsurf.cli.work import at_work
 from driftsurf.reproduction.options import REPRODUCE_GROUPS
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=ConfiguredCommand)
 @click.argument("experiments", nargs=-1)
-@option_groups(REPRODUCE_GROUPS, WorkScreenOptions)
+@option_groups(REPRODUCE_GROUPS, CommandOptions)
 def reproduce(
     experiments: tuple[str, ...], jobs: int | None, cluster: str | None, out: Path, quiet: bool, **options: Any
 ) -> None:
     """Run the paper's evaluation and compare our numbers with the paper's.
 
-    EXPERIMENTS are any of: equal-model, rho-4m, rho-2m, greedy, sgd, sgd-rho-2m (the paper's tables), noise,
-    detectors, aware-alternative, baselines, equal-shares, tune, sensitivity, claims, analysis, figures; all of them if
-    none is named. If it is interrupted, the same command continues; finished results in the folder are reused. Writes
-    results.json, timings.json, tables/, figures/ and report.html.
+    EXPERIMENTS are any of: equal-model, rho-4m, rho-2m, greedy, sgd, sgd-rho-2m (the paper's tables), noise, detectors,
+    aware-alternative, baselines, equal-shares, tune, sensitivity, claims, analysis, figures; all of them if none is
+    named; or a TOML file that --write-config wrote. If it is interrupted, the same command continues; finished results
+    in the folder are reused. Writes results.json, timings.json, tables/, figures/ and report.html.
     """
     from driftsurf.reproduction import output_files, page
     from driftsurf.reproduction.reproduce import reproduce as run

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from driftsurf.cli.config import ConfiguredCommand, to_toml
+from driftsurf.cli.config import CommandOptions, ConfiguredCommand
 from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
 from driftsurf.cli.wording import say, with_cli_spelling
 from driftsurf.cli.work import be_quiet, started
-from driftsurf.core.option_fields import option
 from driftsurf.errors import RunInterrupted, RunStopped
-from driftsurf.runs.options import GROUPS, StrPath
+from driftsurf.runs.options import GROUPS
 
 if TYPE_CHECKING:
     from driftsurf.core.decisions import Decision
@@ -28,22 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandOptions:
-    """Options that only the command line has."""
-
-    config: StrPath | None = option(None, "Take options from a TOML file.", metavar="FILE")
-    write_config: StrPath | None = option(None, "Write the options to a TOML file, and stop.", metavar="FILE")
-    quiet: bool = option(False, "Print only the result.")
-
-
 @click.command(cls=ConfiguredCommand)
 @click.argument("source")
 @option_groups(GROUPS, CommandOptions)
-@click.pass_context
-def run(
-    ctx: click.Context, /, source: str, config: Path | None, write_config: Path | None, quiet: bool, **options: Any
-) -> None:
+def run(source: str, quiet: bool, **options: Any) -> None:
     """Learn from a SOURCE as its rows come: predict each batch, score it, then learn it.
 
     SOURCE is a built-in stream (`driftsurf streams` lists them), which is run with the paper's settings beside an
@@ -61,13 +46,8 @@ def run(
     With --key and --sequence each key has a learner of its own, in this process or on Spark. The folder --out then
     holds predictions/, journal/ and keys/ as Parquet and keys.html; the same command later learns what is new.
     """
-    from driftsurf.core import files
     from driftsurf.runs.api import run as run_source
 
-    if write_config is not None:
-        files.write_text(write_config, to_toml(ctx))
-        click.echo(f"written: {write_config}; run it with: driftsurf run {write_config}")
-        return
     if quiet:
         be_quiet()
     if options["log_level"] is None:
@@ -80,6 +60,7 @@ def run(
                 on_start=screen.start,
                 on_step=screen.step,
                 on_epoch=None if quiet else screen.epoch,
+                progress=False,
             )
         except RunStopped as stopped:
             say(f"{stopped}; continue with --resume; the checkpoints are in {options['checkpoint']}", err=True)

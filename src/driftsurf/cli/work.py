@@ -1,4 +1,4 @@
-"""Options and interruption of ``compare`` and ``reproduce``, the commands that run many tasks in parallel."""
+"""Start and interruption of ``compare`` and ``reproduce``, the commands that run many tasks in parallel."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import click
 
 from driftsurf.cli.wording import say
-from driftsurf.core.option_fields import option
 
-__all__ = ["StartLine", "WorkScreenOptions", "at_work", "be_quiet", "started"]
+__all__ = ["StartLine", "at_work", "be_quiet", "started"]
 
 PATIENCE = 1.0
 """Seconds after which a command that has shown nothing says that it is starting."""
@@ -66,13 +64,6 @@ def be_quiet() -> None:
 
     started()
     os.environ[ANNOUNCED] = "1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkScreenOptions:
-    """Options that only the command line has."""
-
-    quiet: bool = option(False, "Print only the result.")
 
 
 @contextlib.contextmanager

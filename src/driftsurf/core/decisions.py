@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from driftsurf.visible import visible
+
 StateName: TypeAlias = Literal["stable", "reactive"]
 Role: TypeAlias = Literal["predictive", "reactive", "stable", "expert"]
 TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset", "replaced"]
@@ -122,7 +124,7 @@ class Transition:
         >>> Transition("entered", 25, 1, left=48_363_182_405.4, right=5_641_231_694.6, margin=3e9).describe()
         'step 25: risk 4.836e10 > best 5.641e9 + 3e9: entered the reactive state'
         """
-        return f"step {self.step}: {self.reason}: {self.phrase}"
+        return visible(f"step {self.step}: {self.reason}: {self.phrase}")
 
     def _shown(self) -> list[str]:
         """Return left, right and margin as text, with as many digits as it takes for the comparison to read true.
@@ -169,6 +171,8 @@ class Decision:
     condition: int = 0
     threshold: float | None = None
     stable_threshold: float | None = None
+    risk_unit: float | None = None
+    """Risk that a threshold of 1 stands for, if thresholds are shares of a risk; None if they are risks themselves."""
     reactive_length: int | None = None
     greedy: bool | None = None
     variant: str | None = None
@@ -190,6 +194,8 @@ class Decision:
         """Return the decision as plain values for JSON, without its transitions; NaN becomes None."""
         record = {"type": "step", **asdict(self), "rows_seen": self.rows_seen}
         del record["transitions"]
+        if self.risk_unit is None:
+            del record["risk_unit"]
         return {key: _plain(value) for key, value in record.items()}
 
     def transition_dicts(self) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_given
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.formats._cells import cell_reader
+from driftsurf.data.formats._header import automatic_names
 from driftsurf.data.frames import is_table, read_table
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
@@ -88,7 +89,8 @@ class FrameEncoder:
         """Return how to read a source of further rows, so that its columns are what they were in the first table.
 
         Options that differ from their defaults take the place of those of the first table. Ignored columns are left
-        out, unless ``more_kinds`` names them: it gives the kinds of columns that are read for another purpose.
+        out, unless ``more_kinds`` names them: it gives the kinds of columns that are read for another purpose. If the
+        first table had no header line, neither has the source, which may lack the label or all ignored columns.
         """
         before = ReadingOptions() if self.reading is None else self.reading
         layout, own = self.encoder.layout, options_given(given)
@@ -100,7 +102,12 @@ class FrameEncoder:
             "rows": given.rows,
             "n_features": layout.n_features or None,
         }
-        return replace(before, **chosen, lenient=True)
+        further = replace(before, **chosen, lenient=True, optional=tuple(dict.fromkeys(self.ignored)))
+        known = {*self.columns, *self.ignored}
+        every = automatic_names(len(known))
+        if further.names is None and not further.header and known == set(every):
+            return replace(further, header=False, names=tuple(every))
+        return further
 
     def state(self) -> State:
         """Return the encoder and its options as a flat state."""

@@ -168,6 +168,8 @@ class ReadingOptions:
     lenient: bool = False
     """Whether ``drop`` and ``kinds`` may name columns that do not exist. Not an option of the user: it is for rows of a
     known layout."""
+    optional: tuple[str, ...] = ()
+    """Columns that a file without a header line may lack: the first of them, or all. Not an option of the user."""
 
     def __post_init__(self) -> None:
         # Lists become tuples, so that options can be hashed and compared. Text is left for check() to refuse.

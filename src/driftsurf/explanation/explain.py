@@ -22,9 +22,11 @@ from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.summary import mean_error_of
-from driftsurf.explanation.lineage import lineages, timeline
-from driftsurf.explanation.records import RunRecord, pinned, read_run
-from driftsurf.explanation.replay import replay, same_decisions
+from driftsurf.explanation.lineage import describe_row, lineages, timeline
+from driftsurf.explanation.records import BEGAN_REACTIVE, RunRecord, begins_reactive, pinned, read_run
+from driftsurf.explanation.replay import replay, same_decisions, share_of
+from driftsurf.runs.folder import work_unit
+from driftsurf.visible import visible
 
 __all__ = ["explain", "explain_decision", "recorded"]
 
@@ -36,6 +38,9 @@ MOST_MODELS = 40
 """Largest number of models listed for a run."""
 MOST_REACTIONS = 100
 """Largest number of steps explained for a run."""
+RISK_UNIT = (
+    "Thresholds are shares of the risk unit: the risk of predicting the mean label of the batch before, over ln 2."
+)
 
 
 def explain(
@@ -92,7 +97,7 @@ def explain(
         answer = replay(record.decisions, threshold, stable_threshold, orders=orders)
         parts.append(answer.describe())
         parts.append(_tolerance(record))
-    return wrapped("\n\n".join(part for part in parts if part), width)
+    return wrapped(visible("\n\n".join(part for part in parts if part), lines=True), width)
 
 
 def recorded(run: str | Path | Journal | Iterable[Decision] | RunRecord) -> RunRecord:
@@ -119,7 +124,8 @@ def explain_decision(record: RunRecord, place: int) -> str:
         lines += _compared(decision, transition)
     if not decision.transitions:
         lines += _not_crossed(decision)
-    now = f"model {decision.predicted_by} (trained from row {decision.trained_from:,}) predicted this batch"
+    trained = f"trained from {describe_row(decision.trained_from)}"
+    now = f"model {decision.predicted_by} ({trained}) predicted this batch"
     following = decision.predicts_next
     same = following == decision.predicted_by
     later = " and predicts the next one" if same else f"; model {following} predicts the next one"
@@ -141,7 +147,7 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
     old, new = _pair(decision)
     if transition.kind == "entered":
         stable = None if transition.condition == 1 else _id(decision, "stable")
-        yield _entry("compared", _limit(old, left, right, transition.margin, stable))
+        yield _entry("compared", _limit(old, left, right, _threshold(transition.margin, decision), stable))
         if left is not None and right is not None:
             yield _entry("crossed", f"the risk exceeded the limit by {_number(left - right - transition.margin)}")
         return
@@ -162,17 +168,24 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
         yield _entry("better", f"the {better} model, by {_number(abs(left - right))}")
 
 
-def _limit(model: int | str, risk: float | None, best: float | None, margin: float, stable: int | str | None) -> str:
+def _limit(model: int | str, risk: float | None, best: float | None, margin: str, stable: int | str | None) -> str:
     """Describe the risk of a model and the limit above which a reactive state begins.
 
     The limit is the model's best risk so far plus the threshold, or the risk of the stable model plus its threshold.
     """
-    reference = "its best risk so far" if stable is None else f"the risk of the stable model {stable}"
+    reference = "its best risk so far" if stable is None else f"the risk of its reference, the stable model {stable}"
     threshold = "the threshold" if stable is None else "the stable threshold"
     return (
         f"before learning this batch, model {model} had risk {_number(risk)}; the limit was {reference}, "
-        f"{_number(best)}, plus {threshold}, {_number(margin)}"
+        f"{_number(best)}, plus {threshold}, {margin}"
     )
+
+
+def _threshold(margin: float, decision: Decision) -> str:
+    """Describe a threshold in the unit of the option: a risk, or a share of the risk unit."""
+    if decision.risk_unit is None:
+        return _number(margin)
+    return f"{_number(share_of(margin, decision.risk_unit))} times the risk unit, {_number(decision.risk_unit)}"
 
 
 def _not_crossed(decision: Decision) -> Iterator[str]:
@@ -191,7 +204,7 @@ def _not_crossed(decision: Decision) -> Iterator[str]:
         limits.append((stable.id, stable.risk_before, decision.stable_threshold or 0.0))
     for stable_id, risk, margin in limits:
         if risk is not None:
-            text = _limit(model.id, model.risk_before, risk, margin, stable_id)
+            text = _limit(model.id, model.risk_before, risk, _threshold(margin, decision), stable_id)
             room = risk + margin - model.risk_before
             yield _entry("compared", f"{text}; the risk was {_number(room)} below the limit")
 
@@ -251,18 +264,22 @@ def _overview(record: RunRecord) -> str:
     decisions = record.decisions
     first, last = decisions[0], decisions[-1]
     kinds = [transition.kind for decision in decisions for transition in decision.transitions]
-    gradients = f"{sum(decision.gradients for decision in decisions):,} gradients."
+    gradients = f"{sum(decision.gradients for decision in decisions):,} {work_unit(record.about)}."
     lines = [f"steps {first.step} to {last.step}, rows {first.first_row:,} to {last.rows_seen - 1:,}, {gradients}"]
     if record.trace is not None:
         run = record.trace.of(record.trace.models[0])
         name, mean = mean_error_of(record.trace, record.trace.models[0])
         shown = f"{mean:.4f}" if record.trace.labels else significant(mean)
         counts = f"{_steps(len(run['step']))}, {int(run['rows'].sum()):,} rows, {gradients}"
-        lines = [f"{record.trace.stream}: {counts} {name.capitalize()} {shown}."]
+        lines = [f"{visible(record.trace.stream)}: {counts} {name.capitalize()} {shown}."]
     counted = ((kind, kinds.count(kind)) for kind in TRANSITION_WORDS if kind != "greedy" and kind in kinds)
     totals = [f"{count:,} {transition_noun(kind, count)}" for kind, count in counted]
-    quiet = "No sign of drift." if record.orders else "No sign of drift: one model was used for the whole run."
-    lines.append(", ".join(totals) + "." if totals else quiet)
+    began = begins_reactive(decisions)
+    alone = "" if record.orders or began else ": one model was used for the whole run"
+    quiet = f"No {'new ' * began}sign of drift{alone}"
+    lines.append(f"{', '.join(totals) or quiet}.")
+    if began:
+        lines.append(BEGAN_REACTIVE)
     if last.threshold is not None:
         lines.append(_tolerance(record))
     for order in record.orders:
@@ -283,7 +300,8 @@ def _tolerance(record: RunRecord) -> str:
     except InputError:
         return ""
     until = "upwards" if math.isinf(high) else f"up to {high:.4g}"
-    return f"Any threshold from {low:.4g} {until} would have led to the same decisions."
+    unit = "" if record.decisions[-1].risk_unit is None else f" {RISK_UNIT}"
+    return f"Any threshold from {low:.4g} {until} would have led to the same decisions.{unit}"
 
 
 def _reactions(record: RunRecord) -> Iterator[str]:
@@ -312,7 +330,7 @@ def _models(record: RunRecord, width: int) -> str:
 
 def _entry(label: str, text: str) -> str:
     """Return an indented entry of an explanation: a label, and the text beside it."""
-    return f"  {label:9}  {text}"
+    return f"  {label:9}  {visible(text)}"
 
 
 def _pair(decision: Decision) -> tuple[str, str]:

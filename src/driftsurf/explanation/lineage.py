@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from driftsurf.core.decisions import Decision, Role
 
-__all__ = ["Lineage", "lineages", "timeline"]
+__all__ = ["Lineage", "describe_row", "lineages", "timeline"]
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Lineage:
     id: int
     born: int
     first_row: int
-    """First row that the model was trained on."""
+    """First row that the model was trained on; negative if it began before the run."""
     last_step: int = -1
     rows_until: int = 0
     """Row after the last one that the model could learn from."""
@@ -34,13 +34,27 @@ class Lineage:
         >>> Lineage(1, 20, 4000, 40, 8200, [("predictive", 20, 40)], [(21, 40)], 900, "replaced by 3", 3).describe()
         'model 1: created at step 20, learned rows 4,000 to 8,199; predicted steps 21 to 40; replaced by 3'
         """
-        rows = f"learned rows {self.first_row:,} to {self.rows_until - 1:,}"
-        if self.rows_until <= self.first_row:
-            rows = "learned no rows"
+        before = self.first_row < 0
+        created = "created before the run" if before else f"created at step {self.born}"
+        learned = [describe_row(self.first_row)] if before else []
+        if self.rows_until > max(self.first_row, 0):
+            learned.append(f"rows {max(self.first_row, 0):,} to {self.rows_until - 1:,}")
+        predicted = _describe_spans(self.predicted) or ("did not predict in it" if before else "never predicted")
+        if any(role == "stable" for role, _, _ in self.roles) and not self.predicted:
+            predicted = "never predicted: it was the stable model, the reference for signs of drift"
         return (
-            f"model {self.id}: created at step {self.born}, {rows}; "
-            f"{_describe_spans(self.predicted) or 'never predicted'}; {self.end or 'still in use'}"
+            f"model {self.id}: {created}, learned {', then '.join(learned) or 'no rows'}; {predicted}; "
+            f"{self.end or 'still in use'}"
         )
+
+
+def describe_row(number: int) -> str:
+    """Describe the number of a row; rows from before the run have negative numbers.
+
+    >>> describe_row(4000), describe_row(-150)
+    ('row 4,000', '150 rows before the run')
+    """
+    return f"row {number:,}" if number >= 0 else f"{-number:,} row{'s' * (number != -1)} before the run"
 
 
 def lineages(decisions: Iterable[Decision]) -> list[Lineage]:

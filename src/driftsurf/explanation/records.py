@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,11 @@ from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.checkpoint import HEAD, CheckpointFolder
 from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, SCORES, TIMINGS, TRACE
 from driftsurf.runs.orders import OrderRecord, read_records, waiting
+from driftsurf.runs.table_rows import unlabelled_rows
 
-__all__ = ["RunRecord", "newest_head", "pinned", "read_run"]
+__all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "newest_head", "pinned", "read_run"]
+
+BEGAN_REACTIVE = "The run began inside a reactive state: its model had seen a sign of drift in the run before."
 
 
 def pinned(orders: Iterable[OrderRecord]) -> list[tuple[int, int | None]]:
@@ -38,6 +41,11 @@ def pinned(orders: Iterable[OrderRecord]) -> list[tuple[int, int | None]]:
         elif held and not order.pinned:
             spans[-1] = spans[-1][0], order.step
     return spans
+
+
+def begins_reactive(decisions: Sequence[Decision]) -> bool:
+    """Return whether a run begins inside a reactive state: its model had seen a sign of drift in an earlier run."""
+    return bool(decisions) and decisions[0].step == 0 and decisions[0].reactive_step > 1
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,8 @@ class RunRecord:
     waiting: list[str] = field(default_factory=list)
     """Kinds of the orders that the run has not carried out yet."""
     scores: Scores | None = None
+    unlabelled: int = 0
+    """Number of rows without a label, which were predicted and not learned."""
 
     @property
     def steps(self) -> StepMap | None:
@@ -90,6 +100,7 @@ def read_run(path: str | Path) -> RunRecord:
         folder.name,
         [order.kind for order in waiting(folder, max((order.number for order in orders), default=0))],
         None if scores is None or known is None else Scores.from_text(scores, known.warmup_steps),
+        unlabelled_rows(journal),
     )
 
 

@@ -15,7 +15,7 @@ from driftsurf.core.options import number
 from driftsurf.errors import InputError
 from driftsurf.strategies.driftsurf import entering
 
-__all__ = ["Replay", "replay", "same_decisions"]
+__all__ = ["Replay", "replay", "same_decisions", "share_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +172,15 @@ def _condition(model: ModelRecord, stable: ModelRecord | None, deltas: tuple[flo
 def _scale(decisions: Sequence[Decision]) -> float:
     """Return the threshold that the run was started with.
 
-    A run may multiply its threshold by the typical size of its risks, which is 1 until the second step. Therefore the
-    first recorded threshold is the original one, if the record begins at step 0.
+    A run may multiply its threshold by the typical size of its risks. Earlier versions did not record that size: it
+    is 1 until the second step, so their first threshold is the original one, if the record begins at step 0.
     """
     if not decisions or any(decision.threshold is None for decision in decisions):
         raise InputError("only decisions of DriftSurf can be replayed with another threshold")
     given = decisions[0].threshold
     assert given is not None
+    if decisions[0].risk_unit is not None:
+        return share_of(given, decisions[0].risk_unit)
     if decisions[0].step and any(decision.threshold != given for decision in decisions):
         raise InputError(
             "the decisions start after step 0 and their thresholds vary, so the threshold of the run is unknown; "
@@ -187,11 +189,22 @@ def _scale(decisions: Sequence[Decision]) -> float:
     return given
 
 
+def share_of(threshold: float, unit: float) -> float:
+    """Return a recorded threshold as the option that it was made of: a share of the risk unit.
+
+    >>> share_of(0.1 * 304.7, 304.7)
+    0.1
+    """
+    return float(f"{threshold / unit:.12g}") if unit > 0.0 else math.nan
+
+
 def _unit(decision: Decision, given: float) -> tuple[float, float]:
     """Return the ratio of this step's thresholds to the original ones, and the ratio of delta' to delta."""
     assert decision.threshold is not None
     assert decision.stable_threshold is not None
-    unit = decision.threshold / given if given > 0.0 and math.isfinite(given) else 1.0
+    unit = decision.risk_unit
+    if unit is None:
+        unit = decision.threshold / given if given > 0.0 and math.isfinite(given) else 1.0
     proportion = decision.stable_threshold / decision.threshold if decision.threshold > 0.0 else 0.5
     return unit, proportion if math.isfinite(proportion) else 0.5
 

@@ -297,7 +297,10 @@ class LinearLearner(Parameterised, ABC):
         return self.curvature
 
     def forget(self, samples: SampleStore, before_row: int) -> Undo:
-        """Drop the oldest rows, admitted or waiting; the gradients of the admitted ones leave the average."""
+        """Drop the oldest rows, admitted or waiting; the gradients of the admitted ones leave the average.
+
+        The weights, and with them the scale and the range of the columns, stay as they are.
+        """
         before = self._fitted
         if before.lo < 0 or before_row <= before.lo:
             return lambda: None
@@ -358,7 +361,8 @@ class LinearLearner(Parameterised, ABC):
     @property
     def ranges(self) -> tuple[FloatArray, FloatArray] | None:
         """Smallest and largest value of each column, to which rows are limited before they are scored; None: none."""
-        return self._fitted.limits
+        limits = self._fitted.limits
+        return None if limits is None else (limits[0], limits[1])
 
     @property
     def intercept(self) -> Any:

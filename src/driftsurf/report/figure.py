@@ -11,15 +11,15 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.decisions import TRANSITION_WORDS, TransitionKind
+from driftsurf.core.decisions import TRANSITION_WORDS, TransitionKind, significant
 from driftsurf.report import html
 from driftsurf.report.svg import LEFT, WIDTH, Chart, drawing, element
+from driftsurf.visible import escape, visible_values
 
 __all__ = [
     "SERIES_STYLES",
@@ -121,8 +121,22 @@ class Figure:
         legend = [(series.css, "line", series.name) for series in self.series] + self._shared_legend(overlay)
         return (
             f'<div class="chart" data-figure="{escape(self.id)}">{chart.render(self.description)}</div>'
-            f'<div class="static">{html.legend(legend)}</div>'
+            f'<div class="static">{html.legend(legend)}</div>{self._cut_note()}'
         )
+
+    def _cut_note(self) -> str:
+        """Return a note on values beyond the axis, which are drawn at its end; empty if there are none."""
+        known = [value for series in self.series for value in series.values if math.isfinite(value)]
+        ends = [
+            ("above", self.top, "upper", "largest", max(known, default=self.top)),
+            ("below", self.bottom, "lower", "smallest", min(known, default=self.bottom)),
+        ]
+        beyond = [
+            f"Values {side} {significant(end)} are drawn at the {edge} edge; the {most} is {significant(value)}."
+            for side, end, edge, most, value in ends
+            if (value > end if side == "above" else value < end)
+        ]
+        return html.note(" ".join([*beyond, "Zoom in to see them."])) if beyond else ""
 
     def _shared_legend(self, overlay: Overlay) -> list[tuple[str, str, str]]:
         abrupt = any(stop == start for start, stop, _ in overlay.drifts)
@@ -229,7 +243,7 @@ class Bars:
 
 
 def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
-    """Return the data of the script as JSON that can be embedded: no character in it can end the element."""
+    """Return the data of the script as JSON that can be embedded: nothing in it ends the element or hides text."""
     data = {
         "steps": overlay.steps,
         "firstRows": list(overlay.first_rows),
@@ -241,7 +255,7 @@ def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
         "changes": [{"at": _step(one.at), "kind": one.kind, "text": one.text} for one in overlay.changes],
         "figures": [figure.data() for figure in figures],
     }
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    text = json.dumps(visible_values(data), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

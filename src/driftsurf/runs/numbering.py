@@ -48,7 +48,8 @@ class Numbering:
     def following(cls) -> Self:
         """Return the numbering of a model that begins a run with what it has learned in another one.
 
-        Steps and rows of the run start at 0, and rows from before it count as row 0. Models keep their numbers.
+        Steps and rows of the run start at 0, and rows from before it have negative numbers: -1 is the last of them.
+        Models keep their numbers.
         """
         return cls(rows=(), begins=True)
 
@@ -75,7 +76,7 @@ class Numbering:
         if self.begins:
             first = decision.first_row
             known = tuple((start, shift) for start, shift in self.rows if start < first)
-            known = known or ((0, self.next_row - first),)
+            known = known or ((0, -first),)  # rows from before the run
             self.rows = (*known, (first, self.next_row - first))
             self.steps, self.identities = self.next_step - decision.step, self.next_identity
             self.since, self.begins = self.next_step, False
@@ -96,7 +97,7 @@ class Numbering:
         return decision
 
     def _row(self, number: int) -> int:
-        return max(0, number + next((shift for first, shift in reversed(self.rows) if first <= number), 0))
+        return number + next((shift for first, shift in reversed(self.rows) if first <= number), 0)
 
     def _identity(self, number: int) -> int:
         return number + self.identities if number >= 0 else number  # -1 means no model

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from driftsurf.core.contracts import Segment
-from driftsurf.core.decisions import Role, Transition, TransitionKind
+from driftsurf.core.decisions import ModelRecord, Role, Transition, TransitionKind
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._unit import RiskUnit
 
@@ -80,6 +81,8 @@ class Step:
     live: Live
     thresholds: tuple[float, float]
     """delta and delta' in units of the risk."""
+    risk_unit: float | None = None
+    """What the thresholds were multiplied by; None if they are used as they are."""
     condition: int = 0
     reactive_step: int = 0
     cast: dict[Role, Member] = field(default_factory=dict)
@@ -109,3 +112,15 @@ class Step:
         assert self.live.reactive is not None
         ids = {"old": self.live.predictive.id, "new": self.live.reactive.id}
         self.transitions.append(Transition(kind, self.live.step, left=left, right=right, **(ids | more)))
+
+    def records(self) -> Iterator[ModelRecord]:
+        """Yield the record of each model."""
+        for role, member in self.cast.items():
+            yield member.record(
+                role,
+                self.live.step,
+                risk_before=self.before.get(role),
+                risk_after=self.after.get(role),
+                risk_reactive=self.trial.get(role),
+                gradients=self.spent.get(role, 0),
+            )

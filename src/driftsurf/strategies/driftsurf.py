@@ -261,7 +261,7 @@ class DriftSurf(PooledStrategy[Live]):
 
     def _advance(self, live: Live, segment: Segment, undo: contextlib.ExitStack) -> tuple[Live, Decision]:
         """Process the batch X_t: watch for a sign of drift, train, compare the models."""
-        now = Step(segment, live, self._thresholds(live))
+        now = Step(segment, live, self._thresholds(live), live.unit.value if self._relative else None)
         self._watch(now)
         if self._relative:
             unit = live.unit.after_batch(self._pool.samples.view(segment), self.learner)
@@ -384,28 +384,18 @@ class DriftSurf(PooledStrategy[Live]):
         return replace(live, trial=(*kept, *live.trial[former:]))
 
     def _decision(self, now: Step, predictor: Member, after: Live) -> Decision:
-        records = tuple(
-            member.record(
-                role,
-                now.live.step,
-                risk_before=now.before.get(role),
-                risk_after=now.after.get(role),
-                risk_reactive=now.trial.get(role),
-                gradients=now.spent.get(role, 0),
-            )
-            for role, member in now.cast.items()
-        )
         return make_decision(
             now.live.step,
             now.segment,
             predictor,
             after.predictor,
-            records,
+            now.records(),
             state="reactive" if now.reactive_step else "stable",
             reactive_step=now.reactive_step,
             condition=now.condition,
             threshold=now.thresholds[0],
             stable_threshold=now.thresholds[1],
+            risk_unit=now.risk_unit,
             reactive_length=int(self.reactive_length),
             greedy=bool(self.greedy),
             variant=self.variant,

@@ -32,13 +32,43 @@ def test_arrays_and_lines_give_the_same_rows_from_every_position(text: str, tmp_
 
 
 def test_a_bad_element_costs_one_row_and_is_named_with_its_line(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.json", '[\n{"n": 1},\n\n{"n": "x"},\n  {"n" 2}, 7,\n{"n": 3}\n]')
+    path = write(tmp_path, "a.json", '[\n{"n": 1},\n\n{"n": "x"},\n  7, {"n" 2},\n{"n": 3}\n]')
     bad: list[BadRow] = []
     reading = ReadingOptions(kinds={"n": "number"}, on_bad_row="skip")
     assert everything(FileSource(path, reading), on_skip=bad.append) == [(1.0,), (3.0,)]
     assert [one.line for one in bad] == [4, 5, 5]
     with pytest.raises(BadRowError, match=r"a\.json, line 4"):
         everything(FileSource(path, ReadingOptions(kinds={"n": "number"})))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *(
+            '{"n": 2',
+            '{"n": 2}}',
+            '"n": 2}',
+            "{",
+            "}",
+            '{"n": "2}',
+            '{n": 2}',
+            '{"n": [2}',
+            '{"n": {"o": [2}',
+            '{"n": "2\n"}',
+        ),
+        *('{"n": {"o": 2}', '{"n": 2} {"n": 3}', '{"n": 2]}', '{"n": ' + "[" * 100, "[" * 100_000, '{"n": "\\"}'),
+    ],
+)
+@pytest.mark.parametrize("block", [1, 2**20])
+def test_a_missing_or_extra_brace_or_quote_costs_one_row(broken: str, block: int, tmp_path: Path) -> None:
+    path = write(tmp_path, "a.json", f'[{{"n": 0}},\n{broken},\n {{"n": 4}},{{"n": 5}},{broken}, {{"n": 6}}\n]')
+    bad: list[BadRow] = []
+    reading = ReadingOptions(on_bad_row="skip", block_bytes=block if len(broken) < 1000 else 2**20)
+    assert everything(FileSource(path, reading), on_skip=bad.append) == [(0.0,), (4.0,), (5.0,), (6.0,)]
+    assert [one.line for one in bad] == [2, 3 + broken.count("\n")]
+    assert all(broken.startswith(one.raw.strip().rstrip(",")) for one in bad)
+    with pytest.raises(BadRowError, match=r"a\.json, line 2"):
+        everything(FileSource(path))
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from driftsurf.core.input import listed
 from driftsurf.data.formats._cells import cell_reader
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.errors import Message, Option, OptionError
+from driftsurf.errors import Message, Option, OptionError, SchemaError
 
 __all__ = [
     "automatic_names",
@@ -46,34 +48,47 @@ def complete_names(cells: Sequence[str], file: str) -> tuple[list[str], list[Mes
     >>> complete_names(["a", "", "a"], "sales.csv")[0]
     ['a', 'column_2', 'a_2']
     """
-    names: list[str] = []
+    names: dict[str, None] = {}
     remarks: list[Message] = []
+    written = set(cells)
+    last: dict[str, int] = {}  # the last number after each name: many columns may have the same one
     for place, cell in enumerate(cells):
-        name, number = cell or f"{PREFIX}{place + 1}", 1
-        while name in names or (number > 1 and name in cells):
-            number += 1
-            name = f"{cell or f'{PREFIX}{place + 1}'}_{number}"
+        plain, number = cell or f"{PREFIX}{place + 1}", 1
+        name = plain
+        while name in names or (number > 1 and name in written):
+            number = last[plain] = last.get(plain, 1) + 1
+            name = f"{plain}_{number}"
         if not cell:
             remarks.append(Message(f"column {place + 1} of {file} has no name and is called {name!r}"))
         elif number > 1:
             remarks.append(Message(f"the column name {cell!r} of {file} is repeated; column {place + 1} is {name!r}"))
-        names.append(name)
-    return names, remarks
+        names[name] = None
+    return list(names), remarks
 
 
 def given_names(reading: ReadingOptions, count: int, file: str) -> list[str] | None:
-    """Return the names that the options give, or None; raise an error if they do not fit ``count`` columns."""
+    """Return the names that the options give, or None; raise an error if they do not fit ``count`` columns.
+
+    >>> reading = ReadingOptions(names=("price", "city", "sold"), optional=("sold",))
+    >>> given_names(reading, 3, "sales.csv"), given_names(reading, 2, "sales.csv")
+    (['price', 'city', 'sold'], ['price', 'city'])
+    """
     names = reading.names
     if names is None:
         return None
-    if len(names) != count:
-        raise OptionError(
-            Option("names"), f" must be one name for each of the {count} columns of {file}; got {len(names)}"
+    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1:
+        raise OptionError(Option("names"), f" has {name!r} more than once; give each column a name of its own")
+    for absent in ((), reading.optional[:1], reading.optional):
+        found = [name for name in names if name not in absent]
+        if len(found) == count:
+            return found
+    if reading.optional:
+        raise SchemaError(
+            f"{file} has {count} columns and no header line; expected the {len(names)} columns {listed(list(names))}, "
+            f"with or without {listed(list(reading.optional))}"
         )
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise OptionError(Option("names"), f" has {name!r} more than once; give each column a name of its own")
-    return list(names)
+    raise OptionError(Option("names"), f" must be one name for each of the {count} columns of {file}; got {len(names)}")
 
 
 def no_header_remark(file: str, names: Sequence[str]) -> Message:

@@ -12,12 +12,13 @@ from numba import types
 from driftsurf.data.formats._reader import RECORD_LIMIT
 from driftsurf.kernels.compile import kernel
 
-SOUND, STRAY_QUOTE, OPEN_QUOTE, NUL, TOO_LONG, UNCLOSED = range(6)
+SOUND, STRAY_QUOTE, OPEN_QUOTE, NUL, TOO_LONG, UNCLOSED, MISMATCHED = range(7)
 FAULTS = {
     STRAY_QUOTE: "text follows a closing quote",
     OPEN_QUOTE: "a quote is not closed",
     NUL: "the row holds a NUL byte",
     UNCLOSED: "the array is not closed, or text follows it",
+    MISMATCHED: "a bracket, a brace, a quote or a comma is missing or too many, or brackets are nested too deeply",
 }
 
 _U1, _I8 = types.uint8, types.int64

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from driftsurf.core.decisions import Decision
+from driftsurf.explanation.records import BEGAN_REACTIVE, begins_reactive
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
+from driftsurf.visible import escape
 
 MOST_LISTED = 400
 
@@ -16,7 +17,8 @@ def build(run: RunView) -> Iterator[str]:
     """Return the table of transitions."""
     listed = [(decision, transition) for decision in run.decisions for transition in decision.transitions]
     if not listed:
-        yield "<p>There was no sign of drift.</p>"
+        began = begins_reactive(run.decisions)
+        yield f"<p>{BEGAN_REACTIVE if began else 'There was no sign of drift.'}</p>"
         return
     times = run.trace.times(run.model)
     units = ("datetime64[D]", "datetime64[m]", "datetime64[s]")

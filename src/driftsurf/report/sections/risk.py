@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from driftsurf.core.decisions import Decision
 from driftsurf.report import html
 from driftsurf.report.figure import Figure, Series, usual_top
 from driftsurf.report.sections import RunView, Section
 
 CAPTION = (
     "The risk (regularised loss) of each batch before it was learned. A risk above the dotted line is a sign of drift: "
-    "then a fresh model starts to compete. The green line is the competing model; it starts high, because it has "
-    "learned little."
+    "then a fresh model starts to compete. The limit is the best risk so far plus the threshold or, if that is lower, "
+    "the risk of the reference plus the stable threshold; a reactive state has none. The green line is the other "
+    "model: in a reactive state the one that did not predict, else the reference, which learns since the last one."
 )
 
 
@@ -29,24 +31,36 @@ def build(run: RunView) -> Iterator[str | Figure]:
 def _figure(run: RunView) -> Figure | None:
     at, risks, limits, rivals = list[float](), list[float](), list[float](), list[float]()
     for decision in run.decisions:
-        by_role = {record.role: record for record in decision.models}
-        model, rival = by_role.get("predictive"), by_role.get("reactive") or by_role.get("stable")
-        if model is None:
+        by_role = {record.role: _or_nan(record.risk_before) for record in decision.models}
+        if "predictive" not in by_role:
             continue
+        risk, rival = by_role["predictive"], by_role.get("reactive", by_role.get("stable", math.nan))
+        if any(record.role == "reactive" and record.id == decision.predicted_by for record in decision.models):
+            risk, rival = rival, risk
         at.append(run.steps.of_decision(decision))
-        risks.append(_or_nan(model.risk_before))
-        limits.append(_or_nan(model.best_risk) + _or_nan(decision.threshold))
-        rivals.append(_or_nan(rival.risk_before if rival else None))
+        risks.append(risk)
+        limits.append(_limit(decision))
+        rivals.append(rival)
     finite = np.array([value for value in risks + limits if math.isfinite(value)])
     if not len(finite):
         return None
     series = [
-        Series("best risk so far + threshold", "limit", limits, at),
-        Series("competing model", "rival", rivals, at),
-        Series("predicting model", "curve", risks, at, marked=True),
+        Series("limit for a sign of drift", "limit", limits, at),
+        Series("other model", "rival", rivals, at),
+        Series("model that predicted", "curve", risks, at, marked=True),
     ]
     shown = [one for one in series if np.isfinite(one.values).any()]
     return Figure("risk", "risk over time", "risk", usual_top(finite), shown)
+
+
+def _limit(decision: Decision) -> float:
+    """Return the risk above which the step is a sign of drift; NaN inside a reactive state."""
+    if decision.reactive_step > 1:
+        return math.nan
+    by_role = {record.role: record for record in decision.models}
+    best = _or_nan(by_role["predictive"].best_risk) + _or_nan(decision.threshold)
+    stable = _or_nan(by_role["stable"].risk_before if "stable" in by_role else None)
+    return float(np.fmin(best, stable + _or_nan(decision.stable_threshold)))
 
 
 def _or_nan(value: float | None) -> float:
