@@ -49,13 +49,15 @@ def linear_fields(dimensions: int, *, tabled: bool, regression: bool) -> Fields:
         Rule("drawn", "must be the number of entries in the table", _drawn_fits),
     ]
     if regression:
-        entries |= {"target": Real(), "low": Array(np.float64, ("ranges",)), "high": Array(np.float64, ("ranges",))}
+        vector = Array(np.float64, ("ranges",))
+        entries |= {"target": Real(), "low": vector, "high": vector, "evidence": Array(np.float64, ("evidenced",))}
         rules += [
             Rule(
                 "low",
                 "must be empty or have one value per column",
                 lambda known: known["ranges"] in (0, known["width"] - 1),
             ),
+            Rule("evidence", "must be empty or have four values", lambda known: known["evidenced"] in (0, 4)),
             Rule("high", "must not be below low", lambda known: (known["low"] <= known["high"]).all()),
         ]
     return Fields(entries, rules=rules)
