@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace
-from driftsurf.core.journal import RecentPredictions
 from driftsurf.errors import MissingExtraError
 from driftsurf.report import notebook
 from driftsurf.report.model_page import NOTHING_SCORED, journal_trace
@@ -73,17 +71,6 @@ def test_a_page_without_scores_says_so_and_shows_what_the_model_watched(tmp_path
     trace, decisions = journal_trace(MODEL, "data", model.journal_, model.classes_.tolist())
     assert len(decisions) == len(trace.of(MODEL)["step"]) == 1
     assert NOTHING_SCORED not in model.report(tmp_path / "page.html").read_text()
-
-
-def test_predictions_in_memory_are_bounded_and_not_copied() -> None:
-    recent = RecentPredictions(limit=1_000)
-    for call in range(700):
-        codes = np.full(3, call)
-        recent.add(3 * call + 3, codes, codes, lambda: np.zeros(3))
-    table = recent.table()
-    assert table["row"].tolist() == list(range(1_100, 2_100))
-    assert (table["true"] == table["row"] // 3).all()
-    assert len(copy.deepcopy(recent).table()["row"]) == 0
 
 
 def test_a_journal_is_a_table_of_its_last_transitions() -> None:
