@@ -31,7 +31,7 @@ def test_the_last_predictions_are_kept_and_not_copied(size: int, asked: bool) ->
     calls = 2 * MOST_CALLS + 100 if size < 10 else 10
     for call in range(calls):
         codes = np.full(size, call)
-        recent.add(size * (call + 1), codes, codes + 1, np.full(size, 0.25 * call))
+        recent.add(size * (call + 1), codes, codes + 1, np.full(size, 0.25 * call), probabilities=True)
         if asked and call % 7 == 0:
             recent.table()
     table = recent.table()
@@ -46,8 +46,25 @@ def test_the_last_predictions_are_kept_and_not_copied(size: int, asked: bool) ->
 def test_a_new_class_and_models_without_probabilities_fit_into_one_table() -> None:
     recent = RecentPredictions()
     one = np.array([1])
-    recent.add(1, one, one, np.zeros(1))
-    recent.add(2, one, one, np.log([[0.5, 0.25, 0.25]]))
-    recent.add(3, one, one, None)
+    recent.add(1, one, one, np.zeros(1), probabilities=True)
+    recent.add(2, one, one, np.log([[0.5, 0.25, 0.25]]), probabilities=True)
+    recent.add(3, one, one, np.zeros(1), probabilities=False)
     np.testing.assert_allclose(recent.table()["log_loss"], [np.log(2), np.log(4), np.nan])
     assert recent.table()["row"].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_scores_in_memory_follow_the_number_of_classes() -> None:
+    recent, nothing = RecentPredictions(limit=100), np.zeros(10, int)
+    for width in (1, 2, 3, 5):
+        scores = np.zeros(10) if width == 1 else np.full((10, width), -np.log(width))
+        recent.add(0, nothing, nothing, scores, probabilities=True)
+        recent.table()
+    shares = np.exp(recent.table()["scores"])
+    expected = [[1 / width] * width + [0.0] * (5 - width) for width in (2, 2, 3, 5)]
+    assert np.allclose(shares.reshape(4, 10, 5)[:, 0], expected)
+    for _ in range(20):
+        recent.add(0, nothing, nothing, np.zeros((10, 5)), probabilities=True)
+    assert recent.table()["scores"].shape == (55, 5)  # as many numbers as 100 rows with one score
+    recent.add(0, nothing, nothing, np.zeros((10, 30)), probabilities=True)
+    recent.add(0, nothing, nothing, np.zeros(10), probabilities=True)
+    assert recent.table()["scores"].shape == (75, 0)

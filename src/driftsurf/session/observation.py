@@ -12,7 +12,15 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.predictions import log_losses
 
-__all__ = ["Observation"]
+__all__ = ["Observation", "probability_of_second"]
+
+
+def probability_of_second(margins: FloatArray) -> FloatArray:
+    """Return the probability of the second of two classes, 1 / (1 + exp(-margin)).
+
+    The same as ``scipy.special.expit``, which takes a tenth of the time of a short run to import.
+    """
+    return np.asarray(np.exp(-np.logaddexp(0.0, -margins)))
 
 
 @dataclass(frozen=True, slots=True)
