@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING
+
+from driftsurf.visible import escape
 
 if TYPE_CHECKING:
     from benchmarks.harness import Result

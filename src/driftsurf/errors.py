@@ -30,12 +30,13 @@ caught. Each message names the value, the choices and the remedy.
      +-- RunInterrupted
 
     UserWarning
-     +-- ColumnWarning
-     +-- RunWarning
-     +-- StateWarning
-     +-- SmallBatchWarning
-     +-- CompilationWarning
-     +-- RegistryWarning
+     +-- DriftsurfWarning
+          +-- ColumnWarning
+          +-- RunWarning
+          +-- StateWarning
+          +-- SmallBatchWarning
+          +-- CompilationWarning
+          +-- RegistryWarning
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from driftsurf.visible import visible
+
 __all__ = [
     "BadRowError",
     "CapabilityError",
@@ -54,6 +57,7 @@ __all__ = [
     "CompilationWarning",
     "DivergenceError",
     "DriftsurfError",
+    "DriftsurfWarning",
     "FetchError",
     "InputError",
     "LabelError",
@@ -115,7 +119,7 @@ class RowIndex:
 
 
 class Message(str):
-    """Text that remembers the parts it was joined from.
+    """Text on one line that remembers the parts it was joined from, with control characters made visible.
 
     The command line uses the parts to print every :class:`Option` among them in its own spelling.
 
@@ -127,7 +131,7 @@ class Message(str):
 
     def __new__(cls, *parts: object) -> Self:
         """Join the parts to a text and keep them as ``parts``."""
-        message = super().__new__(cls, "".join(map(str, parts)))
+        message = super().__new__(cls, visible("".join(map(str, parts))))
         message.parts = parts
         return message
 
@@ -252,30 +256,37 @@ class RunInterrupted(KeyboardInterrupt):
     """Ctrl-C ended a run without checkpoints; ``folder`` holds what it wrote so far."""
 
     def __init__(self, step: int, folder: Path) -> None:
-        super().__init__(f"interrupted at step {step}; what was written so far is in {folder}")
+        super().__init__(Message(f"interrupted at step {step}; what was written so far is in {folder}"))
         self.step = step
         self.folder = folder
 
 
-class ColumnWarning(UserWarning):
+class DriftsurfWarning(UserWarning):
+    """Base class of the warnings that this package issues; their text is a :class:`Message`."""
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(Message(*parts))
+
+
+class ColumnWarning(DriftsurfWarning):
     """A column may have been misunderstood; the message says how to change that."""
 
 
-class RunWarning(UserWarning):
+class RunWarning(DriftsurfWarning):
     """A finished run was resumed, although its source has more rows."""
 
 
-class StateWarning(UserWarning):
+class StateWarning(DriftsurfWarning):
     """A saved state was damaged, and the previous one was used instead."""
 
 
-class SmallBatchWarning(UserWarning):
+class SmallBatchWarning(DriftsurfWarning):
     """The time steps have too few rows for a reliable estimate of the risk."""
 
 
-class CompilationWarning(UserWarning):
+class CompilationWarning(DriftsurfWarning):
     """Compiled code runs in another way than intended: slower, or with other last bits."""
 
 
-class RegistryWarning(UserWarning):
+class RegistryWarning(DriftsurfWarning):
     """An entry point of another package names a component that cannot be used."""

@@ -34,7 +34,7 @@ def observed(n_classes: int, batches: int = 4, rows: int = 400) -> tuple[ScoreRe
         y = RNG.integers(n_classes, size=rows)
         X = centres[y] + RNG.normal(size=(rows, 3))
         seen.append(session.observe(X, [f"c{k}" for k in y]))
-    return ScoreRecorder(session, warmup_steps=1), seen
+    return ScoreRecorder(lambda: session.targets.labels, warmup_steps=1), seen
 
 
 def recorded(recorder: ScoreRecorder, seen: list[Observation]) -> Scores:
@@ -68,10 +68,46 @@ def test_statistics_of_classes_are_those_of_scikit_learn(n_classes: int) -> None
     assert (means[-1], shares[-1]) == (pytest.approx(chosen[-400:].mean()), hits[-400:].mean())
 
 
+@pytest.mark.parametrize("learner", [LogisticRegression, SoftmaxRegression])
+def test_statistics_count_the_rows_before_a_class_appeared(learner: Any) -> None:
+    session, rng = Session(DriftSurf(learner())), np.random.default_rng(2)
+    recorder = ScoreRecorder(lambda: session.targets.labels)
+    seen = []
+    text = ""
+    for step in range(6):
+        y = rng.integers(1 if step == 0 else 2 if step < 3 else 3, size=100)
+        seen.append(session.observe(rng.normal(size=(100, 3)) + 1.5 * np.eye(3)[y], y))
+        text += recorder.lines(None, {"model": seen[-1]})
+        recorder.restore(recorder.state())
+    scores = Scores.from_text(text)
+    true = np.concatenate([one.true for one in seen]).astype(int)
+    shares = np.vstack([_probabilities(one) for one in seen])
+    each = [metrics.roc_auc_score(true == k, shares[:, k]) for k in range(3)]
+    assert scores.auc == pytest.approx(np.mean(each), abs=2e-3)
+    chosen, hits = shares.max(axis=1), np.concatenate([one.true == one.predicted for one in seen])
+    mean, share, rows = scores.calibration()
+    assert scores.probability_of == "predicted"
+    assert (np.dot(mean, rows), np.dot(share, rows), rows.sum()) == (
+        pytest.approx(chosen.sum(), abs=1e-3),
+        pytest.approx(hits.sum()),
+        600,
+    )
+    with pytest.raises(InputError, match="second"):
+        scores.calibration("second")
+
+
+def _probabilities(one: Observation) -> Any:
+    """Return the probabilities of three classes; 0 for those that had not appeared."""
+    logs = one.scores
+    if logs.ndim == 1:
+        logs = -np.logaddexp(0.0, np.column_stack([logs, -logs]))
+    return np.pad(np.exp(logs), ((0, 0), (0, 3 - logs.shape[1])))
+
+
 def test_recording_continues_from_its_state() -> None:
     recorder, seen = observed(3)
     whole = "".join(recorder.lines(None, {"model": one}) for one in seen)
-    first, second = ScoreRecorder(recorder.session, 1), ScoreRecorder(recorder.session, 1)
+    first, second = ScoreRecorder(recorder.labels, 1), ScoreRecorder(recorder.labels, 1)
     text = "".join(first.lines(None, {"model": one}) for one in seen[:2])
     second.restore(first.state())
     assert text + "".join(second.lines(None, {"model": one}) for one in seen[2:]) == whole
@@ -98,7 +134,7 @@ def test_batches_without_labels_have_no_line_and_late_labels_have_no_scores() ->
 
 def test_residuals_of_a_regression() -> None:
     session = Session(DriftSurf(LinearRegression()))
-    recorder = ScoreRecorder(session, warmup_steps=1)
+    recorder = ScoreRecorder(lambda: session.targets.labels, warmup_steps=1)
     seen: list[Observation] = []
     for rows in (50, 300, 20):
         X = RNG.normal(size=(rows, 2))
@@ -145,6 +181,6 @@ def test_two_classes_are_calibrated_alike_by_learners_of_two_and_of_any_number()
         replace(one, scores=np.column_stack([-np.logaddexp(0, one.scores), -np.logaddexp(0, -one.scores)]))
         for one in seen
     ]
-    again = ScoreRecorder(recorder.session, warmup_steps=1)
+    again = ScoreRecorder(recorder.labels, warmup_steps=1)
     for one, two in zip(recorded(recorder, seen).calibration(), recorded(again, logs).calibration(), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-6)

@@ -29,7 +29,7 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.summary import summarise_classification
-from driftsurf.evaluation.trace import OTHER
+from driftsurf.evaluation.trace import OTHER, PER_CLASS, TraceBuilder
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.run_page import render
 from driftsurf.runs.checkpoint import CheckpointFolder
@@ -162,20 +162,34 @@ def test_rolled_file_resumes_at_the_size_in_the_checkpoint(tmp_path: Path) -> No
     again.close()
 
 
-def test_trace_counts_unknown_classes_together() -> None:
-    book = Scorebook(("a", "b", OTHER))
-    y = np.array(["a", "c", "d", "b"])
-    book.step(y)
-    row = book.row("m", y, np.array(["a", "a", "d", "b"]), None, ())
-    assert (row["true:(other)"], row["predicted:(other)"], row["errors"]) == (2, 1, 1)
+def test_classes_that_appear_later_are_counted_and_those_beyond_the_limit_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("driftsurf.evaluation.scoring.MOST_CLASSES", 3)
+    y = np.array(["a", "c", "d", "b", "d"])
+    book, builder = Scorebook(("a", "b", OTHER)), TraceBuilder(("a", "b", OTHER))
+    for true, predicted in ((y[:1], y[:1]), (y, np.array(["a", "a", "d", "b", "c"]))):
+        book.step(true)
+        builder.add(book.row("m", true, predicted, None, ()))
+    trace = builder.build("s", 5, (), {})
+    assert trace.labels == ("a", "b", "c", OTHER)
+    counts = {what: [trace.columns[f"{what}:{label}"].tolist() for label in trace.labels] for what in PER_CLASS}
+    assert counts == {
+        "true": [[1, 1], [0, 1], [0, 1], [0, 2]],
+        "predicted": [[1, 2], [0, 1], [0, 1], [0, 1]],
+        "wrong": [[0, 0], [0, 0], [0, 1], [0, 1]],
+    }
     again = Scorebook(("a", "b", OTHER))
     again.restore(book.state())
-    book.step(y)
-    again.step(y)
-    assert to_bytes(again.state()) == to_bytes(book.state())
+    for one in (book, again):
+        one.step(y)
+    assert again.row("m", y, y, np.zeros(5), ()) == book.row("m", y, y, np.zeros(5), ())
+    assert again.row("m", y, y, None, ())["majority_errors"] == 4  # a and d came twice before
 
 
-def test_baselines_never_predict_the_class_other() -> None:
+def test_kappa_is_not_known_where_classes_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftsurf.evaluation.scoring.MOST_CLASSES", 4)
+
     class Many:
         name, classes, drifts, n_rows = "m", ("a", "b", OTHER), (), 8
 
@@ -195,8 +209,6 @@ def test_baselines_never_predict_the_class_other() -> None:
     assert baselines(trace, "model").others["majority"] == 7 / 8  # a, then b
     assert np.isnan(summarise_classification(trace, "model").kappa)
     assert "kappa" not in render(trace, [], model="model")
-    unnamed = replace(trace, labels=(OTHER,))
-    assert baselines(unnamed, "model").others == {"persistence": 1.0}
 
 
 def test_mean_so_far_is_a_baseline_for_regression() -> None:

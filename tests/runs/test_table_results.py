@@ -114,13 +114,13 @@ def test_single_batch_leads_to_a_hint_about_the_batch_size(tmp_path: Path) -> No
     assert "--batch-size 6" in output
 
 
-def test_classes_after_the_first_batch_are_counted_as_other(tmp_path: Path) -> None:
+def test_classes_after_the_first_batch_are_counted_by_name(tmp_path: Path) -> None:
     rows = [{"x": i % 7, "y": "abc"[i % 3] if i < 900 else "abcd"[i % 4]} for i in range(1200)]
     options = ["--label", "y", "--batch-size", 100, "--model", "recommended-linear", "--quiet"]
     good(write_csv(tmp_path, rows), *options, "--out", tmp_path / "run")
     trace = Trace.load(tmp_path / "run" / "trace.csv")
-    assert trace.labels == ("a", "b", "c", "(other)")
-    assert trace.of("recommended-linear")["true:(other)"][-1] == 25
+    assert trace.labels == ("a", "b", "c", "d")
+    assert trace.of("recommended-linear")["true:d"][-1] == 25
 
 
 def test_regression_run_has_a_report_page_and_baselines(tmp_path: Path) -> None:

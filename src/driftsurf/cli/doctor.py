@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from driftsurf.cli.wording import say
+
 
 @click.command()
 @click.option("--warm", is_flag=True, help="Compile the common loops now, so that no later run has to wait for them.")
@@ -16,6 +18,6 @@ def doctor(warm: bool) -> None:
     from driftsurf.report import doctor as checks
 
     if warm:
-        click.echo(f"{checks.warm()} compiled loops are in the cache")
+        say(f"{checks.warm()} compiled loops are in the cache")
     if not checks.print_findings():
         raise SystemExit(1)

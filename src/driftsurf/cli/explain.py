@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from driftsurf.cli.options import GroupedOption
+from driftsurf.cli.wording import say
 from driftsurf.errors import InputError
 
 
@@ -49,9 +50,9 @@ def explain(
         from driftsurf.report.run_page import render_record
 
         files.write_text(html, render_record(record))
-        click.echo(f"report: {html}")
+        say(f"report: {html}")
         return
     screen = console()
     text = explained(record, step=step, threshold=threshold, stable_threshold=stable_threshold, width=screen.width)
     for line in text.splitlines():
-        screen.print(line, markup=False, style="bold" if line and not line.startswith(" ") else "")
+        screen.print(line, style="bold" if line and not line.startswith(" ") else "")

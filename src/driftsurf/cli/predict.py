@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from driftsurf.cli.options import GroupedCommand, collect, option_group
+from driftsurf.cli.wording import say
 from driftsurf.core.option_fields import option_fields
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.runs.predict_options import PredictOptions
@@ -46,6 +47,6 @@ def predict(run: Path, source: str, **options: Any) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(BROKEN_PIPE) from None
     if asked.out != "-":
-        click.echo(f"{found.rows:,} rows predicted: {asked.out}")
+        say(f"{found.rows:,} rows predicted: {asked.out}")
     if found.skipped:
-        click.echo(f"{found.skipped:,} rows could not be read, and have no prediction", err=True)
+        say(f"{found.skipped:,} rows could not be read, and have no prediction", err=True)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import sys
 
 import click
 
-from driftsurf.cli.options import flag_name
 from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import Message, Option
+from driftsurf.visible import visible
 
-__all__ = ["say", "with_cli_spelling", "wrap_error"]
+__all__ = ["first_clause", "flag_name", "say", "with_cli_spelling", "wrap_error"]
 
 
 def say(text: object, *, err: bool = False) -> None:
@@ -23,11 +24,22 @@ def say(text: object, *, err: bool = False) -> None:
 
 
 def wrap_error(error: click.ClickException) -> None:
-    """Make click wrap the message of an error at word ends, if it is shown in a terminal."""
+    """Make click show the message of an error with visible characters only, wrapped at word ends in a terminal."""
+    start = "Error: "  # click prints it before the message
+    text = visible(start + error.format_message(), lines=True)
     if sys.stderr.isatty():
-        start = "Error: "  # click prints it before the message
-        text = wrapped(start + error.format_message(), shutil.get_terminal_size().columns)
-        error.format_message = lambda: text.removeprefix(start)  # type: ignore[method-assign]
+        text = wrapped(text, shutil.get_terminal_size().columns)
+    error.format_message = lambda: text.removeprefix(start)  # type: ignore[method-assign]
+
+
+def first_clause(command: click.Command) -> str:
+    """Return the beginning of the help of a command, up to a full stop, a colon or a semicolon."""
+    return re.split(r"[:;.](?:\s|$)", " ".join((command.help or "").split()), maxsplit=1)[0] + "."
+
+
+def flag_name(param: click.Parameter) -> str:
+    """Return a parameter as it is typed on the command line."""
+    return param.opts[0]
 
 
 def with_cli_spelling(message: BaseException | str, command: click.Command) -> str:
@@ -35,7 +47,7 @@ def with_cli_spelling(message: BaseException | str, command: click.Command) -> s
     text = message.args[0] if isinstance(message, BaseException) and len(message.args) == 1 else message
     if not isinstance(text, Message):
         return str(message)
-    return "".join(_spelled(part, command) for part in text.parts)
+    return visible("".join(_spelled(part, command) for part in text.parts))
 
 
 def _spelled(part: object, command: click.Command) -> str:

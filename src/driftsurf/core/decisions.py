@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from driftsurf.visible import visible
+
 StateName: TypeAlias = Literal["stable", "reactive"]
 Role: TypeAlias = Literal["predictive", "reactive", "stable", "expert"]
 TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset", "replaced"]
@@ -122,7 +124,7 @@ class Transition:
         >>> Transition("entered", 25, 1, left=48_363_182_405.4, right=5_641_231_694.6, margin=3e9).describe()
         'step 25: risk 4.836e10 > best 5.641e9 + 3e9: entered the reactive state'
         """
-        return f"step {self.step}: {self.reason}: {self.phrase}"
+        return visible(f"step {self.step}: {self.reason}: {self.phrase}")
 
     def _shown(self) -> list[str]:
         """Return left, right and margin as text, with as many digits as it takes for the comparison to read true.

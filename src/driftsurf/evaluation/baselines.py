@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import significant
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.summary import mean_error_of
-from driftsurf.evaluation.trace import OTHER, Trace
+from driftsurf.evaluation.trace import Trace
 
 __all__ = ["BASELINE_WORDS", "Baselines", "baseline_errors", "baselines"]
 
@@ -59,8 +57,8 @@ def baselines(trace: Trace, model: str) -> Baselines:
     """Compare a model with trivial predictions: by the share of wrong rows, or by the root mean squared error.
 
     *majority* predicts in each step the class that was most frequent before it; in the first step, the class that an
-    untrained model predicts. Classes that the trace counts together are not candidates. *mean* predicts the mean
-    target of all rows before the step. *persistence* repeats the label or target of the row before.
+    untrained model predicts. *mean* predicts the mean target of all rows before the step. *persistence* repeats the
+    label or target of the row before.
 
     Examples
     --------
@@ -83,11 +81,5 @@ def baseline_errors(trace: Trace, model: str) -> dict[str, FloatArray]:
     run = trace.of(model)
     if not trace.labels:
         return {"mean": run["constant_error"], "persistence": run["persistence_error"]}
-    found: dict[str, FloatArray] = {}
-    named = [run[f"true:{label}"] for label in trace.labels if label != OTHER]
-    if named:
-        counts = np.column_stack(named)
-        before = np.vstack([np.zeros(counts.shape[1], np.int64), counts.cumsum(axis=0)[:-1]])
-        right = counts[np.arange(len(counts)), before.argmax(axis=1)]
-        found["majority"] = (run["rows"] - right) / run["rows"]
-    return found | {"persistence": run["persistence_errors"] / run["rows"]}
+    names = {"majority": "majority_errors", "persistence": "persistence_errors"}
+    return {name: run[column] / run["rows"] for name, column in names.items()}

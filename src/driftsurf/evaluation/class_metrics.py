@@ -12,7 +12,10 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray
 from driftsurf.evaluation.trace import Trace
 
-__all__ = ["ClassMetrics", "class_metrics", "class_metrics_over_time"]
+__all__ = ["ClassMetrics", "class_metrics", "class_metrics_over_time", "describe_later_classes"]
+
+MOST_NAMED = 8
+"""Classes that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,17 @@ def class_metrics_over_time(trace: Trace, model: str, label: Any) -> tuple[Float
     """Return precision, recall and F1 of one class at each step; NaN where a share has no rows."""
     run = trace.of(model)
     return _shares({what: run[f"{what}:{label}"] for what in ("true", "predicted", "wrong")})
+
+
+def describe_later_classes(trace: Trace, model: str) -> str:
+    """Return a sentence on the classes whose first row came after the first step; empty if there are none."""
+    run = trace.of(model)
+    first = {label: int(np.argmax(run[f"true:{label}"] > 0)) for label in trace.labels}
+    later = [f"{label} at step {run['step'][place]}" for label, place in first.items() if place]
+    if not later:
+        return ""
+    more = f" and {len(later) - MOST_NAMED:,} more" if len(later) > MOST_NAMED else ""
+    return f"First seen after the first batch: {', '.join(later[:MOST_NAMED])}{more}."
 
 
 def _shares(counts: Mapping[str, npt.NDArray[Any]]) -> tuple[FloatArray, FloatArray, FloatArray]:

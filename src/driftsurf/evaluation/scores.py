@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.errors import InputError
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.session.observation import Observation
-from driftsurf.session.session import Session
+from driftsurf.session.observation import Observation, probability_of_second
 
-__all__ = ["ScoreRecorder", "Scores"]
+__all__ = ["ProbabilityOf", "ScoreRecorder", "Scores"]
 
 MOST_CLASSES = 20
 """Classes that are counted one by one; all others are counted together."""
@@ -26,6 +24,8 @@ BINS = 20
 """Bins of probabilities, of equal width, for the calibration curve."""
 LARGEST_LOGIT, LOGIT_BINS = 10.0, 160
 """Scores are counted in bins of log-odds of this range for the ROC AUC; larger ones are in the outermost bins."""
+ProbabilityOf: TypeAlias = Literal["second", "predicted"]
+"""The class whose probability is compared with its share of rows: the second of two classes, or the predicted one."""
 QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 """Quantiles of the residuals of each step."""
 
@@ -37,14 +37,14 @@ class ScoreRecorder:
 
     Parameters
     ----------
-    session
-        The model, which knows its classes.
+    labels
+        Returns the classes that are known by now, in the order of their codes.
     warmup_steps
         Steps at the beginning that the ROC AUC of the whole run leaves out.
     """
 
-    def __init__(self, session: Session, warmup_steps: int = 0) -> None:
-        self.session = session
+    def __init__(self, labels: Callable[[], Sequence[Any]], warmup_steps: int = 0) -> None:
+        self.labels = labels
         self.warmup_steps = warmup_steps
         self._taken = 0
         self._step = 0
@@ -77,7 +77,7 @@ class ScoreRecorder:
 
     def _classes(self, one: Observation) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        labels = list(self.session.targets.labels)[:MOST_CLASSES]
+        labels = list(self.labels())[:MOST_CLASSES]
         if len(labels) > self._labels_written:
             found["labels"], self._labels_written = labels, len(labels)
         true, predicted = (_known(codes, len(labels)) for codes in (one.true, one.predicted))
@@ -91,7 +91,7 @@ class ScoreRecorder:
                 self._scores = _added(self._scores, counts)
                 found["auc_so_far"] = _mean_auc(self._scores)
             if one.probabilities:
-                found["calibration"] = _calibration(one.scores, true, predicted)
+                found |= _calibration(one.scores, true, predicted)
         return found
 
     def state(self) -> State:
@@ -117,12 +117,14 @@ def _known(codes: npt.NDArray[Any], n_labels: int) -> npt.NDArray[np.int64]:
 def _score_counts(scores: FloatArray, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Count the scores of each class in bins of log-odds, apart for other rows and rows of the class.
 
-    Two classes have one score, that of the second class.
+    A learner of two classes has one score, that of the second class.
     """
     if scores.ndim == 1:
         logits, own = scores[:, None], true[:, None] == 1
     else:
         logs = scores[:, :MOST_CLASSES]
+        if logs.shape[1] == 1:  # a class that has not appeared has the probability 0
+            logs = np.hstack([logs, np.full((len(logs), 1), -np.inf)])
         with np.errstate(divide="ignore"):
             logits = logs - np.log(-np.expm1(np.minimum(logs, 0.0)))
         own = true[:, None] == np.arange(logs.shape[1])
@@ -136,13 +138,18 @@ def _score_counts(scores: FloatArray, true: npt.NDArray[np.int64]) -> npt.NDArra
 
 
 def _added(total: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Add counts to a total, which may have fewer classes. Counts of two classes do not mix with those of more."""
-    if len(total) == 1 < len(counts):
-        total = total[:0]
-    if len(counts) < len(total):
-        counts = np.concatenate([counts, np.zeros_like(total[len(counts) :])])
-    counts[: len(total)] += total
-    return counts
+    """Add counts to a total, where either may have fewer classes than the other."""
+    classes = max(len(total), len(counts))
+    return _for_classes(total, classes) + _for_classes(counts, classes)
+
+
+def _for_classes(counts: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.int64]:
+    """Return counts for this many classes. A class that had not appeared had the probability 0 in all rows."""
+    if len(counts) == 1 < classes:  # the first class has the score of the second one with the other sign
+        counts = np.stack([counts[0, ::-1, ::-1], counts[0]])
+    more = np.zeros((classes - len(counts), 2, LOGIT_BINS), np.int64)
+    more[:, 0, 0] = counts[0].sum() if len(counts) else 0
+    return np.concatenate([counts, more])
 
 
 def _mean_auc(counts: npt.NDArray[np.int64]) -> float | None:
@@ -156,24 +163,28 @@ def _mean_auc(counts: npt.NDArray[np.int64]) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def _calibration(
-    scores: FloatArray, true: npt.NDArray[np.int64], predicted: npt.NDArray[np.int64]
-) -> list[tuple[int, int, int, float]]:
-    """Return, for each bin of probabilities, the rows, the hits and the sum of the probabilities.
+def _calibration(scores: FloatArray, true: npt.NDArray[np.int64], predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """Return, for each bin of probabilities, the rows, the hits and the sum of the probabilities; and of which class.
 
     The probability is that of the second of two classes, and that of the predicted one of more classes.
     """
-    if scores.ndim == 1:
-        probability, hit = expit(scores), true == 1
-    elif scores.shape[1] == 2:  # a learner for any number of classes, which has met two
-        probability, hit = np.exp(scores[:, 1]), true == 1
-    else:
+    of: ProbabilityOf = "second" if scores.ndim == 1 or scores.shape[1] <= 2 else "predicted"
+    if of == "predicted":
         probability, hit = np.exp(scores.max(axis=1)), (true == predicted) & (true >= 0)
+    else:
+        hit = true == 1
+        if scores.ndim == 1:
+            probability = probability_of_second(scores)
+        else:  # a learner for any number of classes, which has met two, or one
+            probability = np.exp(scores[:, 1]) if scores.shape[1] == 2 else np.zeros(len(scores))
     bins = np.minimum(probability * BINS, BINS - 1).astype(np.int64)
+    if of == "second":  # a row with a probability of exactly 0.5 is with the other rows of the same prediction
+        bins = np.where(predicted == 1, np.maximum(bins, BINS // 2), np.minimum(bins, BINS // 2 - 1))
     sums = np.bincount(bins, probability, BINS).round(6).tolist()
     misses, hits = np.bincount(bins + BINS * hit, minlength=2 * BINS).reshape(2, BINS).tolist()
     found = zip(range(BINS), misses, hits, sums, strict=True)
-    return [(k, missed + right, right, total) for k, missed, right, total in found if missed or right]
+    counts = [(k, missed + right, right, total) for k, missed, right, total in found if missed or right]
+    return {"probability_of": of, "calibration": counts}
 
 
 def _residuals(one: Observation) -> dict[str, Any]:
@@ -243,29 +254,41 @@ class Scores:
     def auc(self) -> float:
         """ROC AUC over all counted rows, the mean of one class against the others if there are more than two.
 
-        It is computed from counts in bins of log-odds. NaN if the model has no scores, or only one class appeared.
+        A class has the probability 0 in the rows before it appeared. The AUC is computed from counts in bins of
+        log-odds. NaN if the model has no scores, or only one class appeared.
         """
         known = [line["auc_so_far"] for line in self.lines if line.get("auc_so_far") is not None]
         return float(known[-1]) if known else float("nan")
 
-    def calibration(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
+    @property
+    def probability_of(self) -> ProbabilityOf:
+        """The class whose probabilities can be compared with its share of rows over the whole run.
+
+        It is the second of two classes, or the predicted one if there were more than two at any step.
+        """
+        more = any(line.get("probability_of") == "predicted" for line in self.lines)
+        return "predicted" if more else "second"
+
+    def calibration(self, of: ProbabilityOf | None = None) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
         """Return mean probability, share of hits and number of rows of each bin of probabilities that has rows.
 
-        A hit is a row of the second class, if there are two; otherwise a row that was predicted correctly.
+        The probability is that of the second or of the predicted class (default: ``probability_of``), and a hit is a
+        row of this class. That of the second class is known only if there were two classes at every step.
         """
-        sums = np.zeros((BINS, 3))
+        sums, wanted = np.zeros((BINS, 3)), of or self.probability_of
         for line in self.counted:
-            for place, *numbers in line.get("calibration", ()):
+            for place, *numbers in _bins(line, wanted):
                 sums[place] += numbers
         rows, hits, probability = sums[sums[:, 0] > 0].T
         return probability / rows, hits / rows, rows.astype(np.int64)
 
-    def calibration_over_time(self) -> tuple[FloatArray, FloatArray]:
+    def calibration_over_time(self, of: ProbabilityOf | None = None) -> tuple[FloatArray, FloatArray]:
         """Return the mean probability and the share of hits of each step; NaN where they are not known."""
-        both = np.full((2, len(self.lines)), np.nan)
+        both, wanted = np.full((2, len(self.lines)), np.nan), of or self.probability_of
         for place, line in enumerate(self.lines):
-            if line.get("calibration"):
-                _, rows, hits, probability = np.sum(line["calibration"], axis=0)
+            bins = _bins(line, wanted)
+            if bins:
+                _, rows, hits, probability = np.sum(bins, axis=0)
                 both[:, place] = probability / rows, hits / rows
         return both[0], both[1]
 
@@ -287,3 +310,17 @@ class Scores:
         names = "decision", "decisions", "batch"
         recorded = (np.array([line[name] for line in self.lines], np.int64) for name in names)
         return StepMap(found.first_row, found.rows, *recorded)
+
+
+def _bins(line: Mapping[str, Any], wanted: ProbabilityOf) -> Sequence[tuple[int, int, int, float]]:
+    """Return the bins of probabilities of a step, each with its rows, hits and sum of probabilities."""
+    found: Sequence[tuple[int, int, int, float]] = line.get("calibration", ())
+    if not found or line["probability_of"] == wanted:
+        return found
+    if wanted == "second":
+        raise InputError("the run has met more than two classes, so that no class is the second of two")
+    half = BINS // 2  # rows of the lower bins were predicted as the first class
+    return [
+        (BINS - 1 - k, rows, rows - hits, rows - total) if k < half else (k, rows, hits, total)
+        for k, rows, hits, total in found
+    ]

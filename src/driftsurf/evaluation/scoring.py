@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import State
 from driftsurf.core.decisions import Decision
-from driftsurf.evaluation.trace import KIND_SEPARATOR, OTHER, TIME, column_names, csv_head, csv_line
+from driftsurf.evaluation.trace import KIND_SEPARATOR, LATER, OTHER, PER_CLASS, TIME, column_names, csv_head, csv_line
 from driftsurf.session.observation import Observation
 from driftsurf.streams.base import Drift
 
 __all__ = ["Scorebook", "StreamInfo", "TraceRecorder"]
 
+MOST_CLASSES = 50
+"""Classes that are counted one by one, if more may appear; all others are counted together."""
 _NOTHING: dict[str, Any] = {"state": "", "predicted_by": -1, "trained_from": -1}
 """What a row says of a model that has not decided anything."""
 
@@ -27,8 +29,7 @@ class Scorebook:
     Parameters
     ----------
     labels
-        The classes; empty for regression. If more classes may appear later, the last label is ``OTHER``, which counts
-        them all.
+        The classes; empty for regression. If more classes may appear later, the last label is ``OTHER``.
 
     Examples
     --------
@@ -47,6 +48,15 @@ class Scorebook:
         self._next_row = 0
         self._previous: Any = None
         """The target of the last row; None before the first one."""
+        self._named = [label for label in labels if label != OTHER]
+        """Classes that are counted one by one: those known at the beginning, then others in order of appearance."""
+        self._open = len(self._named) < len(labels)
+        self._known = len(self._named)
+        """Number of classes known at the beginning."""
+        self._before: dict[Any, int] = dict.fromkeys(self._named, 0)
+        """Rows of each class before this batch."""
+        self._true: dict[Any, int] = {}
+        """Rows of each class in this batch."""
         self._seen = 0.0, 0
         """Regression: sum and number of all targets before this batch."""
         self._trivial: dict[str, float] = {}
@@ -59,7 +69,13 @@ class Scorebook:
         self.first_row, self._next_row = self._next_row, self._next_row + len(y)
         if self.labels:
             wrong = self._previous is None or y[0] != self._previous
-            self._trivial = {"persistence_errors": int(wrong) + int(np.count_nonzero(y[1:] != y[:-1]))}
+            self._true = self._tally(y)
+            self._trivial = {
+                "majority_errors": len(y) - self._true.get(self._majority(), 0),
+                "persistence_errors": int(wrong) + int(np.count_nonzero(y[1:] != y[:-1])),
+            }
+            for label, count in self._true.items():
+                self._before[label] = self._before.get(label, 0) + count
         else:
             before = y[0] if self._previous is None else self._previous
             total, count = self._seen
@@ -102,20 +118,41 @@ class Scorebook:
     ) -> dict[str, Any]:
         missed = predicted != y
         wrong = int(np.count_nonzero(missed))
-        row = {
+        row: dict[str, Any] = {
             "errors": wrong,
             "error": wrong / len(y),
             "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
             **self._trivial,
         }
-        return row | self._counts("true", y) | self._counts("predicted", predicted) | self._counts("wrong", y[missed])
+        tallies = self._true, self._tally(predicted), self._tally(y[missed])
+        named, later = self._named[: self._known], self._named[self._known :]
+        row |= {
+            f"{what}:{label}": tally[label] for what, tally in zip(PER_CLASS, tallies, strict=True) for label in named
+        }
+        if self._open:
+            counts = [(label, *(tally.get(label, 0) for tally in tallies)) for label in later]
+            together = [sum(n for label, n in tally.items() if label not in self._named) for tally in tallies]
+            row[LATER] = [one for one in (*counts, (OTHER, *together)) if any(one[1:])]
+        return row
 
-    def _counts(self, what: str, labels: npt.NDArray[Any]) -> dict[str, int]:
-        named = [label for label in self.labels if label != OTHER]
-        counts = {f"{what}:{label}": int(np.count_nonzero(labels == label)) for label in named}
-        if len(named) < len(self.labels):
-            counts[f"{what}:{OTHER}"] = len(labels) - sum(counts.values())
-        return counts
+    def _tally(self, labels: npt.NDArray[Any]) -> dict[Any, int]:
+        """Return how often each class appears; a class that was not known gets a name, as long as there are names."""
+        tally = {label: int(np.count_nonzero(labels == label)) for label in self._named}
+        if sum(tally.values()) < len(labels):
+            strange = labels[~np.isin(labels, self._named)] if self._named else labels
+            found, counts = np.unique(strange, return_counts=True)
+            tally |= dict(zip(found.tolist(), counts.tolist(), strict=True))
+            if self._open:
+                self._named += found.tolist()[: max(0, MOST_CLASSES - len(self._named))]
+        return tally
+
+    def _majority(self) -> Any:
+        """Return the most frequent class before this batch; of equally frequent ones the first in order.
+
+        Before the first row it is the class that an untrained model predicts: the first of those that are known.
+        """
+        known = self._before or self._true
+        return max(sorted(known) if self._open else known, key=lambda label: self._before.get(label, 0))
 
     def _regression(self, y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, Any]:
         return {
@@ -130,6 +167,8 @@ class Scorebook:
             "step": self.step_number,
             "next_row": self._next_row,
             "previous": json.dumps(self._previous),
+            "named": json.dumps(self._named),
+            "before": json.dumps(list(self._before.items())),
             "sum": self._seen[0],
             "count": self._seen[1],
             "latest": json.dumps(self._latest),
@@ -139,6 +178,7 @@ class Scorebook:
         """Resume from what :meth:`state` returned."""
         self.step_number, self._next_row = int(state["step"]), int(state["next_row"])
         self._previous = json.loads(state["previous"])
+        self._named, self._before = json.loads(state["named"]), dict(json.loads(state["before"]))
         self._seen = float(state["sum"]), int(state["count"])
         self._latest = json.loads(state["latest"])
 
@@ -149,6 +189,13 @@ def _standing(decision: Decision) -> dict[str, Any]:
         "predicted_by": decision.predicted_by,
         "trained_from": decision.trained_from,
     }
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as the cell of a file: the counts of later classes as JSON, nothing if there are none."""
+    if not isinstance(value, list):
+        return value
+    return json.dumps(value, separators=(",", ":")) if value else ""
 
 
 class StreamInfo(Protocol):
@@ -207,7 +254,7 @@ class TraceRecorder:
         self._book.step(y)
         rows = (self._book.row(name, y, one.labels, one.log_losses(), one.decisions) for name, one in seen.items())
         begun = {} if self.time is None else {TIME: self.time()}
-        return "".join(csv_line((row | begun)[name] for name in self._names) for row in rows)
+        return "".join(csv_line(_cell((row | begun)[name]) for name in self._names) for row in rows)
 
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""

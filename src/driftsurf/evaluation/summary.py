@@ -52,7 +52,7 @@ class ClassificationSummary(Summary):
     log_loss: float
     """NaN if the model has no probabilities."""
     kappa: float
-    """NaN if classes appeared that the trace counts together, because chance cannot be told for them."""
+    """NaN if there are so many classes that the trace counts some together, because chance cannot be told for them."""
     kappa_temporal: float
 
 
@@ -90,13 +90,11 @@ def summarise_classification(trace: Trace, model: str, oracle: str | None = None
     true = np.array([counted[f"true:{label}"].sum() for label in trace.labels])
     predicted = np.array([counted[f"predicted:{label}"].sum() for label in trace.labels])
     errors, rows = int(counted["errors"].sum()), counted["rows"]
-    # Classes that appeared after the first batch are counted together, or not at all.
-    named = int(rows.sum()) == int(true.sum()) == int(predicted.sum())
-    counted_together = not named or (OTHER in trace.labels and bool(true[-1] or predicted[-1]))
+    counted_one_by_one = OTHER not in trace.labels and int(rows.sum()) == int(true.sum()) == int(predicted.sum())
     return ClassificationSummary(
         mean_error=errors / int(rows.sum()),
         log_loss=metrics.mean_error(counted["log_loss"], rows),
-        kappa=float("nan") if counted_together else metrics.kappa(int(true.sum()) - errors, true, predicted),
+        kappa=metrics.kappa(int(true.sum()) - errors, true, predicted) if counted_one_by_one else float("nan"),
         kappa_temporal=metrics.kappa_temporal(errors, int(counted["persistence_errors"].sum())),
         **_drift_handling(trace, model, oracle),
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ COLUMNS: dict[str, type] = {
     "errors": int,
     "error": float,
     "log_loss": float,
+    "majority_errors": int,
     "persistence_errors": int,
     "state": str,
     "transition": str,
@@ -41,7 +42,9 @@ COLUMNS: dict[str, type] = {
 }
 """Columns of a classification trace, with their types. For each class there are three more: ``true:LABEL`` counts its
 rows, ``predicted:LABEL`` the rows predicted as it, ``wrong:LABEL`` its rows that were predicted wrongly."""
-_CLASSIFICATION_ONLY = "errors", "error", "log_loss", "persistence_errors"
+PER_CLASS = "true", "predicted", "wrong"
+"""What is counted for each class."""
+_CLASSIFICATION_ONLY = "errors", "error", "log_loss", "majority_errors", "persistence_errors"
 REGRESSION_COLUMNS: dict[str, type] = {
     **{name: kind for name, kind in COLUMNS.items() if name not in _CLASSIFICATION_ONLY},
     "squared_error": float,
@@ -52,10 +55,16 @@ REGRESSION_COLUMNS: dict[str, type] = {
 """Columns of a regression trace, with their types. Errors are means over the rows of a step. The last two are squared
 errors of trivial predictions: the target of the row before, and the mean target of all rows before the step."""
 OTHER = "(other)"
-"""The label that counts all classes that were not known when the trace began."""
+"""As the last label of a trace that begins: more classes may appear. As a label of a trace: the classes beyond those
+that are counted one by one, all together."""
+LATER = "later_classes"
+"""Column of a saved trace to which classes may be added: the counts of the classes that were not known when the trace
+began, as a JSON list of ``[label, true, predicted, wrong]``; empty in steps without them."""
 TIME = "time"
 """Column with the time of the first row of each step in ISO format, in traces of rows that have a time."""
-TYPES = COLUMNS | REGRESSION_COLUMNS | {TIME: str}
+TYPES = COLUMNS | REGRESSION_COLUMNS | {TIME: str, LATER: str}
+LaterClasses: TypeAlias = Sequence[tuple[Any, int, int, int]]
+"""Counts of the classes that appeared later, for one step: label, rows, rows predicted as it, wrong rows."""
 KIND_SEPARATOR = "+"
 """Stands between the kinds of several transitions of one step in the column ``transition``."""
 
@@ -164,11 +173,11 @@ class Trace:
             columns = {
                 name: np.array([TYPES.get(name, int)(line[k]) for line in lines]) for k, name in enumerate(names)
             }
+            later = [json.loads(cell) if cell else [] for cell in columns.pop(LATER, np.zeros(0, str)).tolist()]
+            labels, columns = _with_later_classes(tuple(head["labels"]), columns, later)
             drifts = tuple(Drift(**drift) for drift in head["drifts"])
             warmup_steps = int(head.get("warmup_steps", 0))
-            return cls(
-                head["stream"], head["batch_size"], drifts, tuple(head["labels"]), columns, warmup_steps=warmup_steps
-            )
+            return cls(head["stream"], head["batch_size"], drifts, labels, columns, warmup_steps=warmup_steps)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise InputError(f"the text is not a trace that Trace.save wrote: {error}") from error
 
@@ -206,7 +215,30 @@ def csv_line(values: Iterable[Any]) -> str:
 def column_names(labels: tuple[Any, ...], *, timed: bool = False) -> list[str]:
     """Return the names of the columns of a trace, in their order; ``timed`` if its steps have a time."""
     own = COLUMNS if labels else REGRESSION_COLUMNS
-    return [*own, *[TIME] * timed, *(f"{what}:{label}" for what in ("true", "predicted", "wrong") for label in labels)]
+    named = [label for label in labels if label != OTHER]
+    by_class = [f"{what}:{label}" for what in PER_CLASS for label in named]
+    return [*own, *[TIME] * timed, *by_class, *[LATER] * (len(named) < len(labels))]
+
+
+def _with_later_classes(
+    labels: tuple[Any, ...], columns: dict[str, npt.NDArray[Any]], later: Sequence[LaterClasses]
+) -> tuple[tuple[Any, ...], dict[str, npt.NDArray[Any]]]:
+    """Return all classes of a trace in order, and its columns with those of the classes that appeared later."""
+    if OTHER not in labels:
+        return labels, columns
+    named, found = labels[:-1], {label for cell in later for label, *_ in cell}
+    counts = {label: np.zeros((len(later), len(PER_CLASS)), np.int64) for label in found}
+    for line, cell in enumerate(later):
+        for label, *numbers in cell:
+            counts[label][line] += numbers
+    every = (*sorted((*named, *found - {OTHER})), *[OTHER] * (OTHER in found or not (named or found)))
+    rows = len(columns["step"])
+    for place, what in enumerate(PER_CLASS):
+        for label in every:
+            known = columns.pop(f"{what}:{label}", None)  # taken out and put back, so that columns are in order
+            own = counts[label][:, place] if label in counts else np.zeros(rows, np.int64)
+            columns[f"{what}:{label}"] = own if known is None else known
+    return every, columns
 
 
 class TraceBuilder:
@@ -226,5 +258,7 @@ class TraceBuilder:
         columns = {
             name: np.array(values, {int: np.int64, float: np.float64}.get(TYPES.get(name, int), np.str_))
             for name, values in self._columns.items()
+            if name != LATER
         }
-        return Trace(stream, batch_size, drifts, self.labels, columns, seconds)
+        labels, columns = _with_later_classes(self.labels, columns, self._columns.get(LATER, []))
+        return Trace(stream, batch_size, drifts, labels, columns, seconds)

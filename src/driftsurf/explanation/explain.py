@@ -25,6 +25,8 @@ from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.lineage import describe_row, lineages, timeline
 from driftsurf.explanation.records import BEGAN_REACTIVE, RunRecord, begins_reactive, pinned, read_run
 from driftsurf.explanation.replay import replay, same_decisions, share_of
+from driftsurf.runs.folder import work_unit
+from driftsurf.visible import visible
 
 __all__ = ["explain", "explain_decision", "recorded"]
 
@@ -95,7 +97,7 @@ def explain(
         answer = replay(record.decisions, threshold, stable_threshold, orders=orders)
         parts.append(answer.describe())
         parts.append(_tolerance(record))
-    return wrapped("\n\n".join(part for part in parts if part), width)
+    return wrapped(visible("\n\n".join(part for part in parts if part), lines=True), width)
 
 
 def recorded(run: str | Path | Journal | Iterable[Decision] | RunRecord) -> RunRecord:
@@ -262,14 +264,14 @@ def _overview(record: RunRecord) -> str:
     decisions = record.decisions
     first, last = decisions[0], decisions[-1]
     kinds = [transition.kind for decision in decisions for transition in decision.transitions]
-    gradients = f"{sum(decision.gradients for decision in decisions):,} gradients."
+    gradients = f"{sum(decision.gradients for decision in decisions):,} {work_unit(record.about)}."
     lines = [f"steps {first.step} to {last.step}, rows {first.first_row:,} to {last.rows_seen - 1:,}, {gradients}"]
     if record.trace is not None:
         run = record.trace.of(record.trace.models[0])
         name, mean = mean_error_of(record.trace, record.trace.models[0])
         shown = f"{mean:.4f}" if record.trace.labels else significant(mean)
         counts = f"{_steps(len(run['step']))}, {int(run['rows'].sum()):,} rows, {gradients}"
-        lines = [f"{record.trace.stream}: {counts} {name.capitalize()} {shown}."]
+        lines = [f"{visible(record.trace.stream)}: {counts} {name.capitalize()} {shown}."]
     counted = ((kind, kinds.count(kind)) for kind in TRANSITION_WORDS if kind != "greedy" and kind in kinds)
     totals = [f"{count:,} {transition_noun(kind, count)}" for kind, count in counted]
     began = begins_reactive(decisions)
@@ -328,7 +330,7 @@ def _models(record: RunRecord, width: int) -> str:
 
 def _entry(label: str, text: str) -> str:
     """Return an indented entry of an explanation: a label, and the text beside it."""
-    return f"  {label:9}  {text}"
+    return f"  {label:9}  {visible(text)}"
 
 
 def _pair(decision: Decision) -> tuple[str, str]:

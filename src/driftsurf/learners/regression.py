@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from driftsurf.core.column_sizes import limited
-from driftsurf.core.contracts import Batch, Capabilities, FloatArray, Rows
+from driftsurf.core.contracts import Batch, Capabilities, FloatArray
 from driftsurf.core.options import choice, number
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
 from driftsurf.kernels import multi
 from driftsurf.learners._learner import Optimizer
 from driftsurf.learners._linear import Linear
-from driftsurf.learners._multi import MultiLearner
+from driftsurf.learners._multi import MultiLearner, score_rows
 from driftsurf.registry import REGRESSION, Example, register
 
 __all__ = ["LinearRegression"]
@@ -41,7 +38,10 @@ class LinearRegression(MultiLearner):
     With ``scale`` the median of the targets is subtracted first, as is the centre of columns that are far from zero:
     the intercept, which is penalised, need not learn a price or a temperature. Values are then limited to the range
     that their column had in the rows learned, widened by a tenth of it, before they are scored: a model born in autumn
-    knows nothing about January, and the slope that it has found from October to December does not lead there.
+    knows nothing about January, and the slope that it has found from October to December does not lead there. Rows of
+    weight 0 do not count for the range. Rows that are forgotten later do, as they do for the weights. Finally,
+    predictions are drawn towards the mean target, by the factor from 0 to 1 that would have suited the rows so far when
+    each was predicted before it was learned: a model that was no better than the mean predicts the mean until it is.
 
     Parameters
     ----------
@@ -115,17 +115,16 @@ class LinearRegression(MultiLearner):
             )
         return 1
 
-    @property
-    def _ranged(self) -> bool:
-        return self._scaled
-
-    def scores(self, X: Rows) -> FloatArray:
-        """Return the predictions for rows, whose values are limited to the ranges of their columns."""
-        return super().scores(_limited(self._fitted.limits, X))
-
-    def scorer(self) -> Callable[[Rows], FloatArray]:
-        """Return ``scores`` of the model as it is now; later updates do not affect it."""
-        return functools.partial(_scores, super().scorer(), self._fitted.limits)
+    def _met(self, fitted: Linear, rows: Batch) -> Linear:
+        if not self._scaled:
+            return fitted
+        predicted, judged_by = None, rows
+        if len(fitted.evidence):
+            predicted = score_rows(self.read, fitted.full_weights, fitted.limits, rows.X)
+            if self.loss == "huber":  # no row counts more than one at epsilon
+                near = predicted + np.clip(rows.y - predicted, -self.epsilon, self.epsilon)
+                judged_by = rows._replace(y=near)
+        return fitted.judged(predicted, judged_by).ranged(rows.X, rows.weight)
 
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
         counted = rows.y[rows.weight > 0.0]
@@ -142,11 +141,3 @@ class LinearRegression(MultiLearner):
             return np.square(size)
         inner = np.minimum(size, self.epsilon)
         return inner * (2.0 * size - inner)
-
-
-def _limited(limits: tuple[FloatArray, FloatArray] | None, X: Rows) -> Rows:
-    return X if limits is None else limited(X, *limits)
-
-
-def _scores(scorer: Callable[[Rows], FloatArray], limits: tuple[FloatArray, FloatArray] | None, X: Rows) -> FloatArray:
-    return scorer(_limited(limits, X))

@@ -16,7 +16,7 @@ def print_columns(summary: ColumnSummary, *, errors: bool = False) -> None:
     """Print a line for each kind of column."""
     screen = console(errors=errors)
     for line in lines(summary):
-        screen.print(line, markup=False)
+        screen.print(line)
 
 
 def lines(summary: ColumnSummary) -> list[str]:
@@ -31,7 +31,7 @@ def lines(summary: ColumnSummary) -> list[str]:
     dates     when
     names     city (3), shop (1,204, hashed)
     left out  id
-    label     sold: no, yes (binary)
+    label     sold: no, yes (2 classes)
     """
     names = [f"{name} ({count:,})" for name, count in summary["names"].items()]
     names += [f"{name} ({count:,}, hashed)" for name, count in summary["hashed"].items()]
@@ -57,11 +57,9 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _classes(summary: ColumnSummary) -> str:
-    shown = ", ".join(map(str, summary["classes"]))
-    if summary["task"] == "regression":
-        shown = "numbers"
-    elif summary["n_classes"] == 0:
-        shown = "no label yet"
-    elif summary["n_classes"] > MOST_NAMED:
-        shown = f"{summary['n_classes']:,} classes"
-    return f"{shown} ({summary['task']})"
+    """Return the classes of the first batch; more may appear later."""
+    count = summary["n_classes"]
+    if summary["task"] == "regression" or not count:
+        return f"{'numbers' if summary['task'] == 'regression' else 'no label yet'} ({summary['task']})"
+    classes = f"{count:,} class{'es' * (count != 1)}"
+    return classes if count > MOST_NAMED else f"{', '.join(map(str, summary['classes']))} ({classes})"

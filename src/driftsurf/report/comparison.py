@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -18,6 +18,7 @@ from driftsurf.evaluation.resampling import Interval
 from driftsurf.report import html
 from driftsurf.report.comparison_chart import NARROW, WIDE, chart
 from driftsurf.report.terminal import console
+from driftsurf.visible import escape, visible
 
 __all__ = ["TRIVIAL", "markdown", "page", "print_result", "write"]
 
@@ -93,13 +94,13 @@ def print_result(result: Comparison, folder: Path) -> None:
             justify: Literal["left", "right"] = "right" if place else "left"
             table.add_column(sheet.heads[place], justify=justify, overflow="fold", no_wrap=place == 0)
         for row in sheet.rows:
-            table.add_row(*(Text(row[place].text, "bold" if row[place].best else "") for place in shown))
+            table.add_row(*(Text(visible(row[place].text), "bold" if row[place].best else "") for place in shown))
         screen.print(table)
-    screen.print(f"{_verdict(result)}.", markup=False)
+    screen.print(f"{_verdict(result)}.")
     if warning := _warning(result):
-        screen.print(warning, markup=False, style="bold yellow")
-    screen.print(f"{_method(result)}.", markup=False)
-    screen.print(f"report: {folder / 'report.html'}", markup=False)
+        screen.print(warning, style="bold yellow")
+    screen.print(f"{_method(result)}.")
+    screen.print(f"report: {folder / 'report.html'}")
 
 
 def _fitting(sheet: Sheet, width: int) -> list[int]:
@@ -119,8 +120,13 @@ def markdown(result: Comparison) -> str:
     for sheet in _sheets(result):
         rows = [[f"**{cell.text}**" if cell.best else cell.text for cell in row] for row in sheet.rows]
         lines = [sheet.heads, ["---", *["---:"] * (len(sheet.heads) - 1)], *rows]
-        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-    return "\n\n".join([*parts, f"{_verdict(result)}.", f"{_method(result)}."]) + "\n"
+        parts.append("\n".join(f"| {' | '.join(map(_markdown, line))} |" for line in lines))
+    return "\n\n".join([*parts, _markdown(f"{_verdict(result)}."), _markdown(f"{_method(result)}.")]) + "\n"
+
+
+def _markdown(text: str) -> str:
+    """Return a text whose characters neither end a cell of a Markdown table nor begin HTML or a link."""
+    return re.sub(r"[|<\[\]`]", r"\\\g<0>", visible(text))
 
 
 def page(result: Comparison) -> str:

@@ -14,6 +14,7 @@ from rich.text import Text
 from driftsurf.data.datasets import files
 from driftsurf.data.datasets.known import DATASETS, Dataset, find, how_to_get
 from driftsurf.report.terminal import console
+from driftsurf.visible import visible
 
 __all__ = ["FetchProgress", "print_datasets"]
 
@@ -28,8 +29,11 @@ def print_datasets() -> None:
         screen.print(Text(entry.name, style="bold"))
         for what, text in _facts(entry):
             screen.print(Text(_wrapped(f"  {what:9}", text), style=_STYLES.get(what, "")))
-    folders = "\n".join(f"  {folder}" + " (no such folder)" * (not folder.is_dir()) for folder in files.folders())
-    screen.print(f"\nSearched folders:\n{folders}\nSet {files.FOLDER_VARIABLE} to search another folder.", markup=False)
+    screen.print()
+    screen.print("Searched folders:")
+    for folder in files.folders():
+        screen.print(f"  {folder}" + " (no such folder)" * (not folder.is_dir()))
+    screen.print(f"Set {files.FOLDER_VARIABLE} to search another folder.")
 
 
 def _wrapped(label: str, text: str) -> str:
@@ -75,7 +79,7 @@ class FetchProgress:
         self._console = console(errors=errors)
         self._tenths = 0
         self._bar = RichProgress(
-            TextColumn(name),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             DownloadColumn(),
             TransferSpeedColumn(),
@@ -87,7 +91,7 @@ class FetchProgress:
 
     def __enter__(self) -> Self:
         self._bar.start()
-        self._task = self._bar.add_task("", total=None)
+        self._task = self._bar.add_task(visible(self._name), total=None)
         return self
 
     def __exit__(
@@ -100,5 +104,5 @@ class FetchProgress:
         self._bar.update(self._task, completed=done, total=total)
         tenths = 10 * done // total if total else 0
         if not self._console.is_terminal and tenths > self._tenths:
-            self._console.print(f"{self._name}: {_megabytes(done)} of {_megabytes(total or done)}", markup=False)
+            self._console.print(f"{self._name}: {_megabytes(done)} of {_megabytes(total or done)}")
             self._tenths = tenths

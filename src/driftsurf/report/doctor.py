@@ -18,7 +18,6 @@ import joblib
 import numpy as np
 
 from driftsurf import __version__
-from driftsurf.core.wrapping import wrapped
 from driftsurf.data.datasets import files
 from driftsurf.data.datasets.known import DATASETS, find
 from driftsurf.report.terminal import console
@@ -46,7 +45,7 @@ def print_findings() -> bool:
     for finding in found:
         mark = {"good": "ok", "note": "", "missing": "-", "bad": "BAD"}[finding.state]
         line = f"{mark:4}{finding.what:{width}}  {finding.text}"
-        screen.print(wrapped(line, screen.width, hang=width + 6), style=_STYLES[finding.state], markup=False)
+        screen.print(line, hang=width + 6, style=_STYLES[finding.state])
     bad = sum(finding.state == "bad" for finding in found)
     screen.print("no problems found" if not bad else f"{bad} of {len(found)} checks failed")
     return not bad

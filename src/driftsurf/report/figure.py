@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from driftsurf.core.decisions import TRANSITION_WORDS, TransitionKind, significant
 from driftsurf.report import html
 from driftsurf.report.svg import LEFT, WIDTH, Chart, drawing, element
+from driftsurf.visible import escape, visible_values
 
 __all__ = [
     "SERIES_STYLES",
@@ -243,7 +243,7 @@ class Bars:
 
 
 def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
-    """Return the data of the script as JSON that can be embedded: no character in it can end the element."""
+    """Return the data of the script as JSON that can be embedded: nothing in it ends the element or hides text."""
     data = {
         "steps": overlay.steps,
         "firstRows": list(overlay.first_rows),
@@ -255,7 +255,7 @@ def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
         "changes": [{"at": _step(one.at), "kind": one.kind, "text": one.text} for one in overlay.changes],
         "figures": [figure.data() for figure in figures],
     }
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    text = json.dumps(visible_values(data), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from html import escape
 from importlib.resources import files
+
+from driftsurf.visible import escape, visible
 
 __all__ = [
     "asset",
@@ -75,11 +76,12 @@ def document(title: str, body: Iterable[str], *, style: str = "", policy: str = 
     """
     lines = "\n".join(body)
     allowed = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">' if policy else ""
-    return (
+    page = (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{allowed}<title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}{style}</style></head>\n'
         f"<body>\n{lines}\n</body></html>\n"
     )
+    return visible(page, lines=True)
 
 
 def asset(name: str) -> str:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
 from rich.table import Table
-from rich.text import Text
 
 from driftsurf.core import files
 from driftsurf.core.decisions import significant
@@ -18,6 +16,7 @@ from driftsurf.report import html
 from driftsurf.report.index import RunEntry, RunIndex, list_runs
 from driftsurf.report.svg import drawing, element
 from driftsurf.report.terminal import console
+from driftsurf.visible import escape
 
 __all__ = ["INDEX", "print_runs", "render", "write_runs_page"]
 
@@ -78,7 +77,7 @@ def print_runs(index: RunIndex, page: Path | None = None) -> None:
     """Print a table of the runs, the folders that were skipped, and where the page is."""
     screen = console()
     if not index.runs:
-        screen.print(f"no runs in {index.folder}", markup=False)
+        screen.print(f"no runs in {index.folder}")
     else:
         table = Table(box=None, pad_edge=False, header_style="bold")
         left_out = ("steps",) if screen.width >= WIDE else ("steps", "source", "model", "trivial rule", "finished")
@@ -87,12 +86,12 @@ def print_runs(index: RunIndex, page: Path | None = None) -> None:
         for column in shown:
             table.add_column(column.head, justify="right" if column.number else "left", no_wrap=column.falling)
         for one in index.runs:
-            table.add_row(Text(_name(index, one)), *(Text(column.text(one)) for column in shown))
+            table.add_row(_name(index, one), *(column.text(one) for column in shown))
         screen.print(table)
     for skipped in index.skipped:
-        screen.print(f"skipped: {skipped.path}: {skipped.reason}", markup=False)
+        screen.print(f"skipped: {skipped.path}: {skipped.reason}")
     if page is not None:
-        screen.print(f"page: {page}", markup=False)
+        screen.print(f"page: {page}")
 
 
 def _name(index: RunIndex, one: RunEntry) -> str:

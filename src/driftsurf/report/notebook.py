@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +19,7 @@ from driftsurf.registry import register
 from driftsurf.report.terminal import Progress
 from driftsurf.runs.plan import RunProgress, RunStart
 from driftsurf.runs.result import RunResult
+from driftsurf.visible import escape
 
 __all__ = ["in_notebook", "result_html", "run_progress", "trace_html"]
 
@@ -192,6 +192,6 @@ class NotebookProgress:
     def _bar(self, done: int, *, ended: bool = False) -> str:
         total = self._start.n_steps
         sizes = 'value="1"' if ended else "" if total is None else f'value="{done}" max="{total}"'
-        of = "" if total is None else f" of {total:,}"
+        steps = f"{done:,} steps" if total is None else f"{done:,} of {total:,} steps"
         last = f"; {escape(self._last)}" if self._last else ""
-        return f"<div>{escape(self._start.name)} <progress {sizes}></progress> step {done:,}{of}{last}</div>"
+        return f"<div>{escape(self._start.name)} <progress {sizes}></progress> {steps}{last}</div>"

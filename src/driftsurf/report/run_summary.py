@@ -11,9 +11,11 @@ from rich.table import Table
 
 from driftsurf.core.decisions import significant
 from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report.terminal import console
+from driftsurf.runs.folder import work_unit
 from driftsurf.runs.result import RunResult
 
 __all__ = ["print_run"]
@@ -39,11 +41,14 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
             _print_beside_baselines(screen, result)
         else:
             _print_beside_oracle(screen, result, result.oracle)
+        later = describe_later_classes(trace, result.model)
+        if later:
+            screen.print(f"classes {later[0].lower()}{later[1:-1]}", markup=False)
         if trace.warmup_steps:
             screen.print(_warmup_note(trace, result.model))
         warning = baselines(trace, result.model).warning
         if warning:
-            screen.print(f"warning: {warning}", style="yellow", markup=False)
+            screen.print(f"warning: {warning}", style="yellow")
     if result.label_counts is not None:
         counts = asdict(result.label_counts)
         shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
@@ -53,10 +58,10 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
     if result.skipped_rows:
         screen.print(f"skipped rows: {result.skipped_rows:,}; they are in {result.folder / 'bad_rows.jsonl'}")
     if result.no_model:
-        screen.print(f"no model.state was written: {result.no_model}", markup=False)
+        screen.print(f"no model.state was written: {result.no_model}")
     else:
-        screen.print(f"model: {result.folder / 'model.state'}", markup=False)
-    screen.print(f"report: {result.folder / 'report.html'}", markup=False)
+        screen.print(f"model: {result.folder / 'model.state'}")
+    screen.print(f"report: {result.folder / 'report.html'}")
 
 
 def _print_beside_baselines(screen: Console, result: RunResult) -> None:
@@ -150,7 +155,7 @@ def _scores(result: RunResult, summary: ClassificationSummary | RegressionSummar
 def _costs(result: RunResult, summary: Summary) -> dict[str, str]:
     rows = int(result.trace.of(summary.model)["rows"].sum())
     speed = result.rows_per_second[summary.model]
-    return {"gradients per row": f"{summary.gradients / rows:.2f}", "rows/s": f"{speed:,.0f}"}
+    return {f"{work_unit(result.about)} per row": f"{summary.gradients / rows:.2f}", "rows/s": f"{speed:,.0f}"}
 
 
 def _warmup_note(trace: Trace, model: str) -> str:

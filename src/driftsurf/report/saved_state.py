@@ -42,7 +42,7 @@ def _print_file(path: Path) -> None:
     screen = console()
     fleet = "Fleet" if "fleet" in state else "state"
     kind = state.get("estimator") or state.get("object") or state.get("kind") or fleet
-    screen.print(f"{path}: {kind}, written by driftsurf {header.writer} in format {header.format}", markup=False)
+    screen.print(f"{path}: {kind}, written by driftsurf {header.writer} in format {header.format}")
     screen.print(f"{len(data):,} bytes, of which {header.size:,} in arrays; intact, SHA-256 {digest(data)}")
     if header.pickle:
         screen.print("contains pickles: loading it runs code and needs trust_pickle=True (inspect unpickles nothing)")
@@ -60,8 +60,8 @@ def _print_folder(path: Path) -> None:
     screen = console()
     held = f"in use by {files.holder(path) or 'a process'}" if files.is_held(path) else "not in use"
     for line in _headline(path):
-        screen.print(line, markup=False)
-    screen.print(f"{path}: {len(numbers)} checkpoints; {held}", markup=False)
+        screen.print(line)
+    screen.print(f"{path}: {len(numbers)} checkpoints; {held}")
     newest: Mapping[str, Any] = {}
     for number in numbers:
         try:
@@ -69,18 +69,18 @@ def _print_folder(path: Path) -> None:
                 warnings.simplefilter("ignore", StateWarning)
                 found = folder.load(number)
         except StateError as error:
-            screen.print(f"  checkpoint {number}: damaged: {error}", markup=False)
+            screen.print(f"  checkpoint {number}: damaged: {error}")
             continue
         assert found is not None
         newest = found.state
         grown = ", ".join(f"{name} {size:,} bytes" for name, (size, _) in found.outputs.items())
         done = ", finished" if newest.get("done") is True else ""
-        screen.print(f"  checkpoint {number}: intact; step {newest.get('step')}{done}; {grown}", markup=False)
+        screen.print(f"  checkpoint {number}: intact; step {newest.get('step')}{done}; {grown}")
     _print_entries({name: value for name, value in newest.items() if name.count(".") < 2})
     parts = Counter(".".join(name.split(".")[:2]) for name in newest if name.count(".") > 1)
     if parts:
         counts = ", ".join(f"{count} of {name}" for name, count in parts.items())
-        screen.print(f"entries not shown: {counts}", markup=False)
+        screen.print(f"entries not shown: {counts}")
 
 
 def _headline(path: Path) -> Iterator[str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+from rich.segment import Segment
+from rich.text import Text
 
 from driftsurf.core.decisions import Decision, significant
 from driftsurf.core.wrapping import wrapped
+from driftsurf.visible import visible
 
 __all__ = ["Progress", "Screen", "console", "say"]
 
@@ -23,21 +27,37 @@ _STYLES = {"entered": "yellow", "switched": "green", "kept": "magenta", "greedy"
 
 
 class Screen(Console):
-    """A console that wraps text at word ends, and never breaks a path."""
+    """A console that wraps text at word ends, never breaks a path, and shows all text as it is.
 
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print objects; text is wrapped at the width of the terminal, or at 100 characters if there is none.
+    Text is plain: square brackets and colons mean nothing, and what would control the terminal is shown escaped.
+    """
+
+    def print(self, *objects: Any, hang: int | None = None, **options: Any) -> None:
+        """Print objects; a text is one line, wrapped at the width of the terminal, or at 100 characters without one.
 
         What goes to standard error without a terminal is not wrapped, so that each message stays one line of a log.
+        ``hang`` is the indentation of the lines after the first.
         """
-        if self.is_terminal or not self.stderr:
-            objects = tuple(wrapped(one, self.width) if isinstance(one, str) else one for one in objects)
-        super().print(*objects, **options)
+        wraps = self.is_terminal or not self.stderr
+
+        def shown(text: str) -> Text:
+            return Text(wrapped(visible(text), self.width, hang) if wraps else visible(text))
+
+        super().print(*(shown(one) if isinstance(one, str) else one for one in objects), **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a cell of a table, or other text inside an object, on one line."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        """Yield what is written; no text in it controls the terminal, wherever it was made."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text, lines=True), segment.style)
 
 
 def console(*, errors: bool = False) -> Screen:
     """Return a console for standard output, or for standard error; colours are used in a terminal only."""
-    screen = Screen(highlight=False, soft_wrap=True, stderr=errors)
+    screen = Screen(highlight=False, markup=False, emoji=False, soft_wrap=True, stderr=errors)
     if not screen.is_terminal:
         width = os.environ.get("COLUMNS", "")
         screen.width = int(width) if width.isdecimal() and int(width) else WIDTH
@@ -46,7 +66,7 @@ def console(*, errors: bool = False) -> Screen:
 
 def say(text: str, *, errors: bool = False) -> None:
     """Print a sentence, on standard output or on standard error."""
-    console(errors=errors).print(text, markup=False, emoji=False)
+    console(errors=errors).print(text)
 
 
 class Progress:
@@ -81,6 +101,7 @@ class Progress:
         errors: bool = False,
         regression: bool = False,
     ) -> None:
+        self._name = name
         self._steps = steps
         self._model = model
         self._quiet = quiet
@@ -91,7 +112,7 @@ class Progress:
         self._scored = 0
         self._rows = 1
         self._bar = RichProgress(
-            TextColumn(name),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[error]}  {task.fields[state]:8}"),
@@ -104,7 +125,9 @@ class Progress:
 
     def __enter__(self) -> Self:
         self._bar.start()
-        self._task = self._bar.add_task("", total=self._steps, completed=self._bar_from, error="", state="stable")
+        self._task = self._bar.add_task(
+            visible(self._name), total=self._steps, completed=self._bar_from, error="", state="stable"
+        )
         return self
 
     def __exit__(
@@ -134,8 +157,8 @@ class Progress:
             self._bar.update(self._task, completed=done, error=self._error_text(error), state=state)
         elif self._is_line_due(done):
             mean = f", mean {self._number(self._error / self._scored)}" if self._scored else ""
-            of = "" if self._steps is None else f"/{self._steps}"
-            self._console.print(f"[{done}{of}] {self._error_text(error)}{mean}, {state}", markup=False)
+            of = "" if self._steps is None else f" of {self._steps}"
+            self._console.print(f"step {step}{of}: {self._error_text(error)}{mean}, {state}")
 
     def _error_text(self, error: float) -> str:
         if math.isnan(error):  # no label arrived

@@ -17,10 +17,10 @@ DEFAULTS = {"max_pending": MAX_PENDING}
 """Values that ``run.json`` holds where an option was not given."""
 
 
-def settings(about: Mapping[str, Any], name: str) -> list[tuple[str, str]]:
+def settings(about: Mapping[str, Any], name: str, n_classes: int = 0) -> list[tuple[str, str]]:
     """Return what was run as pairs of a word and a text: source, label, model, learner, settings, version.
 
-    ``name`` is the name of the source, for a built-in stream.
+    ``name`` is the name of the source, for a built-in stream, and ``n_classes`` the number of classes at the end.
     """
     if not about:
         return []
@@ -29,6 +29,8 @@ def settings(about: Mapping[str, Any], name: str) -> list[tuple[str, str]]:
     if "decided" in about:
         target = json.loads(about["decided"]["target"])
         found |= {"label": str(about.get("label") or target["column"]), "task": str(target["task"])}
+        if target["task"] == "binary" and n_classes > 2:
+            found["task"] = "multiclass (binary in the first batch)"
     found |= {"model": str(about.get("model", name if "decided" in about else "driftsurf"))}
     found |= {word: str(made[word]) for word in ("strategy", "learner") if word in made}
     for word in ("learner", "strategy"):

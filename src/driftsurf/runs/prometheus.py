@@ -17,6 +17,7 @@ from driftsurf.core.decisions import Decision
 from driftsurf.errors import Option, OptionError
 from driftsurf.runs.live import LiveRun
 from driftsurf.session.protocols import LateLabelled, Model
+from driftsurf.visible import visible
 
 __all__ = ["MetricsFile", "MetricsServer", "RunMetrics"]
 
@@ -131,7 +132,7 @@ def _labels(model: str, **more: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return visible(text, lines=True).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 class MetricsFile:

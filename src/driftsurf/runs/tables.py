@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,16 +21,15 @@ from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.row_time import find_time
-from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, find_target
 from driftsurf.errors import LabelError, Message, Option, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
-from driftsurf.evaluation.scoring import TraceRecorder
+from driftsurf.evaluation.scoring import MOST_CLASSES, TraceRecorder
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.runs.folder import COLUMNS, SCORES
+from driftsurf.runs.folder import COLUMNS, SCORES, short_name
 from driftsurf.runs.late_batches import LabelPace, LateBatches
 from driftsurf.runs.late_session import LateSession
 from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
@@ -45,10 +42,8 @@ from driftsurf.session.model_names import make_strategy, require_exact_state
 from driftsurf.session.session import Session
 from driftsurf.streams.base import Drift
 
-__all__ = ["plan_tables", "short_name"]
+__all__ = ["plan_tables"]
 
-MOST_CLASSES = 50
-"""The trace counts this many classes of the first batch one by one, and all others together."""
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
 
@@ -83,18 +78,6 @@ def plan_tables(
         The finished run with whose model the run starts; None for a model that has learned nothing.
     """
     return _TablePlanner(source, options, start).plan(saved)
-
-
-def short_name(path: str) -> str:
-    """Return a name for a source: its file or folder without endings.
-
-    >>> short_name("data/elec2.csv.gz"), short_name("-"), short_name("logs/2007-*.csv")
-    ('elec2', 'stdin', '2007')
-    """
-    if path == STANDARD_INPUT:
-        return "stdin"
-    name = Path(os.path.normpath(path)).name.partition(".")[0]
-    return "".join(letter for letter in name if letter.isalnum() or letter in "-_").strip("-_") or "tables"
 
 
 class _TablePlanner:
@@ -145,14 +128,15 @@ class _TablePlanner:
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
         warmup = 0 if self.late or self.start is not None else 1
+        learning = session.session if isinstance(session, LateSession) else session
         if self.start is not None and saved is None:
-            self.start.restore(session.session if isinstance(session, LateSession) else session)
-        sidecars[SCORES] = ScoreRecorder(session.session if isinstance(session, LateSession) else session, warmup)
+            self.start.restore(learning)
+        sidecars[SCORES] = ScoreRecorder(lambda: learning.targets.labels, warmup)
         return RunPlan(
             name=name,
             source=batches,
             models={named: session},
-            recorder=self._recorder(name, tuple(decided["classes"]), encoded, warmup),
+            recorder=self._recorder(name, decided["classes"], encoded, warmup),
             about=self._about(decided, columns, strategy),
             label_type=decided["label_type"],
             sidecars=sidecars,
@@ -180,9 +164,10 @@ class _TablePlanner:
             return str(json.loads(str(saved["about"]))["model"]), None
         return choose_model(asked.learner, asked.all_parameters())
 
-    def _recorder(self, name: str, classes: tuple[Any, ...], rows: RowEncoder, warmup: int) -> TraceRecorder:
+    def _recorder(self, name: str, classes: Sequence[Any], rows: RowEncoder, warmup: int) -> TraceRecorder:
         when = None if rows.time is None else lambda: rows.first_time
-        return TraceRecorder(_Description(name, classes), self.options.batch_rows, warmup, time=when)
+        open_set = () if rows.target.task == "regression" else (*classes, OTHER)
+        return TraceRecorder(_Description(name, open_set), self.options.batch_rows, warmup, time=when)
 
     def _reader(self, path: str) -> SourceReader:
         return SourceReader(self._open(path), raw=self.options.tables.raw)
@@ -231,7 +216,11 @@ class _TablePlanner:
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
             "start_from": None if model.start_from is None else str(model.start_from),
             "parameters": model.all_parameters(),
-            "made": {"strategy": type(strategy).__name__, "learner": type(strategy.learner).__name__},
+            "made": {
+                "strategy": type(strategy).__name__,
+                "learner": type(strategy.learner).__name__,
+                "work": strategy.learner.capabilities.work,
+            },
             "decided": decided,
             "columns": columns,
         }
@@ -251,7 +240,9 @@ class _TablePlanner:
         """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
         options = self.options
         if self.start is not None:
-            return _decided_before(self.start.about)
+            decided, columns = _decided_before(self.start.about)
+            known = self.start.classes[:MOST_CLASSES]  # also those that appeared later
+            return decided | {"classes": known}, columns
         seen, table = self.rows.peek(), self.labels.peek()
         self._check_columns(seen, table)
         hidden = [] if self.id is None else [self.id]
@@ -270,7 +261,7 @@ class _TablePlanner:
         y = target.read(table.select(labelled))
         decided = {
             "target": target.to_json(),
-            "classes": _counted_classes(target, y),
+            "classes": [] if target.task == "regression" else np.unique(y).tolist()[:MOST_CLASSES],
             "label_type": _label_type(target, y),
             "time": find_time(seen.without(target.column), options.tables.time),
         }
@@ -291,13 +282,6 @@ class _TablePlanner:
                 f"the labels have no column {self.key!r} by which to find their rows; they have "
                 f"{listed(list(labels.columns))}."
             )
-
-
-def _counted_classes(target: Target, y: npt.NDArray[Any]) -> list[Any]:
-    if target.task == "regression":
-        return []
-    known = np.unique(y).tolist()[:MOST_CLASSES]
-    return known if target.task == "binary" and len(known) == 2 else [*known, OTHER]
 
 
 def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:

@@ -10,7 +10,7 @@ from pathlib import Path
 from driftsurf.runs.hooks import TransitionCommand, TransitionLog
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.options import LogLevel, WatchOptions
-from driftsurf.runs.prometheus import MetricsFile, MetricsServer, RunMetrics
+from driftsurf.visible import visible
 
 __all__ = ["watching"]
 
@@ -26,6 +26,8 @@ def watching(live: LiveRun, options: WatchOptions) -> Iterator[None]:
             command = TransitionCommand(options.on_transition, live.plan.model, options.on_transition_timeout)
             live.listeners.append(command)
         if options.metrics is not None:
+            from driftsurf.runs.prometheus import MetricsFile, MetricsServer, RunMetrics  # loads a web server
+
             counts = RunMetrics(live)
             live.listeners.append(counts)
             address = options.metrics_address
@@ -37,12 +39,19 @@ def watching(live: LiveRun, options: WatchOptions) -> Iterator[None]:
         yield
 
 
+class _OneLine(logging.Formatter):
+    """Writes each record on one line, in which no character controls a terminal or forges another record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 @contextlib.contextmanager
 def _logging(level: LogLevel) -> Iterator[None]:
     """Write the log of this package to standard error, with time and level, while the context lasts."""
     logger = logging.getLogger("driftsurf")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(message)s"))
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(level.upper())

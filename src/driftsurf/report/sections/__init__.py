@@ -45,6 +45,8 @@ class RunView:
     """Confusion, ROC AUC and calibration, or residuals, if the run recorded them."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What was run, as in ``run.json``; empty if that is not known."""
+    work: str = "gradients"
+    """What the work of learning is counted in: "gradients", or "visits" of rows."""
 
     @functools.cached_property
     def summary(self) -> ClassificationSummary | RegressionSummary:
@@ -55,13 +57,6 @@ class RunView:
     def named_classes(self) -> list[Any]:
         """The classes that the trace counts one by one."""
         return [label for label in self.trace.labels if label != OTHER]
-
-    @property
-    def classes(self) -> list[Any]:
-        """The classes of the trace, without those counted together if no row belongs to them or was predicted so."""
-        run, last = self.trace.of(self.model), f":{OTHER}"
-        others = any(name.endswith(last) and column.any() for name, column in run.items())
-        return list(self.trace.labels) if others else self.named_classes
 
     @property
     def positive(self) -> Any:

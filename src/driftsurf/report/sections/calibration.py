@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.evaluation.scores import ProbabilityOf
 from driftsurf.report import html
 from driftsurf.report.figure import Figure, Series
 from driftsurf.report.sections import RunView, Section
@@ -20,22 +21,25 @@ def build(run: RunView) -> Iterator[str | Figure]:
     """Return the calibration curve and the figure over time; nothing if the run has no probabilities."""
     if run.scores is None:
         return
-    probability, share, rows = run.scores.calibration()
+    positive = run.positive if run.scores.probability_of == "second" else None
+    of: ProbabilityOf = "predicted" if positive is None else "second"
+    probability, share, rows = run.scores.calibration(of)
     if not len(rows):
         return
-    means, shares = run.scores.calibration_over_time()
-    if run.positive is not None and run.scores.labels[1] != run.positive:  # the other class was counted
+    means, shares = run.scores.calibration_over_time(of)
+    if positive is not None and run.scores.labels[1] != positive:  # the other class was counted
         probability, share, rows = 1.0 - probability[::-1], 1.0 - share[::-1], rows[::-1]
         means, shares = 1.0 - means, 1.0 - shares
-    what = "correct predictions" if run.positive is None else f"class {run.positive}"
-    of = "the predicted class" if run.positive is None else f"class {run.positive}"
+    what = "correct predictions" if positive is None else f"class {positive}"
+    whose = "the predicted class" if positive is None else f"class {positive}"
     error = float(np.average(np.abs(probability - share), weights=rows))
     yield html.note(
-        f"Rows are grouped by their probability of {of}. A point on the diagonal has the right probability; below it "
-        f"the model is too sure. Larger points have more rows. On average probability and share differ by {error:.3f}."
+        f"Rows are grouped by their probability of {whose}. A point on the diagonal has the right probability; below "
+        "it the model is too sure. Larger points have more rows. On average probability and share differ by "
+        f"{error:.3f}."
     )
     yield _curve(probability, share, rows.astype(np.float64), what)
-    yield html.note(f"Mean probability of {of} and share of {what} at each step.")
+    yield html.note(f"Mean probability of {whose} and share of {what} at each step.")
     series = [
         Series(f"share of {what}", "oracle", shares.tolist()),
         Series("mean probability", "curve", means.tolist()),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from driftsurf.core.decisions import Decision
 from driftsurf.explanation.records import BEGAN_REACTIVE, begins_reactive
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
+from driftsurf.visible import escape
 
 MOST_LISTED = 400
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from html import escape
 
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.evaluation.class_metrics import class_metrics, class_metrics_over_time
+from driftsurf.evaluation.class_metrics import class_metrics, class_metrics_over_time, describe_later_classes
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Figure, Series, per_row
 from driftsurf.report.sections import RunView, Section
+from driftsurf.visible import escape
 
 MOST_LISTED = 50
 """Classes in the table; the figure has as many as there are colours."""
@@ -21,7 +21,8 @@ MOST_LISTED = 50
 def build(run: RunView) -> Iterator[str | Figure]:
     """Return the figures and the table; nothing for regression, or if the trace does not count errors by class."""
     if run.trace.labels and f"wrong:{run.trace.labels[0]}" in run.trace.columns:
-        yield html.note("The share of the rows of each class that was predicted wrongly.")
+        later = describe_later_classes(run.trace, run.model)
+        yield html.note(f"The share of the rows of each class that was predicted wrongly. {later}".rstrip())
         yield _errors(run)
         yield _table(run)
         if run.named_classes:
@@ -31,7 +32,7 @@ def build(run: RunView) -> Iterator[str | Figure]:
 
 def _errors(run: RunView) -> Figure:
     """Draw the most frequent classes; a class has a gap at steps without rows of it."""
-    columns, labels = run.trace.of(run.model), run.classes
+    columns, labels = run.trace.of(run.model), list(run.trace.labels)
     frequent = sorted(labels, key=lambda label: -int(columns[f"true:{label}"].sum()))[: len(SERIES_STYLES)]
     series = [
         Series(str(label), css, per_row(columns[f"wrong:{label}"], columns[f"true:{label}"]))
@@ -41,7 +42,7 @@ def _errors(run: RunView) -> Figure:
 
 
 def _table(run: RunView) -> str:
-    counted, labels = run.trace.counted(run.model), run.classes
+    counted, labels = run.trace.counted(run.model), run.trace.labels
     metrics = class_metrics(run.trace, run.model)
 
     def rows() -> Iterator[Sequence[str]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from itertools import groupby
 
 from driftsurf.core.decisions import significant
 from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
+from driftsurf.visible import escape
 
 MOST_REACTIONS = 60
 COLUMNS_SHOWN = 5

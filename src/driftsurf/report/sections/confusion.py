@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
+from driftsurf.visible import escape
 
 CAPTION = "Each line is a true class, each column a prediction. The shade is the share of the rows of the true class."
 WARM_UP = " The first batch is left out."

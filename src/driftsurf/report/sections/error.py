@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Figure, Series, usual_top
 from driftsurf.report.sections import RunView, Section
+from driftsurf.visible import escape
 
 BASELINE_STYLES = {"majority": "limit", "mean": "limit", "persistence": "rival"}
 LEAST_TOP = 0.1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
+from driftsurf.visible import escape
 
 MOST_LISTED = 400
 

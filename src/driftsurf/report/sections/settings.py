@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 from driftsurf.report.what_was_run import command_line, settings
+from driftsurf.visible import escape
 
 
 def build(run: RunView) -> Iterator[str]:
     """Return the table and the command; nothing if it is not known what was run."""
-    listed = settings(run.about, run.trace.stream)
+    listed = settings(run.about, run.trace.stream, len(run.trace.labels))
     if not listed:
         return
     lines = "".join(f'<tr><th scope="row">{escape(word)}</th><td>{escape(text)}</td></tr>' for word, text in listed)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from driftsurf.reproduction.page import findings, overview, tables
 from driftsurf.reproduction.page.gallery import Gallery
 from driftsurf.reproduction.page.sections import SECTIONS
 from driftsurf.reproduction.reproduce import Reproduction
+from driftsurf.visible import escape
 
 if TYPE_CHECKING:
     from driftsurf.reproduction.figures import Picture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import escape
 
 from driftsurf.comparison.algorithms import ALGORITHMS
 from driftsurf.report import html
@@ -19,6 +18,7 @@ from driftsurf.reproduction.published import STREAMS, published
 from driftsurf.reproduction.reproduce import Reproduction
 from driftsurf.reproduction.rules import Lookup
 from driftsurf.reproduction.verdicts import Verdict
+from driftsurf.visible import escape
 
 __all__ = ["STYLE", "bounds", "claims", "cost", "evidence", "misses", "place_table", "ranks", "tuning"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING
+
+from driftsurf.visible import escape
 
 if TYPE_CHECKING:
     from driftsurf.reproduction.figures import Picture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from driftsurf.comparison.algorithms import ALGORITHMS
 from driftsurf.data.datasets import known as datasets
@@ -15,6 +14,7 @@ from driftsurf.reproduction.page import findings, tables
 from driftsurf.reproduction.plan import PAPER_TABLES, TABLES
 from driftsurf.reproduction.published import STREAMS
 from driftsurf.reproduction.reproduce import Reproduction, title_of
+from driftsurf.visible import escape
 
 __all__ = ["extent", "summary"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import Final
 
 from driftsurf.data.datasets import authors
@@ -18,6 +17,7 @@ from driftsurf.reproduction.page.gallery import Gallery
 from driftsurf.reproduction.plan import PAPER_TABLES, TABLES
 from driftsurf.reproduction.published import STREAMS, Departure
 from driftsurf.reproduction.reproduce import EXPERIMENTS, Reproduction
+from driftsurf.visible import escape
 
 __all__ = ["SECTIONS", "Section"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 
 from driftsurf.data.datasets.known import DATASETS
 from driftsurf.reproduction.cells import Cell
@@ -11,6 +10,7 @@ from driftsurf.reproduction.plan import Column, Table, variants_of
 from driftsurf.reproduction.published import STREAMS, best
 from driftsurf.reproduction.reproduce import Reproduction, title_of
 from driftsurf.strategies import Variant
+from driftsurf.visible import escape
 
 __all__ = ["STYLE", "by_stream", "changes_table", "error_table", "scale", "shade", "signed", "stream_name"]
 

@@ -8,13 +8,14 @@ from driftsurf.registry import register
 from driftsurf.runs.predictions import PredictionBatch
 from driftsurf.runs.sinks._base import STANDARD_OUTPUT, SinkContext
 from driftsurf.runs.sinks.delimited import CsvEncoder
+from driftsurf.visible import visible
 
 __all__ = ["StandardOutputSink"]
 
 
 @register("sink", "standard-output", schemes=(STANDARD_OUTPUT,))
 class StandardOutputSink:
-    """CSV on standard output, written at once.
+    """CSV on standard output, written at once. On a terminal, characters that would control it are shown escaped.
 
     Nothing can be taken back: after a resume rows since the checkpoint appear again, with the same numbers.
     """
@@ -43,5 +44,7 @@ class StandardOutputSink:
 
 
 def _write(data: bytes) -> None:
+    if sys.stdout.isatty():
+        data = visible(data.decode(), lines=True).encode()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
