@@ -15,7 +15,7 @@ from driftsurf.core import files
 from driftsurf.core.contracts import Detector, Learner
 from driftsurf.core.fields import Fields, Text
 from driftsurf.core.samples import Samples
-from driftsurf.core.state import from_bytes, nest, peek, pick, read_header, to_bytes
+from driftsurf.core.state import from_bytes, nest, pick, read_header, to_bytes
 from driftsurf.core.typing import LearnerLike
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.errors import CapabilityError, StateError
@@ -85,14 +85,14 @@ def load(path: str | Path, learner: LearnerLike | None = None, *, trust_pickle: 
 
 def loads(data: bytes, learner: LearnerLike | None = None, *, trust_pickle: bool = False) -> Any:
     """Return the object that :func:`dumps` was called on; arguments as for :func:`load`."""
-    header: dict[str, Any] = peek(data)
-    if "estimator" in header:
-        kind = find_estimator(str(header["estimator"]))
+    state = from_bytes(data, trust_pickle=trust_pickle)
+    if "estimator" in state:
+        kind = find_estimator(str(state["estimator"]))
         if kind is not None:
-            return kind.from_bytes(data, learner, trust_pickle=trust_pickle)
-    if "fleet" in header:
-        return Fleet.from_bytes(data)
-    return _from_state(from_bytes(data, trust_pickle=trust_pickle))
+            return kind.from_state(state, learner)
+    if "fleet" in state:
+        return Fleet.from_state(state)
+    return _from_state(state)
 
 
 def dumps(thing: Savable, *, trust_pickle: bool = False) -> bytes:

@@ -219,7 +219,7 @@ def from_bytes(data: bytes | bytearray | memoryview, *, trust_pickle: bool = Fal
     Raises StateVersionError for a format that this version does not read, and StateError for bytes that are damaged,
     are not a state, or contain pickles while ``trust_pickle`` is not set.
     """
-    header, state = _read(bytes(data))
+    header, state = _read(data if isinstance(data, bytes) else bytes(data))
     if not header.pickle:
         return state
     if not trust_pickle:
@@ -263,20 +263,20 @@ def digest(data: bytes) -> str:
     return data[-_DIGEST:].hex()
 
 
-def _opened(data: bytes) -> tuple[Header, bytes, int]:
-    """Return the header, everything but the checksum, and the position of the first array."""
+def _opened(data: bytes) -> tuple[Header, memoryview, int]:
+    """Return the header, everything but the checksum without a copy, and the position of the first array."""
     if len(data) < len(PREFIX) + 8 + _DIGEST:
         raise StateError(f"{len(data)} bytes are too few for a saved state: the file is empty or cut off")
     if data[: len(MAGIC)] != MAGIC:
         raise StateError("it is not a saved state of driftsurf")
-    body = data[:-_DIGEST]
+    body = memoryview(data)[:-_DIGEST]
     if hashlib.sha256(body).digest() != data[-_DIGEST:]:
         raise StateError("the checksum does not match: the saved state is damaged or cut off")
     start = len(PREFIX) + 8
     stop = start + int.from_bytes(body[len(PREFIX) : start], "little")
     if stop > len(body):
         raise StateError("the header is longer than the saved state")
-    text, reader = body[start:stop], body[len(MAGIC)]
+    text, reader = data[start:stop], data[len(MAGIC)]
     if reader > FORMAT:
         raise StateVersionError(_unreadable(f"a reader of format {reader}", text))
     header = _parsed(text)
@@ -315,7 +315,7 @@ def _unreadable(needs: str, header: bytes) -> str:
     )
 
 
-def _read_entries(header: Header, body: bytes, position: int) -> State:
+def _read_entries(header: Header, body: memoryview, position: int) -> State:
     """Read exactly what ``to_bytes`` writes and nothing else, so that equal states have equal bytes."""
     state: dict[str, Any] = {}
     last = ""
@@ -338,7 +338,7 @@ def _read_entries(header: Header, body: bytes, position: int) -> State:
             ):
                 state[name] = value
             case "pickle", [str(owner), int(size)] if header.pickle and type(size) is int and 0 <= size <= len(body):
-                state[name] = Pickled(owner, body[position : position + size])
+                state[name] = Pickled(owner, bytes(body[position : position + size]))
                 position += size
             case _:
                 raise StateError(f"entry {name!r} has the unknown kind {kind!r}, or a value of another kind")
@@ -347,7 +347,7 @@ def _read_entries(header: Header, body: bytes, position: int) -> State:
     return state
 
 
-def _read_array(name: str, dtype: str, shape: list[Any], body: bytes, position: int) -> npt.NDArray[Any]:
+def _read_array(name: str, dtype: str, shape: list[Any], body: memoryview, position: int) -> npt.NDArray[Any]:
     if dtype not in DTYPES or not all(type(n) is int and n >= 0 for n in shape):
         raise StateError(f"entry {name!r} has type {dtype!r} and shape {shape!r}")
     # Checked before anything is allocated: a forged shape must not exhaust the memory.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -324,7 +324,11 @@ class AdaptiveEstimator(BaseEstimator):
         trust_pickle
             Whether to load bytes that hold a pickle. Pickles can run any code: trust only files of your own.
         """
-        state = from_bytes(data, trust_pickle=trust_pickle)
+        return cls.from_state(from_bytes(data, trust_pickle=trust_pickle), learner)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], learner: LearnerLike | None = None) -> Self:
+        """Return the model with these saved entries, as :func:`driftsurf.core.state.from_bytes` reads them."""
         if state.get("estimator") != cls.__name__:
             raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}", entry="estimator")
         known = FIELDS.read(state)

@@ -416,7 +416,8 @@ class LinearLearner(Parameterised, ABC):
 
     def _fields(self, dimensions: int) -> Fields:
         """Return the declaration of the saved entries of a model whose weights have this number of dimensions."""
-        return linear_fields(dimensions, tabled=self._tabled, regression=self.capabilities.regression)
+        can = self.capabilities
+        return linear_fields(dimensions, tabled=self._tabled, regression=can.regression, anchored=can.anchor)
 
     def _dimensions(self, saved: Any) -> int:
         """Return the number of dimensions that the weights of a saved model must have; ``saved`` are its own."""

@@ -11,11 +11,12 @@ from driftsurf.learners._linear import LARGEST
 
 
 @functools.cache
-def linear_fields(dimensions: int, *, tabled: bool, regression: bool) -> Fields:
+def linear_fields(dimensions: int, *, tabled: bool, regression: bool, anchored: bool) -> Fields:
     """Return the declaration of a linear model.
 
     ``dimensions`` are those of the weights, and ``tabled`` says whether each row of the sample set has an entry in the
-    gradient table. Only a regression has a centre of the targets and ranges of the columns.
+    gradient table. Only a regression has a centre of the targets and ranges of the columns. ``anchored`` says whether
+    the penalty may pull towards an anchor.
     """
     outputs = ("outputs",)[: dimensions - 1]
     weights = Array(np.float64, ("width", *outputs), least=-LARGEST, most=LARGEST)
@@ -37,13 +38,14 @@ def linear_fields(dimensions: int, *, tabled: bool, regression: bool) -> Fields:
         "gradients": Whole(),
         "table": Array(np.float64, ("*", *outputs), least=-LARGEST, most=LARGEST, missing=True),
     }
+    lengths = ["width"] if anchored and dimensions == 1 else []
+
+    def anchor_fits(known: Values) -> bool:
+        return len(known["anchor"]) in (0, *(known[name] for name in lengths))
+
     rules = [
         Rule("weights", "must have a weight at least for the intercept", lambda known: known["weights"].size > 0),
-        Rule(
-            "anchor",
-            "must be empty or as long as the weights",
-            lambda known: len(known["anchor"]) in (0, known["width"]),
-        ),
+        Rule("anchor", "must be empty, or as long as the weights of a learner with an anchor", anchor_fits),
         Rule("admitted", "must be between lo and hi, or -1 as they are", _are_ordered),
         Rule("table", "must have an entry for each row of the sample set", _table_fits if tabled else _has_no_table),
         Rule("drawn", "must be the number of entries in the table", _drawn_fits),
