@@ -5,7 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from torture import attack, bad_values, damage, endurance, faults, fuzz, harness, inputs, kills, ledger, power, rows
+from torture import (
+    attack,
+    bad_values,
+    damage,
+    endurance,
+    faults,
+    fuzz,
+    harness,
+    inputs,
+    kills,
+    ledger,
+    power,
+    rows,
+    states,
+)
 from torture.__main__ import PROOFS
 from torture.__main__ import _run as run_parts
 from torture.harness import Outcome
@@ -40,6 +54,35 @@ def test_a_run_survives_a_full_disk() -> None:
 
 def test_a_run_survives_kills() -> None:
     assert passed(kills.library(0, seed=1, kills=12))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_states_that_do_not_fit_together_are_refused_or_learn() -> None:
+    ended: dict[str, int] = {}
+
+    def report(case: int, name: str, how: str, changes: list[str], seconds: float) -> None:
+        assert how in states.GOOD, (case, name, how, changes)
+        ended[how] = ended.get(how, 0) + 1
+
+    states.sample(1, 0, 400, report)
+    assert ended["refused"] > 200
+    assert ended["learned"] > 20
+
+
+DYING = """
+import os, sys
+case, place = int(sys.argv[2]), sys.argv[4]
+open(place, "wb").write(case.to_bytes(8, "little"))
+if case < 3:
+    os._exit(7)
+print('{"counts": {"refused": 1}, "seconds": {"refused": 0.5}}')
+"""
+
+
+def test_workers_that_die_on_a_state_are_counted_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "COMMAND", ("-c", DYING))
+    outcome = states.fuzzed(4 / states.COUNT, seed=1, processes=1)
+    assert (outcome.tried, outcome.failed, outcome.figures["dead"], outcome.figures["refused"]) == (4, 3, 3, 1)
 
 
 def test_a_run_survives_power_losses() -> None:

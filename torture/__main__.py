@@ -9,13 +9,28 @@ import sys
 import time
 from dataclasses import asdict
 
-from torture import attack, bad_values, damage, endurance, faults, fuzz, inputs, kills, ledger, power, rows, spark
+from torture import (
+    attack,
+    bad_values,
+    damage,
+    endurance,
+    faults,
+    fuzz,
+    inputs,
+    kills,
+    ledger,
+    power,
+    rows,
+    spark,
+    states,
+)
 from torture.harness import TABLE, Outcome, Proof, timed, write_report
 from torture.ledger import Part
 
 PROOFS: dict[str, Proof] = {
     "spark": spark.kills,
     "fuzz-guided": fuzz.guided,
+    "states": states.fuzzed,
     "command-line": kills.command_line,
     "kills": kills.library,
     "power": power.states,

@@ -35,6 +35,7 @@ GOAL: dict[str, tuple[int, float]] = {
     "fuzz": (10, 1.0),
     "rows": (1, 1.0),
     "fuzz-guided": (22, 1.0),
+    "states": (100, 1.0),
     "bad-values": (1, 1.0),
     "bad-values-peers": (1, 1.0),
     "bad-values-detectors": (1, 1.0),

@@ -35,6 +35,10 @@ MOST_MEMORY = 4 * 2**30
 """Address space of a worker, beyond which allocating fails."""
 STUCK = 120.0
 """Seconds after which a worker that works on one state counts as stuck."""
+GOOD = "refused", "learned", "learned or refused to"
+"""How a state may end."""
+COMMAND = "-m", "torture.states"
+"""Arguments of Python in a worker."""
 TOLD = 500
 """A worker reports its counts after this many states."""
 
@@ -86,7 +90,7 @@ def _work(seed: int, first: int, stop: int, place: str) -> None:
 
         def report(case: int, name: str, ended: str, what: list[str], took: float) -> None:
             now[:] = (case + 1).to_bytes(8, "little")
-            good = ended in ("refused", "learned", "learned or refused to")
+            good = ended in GOOD
             counts[ended if good else "failed"] += 1
             seconds["refused" if ended == "refused" else "loaded"] += took
             if not good:
@@ -119,7 +123,7 @@ class _Worker:
     def start(self, first: int) -> None:
         """Start a process at a case."""
         self.started = time.monotonic()
-        command = [sys.executable, "-m", "torture.states", str(self.seed), str(first), str(self.stop), str(self.place)]
+        command = [sys.executable, *COMMAND, str(self.seed), str(first), str(self.stop), str(self.place)]
         with self.output.open("ab") as file:
             self.process = subprocess.Popen(command, cwd=HERE.parent, stdout=file, env=_checking())
 

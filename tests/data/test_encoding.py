@@ -264,3 +264,9 @@ def test_the_median_of_numbers_at_the_edge_of_float64_is_finite() -> None:
     encoder = TableEncoder().fit({"n": [1e308, 1.5e308, None]})
     assert encoder.transform({"n": [None]}).tolist() == [[1.25e308, 1.0, 0.0]]
     assert TableEncoder().fit({"n": [1.0, 4.0, None]}).transform({"n": [None]})[0, 0] == 2.5
+
+
+@pytest.mark.parametrize("names", ["city", 5, [5], None])
+def test_categorical_must_be_names_of_columns(names: Any) -> None:
+    with pytest.raises(OptionError):
+        TableEncoder(categorical=names).check()

@@ -6,6 +6,7 @@ import itertools
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from keyed_rows import joined, late_rows, learner, part, rows, same_end, saved_entries, visits
 from sklearn.linear_model import SGDClassifier
@@ -111,6 +112,13 @@ def test_bytes_that_are_no_state_of_a_key_are_refused() -> None:
     later = visit.state[:7] + bytes([99]) + visit.state[8:]
     with pytest.raises((StateVersionError, StateError)):
         learner().summary(later)
+
+
+def test_an_array_in_place_of_a_name_is_refused() -> None:
+    (visit,) = visits(learner(), rows(20))
+    with pytest.raises(StateError) as error:
+        learner().visit(7, to_bytes(from_bytes(visit.state) | {"keyed": np.zeros(3)}), rows(5, 50))
+    assert error.value.entry == "keyed"
 
 
 def test_about_is_plain_json() -> None:

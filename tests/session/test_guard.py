@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from driftsurf.errors import StateError
+from driftsurf.errors import OptionError, StateError
 from driftsurf.session.guard import MEMORY, RangeGuard
 
 RNG = np.random.default_rng(0)
@@ -89,3 +89,11 @@ def test_sizes_of_columns_before_the_first_step_are_refused() -> None:
     for name in ("total", "mass", "excess"):
         with pytest.raises(StateError):
             RangeGuard.from_state(state | {name: np.zeros(3)}, None)
+
+
+def test_a_factor_whose_square_overflows_is_refused() -> None:
+    with pytest.raises(OptionError, match="1e\\+200"):
+        RangeGuard(factor=1e200)
+    with pytest.raises(StateError) as error:
+        RangeGuard.from_state({"factor": 1e200, "recent": np.zeros(0)}, None)
+    assert error.value.entry == "factor"

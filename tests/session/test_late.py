@@ -205,6 +205,7 @@ def test_rows_learned_before_an_error_count_as_learned(monkeypatch: pytest.Monke
         {"learned": "[1.5]"},
         {"now": "soon"},
         {"samples.n_features": 3},
+        {"schema.sparse": True},
     ],
 )
 def test_a_forged_state_is_refused(change: dict[str, Any]) -> None:

@@ -92,10 +92,13 @@ class TableEncoder:
         whole("max_categories", self.max_categories, at_least=1)
         whole("n_hashes", self.n_hashes, at_least=1, at_most=MOST_HASHES)
         choice("sparse", self.sparse, (True, False, "auto"))
-        if isinstance(self.categorical, str):
-            raise OptionError(
-                f"categorical must be a list of column names; got {self.categorical!r}. Pass [{self.categorical!r}]"
-            )
+        names = self.categorical
+        if (
+            isinstance(names, str)
+            or not isinstance(names, Collection)
+            or not all(isinstance(one, str) for one in names)
+        ):
+            raise OptionError(f"categorical must be a list of column names, such as ['city']; got {names!r}")
 
     # -------------------------------------------------------------------- fitting
 

@@ -329,7 +329,7 @@ class AdaptiveEstimator(BaseEstimator):
     @classmethod
     def from_state(cls, state: Mapping[str, Any], learner: LearnerLike | None = None) -> Self:
         """Return the model with these saved entries, as :func:`driftsurf.core.state.from_bytes` reads them."""
-        if state.get("estimator") != cls.__name__:
+        if str(state.get("estimator")) != cls.__name__:
             raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}", entry="estimator")
         known = FIELDS.read(state)
         try:

@@ -247,7 +247,7 @@ class KeyedLearner:
     def _read(self, state: bytes) -> tuple[KeySummary, State]:
         """Return the summary and all entries of a saved state; StateError if other options wrote it."""
         saved = from_bytes(state)
-        if saved.get("keyed") != self.options_digest:
+        if str(saved.get("keyed")) != self.options_digest:
             raise StateError(
                 f"the saved state of a key was written with other options ({saved.get('keyed')!r}, now "
                 f"{self.options_digest!r}): use the same columns and options, or start a new run",

@@ -244,7 +244,7 @@ class CheckpointFolder:
         """Return the entries and the digest of a head or segment; StateError if its name is that of another one."""
         data = files.read_bytes(self.file(kind, number))
         entries: dict[str, Any] = dict(from_bytes(data, trust_pickle=self.trust_pickle))
-        if entries.get("kind") != kind or entries.get("number") != number:
+        if str(entries.get("kind")) != kind or repr(entries.get("number")) != repr(number):
             raise StateError(
                 f"{self.file(kind, number).name} holds {entries.get('kind')} {entries.get('number')}, "
                 "which is not what its name says"

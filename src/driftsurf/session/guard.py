@@ -22,6 +22,8 @@ __all__ = ["RangeGuard"]
 MEMORY = 1024
 """Number of last rows whose norms are kept."""
 QUANTILE = 0.9
+LARGEST = 1e100
+"""The factor is below this, so that its square does not overflow."""
 COLUMN_MEMORY = 10_000
 """Number of rows over which the sizes of columns are averaged."""
 LIMIT = 6.0
@@ -76,7 +78,7 @@ class RangeGuard:
     """Evidence for a new scale of each column; None unless ``clips``."""
 
     def __post_init__(self) -> None:
-        number("guard", self.factor, at_least=1.0, otherwise=", or None for no guard")
+        number("guard", self.factor, at_least=1.0, below=LARGEST, otherwise=", or None for no guard")
 
     def admit(self, X: Rows) -> tuple[Rows, FloatArray | None, RangeGuard]:
         """Return the rows with limited values, their weights (None: all 1), and the guard after them."""
@@ -168,7 +170,7 @@ class RangeGuard:
 
 
 _EITHER: dict[str, Entry] = {
-    "factor": Real(least=1.0),
+    "factor": Real(1.0, LARGEST),
     "recent": Array(np.float64, ("rows",), least=0.0, missing=True),  # infinite if a square overflowed
 }
 _FEW = Rule("recent", f"must have at most {MEMORY} values", lambda known: known["rows"] <= MEMORY)

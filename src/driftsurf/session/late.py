@@ -330,8 +330,10 @@ class DelayedLabels:
         saved = pick("schema", state), pick("samples", state)
         schema = Schema.from_state(saved[0], "this model") if saved[0] else None
         samples = Samples.from_state(saved[1]) if saved[1] else None
-        if samples is not None and (schema is None or schema.n_features != samples.n_features):
-            raise misfit(state, "samples.n_features", "must be that of the schema")
+        if samples is not None and (samples.n_features, samples.sparse) != (
+            None if schema is None else (schema.n_features, schema.sparse)
+        ):
+            raise misfit(state, "samples.n_features", "and the layout of the rows must be those of the schema")
         rows = (0, 0) if samples is None else (samples.first_row, samples.next_row)
         known = FIELDS.read(state, stored=Segment(*rows), counted=self.counts.errors is not None)
         self.model.restore(pick("model", state))

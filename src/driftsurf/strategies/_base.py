@@ -236,7 +236,7 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
 
     def restore(self, state: Mapping[str, Any], n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Take over a state that ``state()`` returned; StateError if it is not for rows of this shape."""
-        if state.get("strategy") != type(self).__name__:
+        if str(state.get("strategy")) != type(self).__name__:
             raise misfit(state, "strategy", f"is {state.get('strategy')!r}, not {type(self).__name__!r}")
         pool = self._new_pool()
         pool.restore(pick("pool", state), n_features, sparse=sparse, n_classes=n_classes)
