@@ -39,6 +39,7 @@ from driftsurf.runs.loop import RunLoop
 from driftsurf.runs.model_file import write_model
 from driftsurf.runs.options import OutputOptions, WatchOptions
 from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart
+from driftsurf.runs.predictions import label_text
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Sink, SinkContext, open_sink
@@ -157,6 +158,7 @@ class Execution:
                 plan.label_type,
                 has_ids=plan.has_ids,
                 has_true=plan.label_counts is None,
+                classes=tuple(map(label_text, plan.shown_classes)),
                 checkpoints=output.checkpoint is not None,
                 keep=output.keep,
                 overwrite=output.overwrite or last is not None,

@@ -273,14 +273,15 @@ class LiveRun:
 
         Rows without a label are predicted by the newest model, which has learned the other rows of their batch.
         """
-        leading = self.models[self.plan.model]
+        leading, shown = self.models[self.plan.model], self.plan.shown_classes
+        known: tuple[Any, ...] = ()
         bare = None
-        if not batch.labelled.all():
+        if shown or not batch.labelled.all():
             assert isinstance(leading, Session)
-            bare = predict_now(leading, batch.to_predict)
-        return batch.predictions(
-            Predicted.of(own, version), np.asarray(labels), bare, regression=self.plan.label_type == "value"
-        )
+            known = leading.targets.labels
+            bare = None if batch.labelled.all() else predict_now(leading, batch.to_predict, shown)
+        learned = Predicted.of(own, version, known, shown)
+        return batch.predictions(learned, np.asarray(labels), bare, regression=self.plan.regression)
 
     def _sidecar_lines(self, name: str, sidecar: Sidecar, rows: Any, seen: Mapping[str, Observation]) -> str:
         try:
