@@ -8,7 +8,9 @@ options of ``run``, ``compare`` and ``reproduce`` are defined in ``options.py`` 
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -42,6 +44,9 @@ from driftsurf.errors import (
 
 __all__ = ["main"]
 
+BROKEN_PIPE = 141
+"""Exit code of a command whose reader, such as head, has seen enough: that of a process which SIGPIPE ends."""
+
 
 class _WrongOption(click.ClickException):
     """An option that cannot be used: one line, and the exit code of a wrong command line."""
@@ -58,6 +63,11 @@ class _Group(click.Group):
             cmd.short_help = re.split(r"[:;.](?:\s|$)", " ".join(cmd.help.split()), maxsplit=1)[0] + "."
         super().add_command(cmd, name)
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command, also if standard input, output or error is closed."""
+        _open_closed_streams()
+        return super().main(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         def spelled(message: Exception | str) -> str:
             command = self.commands.get(ctx.invoked_subcommand or "", self)
@@ -69,7 +79,12 @@ class _Group(click.Group):
                 warnings.simplefilter("always", category)
             warnings.showwarning = lambda message, *_, **__: say(f"warning: {spelled(message)}", err=True)
             try:
-                return self._invoke(ctx, spelled)
+                result = self._invoke(ctx, spelled)
+                sys.stdout.flush()  # what is still in the buffer may meet a broken pipe, too
+                return result
+            except BrokenPipeError:
+                _close_broken_pipes()
+                ctx.exit(BROKEN_PIPE)
             except click.ClickException as error:
                 wrap_error(error)
                 raise
@@ -82,10 +97,28 @@ class _Group(click.Group):
         try:
             with StartLine() as ctx.obj:
                 return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
         except OptionError as error:
             raise _WrongOption(spelled(error)) from error
         except (DriftsurfError, OSError) as error:
             raise click.ClickException(spelled(error)) from error
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for standard streams that are closed: a file must not take the place of one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if vars(sys)[name] is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+
+
+def _close_broken_pipes() -> None:
+    """Let Python flush standard output and standard error at its end without another error."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _download_progress(name: str) -> AbstractContextManager[Report]:

@@ -23,3 +23,4 @@ class PredictOptions:
         metavar="COLUMN",
     )
     all_classes: bool = option(False, "Write the probability of every class, not only of the predicted one.")
+    trust_config: bool = option(False, "Import the class of the learner that the run.json of RUN names.")

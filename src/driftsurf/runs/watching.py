@@ -9,8 +9,9 @@ from pathlib import Path
 
 from driftsurf.runs.hooks import TransitionCommand, TransitionLog
 from driftsurf.runs.live import LiveRun
+from driftsurf.runs.metrics_server import MetricsServer
 from driftsurf.runs.options import LogLevel, WatchOptions
-from driftsurf.runs.prometheus import MetricsFile, MetricsServer, RunMetrics
+from driftsurf.runs.prometheus import MetricsFile, RunMetrics
 from driftsurf.visible import visible
 
 __all__ = ["watching"]
