@@ -91,7 +91,7 @@ class ConfiguredCommand(GroupedCommand):
 
         path = ctx.params["write_config"]
         if path is not None:
-            files.write_text(path, to_toml(ctx))
+            files.write_text(path, to_toml(ctx), shared=True)
             say(f"written: {path}; run it with: {ctx.command_path} {path}")
             return None
         del ctx.params["config"], ctx.params["write_config"], ctx.params["trust_config"]

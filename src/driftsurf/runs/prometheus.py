@@ -157,7 +157,7 @@ class MetricsFile:
     def _write(self) -> None:
         self._next = self.clock() + SECONDS_BETWEEN
         try:
-            files.write_text(self.path, self.metrics.text())
+            files.write_text(self.path, self.metrics.text(), shared=True)
             self._failed = False
         except OSError as error:
             if not self._failed:  # one line in the log for a failure that lasts, not one a second
