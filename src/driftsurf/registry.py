@@ -15,7 +15,6 @@ Another package adds parts through entry points in the groups of ``ENTRY_POINTS`
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import pkgutil
@@ -285,6 +284,8 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     >>> nearest("Adwinn", ["adwin", "ddm"])
     "did you mean 'adwin'? "
     """
+    import difflib  # only a misspelled name needs it
+
     known = {choice.casefold().strip(): choice for choice in reversed(list(choices))}
     found = difflib.get_close_matches(name.casefold().strip(), list(known), n=1)
     return f"did you mean {known[found[0]]!r}? " if found else ""

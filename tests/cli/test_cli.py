@@ -7,13 +7,18 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import click
 import pytest
 from commands import invoke
 
 from driftsurf import Trace, __version__
+from driftsurf.cli import MODULES, main
+from driftsurf.cli.wording import first_clause
 from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
 from driftsurf.evaluation.summary import summarise_regression
@@ -29,6 +34,20 @@ def test_version_and_help_are_printed() -> None:
     assert "SOURCE" in invoke("run", "--help").output
 
 
+def test_the_list_of_commands_shows_the_first_clause_of_each_without_importing_it() -> None:
+    code = "import sys; from driftsurf.cli import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    loaded = output.splitlines()[-1].split()
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        assert MODULES.get(name, first_clause(command)) == first_clause(command)
+        assert f"{name} " in output
+    assert not {f"driftsurf.cli.{name}" for name in MODULES} & set(loaded)
+    assert not {"numpy", "numba", "importlib.metadata"} & set(loaded)
+
+
 def test_streams_are_listed() -> None:
     output = invoke("streams").output
     for name in ("sea0", "sea-gradual", "hyper-fast", "circles"):
@@ -39,7 +58,7 @@ def test_a_run_prints_each_transition_and_a_table_at_the_end(mixed_run: tuple[Pa
     _, output = mixed_run
     assert re.search(r"step 20: .* \d\.\d+ > .* \d\.\d+ \+ 0\.10", output)
     assert re.search(r"step 23: .* \d\.\d+ < .* \d\.\d+ .* 4 ", output)
-    assert "[100/100]" in output
+    assert "step 99 of 100: " in output
     for name in ("driftsurf", "aware", "rows/s", "report.html"):
         assert name in output
     drifts = [line.split()[0] for line in output.splitlines() if re.match(r" +\d+ .*step", line)]
@@ -50,7 +69,7 @@ def test_a_run_prints_each_transition_and_a_table_at_the_end(mixed_run: tuple[Pa
 def test_a_built_in_regression_stream_is_run_beside_the_oracle(tmp_path: Path) -> None:
     arguments = ["friedman", "--rows", "5000", "--out", str(tmp_path / "r"), "--predictions", str(tmp_path / "p.csv")]
     output = invoke("run", *arguments).output
-    for value in ("[100/100] ", "squared error", " 50 "):
+    for value in ("step 99 of 100: ", "squared error", " 50 "):
         assert value in output
     page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
     assert "aware (oracle)" in page
@@ -78,7 +97,7 @@ def test_a_terminal_gets_colours_and_a_progress_bar(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("FORCE_COLOR", "1")
     output = invoke("run", "mixed", "--rows", "5000", "--out", str(tmp_path / "r")).output
     assert "\x1b[" in output
-    assert "[10/100]" not in output
+    assert "step 9 of 100" not in output
 
 
 def test_the_run_folder_is_complete(mixed_run: tuple[Path, str]) -> None:
@@ -303,7 +322,7 @@ def test_checkpoints_and_results_are_replaced_only_on_request(tmp_path: Path) ->
 
 def test_the_progress_bar_of_a_resumed_run_starts_where_it_stopped(tmp_path: Path) -> None:
     command = ["run", "mixed", "--rows", "2000", "--checkpoint", str(tmp_path / "live")]
-    assert "[100/100]" in invoke(*command).output
+    assert "step 99 of 100: " in invoke(*command).output
     assert "rows/s" in invoke(*command, "--resume").output
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from commands import invoke
 
-from driftsurf.cli import main
+from driftsurf.cli.compare import compare as command
 from driftsurf.cli.wording import with_cli_spelling
 from driftsurf.comparison import matches, peers
 from driftsurf.comparison.compare import RELATIVE, TABLE_REGRESSION_MODELS, Comparison, compare, stand
@@ -262,7 +262,7 @@ def test_a_named_source_refuses_another_task(prices: Path, tmp_path: Path, monke
     assert load(Input("priced")).X.shape[1] == load(of(prices)).X.shape[1] - 1
     with pytest.raises(OptionError, match="starred") as refused:
         load(Input("starred", task="regression"))
-    assert "--task" in with_cli_spelling(refused.value, main.commands["compare"])
+    assert "--task" in with_cli_spelling(refused.value, command)
 
 
 def test_classification_and_regression_are_not_averaged(tmp_path: Path) -> None:

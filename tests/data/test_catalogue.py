@@ -55,10 +55,10 @@ def test_the_catalogue_knows_the_streams_of_the_paper() -> None:
     ]
     real = ["rcv1", "covertype", "airline", "electricity", "powersupply"]
     stand_ins = ["covertype-sample", "airline-2007", "newsgroups20", "spam-assassin"]
-    assert list(catalogue.PAPER) == generated + real
+    assert list(catalogue.CATALOGUE.paper) == generated + real
     values = ["friedman", "friedman-gradual", "friedman-local"]
     assert list(catalogue.CATALOGUE) == generated + real + stand_ins + values
-    assert list(catalogue.CLASSES) == generated + real + stand_ins
+    assert list(catalogue.CATALOGUE.for_experiments) == generated + real + stand_ins
     made = [catalogue.CATALOGUE[name].make() for name in generated]
     assert len({stream.name for stream in made}) == len(made)
     for name, stream in zip(generated, made, strict=True):

@@ -212,8 +212,8 @@ def test_the_facts_about_data_sets_are_consistent() -> None:
     odd = {"electricity": 34, "airline-2007": 86}
     assert {name: entry.batches for name, entry in DATASETS.items()} == {name: odd.get(name, 100) for name in DATASETS}
     for name, entry in DATASETS.items():
-        assert entry.exact == (name in catalogue.PAPER)
-        assert entry.exact or entry.stands_for in catalogue.PAPER
+        assert entry.exact == (name in catalogue.CATALOGUE.paper)
+        assert entry.exact or entry.stands_for in catalogue.CATALOGUE.paper
         assert bool(entry.urls) == bool(entry.saved_as)
         assert not entry.saved_as or any(entry.saved_as in (f + p for p in files.COMPRESSIONS) for f in entry.files)
         assert settings_of(name).l2 > 0

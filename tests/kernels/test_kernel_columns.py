@@ -17,13 +17,15 @@ from driftsurf.kernels.columns import (
     add_excess,
     add_magnitudes_csr,
     add_magnitudes_dense,
+    all_finite,
+    all_within_csr,
+    all_within_dense,
     are_codes,
     binary_codes,
     clip_csr,
     clip_dense,
+    column_limits,
     column_sizes,
-    count_outside_csr,
-    count_outside_dense,
     extend_range_csr,
     extend_range_dense,
     measure_csr,
@@ -107,24 +109,53 @@ def test_the_excess_of_a_column_is_how_much_larger_than_usual_its_values_were() 
     assert out.tolist() == [1.0 + 0.5 * 60.0 - 1.5 * 10.0, 0.0, 0.0]
 
 
-@given(problem=problems(max_steps=0))
+@given(problem=problems(max_steps=0), times=st.integers(1, 3))
 @check
-def test_clipped_rows_and_ranges_equal_numpy_dense_and_sparse(problem: Problem) -> None:
+def test_clipped_rows_equal_numpy_dense_and_sparse(problem: Problem, times: int) -> None:
     (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
     data, indices = (values[indptr[0] : indptr[-1]] for values in (data, indices))
-    high = frozen(problem.factor[:-1])
-    low = frozen(-0.5 * high)
-    expected = np.clip(X, low.astype(X.dtype), high.astype(X.dtype))
-    assert count_outside_dense(X, low, high) == count_outside_csr(data, indices, low, high)
+    most = frozen(np.tile(problem.factor[:-1], times))
+    limits = most[: X.shape[1]].astype(X.dtype)
+    expected = np.clip(X, -limits, limits)
+    within = bool((np.abs(X.astype(float)) <= most[: X.shape[1]]).all())
+    assert all_within_dense(X, most) == all_within_csr(data, indices, most) == within
     dense, values = np.empty_like(X), np.empty_like(data)
-    clip_dense(X, low, high, dense)
-    clip_csr(data, indices, low, high, values)
+    clip_dense(X, most, dense)
+    clip_csr(data, indices, most, values)
     assert np.array_equal(dense, expected)
     assert np.array_equal(values, expected[X != 0])
-    one, other = np.zeros((2, 2, X.shape[1]))
-    extend_range_dense(X, *one)
-    extend_range_csr(data, indices, *other)
-    assert one.tolist() == other.tolist() == [X.min(axis=0, initial=0).tolist(), X.max(axis=0, initial=0).tolist()]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1.5])
+@pytest.mark.parametrize("place", range(14))
+def test_one_bad_value_is_found_wherever_it_is(value: float, place: int) -> None:
+    X = np.ones((7, 2))
+    X.flat[place] = value
+    columns = np.tile(np.arange(2, dtype=np.int32), 7)
+    assert all_finite(X) == math.isfinite(value)
+    for most in (np.array([1.0, 2.0]), np.array([1.0, 2.0, 1.0, 2.0]), np.full(2, math.inf)):
+        expected = bool((np.abs(X) <= most[:2]).all()) and math.isfinite(value)
+        assert all_within_dense(X, most) == all_within_csr(X.ravel(), columns, most) == expected
+
+
+@given(problem=problems(max_steps=0))
+@check
+def test_ranges_equal_numpy_dense_and_sparse_over_the_rows_that_count(problem: Problem) -> None:
+    (X, _, weight), (data, indices, indptr, *_) = problem.kernel_rows
+    low, high = -0.5 * problem.factor[:-1], problem.factor[:-1]
+    one, other = np.array([low, high]), np.array([low, high])
+    counted = X[weight > 0.0].astype(float)
+    extends = bool(((counted < low) | (counted > high)).any())
+    assert bool(extend_range_dense(X, weight, *one)) == extends
+    assert bool(extend_range_csr(data, indices, indptr, weight, *other)) == extends
+    assert one[0].tolist() == other[0].tolist() == np.vstack([counted, low]).min(axis=0).tolist()
+    assert one[1].tolist() == other[1].tolist() == np.vstack([counted, high]).max(axis=0).tolist()
+
+
+def test_the_limit_of_a_column_is_a_multiple_of_its_size() -> None:
+    out = np.empty(6)
+    column_limits(np.array([10.0, 0.0, 3.0]), np.array([5.0, 4.0, 0.0]), 6.0, out)
+    assert out.tolist() == 2 * [12.0, 0.0, math.inf]
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Margins and optimisers of logistic regression: equal to their slow twins, and dense and CSR agree."""
+"""Optimisers of logistic regression: equal to their slow twins, and dense and CSR agree."""
 
 from __future__ import annotations
 
@@ -12,16 +12,9 @@ from hypothesis import strategies as st
 from kernel_problems import Problem, close, problems
 from row_arrays import frozen
 
-from driftsurf.kernels.columns import (
-    squared_norms_dense,
-)
 from driftsurf.kernels.linear import (
     discharge_csr,
     discharge_dense,
-    margins_csr,
-    margins_dense,
-    margins_of_all_csr,
-    margins_of_all_dense,
     saga_both_dense,
     saga_csr,
     saga_dense,
@@ -37,30 +30,6 @@ pytestmark = [
 ]
 
 check = settings(max_examples=200)
-
-
-@given(problem=problems(max_steps=0))
-@check
-def test_margins_equal_the_twin_dense_and_sparse(problem: Problem) -> None:
-    expected = np.column_stack([problem.X, np.ones(len(problem.X))]).astype(float) @ problem.w
-    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
-    dense, csr = np.empty((2, len(problem.X)))
-    margins_dense(X, frozen(problem.w), dense)
-    margins_csr(data, indices, indptr, frozen(problem.w), csr)
-    close(dense, expected)
-    close(csr, dense)
-
-
-@given(problem=problems(max_steps=0), models=st.integers(1, 4))
-@check
-def test_margins_of_several_models_equal_those_of_each_model(problem: Problem, models: int) -> None:
-    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
-    weights = np.outer(np.arange(1.0, models + 1), problem.w)
-    dense, csr = np.empty((2, models, len(X)))
-    margins_of_all_dense(X, frozen(weights), dense)
-    margins_of_all_csr(data, indices, indptr, frozen(weights), csr)
-    close(dense, weights @ np.column_stack([X, np.ones(len(X))]).astype(float).T)
-    close(csr, dense)
 
 
 @given(problem=problems())
@@ -211,12 +180,3 @@ def test_an_empty_order_changes_nothing() -> None:
         model = problem.model
         assert saga(rows, problem.order, model, 0, 0.1, 0.5, problem.frame, None) == 0
         assert model[0].tolist() == [1.0, 1.0]
-
-
-def test_arithmetic_on_float32_rows_is_in_double_precision() -> None:
-    X = np.array([[1e30, 1e-30]], np.float32)  # squares that float32 does not hold
-    out = np.empty(1)
-    squared_norms_dense(X, np.array([1.0, 1.0, 0.0]), np.zeros(3), out)
-    assert out[0] == float(X[0, 0]) ** 2
-    margins_dense(X, np.array([1e20, 0.0, 0.0]), out)
-    assert out[0] == 1e20 * float(X[0, 0])

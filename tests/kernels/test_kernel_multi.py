@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from reference import LabelledRows
 from row_arrays import csr_view, frozen
-from scipy.special import log_softmax
 
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray
 from driftsurf.kernels import multi
@@ -179,20 +178,3 @@ def test_discharged_rows_are_subtracted_from_the_gradient_sum_of_every_output(da
     again = multi.discharge_csr(values, indices, indptr[: count + 1], gone, G, problem.frame)
     assert again == drawn
     close(G, expected)
-
-
-@given(data=st.data())
-@check
-def test_outputs_are_products_and_their_softmax_sums_to_one(data: st.DataObject) -> None:
-    problem = data.draw(problems("softmax"))
-    X = np.column_stack([problem.X, np.ones(len(problem.X))]).astype(float)
-    dense, csr = np.empty((2, len(X), problem.W.shape[1]))
-    multi.outputs_dense(frozen(problem.X), frozen(problem.W.T.copy()), dense)
-    values, indices, indptr = problem.kernel_rows[1][:3]
-    multi.outputs_csr(values, indices, indptr, frozen(problem.W), csr)
-    close(dense, X @ problem.W)
-    close(csr, X @ problem.W)
-    dense *= 300.0  # exp would overflow
-    expected = log_softmax(dense, axis=1)
-    multi.log_softmax(dense)
-    close(dense, expected)

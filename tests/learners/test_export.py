@@ -15,11 +15,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor
+from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, StateError
 from driftsurf.estimators import AUEClassifier, PairedLearnersClassifier, SlidingWindowRegressor, mlflow
 from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression, export
-from driftsurf.learners.export import LinearModel
+from driftsurf.learners.export import LinearModel, linear_model
 
 LABELS: dict[str, list[Any]] = {
     "text": ["no", "yes"],
@@ -85,6 +86,16 @@ def test_the_arrays_are_sufficient_to_predict() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     named = DriftSurfRegressor(random_state=0).partial_fit(frame, X[:, 0])
     assert named.export().arrays()["columns"].tolist() == ["a", "b", "c"]
+
+
+def test_ranges_of_learner_and_session_that_do_not_meet_are_applied_in_turn() -> None:
+    samples, learner = Samples(3), LinearRegression().fresh(0, 3, 0)
+    X = np.random.default_rng(0).uniform(10.0, 20.0, size=(300, 3))
+    learner.update(samples, samples.append(X, X[:, 0]), 600)
+    low, high = np.array([-1.0, 50.0, 12.0]), np.array([1.0, 60.0, 80.0])
+    rows = np.array([[-99.0, -99.0, -99.0], [15.0, 15.0, 15.0], [99.0, 99.0, 99.0]])
+    exported = linear_model(learner, None, ranges=(low, high))
+    assert np.allclose(exported.predict(rows), learner.scores(np.clip(rows, low, high)), rtol=1e-12)
 
 
 def test_models_of_sparse_rows_can_be_exported() -> None:

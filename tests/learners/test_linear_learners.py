@@ -268,6 +268,40 @@ def test_growing_to_the_same_number_of_classes_changes_nothing() -> None:
         LinearSVM().fresh(0, 3, 2).grow(n_classes=3)
 
 
+# ---------------------------------------------------------------------------- ranges of columns
+
+
+def learned_ranges(model: LinearLearner) -> Any:
+    """Return the ranges, whose type mypy would narrow for the rest of a test."""
+    return model.ranges
+
+
+@layouts
+def test_a_regression_limits_values_to_the_range_of_rows_that_count_and_keeps_it(sparse: bool) -> None:
+    X = np.array([[-1.0, 2.0], [0.0, 0.0], [3.0, 4.0], [90.0, -90.0]])
+    y = np.array([1.0, 2.0, 3.0, 4.0])
+    samples = Samples(2, sparse=sparse)
+    model = LinearRegression().fresh(0, 2, 0)
+    model.update(samples, samples.append(as_rows(X, sparse), y, np.zeros(4)), 8)
+    assert learned_ranges(model) is None
+    model.update(samples, samples.append(as_rows(X, sparse), y, np.array([1.0, 1.0, 1.0, 0.0])), 8)
+    low, high = learned_ranges(model)
+    np.testing.assert_allclose([low, high], [[-1.4, -0.4], [3.4, 4.4]])
+    rows = np.array([[-50.0, 50.0], [50.0, -50.0], [1.0, 1.0]])
+    expected = np.clip(rows, low, high) @ model.coef + model.intercept
+    np.testing.assert_allclose(model.scores(as_rows(rows, sparse)), expected)
+    scorer = model.scorer()
+    model.forget(samples, samples.next_row)
+    np.testing.assert_allclose(learned_ranges(model), [low, high])
+    undo = model.update(samples, samples.append(as_rows(2.0 * X, sparse), y), 8)
+    assert learned_ranges(model)[1].tolist() == pytest.approx([180 + 18.2, 8 + 18.8])
+    np.testing.assert_allclose(scorer(as_rows(rows, sparse)), expected)
+    undo()
+    np.testing.assert_allclose(learned_ranges(model), [low, high])
+    again = LinearRegression.from_state(LinearRegression(), model.state())
+    np.testing.assert_array_equal(learned_ranges(again), learned_ranges(model))
+
+
 # ---------------------------------------------------------------------------- refusals
 
 

@@ -274,9 +274,9 @@ def test_reading_the_tables_loads_no_heavy_package() -> None:
 
 def test_streams_are_registered_with_the_settings_of_the_paper() -> None:
     """``driftsurf run`` takes them from the catalogue, which cannot import this package."""
-    assert set(STREAMS) <= set(catalogue.CLASSES)
-    for name in catalogue.CLASSES:
+    assert set(STREAMS) <= set(catalogue.CATALOGUE.for_experiments)
+    for name in catalogue.CATALOGUE.for_experiments:
         settings = settings_of(name)
         assert catalogue.get(name).paper_settings == (settings.step_size, settings.l2), name
-    others = set(catalogue.CATALOGUE) - set(catalogue.CLASSES)
+    others = set(catalogue.CATALOGUE) - set(catalogue.CATALOGUE.for_experiments)
     assert [name for name in others if catalogue.get(name).paper_settings is not None] == []

@@ -88,6 +88,8 @@ def test_rows_without_a_label_are_predicted_and_not_learned(tmp_path: Path) -> N
     count = sum(row["sold"] is None for row in rows)
     assert f"rows without a label: {count}" in out
     assert f"only predicted: {count} rows" in (tmp_path / "run" / "report.html").read_text()
+    assert invoke("explain", tmp_path / "run", "--html", tmp_path / "again.html").exit_code == 0
+    assert f"only predicted: {count} rows" in (tmp_path / "again.html").read_text()
     lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert list(lines[0]) == ["row", "id", "prediction", "true", "probability", "version"]
     assert [(line["row"], line["id"], line["true"]) for line in lines] == [

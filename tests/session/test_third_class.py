@@ -14,6 +14,7 @@ from driftsurf.core.samples import Samples
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import CapabilityError, LabelError, OptionError
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
+from driftsurf.learners._linear import Linear
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 
@@ -53,6 +54,24 @@ def test_a_grown_model_predicts_as_before_and_its_undo_is_exact(optimizer: Any) 
         each.update(samples, more, 200)
         each.forget(samples, 50)
     assert to_bytes(model.state()) == to_bytes(again.state())
+
+
+def test_a_model_that_cannot_grow_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = three(200, 200)
+    samples = Samples(3)
+    model = LogisticRegression().fresh(0, 3, 2)
+    model.update(samples, samples.append(X, (y == "a").astype(float)), 400)
+    before = to_bytes(model.state())
+
+    def exhausted(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(Linear, "widened", exhausted)
+    with pytest.raises(MemoryError):
+        model.grow(3)
+    assert to_bytes(model.state()) == before
+    model.grow(2)()
+    assert to_bytes(model.state()) == before
 
 
 def test_the_gradients_of_a_grown_model_are_those_of_softmax_regression() -> None:

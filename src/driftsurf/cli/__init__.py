@@ -1,35 +1,28 @@
 """The command line: one module for each larger command; the short ones are in this file.
 
 A command parses its options, makes one library call and prints the result. Nothing is learned or decided here, and
-pages are made in :mod:`driftsurf.report`. Heavy modules are imported inside a command, so that ``--help`` is fast. The
-options of ``run``, ``compare`` and ``reproduce`` are defined in ``options.py`` of the package that each command calls;
-:mod:`driftsurf.cli.options` turns them into click options.
+pages are made in :mod:`driftsurf.report`. The module of a larger command is imported when the command is asked for, and
+heavy modules inside a command, so that ``--help`` is fast. The options of ``run``, ``compare`` and ``reproduce`` are
+defined in ``options.py`` of the package that each command calls; :mod:`driftsurf.cli.options` turns them into click
+options.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
-import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from driftsurf import __version__
-from driftsurf.cli.compare import compare
-from driftsurf.cli.doctor import doctor
-from driftsurf.cli.explain import explain
-from driftsurf.cli.keys import keys
-from driftsurf.cli.predict import predict
-from driftsurf.cli.reproduce import reproduce
-from driftsurf.cli.run import run
-from driftsurf.cli.runs import runs
-from driftsurf.cli.wording import say, with_cli_spelling, wrap_error
+from driftsurf.cli.wording import first_clause, say, with_cli_spelling, wrap_error
 from driftsurf.cli.work import StartLine
 from driftsurf.data.download_progress import Report, show_download
 from driftsurf.errors import (
@@ -48,6 +41,19 @@ BROKEN_PIPE = 141
 """Exit code of a command whose reader, such as head, has seen enough: that of a process which SIGPIPE ends."""
 
 
+MODULES: Final[Mapping[str, str]] = {
+    "compare": "Compare models on the same SOURCES.",
+    "doctor": "Check versions, compiled code and its cache, extras, data and cores.",
+    "explain": "Explain the decisions of a RUN.",
+    "keys": "Show the keys of a keyed RUN.",
+    "predict": "Predict ROWS with the model of a finished RUN.",
+    "reproduce": "Run the paper's evaluation and compare our numbers with the paper's.",
+    "run": "Learn from a SOURCE as its rows come.",
+    "runs": "List all runs in a FOLDER.",
+}
+"""The commands that have a module of their own, with the first clause of their help for the list of commands."""
+
+
 class _WrongOption(click.ClickException):
     """An option that cannot be used: one line, and the exit code of a wrong command line."""
 
@@ -55,13 +61,25 @@ class _WrongOption(click.ClickException):
 
 
 class _Group(click.Group):
-    """Prints errors of this package as one line instead of a traceback, and lists commands with their first clause."""
+    """Prints errors of this package as one line instead of a traceback, and imports large commands when asked for."""
 
-    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command; the list of commands shows the beginning of its help, which click would cut off anywhere."""
-        if cmd.help and cmd.short_help is None:
-            cmd.short_help = re.split(r"[:;.](?:\s|$)", " ".join(cmd.help.split()), maxsplit=1)[0] + "."
-        super().add_command(cmd, name)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in alphabetical order."""
+        return sorted({*self.commands, *MODULES})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, after importing its module; None if there is no command of this name."""
+        if cmd_name in MODULES and cmd_name not in self.commands:
+            module = importlib.import_module(f"driftsurf.cli.{cmd_name}")
+            self.add_command(vars(module)[cmd_name])
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, MODULES.get(name) or first_clause(self.commands[name])) for name in self.list_commands(ctx)]
+            )
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the command, also if standard input, output or error is closed."""
@@ -252,13 +270,3 @@ def rollback(run: Path, to: int | None) -> None:
         to = (folder.generations() or [0])[-2:][0]
     folder.load(to)
     _order(run, "rollback", to)
-
-
-main.add_command(compare)
-main.add_command(keys)
-main.add_command(predict)
-main.add_command(reproduce)
-main.add_command(run)
-main.add_command(runs)
-main.add_command(explain)
-main.add_command(doctor)

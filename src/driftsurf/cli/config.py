@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from driftsurf.cli.options import GroupedCommand, GroupedOption, flag_name
-from driftsurf.cli.wording import say
+from driftsurf.cli.options import GroupedCommand, GroupedOption
+from driftsurf.cli.wording import flag_name, say
 from driftsurf.core.option_fields import RunsCode, option
 from driftsurf.errors import InputError, OptionError
 from driftsurf.runs.options import StrPath
@@ -144,6 +143,8 @@ def _arguments(path: Path, name: str, value: Any, *, several: bool) -> list[str]
 
 def _read_toml(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file; raise InputError if it cannot be read, is too long or nested too deeply."""
+    import tomllib
+
     from driftsurf.data.formats._bytes import ByteFile
 
     data = bytearray()

@@ -17,7 +17,6 @@ __all__ = [
     "GroupedCommand",
     "GroupedOption",
     "collect",
-    "flag_name",
     "option_group",
     "option_groups",
     "value_types",
@@ -190,8 +189,3 @@ def _read_pairs(one: OptionField) -> Callable[[click.Context, click.Parameter, I
         return found
 
     return read
-
-
-def flag_name(param: click.Parameter) -> str:
-    """Return a parameter as it is typed on the command line."""
-    return param.opts[0]

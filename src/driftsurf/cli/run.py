@@ -60,6 +60,7 @@ def run(source: str, quiet: bool, **options: Any) -> None:
                 on_start=screen.start,
                 on_step=screen.step,
                 on_epoch=None if quiet else screen.epoch,
+                progress=False,
             )
         except RunStopped as stopped:
             say(f"{stopped}; continue with --resume; the checkpoints are in {options['checkpoint']}", err=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import sys
 
 import click
 
-from driftsurf.cli.options import flag_name
 from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import Message, Option
 from driftsurf.visible import visible
 
-__all__ = ["say", "with_cli_spelling", "wrap_error"]
+__all__ = ["first_clause", "flag_name", "say", "with_cli_spelling", "wrap_error"]
 
 
 def say(text: object, *, err: bool = False) -> None:
@@ -30,6 +30,16 @@ def wrap_error(error: click.ClickException) -> None:
     if sys.stderr.isatty():
         text = wrapped(text, shutil.get_terminal_size().columns)
     error.format_message = lambda: text.removeprefix(start)  # type: ignore[method-assign]
+
+
+def first_clause(command: click.Command) -> str:
+    """Return the beginning of the help of a command, up to a full stop, a colon or a semicolon."""
+    return re.split(r"[:;.](?:\s|$)", " ".join((command.help or "").split()), maxsplit=1)[0] + "."
+
+
+def flag_name(param: click.Parameter) -> str:
+    """Return a parameter as it is typed on the command line."""
+    return param.opts[0]
 
 
 def with_cli_spelling(message: BaseException | str, command: click.Command) -> str:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from driftsurf.comparison.inputs import Input
 from driftsurf.errors import Option, RunFolderError
-from driftsurf.runs.folder import NEW_RUNS
-from driftsurf.runs.tables import short_name
+from driftsurf.runs.folder import NEW_RUNS, short_name
 
 __all__ = ["LEDGER", "check_folder", "default_folder"]
 

@@ -46,11 +46,12 @@ class Buffer:
         """Number of the first live value, where all values ever appended are numbered from 0."""
 
     @classmethod
-    def of(cls, values: npt.NDArray[Any]) -> Buffer:
-        """Return a buffer with a copy of these values, and capacity for more."""
+    def of(cls, values: npt.NDArray[Any], first: int = 0) -> Buffer:
+        """Return a buffer with a copy of these values, numbered from ``first`` on, and capacity for more."""
         buffer = cls.__new__(cls)
         buffer._array = _allocated((_length(len(values)), *values.shape[1:]), values.dtype)
-        buffer._start = buffer._stop = buffer.first = 0
+        buffer._start = buffer._stop = 0
+        buffer.first = first
         buffer.write(values)
         return buffer
 

@@ -8,10 +8,10 @@ from driftsurf.core.contracts import CSR, FloatArray, Rows, n_rows
 from driftsurf.kernels.columns import (
     add_magnitudes_csr,
     add_magnitudes_dense,
+    all_within_csr,
+    all_within_dense,
     clip_csr,
     clip_dense,
-    count_outside_csr,
-    count_outside_dense,
     extend_range_csr,
     extend_range_dense,
     measure_csr,
@@ -81,38 +81,39 @@ def measure(X: Rows, columns: FloatArray, most: float) -> tuple[FloatArray, floa
     return out, *found
 
 
-def limited(X: Rows, low: FloatArray, high: FloatArray) -> Rows:
-    """Return rows whose values are limited to the range of their column; the same object if all of them are within.
+def limited(X: Rows, most: FloatArray) -> Rows:
+    """Return rows whose values are at most ``most`` of their column; the same object if all of them are.
 
-    Zeros of sparse rows are not looked at, so every range has to contain 0 for them.
+    Values are limited in absolute value, to the range -``most`` to ``most``.
     """
     if isinstance(X, CSR):
         a, b = X.indptr[0], X.indptr[-1]
-        outside = count_outside_csr(X.data[a:b], X.indices[a:b], low, high)
+        within = all_within_csr(X.data[a:b], X.indices[a:b], most)
     else:
-        outside = count_outside_dense(X, low, high)
-    return clipped(X, low, high) if outside else X
+        within = all_within_dense(X, most)
+    return X if within else clipped(X, most)
 
 
-def clipped(X: Rows, low: FloatArray, high: FloatArray) -> Rows:
-    """Return a copy of rows whose values are limited to the range of their column."""
+def clipped(X: Rows, most: FloatArray) -> Rows:
+    """Return a copy of rows whose values are limited to the range -``most`` to ``most`` of their column."""
     if isinstance(X, CSR):
         a, b = X.indptr[0], X.indptr[-1]
         values, indices = np.empty_like(X.data[a:b]), X.indices[a:b]
-        clip_csr(X.data[a:b], indices, low, high, values)
+        clip_csr(X.data[a:b], indices, most, values)
         return CSR(values, indices, X.indptr - a, X.n_features)
     rows = np.empty_like(X)
-    clip_dense(X, low, high, rows)
+    clip_dense(X, most, rows)
     return rows
 
 
-def extend_range(X: Rows, low: FloatArray, high: FloatArray) -> None:
-    """Extend the range of each column by the values of these rows; zeros of sparse rows are not looked at."""
+def extend_range(X: Rows, weight: FloatArray, low: FloatArray, high: FloatArray) -> bool:
+    """Extend the range of each column by the rows of positive weight; return whether any value was outside.
+
+    Zeros of sparse rows are not looked at.
+    """
     if isinstance(X, CSR):
-        a, b = X.indptr[0], X.indptr[-1]
-        extend_range_csr(X.data[a:b], X.indices[a:b], low, high)
-    else:
-        extend_range_dense(X, low, high)
+        return bool(extend_range_csr(X.data, X.indices, X.indptr, weight, low, high))
+    return bool(extend_range_dense(X, weight, low, high))
 
 
 def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ from driftsurf.core.contracts import CSR, DenseRows, FloatArray, Rows, State, n_
 from driftsurf.core.frames import Frame, LazyFrame, PandasFrame, PandasSeries, SparseMatrix
 from driftsurf.core.typing import MatrixLike, TargetLike
 from driftsurf.errors import InputError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
-from driftsurf.kernels.columns import all_finite
+from driftsurf.kernels.columns import all_finite, all_within_dense
 
 __all__ = ["Schema", "listed", "read_rows", "read_schema", "read_weights"]
 
@@ -102,9 +102,9 @@ def read_rows(X: MatrixLike, schema: Schema, dtype: npt.DTypeLike = np.float64, 
 
 
 def is_ready(
-    X: MatrixLike, schema: Schema, dtype: np.dtype[Any], *, finite: bool = True
+    X: MatrixLike, schema: Schema, dtype: np.dtype[Any], *, finite: bool = True, most: FloatArray | None = None
 ) -> TypeGuard[npt.NDArray[np.floating[Any]]]:
-    """Return whether X can be used as it is.
+    """Return whether X can be used as it is: finite and, if ``most`` is given, within these limits of the columns.
 
     This is the usual case, and for a single row the other checks cost more than learning it.
     """
@@ -117,7 +117,7 @@ def is_ready(
         and X.shape[0] > 0
         and X.flags.c_contiguous
         and X.flags.aligned
-        and (not finite or bool(all_finite(X)))
+        and (not finite or bool(all_finite(X) if most is None else all_within_dense(X, most)))
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 
 from driftsurf import registry
@@ -12,7 +12,7 @@ from driftsurf.errors import OptionError
 from driftsurf.registry import REGRESSION
 from driftsurf.streams.base import Stream
 
-__all__ = ["CATALOGUE", "CLASSES", "PAPER", "StreamEntry", "get"]
+__all__ = ["CATALOGUE", "Catalogue", "StreamEntry", "get"]
 
 STEPS = 100
 """Number of time steps into which a generated stream is cut, as in the paper."""
@@ -83,22 +83,44 @@ class StreamEntry:
         return "table_row" in self.entry.details or (self.dataset is not None and self.dataset.exact)
 
 
-def _ordered() -> Iterator[StreamEntry]:
-    """Yield the paper's generated streams in the order of its tables, the real data sets, then all others by name."""
-    entries = {entry.name: entry for entry in registry.entries("stream")}
-    of_tables = [entry for entry in entries.values() if "table_row" in entry.details]
-    order = [entry.name for entry in sorted(of_tables, key=lambda entry: int(entry.details["table_row"]))]
-    for name in dict.fromkeys([*order, *DATASETS, *entries]):
-        yield StreamEntry(entries[name])
+class Catalogue(Mapping[str, StreamEntry]):
+    """All streams by name: the fifteen of the paper in the order of its tables, stand-ins for real data, all others.
+
+    A single name is looked up without importing the streams of other packages, which takes as long as all others.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[str, StreamEntry] = {}
+
+    def __getitem__(self, name: str) -> StreamEntry:
+        if name not in self._made:
+            entry = registry.lookup("stream", name)
+            if entry is None:
+                raise KeyError(name)
+            self._made[name] = StreamEntry(entry)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        entries = registry.entries("stream")
+        of_tables = [entry for entry in entries if "table_row" in entry.details]
+        of_tables.sort(key=lambda entry: int(entry.details["table_row"]))
+        return iter(dict.fromkeys([*(entry.name for entry in of_tables), *DATASETS, *(one.name for one in entries)]))
+
+    def __len__(self) -> int:
+        return len(registry.entries("stream"))
+
+    @property
+    def paper(self) -> tuple[str, ...]:
+        """Names of the paper's streams, in its order."""
+        return tuple(name for name, entry in self.items() if entry.in_paper)
+
+    @property
+    def for_experiments(self) -> tuple[str, ...]:
+        """Names of the paper's streams and of the stand-ins, on which its experiments can run."""
+        return tuple(name for name, entry in self.items() if entry.in_paper or entry.dataset is not None)
 
 
-CATALOGUE: dict[str, StreamEntry] = {entry.name: entry for entry in _ordered()}
-"""The fifteen streams of the paper in the order of its tables, the stand-ins for real data, then all others."""
-
-PAPER = tuple(name for name, entry in CATALOGUE.items() if entry.in_paper)
-"""Names of the paper's streams, in its order."""
-CLASSES = tuple(name for name, entry in CATALOGUE.items() if entry.in_paper or entry.dataset is not None)
-"""Names of the paper's streams and of the stand-ins, on which its experiments can run."""
+CATALOGUE = Catalogue()
 
 
 def get(name: str) -> StreamEntry:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.errors import InputError
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.session.observation import Observation
-from driftsurf.session.session import Session
+from driftsurf.session.observation import Observation, probability_of_second
 
 __all__ = ["ProbabilityOf", "ScoreRecorder", "Scores"]
 
@@ -39,14 +37,14 @@ class ScoreRecorder:
 
     Parameters
     ----------
-    session
-        The model, which knows its classes.
+    labels
+        Returns the classes that are known by now, in the order of their codes.
     warmup_steps
         Steps at the beginning that the ROC AUC of the whole run leaves out.
     """
 
-    def __init__(self, session: Session, warmup_steps: int = 0) -> None:
-        self.session = session
+    def __init__(self, labels: Callable[[], Sequence[Any]], warmup_steps: int = 0) -> None:
+        self.labels = labels
         self.warmup_steps = warmup_steps
         self._taken = 0
         self._step = 0
@@ -79,7 +77,7 @@ class ScoreRecorder:
 
     def _classes(self, one: Observation) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        labels = list(self.session.targets.labels)[:MOST_CLASSES]
+        labels = list(self.labels())[:MOST_CLASSES]
         if len(labels) > self._labels_written:
             found["labels"], self._labels_written = labels, len(labels)
         true, predicted = (_known(codes, len(labels)) for codes in (one.true, one.predicted))
@@ -176,7 +174,7 @@ def _calibration(scores: FloatArray, true: npt.NDArray[np.int64], predicted: npt
     else:
         hit = true == 1
         if scores.ndim == 1:
-            probability = expit(scores)
+            probability = probability_of_second(scores)
         else:  # a learner for any number of classes, which has met two, or one
             probability = np.exp(scores[:, 1]) if scores.shape[1] == 2 else np.zeros(len(scores))
     bins = np.minimum(probability * BINS, BINS - 1).astype(np.int64)

@@ -70,10 +70,10 @@ def add_magnitudes_csr(data: Any, indices: Any, indptr: Any, weight: Any, cap: A
 @kernel(lambda f: (_in(f, 2),))
 def all_finite(X: Any) -> Any:
     """Return whether no value is NaN or infinite."""
+    values = X.reshape(X.size)  # one long loop is several times as fast as a short one for each row
     bad = 0  # counted to the end: without an early exit the loop is vectorised
-    for i in range(X.shape[0]):
-        for c in range(X.shape[1]):
-            bad += 0 if abs(X[i, c]) < math.inf else 1
+    for k in range(values.shape[0]):
+        bad += 0 if abs(values[k]) < math.inf else 1
     return bad == 0
 
 
@@ -122,6 +122,18 @@ def column_sizes(total: Any, mass: Any, memory: Any, most: Any, out: Any) -> Any
         out[0, c] = 1.0 / size if size > 0.0 else 1.0
         out[1, c] = most * size
     return without
+
+
+@kernel(lambda f: (_in(F8), _in(F8), F8, _out(F8)), exact=True)
+def column_limits(total: Any, mass: Any, most: Any, out: Any) -> None:
+    """Write the largest value of each column: ``most`` times its size, which is total / mass; infinity without mass.
+
+    If ``out`` is longer, the values are repeated.
+    """
+    d = total.shape[0]
+    for k in range(out.shape[0]):
+        c = k % d
+        out[k] = most * (total[c] / mass[c]) if mass[c] > 0.0 else math.inf
 
 
 @kernel(lambda f: (_in(F8, 2), _in(F8, 2), _in(F8), F8, _out(F8)), exact=True)
@@ -203,59 +215,89 @@ def measure_csr(
     return largest, zeros, extremes
 
 
-@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8)))
-def count_outside_dense(X: Any, low: Any, high: Any) -> Any:
-    """Return the number of values below ``low`` or above ``high`` of their column."""
+@kernel(lambda f: (_in(f, 2), _in(F8)))
+def all_within_dense(X: Any, most: Any) -> Any:
+    """Return whether every value is finite and at most ``most`` of its column in absolute value.
+
+    ``most`` may hold the limits of the columns several times. As many rows are then read as one, because long loops are
+    faster.
+    """
+    values = X.reshape(X.size)
+    length = most.shape[0]
+    count = X.size // length
+    blocks = values[: count * length].reshape((count, length))
+    rest = values[count * length :]
+    for k in range(count):
+        outside = 0  # counted to the end of the block, so that the loop is vectorised
+        for c in range(length):
+            size = abs(np.float64(blocks[k, c]))
+            outside += 0 if size <= most[c] and size < math.inf else 1
+        if outside:
+            return False
     outside = 0
+    for c in range(rest.shape[0]):
+        size = abs(np.float64(rest[c]))
+        outside += 0 if size <= most[c] and size < math.inf else 1
+    return outside == 0
+
+
+@kernel(lambda f: (_in(f), _in(types.int32), _in(F8)))
+def all_within_csr(data: Any, indices: Any, most: Any) -> Any:
+    """Return whether every value of sparse rows is finite and within ``most``, as ``all_within_dense`` does."""
+    for p in range(data.shape[0]):
+        size = abs(np.float64(data[p]))
+        if not (size <= most[np.uintp(indices[p])] and size < math.inf):
+            return False
+    return True
+
+
+@kernel(lambda f: (_in(f, 2), _in(F8), _out(f, 2)))
+def clip_dense(X: Any, most: Any, out: Any) -> None:
+    """Write the rows to ``out``, each value limited to the range -``most`` to ``most`` of its column."""
     for i in range(X.shape[0]):
         for c in range(X.shape[1]):
-            value = np.float64(X[i, c])
-            outside += 1 if value < low[c] or value > high[c] else 0
-    return outside
+            out[i, c] = min(max(np.float64(X[i, c]), -most[c]), most[c])
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(F8), _in(F8)))
-def count_outside_csr(data: Any, indices: Any, low: Any, high: Any) -> Any:
-    """Return the number of values of sparse rows below ``low`` or above ``high`` of their column."""
-    outside = 0
+@kernel(lambda f: (_in(f), _in(types.int32), _in(F8), _out(f)))
+def clip_csr(data: Any, indices: Any, most: Any, out: Any) -> None:
+    """Write the values of sparse rows to ``out``, each limited to the range -``most`` to ``most`` of its column."""
     for p in range(data.shape[0]):
         c = np.uintp(indices[p])
-        value = np.float64(data[p])
-        outside += 1 if value < low[c] or value > high[c] else 0
-    return outside
+        out[p] = min(max(np.float64(data[p]), -most[c]), most[c])
 
 
-@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(f, 2)))
-def clip_dense(X: Any, low: Any, high: Any, out: Any) -> None:
-    """Write the rows to ``out``, each value limited to the range ``low`` to ``high`` of its column."""
+@kernel(lambda f: (_in(f, 2), _in(F8), _out(F8), _out(F8)))
+def extend_range_dense(X: Any, weight: Any, low: Any, high: Any) -> Any:
+    """Extend the range ``low`` to ``high`` of each column by rows of positive weight; return how many of them did."""
+    extending = 0
     for i in range(X.shape[0]):
-        for c in range(X.shape[1]):
-            out[i, c] = min(max(np.float64(X[i, c]), low[c]), high[c])
+        if weight[i] > 0.0:
+            outside = 0
+            for c in range(X.shape[1]):
+                value = np.float64(X[i, c])
+                outside += 1 if value < low[c] or value > high[c] else 0
+            if outside:
+                extending += 1
+                for c in range(X.shape[1]):
+                    value = np.float64(X[i, c])
+                    low[c] = min(low[c], value)
+                    high[c] = max(high[c], value)
+    return extending
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(F8), _in(F8), _out(f)))
-def clip_csr(data: Any, indices: Any, low: Any, high: Any, out: Any) -> None:
-    """Write the values of sparse rows to ``out``, each limited to the range ``low`` to ``high`` of its column."""
-    for p in range(data.shape[0]):
-        c = np.uintp(indices[p])
-        out[p] = min(max(np.float64(data[p]), low[c]), high[c])
-
-
-@kernel(lambda f: (_in(f, 2), _out(F8), _out(F8)))
-def extend_range_dense(X: Any, low: Any, high: Any) -> None:
-    """Extend the range ``low`` to ``high`` of each column by the values of these rows."""
-    for i in range(X.shape[0]):
-        for c in range(X.shape[1]):
-            value = np.float64(X[i, c])
-            low[c] = min(low[c], value)
-            high[c] = max(high[c], value)
-
-
-@kernel(lambda f: (_in(f), _in(types.int32), _out(F8), _out(F8)))
-def extend_range_csr(data: Any, indices: Any, low: Any, high: Any) -> None:
-    """Extend the range ``low`` to ``high`` of each column by the values of sparse rows."""
-    for p in range(data.shape[0]):
-        c = np.uintp(indices[p])
-        value = np.float64(data[p])
-        low[c] = min(low[c], value)
-        high[c] = max(high[c], value)
+@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8), _out(F8)))
+def extend_range_csr(data: Any, indices: Any, indptr: Any, weight: Any, low: Any, high: Any) -> Any:
+    """Extend the range of each column by the values of sparse rows of positive weight; return how many of them did."""
+    extending = 0
+    for i in range(weight.shape[0]):
+        if weight[i] > 0.0:
+            outside = 0
+            for p in range(indptr[i], indptr[i + 1]):
+                c = np.uintp(indices[p])
+                value = np.float64(data[p])
+                outside += 1 if value < low[c] or value > high[c] else 0
+                low[c] = min(low[c], value)
+                high[c] = max(high[c], value)
+            extending += 1 if outside else 0
+    return extending

@@ -1,4 +1,4 @@
-"""Logistic regression: margins, SAGA and SGD, for dense and CSR rows.
+"""Logistic regression: SAGA and SGD, for dense and CSR rows.
 
 Rows and labels
 ---------------
@@ -69,58 +69,11 @@ def _gradient(margin: Any, y: Any, weight: Any) -> Any:
 
 
 @inline
-def _margin_dense(X: Any, i: Any, w: Any) -> Any:
-    total = 0.0
-    for c in range(X.shape[1]):
-        total += w[c] * X[i, c]
-    return total + w[X.shape[1]]
-
-
-@inline
 def _margin_centred(X: Any, i: Any, w: Any, centre: Any) -> Any:
     total = 0.0
     for c in range(X.shape[1]):
         total += w[c] * (X[i, c] - centre[c])
     return total + w[X.shape[1]]
-
-
-@inline
-def _margin_csr(data: Any, indices: Any, a: Any, b: Any, w: Any) -> Any:
-    total = 0.0
-    for p in range(a, b):
-        q = np.uintp(p)
-        total += w[np.uintp(indices[q])] * data[q]
-    return total + w[w.shape[0] - 1]
-
-
-@kernel(lambda f: (_in(f, 2), _in(F8), _out(F8)))
-def margins_dense(X: Any, w: Any, out: Any) -> None:
-    """Margins of one model: out[i] = w . x_i + intercept."""
-    for i in range(X.shape[0]):
-        out[i] = _margin_dense(X, i, w)
-
-
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8)))
-def margins_csr(data: Any, indices: Any, indptr: Any, w: Any, out: Any) -> None:
-    """Margins of one model on sparse rows: out[i] = w . x_i + intercept, over the non-zeros."""
-    for i in range(out.shape[0]):
-        out[i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], w)
-
-
-@kernel(lambda f: (_in(f, 2), _in(F8, 2), _out(F8, 2)))
-def margins_of_all_dense(X: Any, weights: Any, out: Any) -> None:
-    """Margins of several models: out[k, i] = w_k . x_i + intercept, all models while a row is in the cache."""
-    for i in range(X.shape[0]):
-        for k in range(weights.shape[0]):
-            out[k, i] = _margin_dense(X, i, weights[k])
-
-
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8, 2), _out(F8, 2)))
-def margins_of_all_csr(data: Any, indices: Any, indptr: Any, weights: Any, out: Any) -> None:
-    """Margins of several models on sparse rows, as ``margins_of_all_dense`` computes them."""
-    for i in range(out.shape[1]):
-        for k in range(weights.shape[0]):
-            out[k, i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], weights[k])
 
 
 @inline
@@ -388,7 +341,11 @@ def sgd_csr(rows: Any, order: Any, w: Any, eta: Any, mu: Any, frame: Any, offset
         i = np.uintp(order[j])
         a = indptr[i]
         b = indptr[i + np.uintp(1)]
-        margin = _margin_csr(data, indices, a, b, w)
+        margin = 0.0
+        for p in range(a, b):
+            q = np.uintp(p)
+            margin += w[np.uintp(indices[q])] * data[q]
+        margin += w[last]
         for k in range(centred.shape[0]):
             margin -= w[centred[k]] * centre[centred[k]]
         margin *= s

@@ -248,7 +248,7 @@ class LinearLearner(Parameterised, ABC):
             words=words,
         )
         if self._ranged and hi > known:
-            after = after.ranged(samples.view(Segment(known, hi)).X)
+            after = after.ranged(*samples.view(Segment(known, hi))[::2])
         update.fitted = after if after.seen < after.rescale_at else self._rescaled(after, rows)
 
     @property
@@ -298,7 +298,10 @@ class LinearLearner(Parameterised, ABC):
         return self.curvature
 
     def forget(self, samples: SampleStore, before_row: int) -> Undo:
-        """Drop the oldest rows, admitted or waiting; the gradients of the admitted ones leave the average."""
+        """Drop the oldest rows, admitted or waiting; the gradients of the admitted ones leave the average.
+
+        The weights, and with them the scale and the range of the columns, stay as they are.
+        """
         before = self._fitted
         if before.lo < 0 or before_row <= before.lo:
             return lambda: None
@@ -359,7 +362,8 @@ class LinearLearner(Parameterised, ABC):
     @property
     def ranges(self) -> tuple[FloatArray, FloatArray] | None:
         """Smallest and largest value of each column, to which rows are limited before they are scored; None: none."""
-        return self._fitted.limits
+        limits = self._fitted.limits
+        return None if limits is None else (limits[0], limits[1])
 
     @property
     def intercept(self) -> Any:

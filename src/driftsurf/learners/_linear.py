@@ -14,8 +14,8 @@ from driftsurf.core.column_sizes import extend_range, usual_frame, usual_sizes
 from driftsurf.core.contracts import CSR, Batch, FloatArray, IntArray, Rows
 from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError, Option, ShapeError, StateError
-from driftsurf.kernels.linear import margins_csr, margins_dense, margins_of_all_csr, margins_of_all_dense
 from driftsurf.kernels.losses import largest, largest_of_two, squared_length
+from driftsurf.kernels.scores import margins_csr, margins_dense, margins_of_all_csr, margins_of_all_dense
 
 SMALLEST_SIZE = 1e-30
 FLOAT = np.dtype(np.float64)
@@ -32,6 +32,13 @@ Frame: TypeAlias = tuple[FloatArray, FloatArray, IntArray]
 
 def _frame(factor: Any, centre: Any) -> Frame:
     return np.square(factor), centre, np.flatnonzero(centre)
+
+
+def _limits(low: Any, high: Any) -> FloatArray | None:
+    if not len(low):
+        return None
+    margin = RANGE_MARGIN * (high - low)
+    return np.array((low - margin, high + margin))
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,9 @@ class Linear:
     """Subtracted from the targets of a regression, so that the intercept starts there."""
     low: FloatArray = field(default_factory=lambda: NO_RANGE)
     high: FloatArray = field(default_factory=lambda: NO_RANGE)
-    """Range of each column in the rows that a regression has seen, to which values to be scored are limited."""
+    """Range of each column over all rows of positive weight that a regression has learned, also those that it has
+    forgotten: like the scale, the range belongs to the weights, which still hold what these rows taught. Empty: none.
+    """
     step_size: float = math.nan
     rescale_at: int = 0
     """Value of ``seen`` at which scale and step size are estimated again."""
@@ -74,9 +83,13 @@ class Linear:
     gradients: int = 0
     frame: Frame = field(init=False, repr=False)
     """Coordinates given by factor and centre, in the form that the kernels use."""
+    limits: FloatArray | None = field(init=False, repr=False)
+    """Smallest and largest value (2, columns) to which values to be scored are limited: the range of each column,
+    widened on both sides by a tenth of it. None without a range."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "frame", _frame(self.factor, self.centre))
+        object.__setattr__(self, "limits", _limits(self.low, self.high))
 
     @property
     def raw_weights(self) -> FloatArray:
@@ -86,14 +99,6 @@ class Linear:
             own = own.copy()
             own[-1] -= (self.weights * along(self.centre, self.weights)).sum(axis=0) - self.target
         return own + self.anchor if len(self.anchor) else own
-
-    @property
-    def limits(self) -> tuple[FloatArray, FloatArray] | None:
-        """The range of each column, widened on both sides by a tenth of it; None without a range."""
-        if not len(self.low):
-            return None
-        margin = RANGE_MARGIN * (self.high - self.low)
-        return self.low - margin, self.high + margin
 
     def offsets(self, X: Rows) -> FloatArray | None:
         """Return what the anchor adds to the margin of each row; None without an anchor."""
@@ -133,8 +138,8 @@ class Linear:
         weights[-1] += self.target - target
         return replace(self, weights=weights, target=target)
 
-    def ranged(self, X: Rows) -> Linear:
-        """Return the same model with the range of the columns extended by these rows.
+    def ranged(self, X: Rows, weight: FloatArray) -> Linear:
+        """Return the same model with the range of the columns extended by the rows of positive weight.
 
         A value of 0 that a sparse row does not store belongs to the range, too.
         """
@@ -145,8 +150,9 @@ class Linear:
             low, high = np.zeros((2, width))
         else:
             low, high = np.full(width, np.inf), np.full(width, -np.inf)
-        extend_range(X, low, high)
-        return replace(self, low=low, high=high)
+        if not extend_range(X, weight, low, high):
+            return self
+        return replace(self, low=low, high=high, limits=_limits(low, high))
 
     def widened(self, outputs: int) -> Linear:
         """Return the same model with more outputs, whose weights and gradients are 0."""
@@ -218,7 +224,8 @@ BLANK = Linear(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
 def linear_from(entries: Mapping[str, Any]) -> Linear:
     """Return the model with these saved entries, not checked yet. Twice as fast as ``Linear(**entries)``."""
-    return replace(BLANK, **entries, frame=_frame(entries["factor"], entries["centre"]))
+    made = replace(BLANK, **entries, frame=_frame(entries["factor"], entries["centre"]))
+    return replace(made, limits=_limits(made.low, made.high)) if "low" in entries else made
 
 
 def along(vector: FloatArray, weights: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, n_rows
 from driftsurf.kernels import multi
+from driftsurf.kernels.scores import outputs_csr, outputs_dense
 from driftsurf.learners._learner import LinearLearner
 from driftsurf.learners._linear import Frame, Linear, check_width
 
@@ -69,19 +70,21 @@ class MultiLearner(LinearLearner):
 
     def scores(self, X: Rows) -> FloatArray:
         """Return the scores of rows."""
-        return _scored(self.read, self._raw_weights, X)
+        return _scored(self.read, self._raw_weights, self._fitted.limits, X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return ``scores`` of the model as it is now; later updates do not affect it."""
-        return functools.partial(_scored, self.read, self._raw_weights)
+        return functools.partial(_scored, self.read, self._raw_weights, self._fitted.limits)
 
 
-def _scored(read: Callable[[FloatArray], FloatArray], weights: FloatArray, X: Rows) -> FloatArray:
-    """Return the scores of rows; a function of the weights alone, so that a scorer can keep old ones."""
+def _scored(
+    read: Callable[[FloatArray], FloatArray], weights: FloatArray, limits: FloatArray | None, X: Rows
+) -> FloatArray:
+    """Return the scores of rows; a function of weights and limits alone, so that a scorer can keep old ones."""
     check_width(X, weights)
     outputs = np.empty((n_rows(X), weights.shape[1]))
     if isinstance(X, CSR):
-        multi.outputs_csr(X.data, X.indices, X.indptr, weights, outputs)
+        outputs_csr(X.data, X.indices, X.indptr, weights, outputs, limits)
     else:
-        multi.outputs_dense(X, np.ascontiguousarray(weights.T), outputs)
+        outputs_dense(X, np.ascontiguousarray(weights.T), outputs, limits)
     return read(outputs)

@@ -120,8 +120,8 @@ def linear_model(
             f"{what}, so there are no plain arrays to export; save the whole model with save() or pickle"
         )
     own = linear.ranges
-    if own is not None:
-        ranges = own if ranges is None else (np.maximum(ranges[0], own[0]), np.minimum(ranges[1], own[1]))
+    if own is not None:  # the learner limits what the session has limited
+        ranges = own if ranges is None else (np.clip(ranges[0], *own), np.clip(ranges[1], *own))
     limits = None if ranges is None else np.array(ranges)
     coef, intercept = np.atleast_2d(linear.coef), np.atleast_1d(np.asarray(linear.intercept, np.float64))
     if labels is None:

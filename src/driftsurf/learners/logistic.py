@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from driftsurf.core.buffer import Buffer
-from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows, Undo
+from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
 from driftsurf.kernels.linear import (
@@ -118,11 +118,12 @@ class LogisticRegression(SoftmaxRegression):
     def _curvature(self, fitted: Linear) -> float:
         return self.curvature if fitted.weights.ndim == 1 else super().curvature
 
-    def grow(self, n_classes: int) -> Undo:
-        """Make room for more classes: the third one turns the model into the same one with an output for each class."""
-        fitted, table = self._fitted, self._table
-        if n_classes <= 2 or fitted.weights.ndim == 2:
-            return super().grow(n_classes)
+    def _grown(self, fitted: Linear, table: Buffer, n_classes: int) -> tuple[Linear, Buffer]:
+        """Return a model with room for more classes; the third makes it the same model with an output per class."""
+        if n_classes <= 2:
+            return fitted, table
+        if fitted.weights.ndim == 2:
+            return super()._grown(fitted, table, n_classes)
         if len(fitted.anchor):
             raise CapabilityError(f"a model with an anchor is for 2 classes and cannot grow to {n_classes}")
         # Half of the weights for one class, and their negative for the other, give the same log-odds. Gradients of the
@@ -130,18 +131,11 @@ class LogisticRegression(SoftmaxRegression):
         step_size = fitted.step_size
         if self.step_size == "auto":
             step_size = AUTO_STEP / (2.0 * AUTO_STEP / step_size - float(self.l2))
-        paired = Buffer(np.float64, 2)
-        paired.first = table.first
-        paired.append(np.column_stack([-table.live, table.live]))
-        weights, gradient_sum = (np.column_stack([-v, v]) for v in (0.5 * fitted.weights, fitted.gradient_sum))
-        self._table = paired
-        self._fitted = replace(fitted, weights=weights, gradient_sum=gradient_sum, step_size=step_size)
-        super().grow(n_classes)
-
-        def undo() -> None:
-            self._fitted, self._table = fitted, table
-
-        return undo
+        weights, sums, entries = (
+            np.column_stack([-v, v]) for v in (0.5 * fitted.weights, fitted.gradient_sum, table.live)
+        )
+        paired = replace(fitted, weights=weights, gradient_sum=sums, step_size=step_size)
+        return super()._grown(paired, Buffer.of(entries, table.first), n_classes)
 
     def _run(self, rows: Batch, order: Any, fitted: Linear, table: FloatArray) -> int:
         if fitted.weights.ndim == 2:

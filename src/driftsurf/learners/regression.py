@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from driftsurf.core.column_sizes import limited
-from driftsurf.core.contracts import Batch, Capabilities, FloatArray, Rows
+from driftsurf.core.contracts import Batch, Capabilities, FloatArray
 from driftsurf.core.options import choice, number
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
@@ -41,7 +38,8 @@ class LinearRegression(MultiLearner):
     With ``scale`` the median of the targets is subtracted first, as is the centre of columns that are far from zero:
     the intercept, which is penalised, need not learn a price or a temperature. Values are then limited to the range
     that their column had in the rows learned, widened by a tenth of it, before they are scored: a model born in autumn
-    knows nothing about January, and the slope that it has found from October to December does not lead there.
+    knows nothing about January, and the slope that it has found from October to December does not lead there. Rows of
+    weight 0 do not count for the range. Rows that are forgotten later do, as they do for the weights.
 
     Parameters
     ----------
@@ -119,14 +117,6 @@ class LinearRegression(MultiLearner):
     def _ranged(self) -> bool:
         return self._scaled
 
-    def scores(self, X: Rows) -> FloatArray:
-        """Return the predictions for rows, whose values are limited to the ranges of their columns."""
-        return super().scores(_limited(self._fitted.limits, X))
-
-    def scorer(self) -> Callable[[Rows], FloatArray]:
-        """Return ``scores`` of the model as it is now; later updates do not affect it."""
-        return functools.partial(_scores, super().scorer(), self._fitted.limits)
-
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
         counted = rows.y[rows.weight > 0.0]
         if not (self.fit_intercept and len(counted)):
@@ -142,11 +132,3 @@ class LinearRegression(MultiLearner):
             return np.square(size)
         inner = np.minimum(size, self.epsilon)
         return inner * (2.0 * size - inner)
-
-
-def _limited(limits: tuple[FloatArray, FloatArray] | None, X: Rows) -> Rows:
-    return X if limits is None else limited(X, *limits)
-
-
-def _scores(scorer: Callable[[Rows], FloatArray], limits: tuple[FloatArray, FloatArray] | None, X: Rows) -> FloatArray:
-    return scorer(_limited(limits, X))

@@ -11,6 +11,8 @@ from driftsurf.core.buffer import Buffer
 from driftsurf.core.contracts import Capabilities, FloatArray, Undo
 from driftsurf.errors import CapabilityError
 from driftsurf.kernels import multi
+from driftsurf.kernels.scores import log_softmax
+from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner
 from driftsurf.registry import CLASSIFICATION, register
 
@@ -61,7 +63,7 @@ class SoftmaxRegression(MultiLearner):
     @staticmethod
     def read(outputs: FloatArray) -> FloatArray:
         """Convert outputs to log-probabilities, in place."""
-        multi.log_softmax(outputs)
+        log_softmax(outputs)
         return outputs
 
     def _outputs(self, n_classes: int) -> int | None:
@@ -83,16 +85,18 @@ class SoftmaxRegression(MultiLearner):
     def grow(self, n_classes: int) -> Undo:
         """Make room for more classes."""
         fitted, table = self._fitted, self._table
-        more = n_classes - fitted.weights.shape[1]
-        if more <= 0:
-            return lambda: None
-        wider = Buffer(np.float64, n_classes)
-        wider.first = table.first
-        # A new class has had no gradient so far, so its entries are 0.
-        wider.append(np.hstack([table.live, np.zeros((len(table), more))]))
 
         def undo() -> None:
             self._fitted, self._table = fitted, table
 
-        self._fitted, self._table = fitted.widened(n_classes), wider
+        self._fitted, self._table = self._grown(fitted, table, n_classes)
         return undo
+
+    def _grown(self, fitted: Linear, table: Buffer, n_classes: int) -> tuple[Linear, Buffer]:
+        """Return a model and its gradient table with room for more classes; the given ones stay as they are."""
+        more = n_classes - fitted.weights.shape[1]
+        if more <= 0:
+            return fitted, table
+        # A new class has had no gradient so far, so its entries are 0.
+        entries = np.hstack([table.live, np.zeros((len(table), more))])
+        return fitted.widened(n_classes), Buffer.of(entries, table.first)

@@ -59,7 +59,7 @@ def results(result: Reproduction) -> dict[str, Any]:
             name: {
                 "title": title_of(name),
                 "data": "generated" if data_digest(name) == "generated" else "file",
-                "paper": name in catalogue.PAPER,
+                "paper": name in catalogue.CATALOGUE.paper,
             }
             for name in result.datasets
         },

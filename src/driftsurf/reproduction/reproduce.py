@@ -86,7 +86,7 @@ Progress = Callable[[str, int, int], None]
 def available() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the streams that can be run, in the paper's order with stand-ins last, and those whose file is missing."""
     missing = tuple(name for name in datasets.DATASETS if datasets.find(name) is None)
-    return tuple(name for name in catalogue.CLASSES if name not in missing), missing
+    return tuple(name for name in catalogue.CATALOGUE.for_experiments if name not in missing), missing
 
 
 def title_of(dataset: str) -> str:
@@ -118,7 +118,7 @@ def reproduce(
     tables = tuple(table for table in plan.TABLES.values() if table.name in needed)
     wanted = list(plan.trials_of(tables, streams, seeds))
     if tables and not wanted:
-        about = sorted({name for table in tables for name in table.among(catalogue.CLASSES)})
+        about = sorted({name for table in tables for name in table.among(catalogue.CATALOGUE.for_experiments)})
         raise OptionError(f"{', '.join(chosen)} does not use {', '.join(streams)}; choices: {', '.join(about)}")
     ledger = Ledger(folder / "ledger.jsonl")
     if folder.exists() and {file.name for file in folder.iterdir()} - {files.LOCK} and not ledger.path.exists():

@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from driftsurf import registry
 from driftsurf.data.catalogue import CATALOGUE
@@ -14,16 +14,16 @@ from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, OnBadRow, OnSchemaChange
 from driftsurf.errors import Option, OptionError
 from driftsurf.evaluation.prequential import StepReport
-from driftsurf.keyed.job import EpochReport
 from driftsurf.keyed.options import OnGap
 from driftsurf.runs.execute import Execution
-from driftsurf.runs.keyed_run import KEYED_MODEL, run_by_key
+from driftsurf.runs.folder import short_name
 from driftsurf.runs.options import GROUPS, LogLevel, RunOptions, StrPath
-from driftsurf.runs.plan import OnStart
+from driftsurf.runs.plan import OnStart, PlanMaker
 from driftsurf.runs.result import RunResult
-from driftsurf.runs.start import FinishedRun, with_settings_of
-from driftsurf.runs.streams import plan_stream
-from driftsurf.runs.tables import plan_tables, short_name
+
+if TYPE_CHECKING:
+    from driftsurf.keyed.job import EpochReport
+    from driftsurf.runs.start import FinishedRun
 
 __all__ = ["is_stream", "run"]
 
@@ -326,7 +326,10 @@ def run(
             "memory, use an estimator, such as driftsurf.DriftSurfClassifier, or write them to a file"
         )
     location = os.fspath(source)
-    if not is_stream(location) and options.is_keyed:
+    stream = is_stream(location)
+    if not stream and options.is_keyed:
+        from driftsurf.runs.keyed_run import KEYED_MODEL, run_by_key  # loads all that is keyed
+
         if options.model.start_from is not None:
             raise OptionError(
                 Option("start_from"),
@@ -334,17 +337,16 @@ def run(
             )
         folder = run_by_key(location, options, on_start=on_start, on_epoch=on_epoch)
         return RunResult.of_keys(folder, short_name(location), options.model.model or KEYED_MODEL)
-    stream = is_stream(location)
     start = None
     if options.model.start_from is not None and not stream:
+        from driftsurf.runs.start import FinishedRun, with_settings_of
+
         start = FinishedRun.read(Path(options.model.start_from))
         options = with_settings_of(start, options)
     options.check_applicable(location, tables=not stream)
     execution = Execution(
         name=location if stream else short_name(location),
-        make_plan=lambda saved: (
-            plan_stream(location, options) if stream else plan_tables(location, options, saved, start)
-        ),
+        make_plan=_planner(location, options, stream=stream, start=start),
         output=options.output,
         watch=options.watch,
         on_start=on_start,
@@ -353,6 +355,17 @@ def run(
         handle_signals=handle_signals,
     )
     return execution.run()
+
+
+def _planner(location: str, options: RunOptions, *, stream: bool, start: FinishedRun | None) -> PlanMaker:
+    """Return what plans the run. Streams do not import what only tables need, nor the other way round."""
+    if stream:
+        from driftsurf.runs.streams import plan_stream
+
+        return lambda _: plan_stream(location, options)
+    from driftsurf.runs.tables import plan_tables
+
+    return lambda saved: plan_tables(location, options, saved, start)
 
 
 def is_stream(source: str) -> bool:

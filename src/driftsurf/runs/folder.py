@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from driftsurf.core import disk
 from driftsurf.core.files import PARTIAL
+from driftsurf.data.reading_options import STANDARD_INPUT
 from driftsurf.errors import Option, RunFolderError
 
 __all__ = [
@@ -27,6 +29,8 @@ __all__ = [
     "model_path",
     "next_run_folder",
     "partial_path",
+    "short_name",
+    "work_unit",
 ]
 
 ABOUT = "run.json"
@@ -53,6 +57,18 @@ RESULT = "result"
 """Name of the run folder below a folder of checkpoints, unless another place is given."""
 NEW_RUNS = Path("runs")
 """Where run folders are made if no place is given."""
+
+
+def short_name(path: str) -> str:
+    """Return a name for a source: its file or folder without endings.
+
+    >>> short_name("data/elec2.csv.gz"), short_name("-"), short_name("logs/2007-*.csv")
+    ('elec2', 'stdin', '2007')
+    """
+    if path == STANDARD_INPUT:
+        return "stdin"
+    name = Path(os.path.normpath(path)).name.partition(".")[0]
+    return "".join(letter for letter in name if letter.isalnum() or letter in "-_").strip("-_") or "tables"
 
 
 class RunFolder:
@@ -197,3 +213,8 @@ def _remove_run(folder: Path) -> None:
         for entry in [entry for entry in folder.iterdir() if _is_run_file(entry)]:
             disk.calls.remove(entry)
         disk.calls.remove_folder(folder)
+
+
+def work_unit(about: Mapping[str, Any]) -> str:
+    """Return what the work of learning was counted in: "gradients", or "visits" of rows for learners without them."""
+    return str(about.get("made", {}).get("work", "gradients"))

@@ -35,7 +35,7 @@ from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
 from driftsurf.runs.rolled import RolledFile
 from driftsurf.runs.sinks import Closable
-from driftsurf.runs.table_rows import TableRows
+from driftsurf.runs.table_rows import TableRows, unlabelled_line
 from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import LateLabelled, Model, Pinnable
 from driftsurf.session.session import Session
@@ -232,7 +232,9 @@ class LiveRun:
             else:
                 truth, count = labels, len(batch.labelled)
                 given = None if self.plan.predictions is None else self._predictions(batch, own, labels, version)
-                self.unlabelled += count - len(labels)
+                bare = count - len(labels)
+                self.unlabelled += bare
+                self._files[JOURNAL].write(unlabelled_line(self.step, bare, self.unlabelled) if bare else "")
             self._files[JOURNAL].write("".join(json_lines(own.decisions)))
             self._files[TRACE].write(self.plan.recorder.lines(truth, seen))
             for name, sidecar in self.plan.sidecars.items():

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from driftsurf.core.contracts import State
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import whole
-from driftsurf.data.column_summary import ColumnSummary
-from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import Message
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Sink
-from driftsurf.runs.source import BatchSource
 from driftsurf.session.late import LabelCounts
 from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import LateLabelled, Model
+
+if TYPE_CHECKING:
+    from driftsurf.data.column_summary import ColumnSummary
+    from driftsurf.data.frame_encoder import FrameEncoder
+    from driftsurf.runs.source import BatchSource
 
 __all__ = [
     "OnStart",

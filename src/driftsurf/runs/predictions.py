@@ -8,10 +8,9 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.session.observation import Observation
+from driftsurf.session.observation import Observation, probability_of_second
 from driftsurf.session.session import Session
 
 __all__ = [
@@ -148,7 +147,7 @@ def probabilities(scores: FloatArray, codes: npt.NDArray[Any], *, has_probabilit
     if not has_probabilities or codes.dtype.kind == "f":
         return [None] * len(codes)
     if scores.ndim == 1:
-        chosen: FloatArray = expit(np.where(codes == 1, scores, -scores))
+        chosen: FloatArray = probability_of_second(np.where(codes == 1, scores, -scores))
     else:
         chosen = np.exp(scores[np.arange(len(codes)), codes])
     listed: list[float | None] = chosen.tolist()

@@ -15,7 +15,6 @@ from driftsurf.evaluation.columns import ColumnMove, read_moves
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
 from driftsurf.evaluation.trace import Trace, TraceBuilder
-from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.runs.folder import COLUMNS, JOURNAL, SCORES, TRACE
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.orders import OrderRecord, read_records
@@ -24,6 +23,8 @@ from driftsurf.session.protocols import Model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from driftsurf.keyed.folder import KeyedFolder
 
 __all__ = ["RunResult"]
 

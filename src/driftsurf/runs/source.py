@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from driftsurf.core.contracts import State
 from driftsurf.core.options import whole
-from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.source import Position
-from driftsurf.data.source_reader import SourceReader
 from driftsurf.errors import StateError
 from driftsurf.runs.table_rows import TableRows, text_of
 from driftsurf.streams.base import Stream
+
+if TYPE_CHECKING:
+    from driftsurf.data.row_encoder import RowEncoder
+    from driftsurf.data.source_reader import SourceReader
 
 __all__ = ["BatchSource", "PushedBatches", "StreamBatches", "TableBatches"]
 

@@ -74,7 +74,10 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
         recorder=TraceRecorder(stream, size, warmup_steps=warmup),
         about=_about(name, stream, size, learner, model.seed, strategy, options_given(model)),
         label_type="value" if entry.regression else "integer",
-        sidecars={COLUMNS: ColumnMoves(models[MODEL]), SCORES: ScoreRecorder(models[MODEL], warmup)},
+        sidecars={
+            COLUMNS: ColumnMoves(models[MODEL]),
+            SCORES: ScoreRecorder(lambda: models[MODEL].targets.labels, warmup),
+        },
         n_steps=-(-stream.n_rows // size),
         oracle=ORACLE,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,10 @@ import numpy.typing as npt
 from driftsurf.data.tables import Table
 from driftsurf.runs.predictions import Predicted, PredictionBatch
 
-__all__ = ["TableRows", "text_of"]
+__all__ = ["TableRows", "text_of", "unlabelled_line", "unlabelled_rows"]
+
+UNLABELLED = "unlabelled"
+"""Kind of the lines of a journal that count rows without a label."""
 
 
 class TableRows(NamedTuple):
@@ -67,3 +71,18 @@ def text_of(table: Table, name: str) -> list[str]:
     """Return the cells of a column as text; a missing one is empty."""
     column = table[name].as_text()
     return [column.words[code] if code >= 0 else "" for code in column.values.tolist()]
+
+
+def unlabelled_line(step: int, rows: int, total: int) -> str:
+    """Return a line of the journal: rows of a step that have no label, and how many there are so far."""
+    return json.dumps({"type": UNLABELLED, "step": step, "rows": rows, "total": total}, separators=(",", ":")) + "\n"
+
+
+def unlabelled_rows(journal: str) -> int:
+    """Return how many rows without a label a journal counts.
+
+    >>> unlabelled_rows(unlabelled_line(0, 5, 5) + unlabelled_line(3, 2, 7))
+    7
+    """
+    lines = [line for line in journal.splitlines() if line.startswith(f'{{"type":"{UNLABELLED}"')]
+    return int(json.loads(lines[-1])["total"]) if lines else 0

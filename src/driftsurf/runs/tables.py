@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.row_time import find_time
-from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, find_target
@@ -32,7 +29,7 @@ from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import MOST_CLASSES, TraceRecorder
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.runs.folder import COLUMNS, SCORES
+from driftsurf.runs.folder import COLUMNS, SCORES, short_name
 from driftsurf.runs.late_batches import LabelPace, LateBatches
 from driftsurf.runs.late_session import LateSession
 from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
@@ -45,7 +42,7 @@ from driftsurf.session.model_names import make_strategy, require_exact_state
 from driftsurf.session.session import Session
 from driftsurf.streams.base import Drift
 
-__all__ = ["plan_tables", "short_name"]
+__all__ = ["plan_tables"]
 
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
@@ -81,18 +78,6 @@ def plan_tables(
         The finished run with whose model the run starts; None for a model that has learned nothing.
     """
     return _TablePlanner(source, options, start).plan(saved)
-
-
-def short_name(path: str) -> str:
-    """Return a name for a source: its file or folder without endings.
-
-    >>> short_name("data/elec2.csv.gz"), short_name("-"), short_name("logs/2007-*.csv")
-    ('elec2', 'stdin', '2007')
-    """
-    if path == STANDARD_INPUT:
-        return "stdin"
-    name = Path(os.path.normpath(path)).name.partition(".")[0]
-    return "".join(letter for letter in name if letter.isalnum() or letter in "-_").strip("-_") or "tables"
 
 
 class _TablePlanner:
@@ -143,9 +128,10 @@ class _TablePlanner:
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
         warmup = 0 if self.late or self.start is not None else 1
+        learning = session.session if isinstance(session, LateSession) else session
         if self.start is not None and saved is None:
-            self.start.restore(session.session if isinstance(session, LateSession) else session)
-        sidecars[SCORES] = ScoreRecorder(session.session if isinstance(session, LateSession) else session, warmup)
+            self.start.restore(learning)
+        sidecars[SCORES] = ScoreRecorder(lambda: learning.targets.labels, warmup)
         return RunPlan(
             name=name,
             source=batches,
@@ -230,7 +216,11 @@ class _TablePlanner:
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
             "start_from": None if model.start_from is None else str(model.start_from),
             "parameters": model.all_parameters(),
-            "made": {"strategy": type(strategy).__name__, "learner": type(strategy.learner).__name__},
+            "made": {
+                "strategy": type(strategy).__name__,
+                "learner": type(strategy.learner).__name__,
+                "work": strategy.learner.capabilities.work,
+            },
             "decided": decided,
             "columns": columns,
         }

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from driftsurf.runs.hooks import TransitionCommand, TransitionLog
 from driftsurf.runs.live import LiveRun
-from driftsurf.runs.metrics_server import MetricsServer
 from driftsurf.runs.options import LogLevel, WatchOptions
 from driftsurf.runs.prometheus import MetricsFile, RunMetrics
 from driftsurf.visible import visible
@@ -34,6 +33,8 @@ def watching(live: LiveRun, options: WatchOptions) -> Iterator[None]:
             if address is None:
                 live.listeners.append(stack.enter_context(MetricsFile(Path(options.metrics), counts)))
             else:
+                from driftsurf.runs.metrics_server import MetricsServer  # loads a web server
+
                 host, port = address
                 stack.enter_context(MetricsServer(port, counts, host))
         yield

@@ -15,7 +15,7 @@ from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.options import number
 from driftsurf.core.values import replace
 from driftsurf.errors import StateError
-from driftsurf.kernels.columns import add_excess, column_sizes
+from driftsurf.kernels.columns import add_excess, column_limits, column_sizes
 
 __all__ = ["RangeGuard"]
 
@@ -29,6 +29,8 @@ LIMIT = 6.0
 GROWN = 5.0 / 3.0
 """Mean size of values, in units of the usual size and each up to ``CAP``, above which a column may have a new scale.
 The mean is 1 as long as nothing changes, and 5/3 when a third of the values are at the cap."""
+LOOP = 128
+"""Least number of values that are checked in one loop: the rows of narrow tables are checked several at once."""
 EVIDENCE = 100.0
 """A column has a new scale when the sizes of its values exceed ``GROWN`` by this much in total."""
 
@@ -102,8 +104,7 @@ class RangeGuard:
         _, caps, total, mass = columns
         rows = X
         if self.clips and extremes:
-            limits = LIMIT / CAP * caps
-            rows = clipped(X, -limits, limits)
+            rows = clipped(X, LIMIT / CAP * caps)
         changes = {"total": total, "mass": mass, "excess": excess if self.clips else None}
         after = replace(self, recent=recent[-MEMORY:], **changes)
         vars(after).pop("limits", None)  # cached, and copied with the other entries
@@ -111,15 +112,17 @@ class RangeGuard:
 
     def limited(self, X: Rows) -> Rows:
         """Return rows to be predicted, with limited values; the same object if nothing is beyond the limits."""
-        return X if self.limits is None else limited(X, *self.limits)
+        return X if self.limits is None else limited(X, self.limits)
 
     @functools.cached_property
-    def limits(self) -> tuple[FloatArray, FloatArray] | None:
-        """Smallest and largest value of each column in predictions; None without limits."""
+    def limits(self) -> FloatArray | None:
+        """Largest absolute value of each column in predictions, all repeated up to a usual length; None: no limits."""
         if not self.clips or self.total is None or self.mass is None:
             return None
-        sizes = np.divide(self.total, self.mass, out=np.full(len(self.mass), np.inf), where=self.mass > 0.0)
-        return -LIMIT * sizes, LIMIT * sizes
+        width = len(self.total)
+        limits = np.empty(width * math.ceil(LOOP / width))
+        column_limits(self.total, self.mass, LIMIT, limits)
+        return limits
 
     def _columns(self, n_features: int) -> tuple[FloatArray, int]:
         """Return the arguments of ``measure`` for the columns, and the number of columns never seen.

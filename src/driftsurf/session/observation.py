@@ -11,10 +11,18 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
 
-__all__ = ["Observation"]
+__all__ = ["Observation", "probability_of_second"]
 
 LEAST_PROBABILITY = 1e-15
 """Smallest probability in log loss, which keeps it finite."""
+
+
+def probability_of_second(margins: FloatArray) -> FloatArray:
+    """Return the probability of the second of two classes, 1 / (1 + exp(-margin)).
+
+    The same as ``scipy.special.expit``, which takes a tenth of the time of a short run to import.
+    """
+    return np.asarray(np.exp(-np.logaddexp(0.0, -margins)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,8 @@ class Session:
         schema = read_schema(X, self.owner) if self.schema is None else self.schema
         if schema.sparse or weight is not None:
             self._check_capabilities(schema, weight)
-        rows = read_rows(X, schema, self._dtype)
+        usual = self._guard if predict and self._is_usual(X) else None
+        rows: Any = X if usual is not None else read_rows(X, schema, self._dtype)
         count = n_rows(rows)
         known, codes = known.read(y, count)
         batch = Batch(rows, codes, read_weights(weight, count))
@@ -279,7 +280,8 @@ class Session:
                         self._begin(schema, targets)
                         tested = None
                         if predict:
-                            shown = self._limited(part.X)
+                            # As long as no step has changed the guard, usual values are still within its limits.
+                            shown = part.X if usual is not None and usual is self._guard else self._limited(part.X)
                             tested = self._tested(part if shown is part.X else part._replace(X=shown))
                             scores.append(known.restrict(tested, self.n_classes_learned))
                             tested = tested if shown is part.X else None
@@ -400,7 +402,8 @@ class Session:
 
     def scores(self, X: MatrixLike) -> FloatArray:
         """Return the scores of the model that predicts now; a margin above 0 means the class with code 1."""
-        return self.scores_of(self.read(X))
+        rows: Any = X if self._is_usual(X) else self._limited(self.read(X))
+        return self.targets.restrict(self.strategy.scores(rows), self.n_classes_learned)
 
     def scores_of(self, rows: Rows) -> FloatArray:
         """Return the scores of rows that ``read`` returned, or that a caller has built in that form."""
@@ -409,7 +412,16 @@ class Session:
     @property
     def column_limits(self) -> tuple[FloatArray, FloatArray] | None:
         """Smallest and largest value of each column in predictions; None without limits."""
-        return None if self._guard is None else self._guard.limits
+        limits = None if self._guard is None else self._guard.limits
+        if limits is None or self.schema is None:
+            return None
+        most = limits[: self.schema.n_features]
+        return -most, most
+
+    def _is_usual(self, X: MatrixLike) -> bool:
+        """Return whether X needs neither reading nor limiting: one pass, as values within the limits are finite."""
+        most = None if self._guard is None else self._guard.limits
+        return most is not None and is_ready(X, self.schema, np.dtype(self._dtype), most=most)  # type: ignore[arg-type]
 
     def _limited(self, rows: Rows) -> Rows:
         """Return rows to be predicted, with extreme values limited; the same object if there are none."""

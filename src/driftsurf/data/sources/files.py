@@ -231,7 +231,11 @@ class FileSource:
         if position is not None:
             start = _read_position(position)
             if start["file"] not in files:
-                raise SourceError(f"the saved position is in the file {start['file']!r}, which no longer exists")
+                gone = "no longer exists" if not Path(start["file"]).exists() else f"is no part of {self.name!r}"
+                raise SourceError(
+                    f"the saved position is in the file {start['file']!r}, which {gone}; resume with the same source, "
+                    "to which files may have been added, or start a new run"
+                )
             first, mark = files.index(start["file"]), Mark(start["offset"], start["line"], start["tail"])
             progress = _Progress(start["rows"], start["skipped"])
             progress.fix_shape(Shape(dict(start["columns"]), start["n_features"], frozenset(self.reading.drop)))

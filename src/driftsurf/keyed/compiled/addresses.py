@@ -19,8 +19,9 @@ from driftsurf.kernels.cache import compile_cached
 from driftsurf.kernels.compile import F8, FRAME, I8, _dense, _in, _out
 from driftsurf.kernels.compile import MODEL as MODEL_ARRAYS
 from driftsurf.kernels.draws import alternate, fill_uniform
-from driftsurf.kernels.linear import discharge_dense, margins_dense, saga_both_dense, saga_dense
+from driftsurf.kernels.linear import discharge_dense, saga_both_dense, saga_dense
 from driftsurf.kernels.losses import logistic_losses, squared_length, weighted_sum
+from driftsurf.kernels.scores import margins_dense
 from driftsurf.keyed.compiled.native import ADDRESS, DIRECT, Remote, borrowed
 
 __all__ = ["Kernels", "kernel_addresses", "kernels_type"]

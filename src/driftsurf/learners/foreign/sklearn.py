@@ -121,6 +121,7 @@ class SklearnLearner(ForeignLearner):
             # Not a protocol: scikit-learn adds and removes these methods according to the parameters of an estimator.
             probabilities=not regression and hasattr(self.estimator, "predict_proba"),
             grows_classes=self._keeps_rows,
+            gradients=False,
         )
 
     @property
