@@ -111,6 +111,10 @@ class LinearLearner(Parameterised, ABC):
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return the loss of each row, given its score and its target."""
 
+    def _met(self, fitted: Linear, rows: Batch) -> Linear:
+        """Return the model after it has met new rows and before it learns them."""
+        return fitted
+
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
         """Return the model with the centre of the targets subtracted, for regression."""
         return fitted
@@ -247,8 +251,8 @@ class LinearLearner(Parameterised, ABC):
             gradients=before.gradients + steps,
             words=words,
         )
-        if self._ranged and hi > known:
-            after = after.ranged(*samples.view(Segment(known, hi))[::2])
+        if hi > known:
+            after = self._met(after, samples.view(Segment(known, hi)))
         update.fitted = after if after.seen < after.rescale_at else self._rescaled(after, rows)
 
     @property
@@ -260,11 +264,6 @@ class LinearLearner(Parameterised, ABC):
     def _scaled(self) -> bool:
         """Whether columns are scaled."""
         return self.step_size == "auto" if self.scale == "auto" else self.scale
-
-    @property
-    def _ranged(self) -> bool:
-        """Whether values are limited, in predictions, to the range that their column had in the rows learned."""
-        return False
 
     def _rescaled(self, fitted: Linear, rows: Batch) -> Linear:
         """Return the model with scale and step size estimated again.
