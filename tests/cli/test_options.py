@@ -76,7 +76,7 @@ def test_compare_and_reproduce_have_every_option_under_the_heading_of_its_group(
     flagged = {
         name: (field, group) for group in groups for name, field in group.fields.items() if field.flag is not None
     }
-    assert set(params) == {*flagged, "config", "write_config", "quiet"}
+    assert set(params) == {*flagged, "config", "write_config", "trust_config", "quiet"}
     text = invoke(command.name, "--help").output
     for name, (field, group) in flagged.items():
         param = params[name]
