@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace
-from driftsurf.core.journal import RecentPredictions
 from driftsurf.errors import MissingExtraError
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.report import notebook
@@ -63,23 +61,6 @@ def test_rows_that_were_buffered_one_by_one_are_scored_with_their_time_step(tmp_
     assert "root mean squared error" in model.report(tmp_path / "page.html").read_text()
 
 
-def test_scores_in_memory_follow_the_number_of_classes() -> None:
-    recent, nothing = RecentPredictions(limit=100), np.zeros(10)
-    for width in (1, 2, 3, 5):
-        scores = np.zeros(10) if width == 1 else np.full((10, width), -np.log(width))
-        recent.add(0, nothing, nothing, scores, lambda: nothing)
-        recent.table()
-    shares = np.exp(recent.table()["scores"])
-    expected = [[1 / width] * width + [0.0] * (5 - width) for width in (2, 2, 3, 5)]
-    assert np.allclose(shares.reshape(4, 10, 5)[:, 0], expected)
-    for _ in range(20):
-        recent.add(0, nothing, nothing, np.zeros((10, 5)), lambda: nothing)
-    assert recent.table()["scores"].shape == (55, 5)  # as many numbers as 100 rows with one score
-    recent.add(0, nothing, nothing, np.zeros((10, 30)), lambda: nothing)
-    recent.add(0, nothing, nothing, np.zeros(10), lambda: nothing)
-    assert recent.table()["scores"].shape == (75, 0)
-
-
 @pytest.mark.parametrize("third_from", [160, 400])
 def test_the_page_of_a_model_says_what_the_page_of_a_run_says(third_from: int, tmp_path: Path) -> None:
     X = np.random.default_rng(3).normal(size=(400, 2)).round(3)
@@ -118,17 +99,6 @@ def test_a_page_without_scores_says_so_and_shows_what_the_model_watched(tmp_path
     trace, decisions, _ = journal_trace(MODEL, "data", model.journal_, model.classes_.tolist())
     assert len(decisions) == len(trace.of(MODEL)["step"]) == 1
     assert NOTHING_SCORED not in model.report(tmp_path / "page.html").read_text()
-
-
-def test_predictions_in_memory_are_bounded_and_not_copied() -> None:
-    recent = RecentPredictions(limit=1_000)
-    for call in range(700):
-        codes = np.full(3, call)
-        recent.add(3 * call + 3, codes, codes, np.zeros(3), lambda: np.zeros(3))
-    table = recent.table()
-    assert table["row"].tolist() == list(range(1_100, 2_100))
-    assert (table["true"] == table["row"] // 3).all()
-    assert len(copy.deepcopy(recent).table()["row"]) == 0
 
 
 def test_a_journal_is_a_table_of_its_last_transitions() -> None:

@@ -6,104 +6,16 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
+from driftsurf.core.predictions import RecentPredictions
 from driftsurf.visible import escape
 
-__all__ = ["Journal", "RecentPredictions"]
+__all__ = ["Journal"]
 
 SHOWN = 20
 """Number of transitions that a notebook shows."""
-MOST_ROWS = 100_000
-"""Number of predicted rows that a journal holds in memory: 4 MB with two classes."""
-MOST_SCORES = 20
-"""Scores of a row that are held; with more classes there are none."""
-MOST_CALLS = 256
-"""Number of calls whose predictions are held apart before they are joined."""
-PREDICTED = "row", "true", "predicted", "log_loss"
-"""Columns of the predictions that a journal holds, beside their scores."""
-_Call: TypeAlias = tuple[
-    int, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64], Callable[[], npt.NDArray[np.float64]]
-]
-"""Next row, true and predicted codes, scores, and a function that returns log losses."""
-
-
-class RecentPredictions:
-    """The last predictions that were made before their rows were learned.
-
-    They take the memory of ``limit`` rows with one score each, so there are fewer rows with more scores.
-
-    Examples
-    --------
-    >>> recent = RecentPredictions(limit=3)
-    >>> for row in (0, 2):
-    ...     recent.add(row + 2, np.array([1, 0]), np.array([1, 1]), np.array([2.2, 0.4]), lambda: np.array([0.1, 0.9]))
-    >>> recent.table()["row"].tolist(), recent.table()["scores"].shape
-    ([1.0, 2.0, 3.0], (3, 1))
-    """
-
-    def __init__(self, limit: int = MOST_ROWS) -> None:
-        self.limit = limit
-        self._waiting = 0
-        self._joined: npt.NDArray[np.float64] = np.zeros((len(PREDICTED), 0))
-        self._scores: npt.NDArray[np.float64] = np.zeros((0, 1))
-        self._calls: list[_Call] = []
-
-    def add(
-        self,
-        next_row: int,
-        true: npt.NDArray[Any],
-        predicted: npt.NDArray[Any],
-        scores: npt.NDArray[np.float64],
-        log_losses: Callable[[], npt.NDArray[np.float64]],
-    ) -> None:
-        """Add the rows before ``next_row``: codes of classes, or numbers. Log losses are computed later."""
-        self._calls.append((next_row, true, predicted, scores, log_losses))
-        self._waiting += len(true)
-        if len(self._calls) >= MOST_CALLS or self._waiting >= self.limit:
-            self._join()
-
-    def __reduce__(self) -> tuple[type[RecentPredictions], tuple[int]]:
-        """Leave the predictions out of pickles and copies."""
-        return type(self), (self.limit,)
-
-    def table(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Return the columns ``row`` (its number), ``true``, ``predicted`` and ``log_loss``, oldest row first.
-
-        ``scores`` has one column with margins, or a column of log-probabilities for each class; no column if there are
-        too many classes.
-        """
-        self._join()
-        return {**dict(zip(PREDICTED, self._joined, strict=True)), "scores": self._scores}
-
-    def _join(self) -> None:
-        """Join the calls to one table, and forget the oldest rows."""
-        if not self._calls:
-            return
-        stops, true, predicted, scores, log_losses = zip(*self._calls, strict=True)
-        rows = [np.arange(stop - len(part), stop) for stop, part in zip(stops, true, strict=True)]
-        columns = rows, true, predicted, [compute() for compute in log_losses]
-        new = np.stack([np.concatenate(parts) for parts in columns])
-        before = self._scores[:, 0] if self._scores.shape[1] == 1 else self._scores
-        width = max(1 if part.ndim == 1 else max(2, part.shape[1]) for part in (before, *scores))
-        width = 0 if width > MOST_SCORES or not self._scores.shape[1] else width
-        kept = self.limit * (len(PREDICTED) + 1) // (len(PREDICTED) + max(width, 1))
-        self._joined = np.concatenate([self._joined, new], axis=1)[:, -kept:]
-        self._scores = np.concatenate([_widened(part, width) for part in (before, *scores)])[-kept:]
-        self._calls.clear()
-        self._waiting = 0
-
-
-def _widened(scores: npt.NDArray[np.float64], width: int) -> npt.NDArray[np.float64]:
-    """Return scores with this many columns: margins become log-probabilities, and an unknown class has none."""
-    if width <= 1:
-        return scores[:, None] if width else np.zeros((len(scores), 0))
-    logs = -np.logaddexp(0.0, np.column_stack([scores, -scores])) if scores.ndim == 1 else scores
-    return np.pad(logs, ((0, 0), (0, width - logs.shape[1])), constant_values=-np.inf)
 
 
 class Journal:

@@ -151,7 +151,7 @@ class AdaptiveEstimator(BaseEstimator):
                 seen = session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
         journal = session.journal
         next_row = (journal[-1].rows_seen if len(journal) else 0) + session.rows_pending
-        journal.predictions.add(next_row, seen.true, seen.predicted, seen.scores, seen.log_losses)
+        journal.predictions.add(next_row, seen.true, seen.predicted, seen.scores, seen.probabilities)
         return seen
 
     def _rows(self, X: TableLike) -> Any:

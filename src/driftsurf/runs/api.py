@@ -56,6 +56,7 @@ def run(
     encoding: str | None = None,
     on_schema_change: OnSchemaChange = "fail",
     on_bad_row: OnBadRow = "fail",
+    max_row_bytes: int = 4194304,
     sample_rows: int = 1000,
     n_features: int | None = None,
     zero_based: bool = False,
@@ -183,6 +184,8 @@ def run(
         What to do when a later file has other columns.
     on_bad_row
         What to do when a row cannot be read; N fails after more than N skipped rows.
+    max_row_bytes
+        Bytes of a row of text at most.
     sample_rows
         Rows from which the kinds of columns are inferred.
     n_features
