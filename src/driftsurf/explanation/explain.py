@@ -248,10 +248,12 @@ def _columns_moved(moves: Sequence[ColumnMove], counters: Sequence[ColumnMove], 
     """Yield the columns that changed most at a step, if any changed more than by chance."""
     real = [move for move in moves if move.beyond_chance]
     over = f"up to {_steps(steps)} before this step compared with the {steps} from it on"
-    if not real:
-        yield _entry("columns", f"no column changed more than by chance ({over})")
+    headed = bool(real) and not real[0].calendar
+    if not headed:
+        yield _entry("columns", f"no column{' but the calendar' * bool(real)} changed more than by chance ({over})")
     for k, move in enumerate(real[:SHOWN_COLUMNS]):
-        yield _entry("columns" if k == 0 else "", move.describe() + (f" ({over})" if k == 0 else ""))
+        head = headed and k == 0
+        yield _entry("columns" if head else "", move.describe() + f" ({over})" * head)
     if counters:
         yield _entry("", name_counters(counters))
 
