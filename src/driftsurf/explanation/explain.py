@@ -156,7 +156,7 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
         batches = "this batch"
     else:
         before = decision.judge == "prequential"
-        batches = f"the {_steps(transition.over)} of the reactive state"
+        batches = f"the {'last step' if transition.over == 1 else _steps(transition.over)} of the reactive state"
     a, b = _pair_of_numbers(left, right)
     yield _entry(
         "compared",
@@ -165,7 +165,10 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
     )
     if left is not None and right is not None:
         better = "new" if left < right else "old"
-        yield _entry("better", f"the {better} model, by {_number(abs(left - right))}")
+        needed = (
+            f"; to predict it needed {_number(-transition.margin)}" if better == "new" and transition.margin else ""
+        )
+        yield _entry("better", f"the {better} model, by {_number(abs(left - right))}{needed}")
 
 
 def _limit(model: int | str, risk: float | None, best: float | None, margin: str, stable: int | str | None) -> str:
