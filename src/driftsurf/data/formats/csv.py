@@ -37,7 +37,7 @@ __all__ = ["CsvReader"]
 DELIMITERS = ",;\t|"
 HEAD_COMMENT = "#"
 """Lines before the header that begin with it are comments, whatever the options say."""
-COLUMNS_AT_A_TIME = 5_000
+COLUMNS_AT_A_TIME = 2_000
 """Columns that pyarrow converts at a time."""
 _SEPARATOR_LINE = re.compile(rb"sep=([,;\t|])\r?\n?")
 
@@ -318,6 +318,8 @@ class CsvReader(TextReader):
                     timestamp_parsers=[pa_csv.ISO8601],
                 ),
             ).columns
+        if len(names) > COLUMNS_AT_A_TIME:
+            pa.default_memory_pool().release_unused()
         table = pa.Table.from_arrays(parts, names)
         assert len(table) == len(records), "pyarrow found other records than find_records"
         return table
