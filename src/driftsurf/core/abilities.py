@@ -11,6 +11,7 @@ ability                  of          what it is good for
 `JointlyTrained`         learner     the models of one strategy learn a batch in one call
 `JointlyScored`          learner     the models of one strategy score a batch in one call
 `ShapeChecked`           learner     a saved model for other rows is refused
+`RowsChecked`            learner     a saved model whose rows are not in the store is refused
 `Refittable`             learner     declared by ``state_kind="rows"``: saved as the rows of its fit
 `Anchorable`             learner     declared by ``anchor=True``: needed by Candor
 `OnePassLearner`         learner     declared by ``one_pass=True``: needed by OnePass
@@ -54,6 +55,7 @@ __all__ = [
     "OnePassLearner",
     "Refittable",
     "RowBounded",
+    "RowsChecked",
     "ShapeChecked",
     "SinglePredictor",
     "abilities_of",
@@ -105,6 +107,15 @@ class ShapeChecked(Protocol):
 
     def fits(self, n_features: int, n_classes: int) -> bool:
         """Return whether the model was made for this many columns and classes (0 classes: regression)."""
+        ...
+
+
+@runtime_checkable
+class RowsChecked(Protocol):
+    """Knows rows of the store by number."""
+
+    def outside(self, stored: Segment) -> str:
+        """Return the name of an entry of its state that is a row number outside of the store; "" if there is none."""
         ...
 
 
@@ -243,5 +254,12 @@ def _abilities_of_class(kind: type) -> frozenset[type]:
     return frozenset(ability for ability in _OF_METHODS if issubclass(kind, ability))
 
 
-_OF_METHODS: tuple[type, ...] = (IncrementallySaved, JointlyTrained, JointlyScored, ShapeChecked, Refittable)
+_OF_METHODS: tuple[type, ...] = (
+    IncrementallySaved,
+    JointlyTrained,
+    JointlyScored,
+    ShapeChecked,
+    RowsChecked,
+    Refittable,
+)
 """Abilities that are asked for at every time step or visit."""

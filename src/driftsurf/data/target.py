@@ -6,7 +6,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -89,7 +89,11 @@ class Target:
     def from_json(cls, text: str) -> Target:
         """Return the target that ``to_json()`` wrote."""
         try:
-            return cls(**json.loads(text))
+            target = cls(**json.loads(text))
+            if not all(isinstance(value, str) for value in astuple(target)) or target.test not in ("", *_TESTS):
+                raise ValueError("its entries are not those of a target")
+            choice("task", target.task, TASKS)
+            return target
         except (TypeError, ValueError) as error:
             raise StateError(f"not a saved target: {text[:100]!r} ({error})") from error
 

@@ -16,6 +16,7 @@ from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.abilities import SinglePredictor
 from driftsurf.core.contracts import FloatArray, Learner, Strategy
+from driftsurf.core.fields import misfit
 from driftsurf.core.journal import Journal
 from driftsurf.core.state import from_bytes, pick, read_header
 from driftsurf.core.targets import ClassTargets, RegressionTargets
@@ -40,7 +41,7 @@ from driftsurf.estimators._sklearn import (
     check_is_fitted,
     clone,
 )
-from driftsurf.estimators.saved import estimator_bytes
+from driftsurf.estimators.saved import FIELDS, estimator_bytes
 from driftsurf.learners.export import LinearModel, linear_model
 from driftsurf.learners.foreign import as_learner
 from driftsurf.session.observation import Observation
@@ -325,10 +326,11 @@ class AdaptiveEstimator(BaseEstimator):
         """
         state = from_bytes(data, trust_pickle=trust_pickle)
         if state.get("estimator") != cls.__name__:
-            raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}")
+            raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}", entry="estimator")
+        known = FIELDS.read(state)
         try:
-            params = json.loads(str(state["params"]), object_hook=detector_from_json)
-            template = same_learner(learner, str(state["learner"]), str(state["learner_params"]))
+            params = json.loads(known["params"], object_hook=detector_from_json)
+            template = same_learner(learner, known["learner"], known["learner_params"])
             model = cls(template, **params)
             session, params = model._new_session()
         except (KeyError, TypeError, ValueError) as error:
@@ -341,7 +343,7 @@ class AdaptiveEstimator(BaseEstimator):
         encoder = pick("encoder", state)
         frames = FrameEncoder.from_state(encoder) if encoder else None
         if frames is not None and frames.encoder.width != session.schema.n_features:
-            raise StateError(f"the saved encoder makes {frames.encoder.width} columns, not {session.schema.n_features}")
+            raise misfit(encoder, "parts", f"make {frames.encoder.width} columns, not {session.schema.n_features}")
         model._publish(session, params, frames)
         return model
 

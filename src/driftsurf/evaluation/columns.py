@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.decisions import significant
+from driftsurf.core.fields import MOST, Array, Fields, Rule, Values, Whole
 from driftsurf.core.input import listed
 from driftsurf.errors import InputError
 from driftsurf.evaluation.trace import csv_line
@@ -62,11 +63,17 @@ class ColumnMove:
     """The size of changes that chance alone explains: sqrt(1 / rows before + 1 / rows after)."""
     counts: bool = False
     """Whether the column had only risen, or only fallen, from row to row since the run began, as a clock does."""
+    calendar: bool = False
+    """Whether the column follows the calendar, as weekdays and hours do: then its mean always moves."""
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the shift or the change of the correlation is more than three times the noise."""
-        return max(abs(self.shift), abs(self.correlation_change)) > 3.0 * self.noise
+        """Whether the shift or the change of the correlation is more than three times the noise.
+
+        That the mean of a part of the calendar shifts says nothing.
+        """
+        shift = 0.0 if self.calendar else abs(self.shift)
+        return max(shift, abs(self.correlation_change)) > 3.0 * self.noise
 
     @property
     def correlation_change(self) -> float:
@@ -174,11 +181,19 @@ class ColumnMoves:
         The model whose reactions count, and which knows the columns.
     names
         Returns the names of the columns, if the model gets rows without names.
+    calendar
+        Returns the places of columns that follow the calendar.
     """
 
-    def __init__(self, session: Session, names: Callable[[], Sequence[str]] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        names: Callable[[], Sequence[str]] | None = None,
+        calendar: Callable[[], Sequence[int]] = tuple,
+    ) -> None:
         self.session = session
         self.names = names
+        self.calendar = calendar
         self._centre: FloatArray | None = None
         """Column means of the first batch, then its mean target. Sums are taken of differences from it, because the
         sums of squares of large numbers lose the digits that a variance needs."""
@@ -275,13 +290,15 @@ class ColumnMoves:
         change = correlation_after - correlation_before
         most = np.argmax(np.abs(change), axis=0)
         changed = np.abs(np.take_along_axis(change, most[None], axis=0)[0])
-        counts = self._counters.found()
-        first = (np.argsort(np.where(counts, 0.0, -size), kind="stable")[:LISTED] for size in (np.abs(shift), changed))
+        counts, calendar = self._counters.found(), np.zeros(len(shift), np.bool_)
+        calendar[[place for place in self.calendar() if place < len(shift)]] = True
+        sizes = np.where(calendar, 0.0, np.abs(shift)), changed
+        first = (np.argsort(np.where(counts, 0.0, -size), kind="stable")[:LISTED] for size in sizes)
         chosen = {*chain.from_iterable(first), *np.flatnonzero(counts)[:LISTED]}
         names = self._names()
         noise = float(np.sqrt(1.0 / before[0, 0] + 1.0 / after[0, 0]))
         lines = []
-        for column in sorted(chosen, key=lambda j: (counts[j], -max(abs(shift[j]), changed[j]), j)):
+        for column in sorted(chosen, key=lambda j: (counts[j], calendar[j], -max(sizes[0][j], changed[j]), j)):
             if shift[column] or changed[column]:
                 label = "" if regression else self._label(self._codes[most[column]])
                 name = f"x{column}" if names is None else names[column]
@@ -290,7 +307,8 @@ class ColumnMoves:
                 correlations = correlation_before[most[column], column], correlation_after[most[column], column]
                 shown = (f"{value:.6g}" for value in (*means, shift[column]))
                 rest = (f"{value:.6g}" for value in (*correlations, noise))
-                lines.append(csv_line([*self._open[:2], column, name, *shown, label, *rest, int(counts[column])]))
+                kinds = int(counts[column]), int(calendar[column])
+                lines.append(csv_line([*self._open[:2], column, name, *shown, label, *rest, *kinds]))
         return "".join(lines)
 
     def _label(self, code: int) -> str:
@@ -318,17 +336,54 @@ class ColumnMoves:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Resume from what :meth:`state` returned."""
-        self._centre = np.array(state["centre"]) if len(state["centre"]) else None
-        self._n_classes = int(state["n_classes"])
-        self._recent = deque(np.array(state["recent"]), maxlen=MOST_STEPS)
-        step, steps, missing = (int(value) for value in state["open"])
+        known = FIELDS.read(state)
+        self._centre = known["centre"].copy() if known["width"] else None
+        self._n_classes = known["n_classes"]
+        self._recent = deque(known["recent"].copy(), maxlen=MOST_STEPS)
+        step, steps, missing = known["open"].tolist()
         self._open = step, steps, missing
-        self._counters = _Counters(max(0, len(state["centre"]) - 1))
-        self._counters.steps = int(state["counters.steps"])
-        for name in ("rises", "falls", "active", "last"):
-            setattr(self._counters, name, np.array(state[f"counters.{name}"]))
-        kept = [np.array(part) for part in state["kept"]]
-        self._before, self._after = kept if kept else (None, None)
+        self._counters = _Counters(known["columns"])
+        self._counters.steps = known["counters.steps"]
+        for name in COUNTED:
+            setattr(self._counters, name, known[f"counters.{name}"].copy())
+        self._before, self._after = known["kept"].copy() if len(known["kept"]) else (None, None)
+
+
+def _are_sums(known: Values, name: str, counts: range) -> bool:
+    """Return whether an array holds sums over batches, with a column for 1 and for each column of the rows."""
+    sums = known[name]
+    return len(sums) in counts and (not len(sums) or sums.shape[2] == known["width"])
+
+
+COUNTED = "rises", "falls", "active", "last"
+_SUMS = Array(np.float64, ("*", "*", "*"), missing=True)
+FIELDS = Fields(
+    {
+        "centre": Array(np.float64, ("width",), missing=True),
+        "n_classes": Whole(),
+        "recent": _SUMS,
+        "open": Array(np.int64, (3,), least=-1, most=MOST),
+        "counters.steps": Whole(),
+        **{f"counters.{name}": Array(np.float64, ("columns",), missing=True) for name in COUNTED},
+        "kept": _SUMS,
+    },
+    rules=[
+        Rule(
+            "counters.rises",
+            "must have the columns of the centre",
+            lambda known: known["columns"] == max(0, known["width"] - 1),
+        ),
+        Rule(
+            "recent",
+            "must be the sums of some batches",
+            lambda known: _are_sums(known, "recent", range(MOST_STEPS + 1)),
+        ),
+        Rule(
+            "kept", "must be the sums before and after a step", lambda known: _are_sums(known, "kept", range(0, 3, 2))
+        ),
+    ],
+)
+"""Saved entries of the watch over columns."""
 
 
 def _variance(sums: FloatArray) -> FloatArray:
@@ -383,7 +438,7 @@ def read_moves(text: str) -> list[ColumnMove]:
     """Read the complete lines of a file of column changes; InputError if it is something else."""
     whole = text[: text.rfind("\n") + 1]
     kinds: dict[str, Callable[[str], Any]] = {"step": int, "steps": int, "column": int, "name": str, "label": str}
-    kinds["counts"] = lambda text: text == "1"
+    kinds["counts"] = kinds["calendar"] = lambda text: text == "1"
     try:
         return [
             ColumnMove(**{key: kinds.get(key, float)(value) for key, value in line.items()})

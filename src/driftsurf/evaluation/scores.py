@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, State
+from driftsurf.core.fields import MOST, Array, Fields, Rule
 from driftsurf.errors import InputError
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
@@ -101,9 +102,22 @@ class ScoreRecorder:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Resume from what :meth:`state` returned."""
-        counters = map(int, state["counters"])
+        known = FIELDS.read(state)
+        counters = known["counters"].tolist()
         self._taken, self._step, self._last_decision, self._decisions, self._labels_written = counters
-        self._scores = np.array(state["scores"], np.int64)
+        self._scores = known["scores"].copy()
+
+
+FIELDS = Fields(
+    {
+        "counters": Array(np.int64, (5,), least=-1, most=MOST),
+        "scores": Array(np.int64, ("classes", 2, LOGIT_BINS), least=0, most=MOST),
+    },
+    rules=[
+        Rule("scores", f"must be for {MOST_CLASSES} classes at most", lambda known: known["classes"] <= MOST_CLASSES)
+    ],
+)
+"""Saved entries of a recorder of scores."""
 
 
 def _known(codes: npt.NDArray[Any], n_labels: int) -> npt.NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,12 +13,11 @@ import numpy as np
 from driftsurf.core.column_sizes import extend_range, usual_frame, usual_sizes
 from driftsurf.core.contracts import CSR, Batch, FloatArray, IntArray, Rows
 from driftsurf.core.values import replace
-from driftsurf.errors import DivergenceError, Option, ShapeError, StateError
-from driftsurf.kernels.losses import largest, largest_of_two, squared_length
+from driftsurf.errors import DivergenceError, Option, ShapeError
+from driftsurf.kernels.losses import largest_of_two, squared_length
 from driftsurf.kernels.scores import margins_csr, margins_dense, margins_of_all_csr, margins_of_all_dense
 
 SMALLEST_SIZE = 1e-30
-FLOAT = np.dtype(np.float64)
 RANGE_MARGIN = 0.1
 """Share of the range of a column by which it is widened on both sides."""
 EVIDENCE_ROWS = 10_000.0
@@ -213,40 +212,6 @@ class Linear:
                 " or scale the columns. The update was undone.",
             )
 
-    def check(self, table: Any, *, tabled: bool, dimensions: int) -> None:
-        """Raise StateError unless the entries of a saved model fit together.
-
-        ``tabled`` says whether admitted rows have an entry in the table; ``dimensions`` are those of the weights.
-        """
-        # A damaged or forged state must not make compiled code, which checks no bounds, leave its arrays.
-        vectors = self.factor, self.centre, self.anchor, self.low, self.high, self.evidence
-        matrices = self.weights, self.gradient_sum, table
-        rows = self.lo, self.admitted, self.hi
-        counts = self.drawn, self.seen, self.rescale_at, self.gradients, self.words, self.seed
-        if not (
-            all(isinstance(v, np.ndarray) and v.dtype == FLOAT for v in (*vectors, *matrices))
-            and all(vector.ndim == 1 for vector in vectors)
-            and all(matrix.ndim == dimensions and matrix.shape[1:] == self.weights.shape[1:] for matrix in matrices)
-            and len({len(vector) for vector in (*vectors[:2], *matrices[:2])}) == 1
-            and len(self.anchor) in (0, len(self.weights))
-            and len(self.low) == len(self.high)
-            and len(self.low) in (0, len(self.weights) - 1)
-            and bool((self.low <= self.high).all())
-            and len(self.evidence) in (0, 4)
-            and self.weights.size >= 1
-            and all(largest(values) < math.inf for values in vectors)
-            and all(largest(values.ravel()) < LARGEST for values in (self.weights, self.gradient_sum))
-            and all(type(number) is int for number in (*rows, *counts))
-            and isinstance(self.step_size, float)
-            and isinstance(self.target, float)
-            and (rows == (-1, -1, -1) or 0 <= self.lo <= self.admitted <= self.hi < 2**62)
-            and all(0 <= count < 2**62 for count in counts[:-1])
-            and 0 <= self.seed < 2**64
-            and len(table) == (self.admitted - self.lo if tabled else 0)
-            and self.drawn == np.count_nonzero(~np.isnan(table[:, 0] if dimensions == 2 else table))
-        ):
-            raise StateError("the entries of the saved linear model do not fit together; the state is damaged")
-
 
 @functools.lru_cache(maxsize=8)
 def blank(shape: tuple[int, ...], intercept: bool) -> Linear:
@@ -259,15 +224,11 @@ def blank(shape: tuple[int, ...], intercept: bool) -> Linear:
     return Linear(*arrays)
 
 
-SAVED = [entry.name for entry in fields(Linear) if entry.init]
-"""Entries that are saved; the others follow from them."""
-SAVED_OF_CLASSES = [name for name in SAVED if name not in ("target", "low", "high", "evidence")]
-"""Entries that are saved for a classifier, which has no centre of the targets, no range of the columns and no mean."""
 BLANK = Linear(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
 def linear_from(entries: Mapping[str, Any]) -> Linear:
-    """Return the model with these saved entries, not checked yet. Twice as fast as ``Linear(**entries)``."""
+    """Return the model with these saved entries. Twice as fast as ``Linear(**entries)``."""
     made = replace(BLANK, **entries, frame=_frame(entries["factor"], entries["centre"]))
     return replace(made, limits=_limits(made.low, made.high)) if "low" in entries else made
 

@@ -100,6 +100,7 @@ def run(
     steps_per_row: float | None = None,
     # Output and checkpoints
     predictions: str | None = None,
+    all_classes: bool = False,
     out: StrPath | None = None,
     overwrite: bool = False,
     checkpoint: StrPath | None = None,
@@ -269,6 +270,8 @@ def run(
         Gradient steps for each new row. [default: 2]
     predictions
         Write every prediction to a .csv, .jsonl or .parquet file, or to standard output (-).
+    all_classes
+        Write the probability of every class, not only of the predicted one.
     out
         The run folder. [default: a new one below runs/]
     overwrite

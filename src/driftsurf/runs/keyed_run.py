@@ -50,7 +50,7 @@ ADVICE: Final[Mapping[str, Message]] = {
     "format": Message("the format is inferred from the file name"),
     "timeout": Message("set how late a label may be with ", Option("delay")),
     "overwrite": Message("choose another folder with ", Option("out")),
-    "predictions": Message("predictions are written to predictions/ as Parquet"),
+    **dict.fromkeys(("predictions", "all_classes"), Message("predictions are written to predictions/ as Parquet")),
 }
 """What to do instead, by option that does not apply to a keyed run."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,18 +54,21 @@ class TableRows(NamedTuple):
         count = len(self.labelled)
         order = np.argsort(np.concatenate([np.flatnonzero(self.labelled), np.flatnonzero(~self.labelled)])).tolist()
         parts = [learned] if bare is None else [learned, bare]
-        labels = [label for part in parts for label in part.labels]
-        chosen = [one for part in parts for one in part.probability]
-        versions = [part.version for part in parts for _ in part.labels]
-        true = [*y.tolist(), *[None] * (count - len(y))]
+        chosen = None if regression else _ordered([part.probability for part in parts], order)
         return PredictionBatch(
             0,
-            [versions[place] for place in order],
-            [labels[place] for place in order],
-            None if regression else [chosen[place] for place in order],
-            [true[place] for place in order],
+            _ordered([[part.version] * len(part.labels) for part in parts], order),
+            _ordered([part.labels for part in parts], order),
+            chosen,
+            _ordered([y.tolist(), [None] * (count - len(y))], order),
             None if self.ids is None else list(self.ids),
+            {name: _ordered([part.by_class[name] for part in parts], order) for name in learned.by_class},
         )
+
+
+def _ordered(parts: Iterable[Sequence[Any]], order: Iterable[int]) -> list[Any]:
+    values = [one for part in parts for one in part]
+    return [values[place] for place in order]
 
 
 def text_of(table: Table, name: str) -> list[str]:

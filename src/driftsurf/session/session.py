@@ -22,6 +22,7 @@ from driftsurf.core.contracts import (
     take_rows,
 )
 from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.fields import misfit
 from driftsurf.core.input import Schema, is_ready, read_rows, read_schema, read_weights
 from driftsurf.core.journal import Journal
 from driftsurf.core.options import whole
@@ -34,6 +35,7 @@ from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.guard import RangeGuard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
+from driftsurf.session.saved import FIELDS, saved_buffer
 
 __all__ = ["Session"]
 
@@ -479,20 +481,18 @@ class Session:
             raise StateError(f"the saved state {what}; it is incomplete, or the state of another object") from error
 
     def _restore(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-        self.steps, self.n_classes_learned = int(state["steps"]), int(state["n_classes_learned"])
-        self.targets = self.targets.from_state(pick("classes", state))
-        self.schema, width = None, None
-        if not isinstance(state["started"], bool):
-            raise StateError(f"the saved entry 'started' is {state['started']!r}; it must be true or false")
-        if state["started"]:
-            self.schema = Schema.from_state(pick("schema", state), self.owner)
-            width, sparse = self.schema.n_features, self.schema.sparse
-            if state.get("pending.sparse", sparse) != sparse:
-                raise StateError(f"the saved columns have sparse={sparse}, but the rows in the saved buffer do not")
-            self.strategy.restore(own, width, sparse=sparse, n_classes=self.targets.n_classes)
-        guard, pending = pick("guard", state), pick("pending", state)
-        known = width if self.steps else None
-        self._guard = RangeGuard.from_state(guard, known, clips=self._can.linear) if guard else None
-        self._pending = Samples.from_state(pending, self.targets.n_classes) if pending else None
-        if self._pending is not None and self._pending.n_features != width:
-            raise StateError(f"the rows in the saved buffer have {self._pending.n_features} columns, not {width}")
+        known = FIELDS.read(state)
+        targets = self.targets.from_state(pick("classes", state))
+        if known["n_classes_learned"] > len(targets.labels):
+            raise misfit(state, "n_classes_learned", f"must be at most {len(targets.labels)}, the number of labels")
+        schema = Schema.from_state(pick("schema", state), self.owner) if known["started"] else None
+        guarded, pending = pick("guard", state), None
+        width = None if schema is None or not known["steps"] else schema.n_features
+        guard = RangeGuard.from_state(guarded, width, clips=self._can.linear) if guarded else None
+        if schema is not None:
+            pending = saved_buffer(pick("pending", state), schema, targets.n_classes, self.batch_size, self._dtype)
+            self.strategy.restore(own, schema.n_features, sparse=schema.sparse, n_classes=targets.n_classes)
+        elif known["steps"] or own:
+            raise misfit(state, "started", "is false, but there is a model that has learned")
+        self.steps, self.n_classes_learned = known["steps"], known["n_classes_learned"]
+        self.targets, self.schema, self._guard, self._pending = targets, schema, guard, pending
