@@ -95,28 +95,31 @@ class Samples:
         lo, count = self.next_row, n_rows(X)
         weight = np.ones(count) if weight is None else weight
         if not isinstance(X, CSR) and self._X.fits(count) and self._y.fits(count) and self._weight.fits(count):
-            self._X.write(X)
-            self._y.write(y)
-            self._weight.write(weight)
-            return Segment(lo, lo + count)  # the usual case: nothing has to grow
-        parts: list[tuple[Buffer, npt.NDArray[Any]]] = [
-            (self._y, y),
-            (self._weight, weight),
-        ]
+            # The usual case: nothing has to grow. The targets come last, because their number is that of the rows: if
+            # an exception comes before, the values that have been written are overwritten by the next call.
+            known = len(self._y)
+            self._X.write_at(known, X)
+            self._weight.write_at(known, weight)
+            self._y.write_at(known, y)
+            return Segment(lo, lo + count)
+        self.truncate(lo)
         ends = np.zeros(0, np.int64)
+        parts: list[tuple[Buffer, npt.NDArray[Any]]]
         if isinstance(X, CSR):
             a, b = int(X.indptr[0]), int(X.indptr[-1])
             ends = X.indptr[1:] - a
-            parts += [(self._data, X.data[a:b]), (self._indices, X.indices[a:b]), (self._indptr, ends)]
+            parts = [(self._data, X.data[a:b]), (self._indices, X.indices[a:b]), (self._indptr, ends)]
         else:
-            parts.append((self._X, X))
+            parts = [(self._X, X)]
+        parts += [(self._weight, weight), (self._y, y)]
         plans = [buffer.plan(len(values)) for buffer, values in parts]
         # From here on nothing can fail.
         moved = [buffer.adopt(plan, len(values)) for (buffer, values), plan in zip(parts, plans, strict=True)]
         if self.sparse:
             # The data may have moved to the front, and the boundaries with them. Data and indices always move alike,
             # because they have the same lengths and the same history.
-            self._indptr.live[:] -= moved[2]
+            if moved[0]:
+                self._indptr.shift(moved[0])
             ends += self._data.stop
         for buffer, values in parts:
             buffer.write(values)
@@ -142,6 +145,18 @@ class Samples:
             self._X.truncate(keep)
         self._y.truncate(keep)
         self._weight.truncate(keep)
+
+    def mark(self) -> Any:
+        """Return a mark of the rows, for ``put_back``."""
+        buffers = (self._data, self._indices, self._indptr) if self.sparse else (self._X,)
+        return self.first_row, [(one, one.mark()) for one in (*buffers, self._weight, self._y)]
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked rows, from any point of ``append``, ``truncate`` or ``release``."""
+        first_row, buffers = mark
+        for buffer, place in buffers:
+            buffer.put_back(place)
+        self.first_row = first_row
 
     def release(self, before_row: int) -> None:
         """Release the rows before number ``before_row``; their numbers are never used again."""

@@ -190,6 +190,20 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
         self._pool.release(*learning, keep=self._keep(after))
         return decision
 
+    def scorer(self) -> Scorer:
+        """Return ``scores`` of the models as the last complete step left them; later steps do not affect it."""
+        return self._scorer
+
+    def mark(self) -> Any:
+        """Return a mark of the models and their rows, for ``put_back``. The strategy has to have begun."""
+        return vars(self).copy(), self._pool.mark(*self._live.members)
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked models and rows, from any point of a step, a reset or a restore."""
+        entries, pool = mark
+        entries["_pool"].put_back(pool)
+        vars(self).update(entries)
+
     @property
     def nbytes(self) -> int:
         """Bytes held for rows and models."""

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from driftsurf.core.abilities import IncrementallySaved, JointlyTrained, Refittable, ShapeChecked, abilities_of
+from driftsurf.core.abilities import (
+    IncrementallySaved,
+    JointlyTrained,
+    Refittable,
+    Reversible,
+    ShapeChecked,
+    abilities_of,
+)
 from driftsurf.core.contracts import Batch, FloatArray, IncrementalState, Learner, SampleStore, Segment, State
 from driftsurf.core.decisions import ModelRecord, Role
 from driftsurf.core.options import choice, whole
@@ -85,6 +92,7 @@ class Pool:
         self.grows = "multiclass" in self.capabilities.tasks
         self._risk = risk
         self._abilities = abilities_of(learner)
+        self._reversible = Reversible in self._abilities
         self.seed = seed
         self.max_rows = None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
         self.dtype = dtype
@@ -229,6 +237,22 @@ class Pool:
             oldest = member.learner.needs()
             needed.append(max(member.first_row, floor) if oldest is None else oldest)
         self.samples.release(min(needed))
+
+    def mark(self, *members: Member) -> Any:
+        """Return a mark of the rows and of these models, for ``put_back``."""
+        learners: list[Any] = [member.learner for member in members] if self._reversible else []
+        return vars(self).copy(), self.samples.mark(), [(learner, learner.mark()) for learner in learners]
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked rows and models, from any point of a step.
+
+        A learner that is not reversible is as its own undo has left it.
+        """
+        entries, rows, learners = mark
+        entries["samples"].put_back(rows)
+        for learner, place in learners:
+            learner.put_back(place)
+        vars(self).update(entries)
 
     def nbytes(self, *members: Member) -> int:
         """Return the bytes of the rows and of these models."""
