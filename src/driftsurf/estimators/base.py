@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -213,7 +212,7 @@ class AdaptiveEstimator(BaseEstimator):
     def _publish(self, session: Session, params: dict[str, Any], frames: FrameEncoder | None) -> None:
         assert session.schema is not None
         if frames is not None:
-            session.schema = replace(session.schema, names=tuple(frames.encoder.feature_names()))
+            session.name_columns(tuple(frames.encoder.feature_names()))
         self._current, self._params, self._frames = session, params, frames
         self.__dict__.pop("feature_names_in_", None)
         if frames is None:
