@@ -9,6 +9,7 @@ from another thread, nor at which line.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import sys
 import threading
@@ -18,10 +19,34 @@ from typing import Any, Self, TypeVar
 
 from driftsurf.errors import StepInProgressError
 
-__all__ = ["Changeable"]
+__all__ = ["Changeable", "UndoStack"]
 
 Result = TypeVar("Result")
 NOT_COPIED = "lock", "_before"
+
+
+class UndoStack:
+    """The way back from the changes of a step, which a step that fails goes in reverse order."""
+
+    __slots__ = ("_undos",)
+
+    def __init__(self) -> None:
+        self._undos: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+
+    def callback(self, undo: Callable[..., Any], *arguments: Any) -> None:
+        """Add the undo of a change. A later change is undone before this one, because it may build on it."""
+        self._undos.append((undo, arguments))
+
+    def close(self) -> None:
+        """Undo everything.
+
+        An exception may have come between a change and the note of its undo. Then another undo may fail, which must
+        not hide that exception; only ``put_back`` is complete in this case.
+        """
+        while self._undos:
+            undo, arguments = self._undos.pop()
+            with contextlib.suppress(Exception):
+                undo(*arguments)
 
 
 class Changeable:

@@ -185,8 +185,8 @@ class Samples:
             "sparse": self.sparse,
             "dtype": "float64" if self.dtype == np.float64 else "float32",
             "first_row": self.first_row,
-            "y": _growing(self._y),
-            "weight": _growing(self._weight),
+            "y": _growing(self._y, len(self)),
+            "weight": _growing(self._weight, len(self)),
         }
         if self.sparse:
             starts = self._indptr
@@ -195,10 +195,13 @@ class Samples:
             def lengths(lo: int, hi: int) -> npt.NDArray[Any]:
                 return np.diff(starts.numbered(lo, hi + 1))
 
-            state |= {"data": _growing(self._data), "indices": _growing(self._indices)}
+            state |= {
+                "data": _growing(self._data, len(self._data)),
+                "indices": _growing(self._indices, len(self._indices)),
+            }
             state["indptr"] = AppendOnlyArray(starts, starts.first, starts.first + len(self), lengths, ends=True)
         else:
-            state["X"] = _growing(self._X)
+            state["X"] = _growing(self._X, len(self))
         return state
 
     @classmethod
@@ -222,8 +225,8 @@ class Samples:
         return CSR(self._data.physical, self._indices.physical, indptr, self.n_features)
 
 
-def _growing(buffer: Buffer) -> AppendOnlyArray:
-    return AppendOnlyArray(buffer, buffer.first, buffer.first + len(buffer), buffer.numbered)
+def _growing(buffer: Buffer, length: int) -> AppendOnlyArray:
+    return AppendOnlyArray(buffer, buffer.first, buffer.first + length, buffer.numbered)
 
 
 def _check_state(state: Mapping[str, Any]) -> None:

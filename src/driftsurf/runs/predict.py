@@ -83,7 +83,7 @@ def predict(
     asked = PredictOptions() if options is None else options
     check_bounds(asked)
     about, model = _load(Path(run))
-    frames = model._frames
+    frames = model._model.frames
     if frames is None:
         raise SchemaError(
             f"the model of {str(run)!r} has learned arrays of a built-in stream; predict arrays with driftsurf.load"

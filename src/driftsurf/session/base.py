@@ -70,6 +70,11 @@ class BaseSession(Changeable):
     # -------------------------------------------------------------------- what a step changes
 
     @property
+    def now(self) -> Surroundings:
+        """Everything below as of one step; another thread may take the next step at any time."""
+        return self._now
+
+    @property
     def schema(self) -> Schema | None:
         """Columns; None before the first batch."""
         return self._now.schema
@@ -150,6 +155,11 @@ class BaseSession(Changeable):
     def scores(self, X: MatrixLike) -> FloatArray:
         """Return the scores of the model that predicts now; a margin above 0 means the class with code 1."""
         return self._scores(self._now, X)
+
+    def scores_and_classes(self, X: MatrixLike) -> tuple[Surroundings, FloatArray]:
+        """Return the scores, and what is known about the classes as of the same step."""
+        now = self._now
+        return now, self._scores(now, X)
 
     def scores_of(self, rows: Rows) -> FloatArray:
         """Return the scores of rows that ``read`` returned, or that a caller has built in that form."""

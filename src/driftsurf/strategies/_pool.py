@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from driftsurf.core.abilities import (
     ShapeChecked,
     abilities_of,
 )
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, IncrementalState, Learner, SampleStore, Segment, State
 from driftsurf.core.decisions import ModelRecord, Role
 from driftsurf.core.options import choice, whole
@@ -127,14 +127,14 @@ class Pool:
         """Return an untrained model for these rows and classes that is not a member."""
         return self.template.fresh(seed, self.samples.n_features, self.n_classes)
 
-    def admit(self, batch: Batch, undo: contextlib.ExitStack) -> Segment:
+    def admit(self, batch: Batch, undo: UndoStack) -> Segment:
         """Append a batch to the store; return its row numbers."""
         # With the number, a repeated step also draws the same random numbers: they derive from seed and number.
         undo.callback(setattr, self, "made", self.made)
         undo.callback(self.samples.truncate, self.samples.next_row)
         return self.samples.append(batch.X, batch.y, batch.weight)
 
-    def grow(self, batch: Batch, members: tuple[Member, ...], undo: contextlib.ExitStack) -> bool:
+    def grow(self, batch: Batch, members: tuple[Member, ...], undo: UndoStack) -> bool:
         """Make room in all models for classes that first appear in this batch; return whether there are any."""
         known = int(largest(batch.y)) + 1
         if known <= self.n_classes:
@@ -159,7 +159,7 @@ class Pool:
         member: Member,
         segment: Segment,
         steps: int,
-        undo: contextlib.ExitStack,
+        undo: UndoStack,
         *,
         seen_as: SampleStore | None = None,
     ) -> int:
@@ -171,7 +171,7 @@ class Pool:
         members: Sequence[Member],
         segment: Segment,
         steps: Sequence[int],
-        undo: contextlib.ExitStack,
+        undo: UndoStack,
         *,
         seen_as: SampleStore | None = None,
     ) -> list[int]:
@@ -218,11 +218,11 @@ class Pool:
         self.made += 1
         return Member(self.made - 1, learner, step, member.first_row)
 
-    def retire(self, member: Member, undo: contextlib.ExitStack) -> None:
+    def retire(self, member: Member, undo: UndoStack) -> None:
         """Drop the rows of a model that keeps voting but will not learn again."""
         undo.callback(member.learner.forget(self.samples, self.samples.next_row))
 
-    def cap(self, *members: Member, undo: contextlib.ExitStack) -> None:
+    def cap(self, *members: Member, undo: UndoStack) -> None:
         """Drop the oldest rows beyond ``max_rows`` from the sample set of every model."""
         if self.max_rows is None or len(self.samples) <= self.max_rows:
             return
