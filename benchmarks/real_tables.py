@@ -73,7 +73,10 @@ TABLES = (
             ("heavy_tails", "late", 200, ()),
             ("rare_class", "fraud", 200, ()),
             ("seasonal", "pm25", 168, ()),
+            ("particles", "pm25", 168, ()),
+            ("air_quality", "co", 96, ()),
             ("demand", "rentals", 168, ()),
+            ("bike_sharing", "rentals", 168, ()),
             ("padded", "income", 200, ()),
             ("gaps", "fault", 200, ()),
             ("flips", "click", 100, ()),
@@ -139,11 +142,12 @@ def _base_rate(counts: npt.NDArray[np.int64]) -> float:
 
 
 def _batches(table: RealTable, source: Path) -> Iterator[tuple[Any, npt.NDArray[Any]]]:
-    """Yield frames without the label, and their labels."""
+    """Yield frames without the label, and their labels; rows without a label are left out."""
     target = None
     for part, _ in FileSource(source, ReadingOptions(drop=table.drop), batch_size=table.batch_size).tables():
         target = find_target(table.label, "auto", part) if target is None else target
-        yield _frame(part.without(target.column)), target.read(part)
+        labelled = part.select(~target.missing(part))
+        yield _frame(labelled.without(target.column)), target.read(labelled)
 
 
 def _frame(table: Table) -> Any:

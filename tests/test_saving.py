@@ -142,9 +142,9 @@ def test_an_object_that_cannot_be_saved_is_named(
     [
         ({"object": "Strange"}, "'Strange'"),
         ({"a": 1}, None),
-        ({"object": "ADWIN"}, "ADWIN"),
-        ({"object": "ADWIN", "params": "{}"}, "'level'"),
-        ({"object": "Samples"}, "Samples"),
+        ({"object": "ADWIN"}, "params"),
+        ({"object": "ADWIN", "params": "{}"}, r"state\.level"),
+        ({"object": "Samples"}, r"state\.n_features"),
         ({"object": "ADWIN", "params": '{"max_buckets": 4294967296}'}, "max_buckets.*4294967296.*1,000"),
         ({"object": "MDDM", "params": '{"window": 4294967296}'}, "window.*4294967296.*1,000,000"),
         ({"object": "TableEncoder", "state.params": "{}", "state.parts": HUGE}, None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from torture import attack, bad_values, damage, endurance, faults, fuzz, harness, kills, ledger, power, rows
+from torture import attack, bad_values, damage, endurance, faults, fuzz, harness, inputs, kills, ledger, power, rows
 from torture.__main__ import PROOFS
 from torture.__main__ import _run as run_parts
 from torture.harness import Outcome
@@ -70,6 +70,10 @@ def test_damaged_and_foreign_files_are_refused() -> None:
 
 def test_hostile_files_are_refused() -> None:
     assert passed(fuzz.loader(0, seed=1, count=2_000))
+
+
+def test_hostile_inputs_end_with_one_line() -> None:
+    assert passed(inputs.hostile(0, seed=1, size=2**22, names=("blank lines, gzip",)))
 
 
 def test_bad_values_do_no_lasting_damage() -> None:

@@ -100,9 +100,9 @@ def test_spark_and_one_process_are_identical(
         shutil.copy2(name, tmp_path / "in")
     folder = run_spark(reading(spark, tmp_path / "in"), tmp_path / "run", LEARNER, COLUMNS)
     assert differences(folder, whole) == []
-    scores = Outcomes.read(folder, regression=False).scores()
+    scores = Outcomes.read(folder).scores
     assert len(scores) > 10
-    assert scores == Outcomes.read(whole, regression=False).scores()
+    assert scores == Outcomes.read(whole).scores
     keys = folder.keys()
     assert [key for key, entry in keys.items() if entry["quarantine"]] == [POISONED]
     assert keys[POISONED]["refused"] > 0

@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import asdict
 
-from torture import attack, bad_values, damage, endurance, faults, fuzz, kills, ledger, power, rows, spark
+from torture import attack, bad_values, damage, endurance, faults, fuzz, inputs, kills, ledger, power, rows, spark
 from torture.harness import TABLE, Outcome, Proof, timed, write_report
 from torture.ledger import Part
 
@@ -20,6 +20,7 @@ PROOFS: dict[str, Proof] = {
     "kills": kills.library,
     "power": power.states,
     "rows": rows.fuzzed,
+    "inputs": inputs.hostile,
     "bad-values": bad_values.ours,
     "fuzz": fuzz.loader,
     "faults": faults.file_calls,

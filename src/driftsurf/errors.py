@@ -214,7 +214,14 @@ class DivergenceError(DriftsurfError, ArithmeticError):
 
 
 class StateError(DriftsurfError, ValueError):
-    """Saved bytes are damaged, are not a saved state, or belong to another object."""
+    """Saved bytes are damaged, are not a saved state, or belong to another object.
+
+    ``entry`` is the full name of the entry of the state that cannot be used, where it is one.
+    """
+
+    def __init__(self, *parts: object, entry: str = "") -> None:
+        super().__init__(*parts)
+        self.entry = entry
 
 
 class StateVersionError(StateError):

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.contracts import Detector, Learner
+from driftsurf.core.fields import Fields, Text
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes, nest, peek, pick, read_header, to_bytes
 from driftsurf.core.typing import LearnerLike
@@ -30,6 +31,9 @@ Savable: TypeAlias = AdaptiveEstimator | Fleet | Learner | Detector | TableEncod
 """Objects that :func:`save` writes."""
 _SELF_CONTAINED: dict[str, type[TableEncoder] | type[Samples]] = {"TableEncoder": TableEncoder, "Samples": Samples}
 """Classes whose state holds their parameters, too."""
+ALONE = Fields({"object": Text()}, parts=["state"])
+WITH_PARAMS = Fields({"object": Text(), "params": Text()}, parts=["state"])
+"""Entries of a saved object without and with parameters."""
 
 
 def save(thing: Savable, path: str | Path, *, trust_pickle: bool = False) -> None:
@@ -122,9 +126,11 @@ def _from_state(held: Mapping[str, Any]) -> Any:
     name, state = str(known[0]) if known else "something", pick("state", held)
     try:
         if name in _SELF_CONTAINED:
+            ALONE.read(held)
             return _SELF_CONTAINED[name].from_state(state)
         entry = _entry(name)
         if entry is not None:
+            WITH_PARAMS.read(held)
             template = entry.part(**json.loads(held["params"]))
             return type(template).from_state(template, state)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:

@@ -58,7 +58,7 @@ def test_a_run_prints_each_transition_and_a_table_at_the_end(mixed_run: tuple[Pa
     _, output = mixed_run
     assert re.search(r"step 20: .* \d\.\d+ > .* \d\.\d+ \+ 0\.10", output)
     assert re.search(r"step 23: .* \d\.\d+ < .* \d\.\d+ .* 4 ", output)
-    assert "[100/100]" in output
+    assert "step 99 of 100: " in output
     for name in ("driftsurf", "aware", "rows/s", "report.html"):
         assert name in output
     drifts = [line.split()[0] for line in output.splitlines() if re.match(r" +\d+ .*step", line)]
@@ -69,7 +69,7 @@ def test_a_run_prints_each_transition_and_a_table_at_the_end(mixed_run: tuple[Pa
 def test_a_built_in_regression_stream_is_run_beside_the_oracle(tmp_path: Path) -> None:
     arguments = ["friedman", "--rows", "5000", "--out", str(tmp_path / "r"), "--predictions", str(tmp_path / "p.csv")]
     output = invoke("run", *arguments).output
-    for value in ("[100/100] ", "squared error", " 50 "):
+    for value in ("step 99 of 100: ", "squared error", " 50 "):
         assert value in output
     page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
     assert "aware (oracle)" in page
@@ -97,7 +97,7 @@ def test_a_terminal_gets_colours_and_a_progress_bar(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("FORCE_COLOR", "1")
     output = invoke("run", "mixed", "--rows", "5000", "--out", str(tmp_path / "r")).output
     assert "\x1b[" in output
-    assert "[10/100]" not in output
+    assert "step 9 of 100" not in output
 
 
 def test_the_run_folder_is_complete(mixed_run: tuple[Path, str]) -> None:
@@ -322,7 +322,7 @@ def test_checkpoints_and_results_are_replaced_only_on_request(tmp_path: Path) ->
 
 def test_the_progress_bar_of_a_resumed_run_starts_where_it_stopped(tmp_path: Path) -> None:
     command = ["run", "mixed", "--rows", "2000", "--checkpoint", str(tmp_path / "live")]
-    assert "[100/100]" in invoke(*command).output
+    assert "step 99 of 100: " in invoke(*command).output
     assert "rows/s" in invoke(*command, "--resume").output
 
 

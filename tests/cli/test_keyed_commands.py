@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +30,23 @@ def test_a_run_fails_with_a_remedy_if_all_keys_are_in_quarantine(
     source = tmp_path / "a.csv"
     source.write_text("shop,at,price,grade\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
     columns = ("--key", "shop", "--sequence", "at", "--label", "grade")
-    learner = ("--learner", "svm") if "--classes" in remedy else ()
-    result = invoke("run", source, *columns, *learner, "--out", tmp_path / "run")
+    chosen = ("--learner", "svm") if "--classes" in remedy else ("--task", "binary")
+    result = invoke("run", source, *columns, *chosen, "--out", tmp_path / "run")
     assert result.exit_code == 1
     assert " 2 keys" in result.stderr
     assert remedy in result.stderr
-    assert "--out" in result.stderr
-    reasons = {entry["quarantine"] for entry in KeyedFolder(tmp_path / "run").keys().values()}
-    assert reasons == {"bad_label" if "--classes" in remedy else "continuous_label"}
     if "--classes" in remedy:
+        assert "--out" in result.stderr
+        reasons = {entry["quarantine"] for entry in KeyedFolder(tmp_path / "run").keys().values()}
+        assert reasons == {"bad_label"}
         for name, more in (("named", ("--classes", "low,mid,high")), ("unnamed", ())):
             good = invoke("run", source, *columns, "--out", tmp_path / name, *more)
             assert good.exit_code == 0
             assert "quarantine" not in good.stderr
+    else:  # not a row was learned, so nothing is left
+        assert not (tmp_path / "run").exists()
+        assert invoke("run", source, *columns, "--out", tmp_path / "run").exit_code == 0
+        assert KeyedFolder(tmp_path / "run").regression
 
 
 def test_a_keyed_run_prints_keys_and_writes_a_page(tmp_path: Path) -> None:
@@ -239,7 +242,7 @@ def test_options_of_a_keyed_run_reach_the_library_call(monkeypatch: pytest.Monke
     ((args, more),) = calls
     assert callable(more.pop("on_columns"))
     assert args[:3] == ("x.csv", Path("o"), Columns("k", "s", "y", "i"))
-    assert replace(args[3], strategy=None) == KeyedOptions(
+    assert args[3] == KeyedOptions(
         classes=("none", 1, True),
         batch_size=8,
         delay=2.5,
@@ -248,10 +251,11 @@ def test_options_of_a_keyed_run_reach_the_library_call(monkeypatch: pytest.Monke
         seed=2,
         readmit={"a=b": 7},
     )
-    assert (args[3].strategy.max_rows, args[3].strategy.learner.l2) == (64, 0.1)
+    strategy = more.pop("make_strategy")("binary")
+    assert (strategy.max_rows, strategy.learner.l2) == (64, 0.1)
     assert more == {
-        "engine": "spark", "master": "local[2]", "partitions": 3, "epoch": 4, "ttl": 9.0, "on_epoch": None,
-        "reading": ReadingOptions(delimiter=";")
+        "task": "auto", "engine": "spark", "master": "local[2]", "partitions": 3, "epoch": 4, "ttl": 9.0,
+        "on_epoch": None, "reading": ReadingOptions(delimiter=";")
     }  # fmt: skip
 
 

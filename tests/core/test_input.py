@@ -84,7 +84,9 @@ def test_weights_may_be_a_scalar_a_list_or_an_array(weight: Any) -> None:
         ([1, "a"], r"'int', 'str'"),
         (np.array([1j, 2j]), "complex128"),
         (np.array(["2020-01-01"], "datetime64[D]"), "datetime64"),
-        ([None, 1], "'NoneType'"),
+        ([None, 1], r"y\[0\] is None"),
+        (["a", float("nan")], r"y\[1\] is nan"),
+        (np.array(["a", None], object), r"y\[1\] is None"),
     ],
 )
 def test_invalid_labels_are_refused(y: Any, named: str) -> None:

@@ -62,8 +62,8 @@ class PlainStore:
         X = numbered_rows(count, self.dtype, self.made)
         y = np.arange(self.made, self.made + count, dtype=float)
         self.made += count
-        self.rows += zip(X.tolist(), y.tolist(), (-y).tolist(), strict=True)
-        return X, y, -y
+        self.rows += zip(X.tolist(), y.tolist(), (y / 2.0).tolist(), strict=True)
+        return X, y, y / 2.0
 
     def same_as(self, batch: Batch, lo: int) -> None:
         X, y, weight, first_row = batch

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from driftsurf import AwareClassifier, DriftSurfClassifier
 from driftsurf.core.contracts import Capabilities
+from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import (
     CapabilityError,
     OptionError,
@@ -209,3 +210,31 @@ def test_aware_saves_and_loads() -> None:
     for X, y in batches[3:]:
         assert np.array_equal(again.test_then_train(X, y), model.test_then_train(X, y))
     assert again.to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "entry"),
+    [
+        ({"lo": 301, "admitted": 1301, "hi": 1301}, "hi"),
+        ({"lo": -1, "admitted": -1, "hi": -1}, "table"),
+        ({"hi": 999}, "admitted"),
+        ({"drawn": 999}, "drawn"),
+        ({"words": -1}, "words"),
+        ({"seed": 2**64}, "seed"),
+        ({"factor": np.full(6, -1.0)}, "factor"),
+        ({"weights": np.full(6, np.nan)}, "weights"),
+        ({"strange": 1}, "strange"),
+    ],
+)
+def test_numbers_that_do_not_fit_together_are_refused_by_name(changes: dict[str, Any], entry: str) -> None:
+    rng = np.random.default_rng(0)
+    X: Any = sparse.random_array((1000, 5), density=0.5, format="csr", rng=rng)
+    y = rng.integers(0, 2, 1000)
+    model = DriftSurfClassifier(random_state=0).partial_fit(X, y)
+    place = "session.strategy.predictive.learner."
+    state = from_bytes(model.to_bytes())
+    assert (state[place + "admitted"], state[place + "hi"], len(np.asarray(state[place + "table"]))) == (1000,) * 3
+    forged = to_bytes(state | {place + name: value for name, value in changes.items()})
+    with pytest.raises(StateError) as error:
+        DriftSurfClassifier.from_bytes(forged)
+    assert error.value.entry == place + entry

@@ -34,7 +34,7 @@ def observed(n_classes: int, batches: int = 4, rows: int = 400) -> tuple[ScoreRe
         y = RNG.integers(n_classes, size=rows)
         X = centres[y] + RNG.normal(size=(rows, 3))
         seen.append(session.observe(X, [f"c{k}" for k in y]))
-    return ScoreRecorder(session, warmup_steps=1), seen
+    return ScoreRecorder(lambda: session.targets.labels, warmup_steps=1), seen
 
 
 def recorded(recorder: ScoreRecorder, seen: list[Observation]) -> Scores:
@@ -71,7 +71,7 @@ def test_statistics_of_classes_are_those_of_scikit_learn(n_classes: int) -> None
 @pytest.mark.parametrize("learner", [LogisticRegression, SoftmaxRegression])
 def test_statistics_count_the_rows_before_a_class_appeared(learner: Any) -> None:
     session, rng = Session(DriftSurf(learner())), np.random.default_rng(2)
-    recorder = ScoreRecorder(session)
+    recorder = ScoreRecorder(lambda: session.targets.labels)
     seen = []
     text = ""
     for step in range(6):
@@ -107,7 +107,7 @@ def _probabilities(one: Observation) -> Any:
 def test_recording_continues_from_its_state() -> None:
     recorder, seen = observed(3)
     whole = "".join(recorder.lines(None, {"model": one}) for one in seen)
-    first, second = ScoreRecorder(recorder.session, 1), ScoreRecorder(recorder.session, 1)
+    first, second = ScoreRecorder(recorder.labels, 1), ScoreRecorder(recorder.labels, 1)
     text = "".join(first.lines(None, {"model": one}) for one in seen[:2])
     second.restore(first.state())
     assert text + "".join(second.lines(None, {"model": one}) for one in seen[2:]) == whole
@@ -134,7 +134,7 @@ def test_batches_without_labels_have_no_line_and_late_labels_have_no_scores() ->
 
 def test_residuals_of_a_regression() -> None:
     session = Session(DriftSurf(LinearRegression()))
-    recorder = ScoreRecorder(session, warmup_steps=1)
+    recorder = ScoreRecorder(lambda: session.targets.labels, warmup_steps=1)
     seen: list[Observation] = []
     for rows in (50, 300, 20):
         X = RNG.normal(size=(rows, 2))
@@ -181,6 +181,6 @@ def test_two_classes_are_calibrated_alike_by_learners_of_two_and_of_any_number()
         replace(one, scores=np.column_stack([-np.logaddexp(0, one.scores), -np.logaddexp(0, -one.scores)]))
         for one in seen
     ]
-    again = ScoreRecorder(recorder.session, warmup_steps=1)
+    again = ScoreRecorder(recorder.labels, warmup_steps=1)
     for one, two in zip(recorded(recorder, seen).calibration(), recorded(again, logs).calibration(), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-6)

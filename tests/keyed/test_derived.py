@@ -12,6 +12,7 @@ from commands import invoke
 
 import driftsurf
 from driftsurf.data.frames import read_table
+from driftsurf.data.target import Target
 from driftsurf.errors import LabelError, OptionError
 from driftsurf.keyed.derived import MOST_WORDS, DerivedColumns, find_derived
 from driftsurf.keyed.folder import KeyedFolder
@@ -73,15 +74,27 @@ def test_words_stay_the_same_when_a_run_resumes_with_more_files(tmp_path: Path) 
     assert {key: one["digest"] for key, one in resumed.items()} == {key: one["digest"] for key, one in whole.items()}
 
 
+def test_words_are_those_that_the_run_has_saved(tmp_path: Path) -> None:
+    # The words cannot be told from the names of the features: "x=a (other)" might be a word of the column "x".
+    rows = [f"{i % 2},{i},{'ce'[i % 2]},{'bd'[i % 2]},{i % 3 == 0}" for i in range(90)]
+    (tmp_path / "in.csv").write_text("\n".join(["k,n,x,x=a,y", *rows]) + "\n")
+    options: dict[str, Any] = {"key": "k", "sequence": "n", "label": "y", "out": tmp_path / "run"}
+    options |= {"features": ["x=a", "x"]}
+    driftsurf.run(tmp_path / "in.csv", **options)
+    assert KeyedFolder(tmp_path / "run").decided()["words"] == {"x": ["c", "e"], "x=a": ["b", "d"]}
+    driftsurf.run(tmp_path / "in.csv", **options)
+
+
 def test_each_row_is_derived_by_itself_and_gaps_stay_gaps() -> None:
     table = read_table({"city": ["Rome", None, "Nuuk"], "delay": [1.0, None, -1.0]})
-    derived = find_derived(table.rows(0, 1), "delay > 0", "auto", ["city"], None)
+    derived = find_derived(table.rows(0, 1), "delay > 0", Target("delay", "binary", ">", "0"), ["city"])
     full = derived.add_to(table)
     assert np.array_equal(full["delay > 0"].values, [1.0, np.nan, 0.0], equal_nan=True)
     assert np.array_equal(full["city=Rome"].values, [1.0, np.nan, 0.0], equal_nan=True)
     assert np.array_equal(full["city (other)"].values, [0.0, np.nan, 1.0], equal_nan=True)
     assert np.array_equal(derived.add_to(table.rows(2, 3))["city (other)"].values, [1.0])
-    many = find_derived(read_table({"city": [f"c{i}" for i in range(99)], "y": [0] * 99}), "y", "auto", ["city"], None)
+    wide = read_table({"city": [f"c{i}" for i in range(99)], "y": [0] * 99})
+    many = find_derived(wide, "y", Target("y", "binary"), ["city"])
     assert len(many.words["city"]) == MOST_WORDS
     assert DerivedColumns("y").add_to(table) is table
 

@@ -155,3 +155,11 @@ def test_values_that_a_type_cannot_hold_exactly_are_none() -> None:
     assert fitted([True, 0, 1.0, 0.5, "no", "", math.nan, None], "bool_") == [True, False, True] + [None] * 5
     assert fitted([True, 2, 0.5, math.inf, "0.5", None], "float64") == [1.0, 2.0, 0.5, math.inf, None, None]
     assert fitted(["a", None], "string") == ["a", None]
+
+
+def test_a_folder_of_an_earlier_version_tells_its_task_by_its_errors(tmp_path: Path) -> None:
+    folder = run_keyed(str(write_rows(tmp_path / "a.csv", shops(100))), tmp_path / "run", COLUMNS, OPTIONS)
+    about = folder.about()
+    assert about.pop("decided") == {"task": "classification", "words": {}}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about))
+    assert not folder.regression

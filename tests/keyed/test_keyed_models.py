@@ -16,6 +16,7 @@ from driftsurf.errors import CapabilityError, DriftsurfError, LabelError, Option
 from driftsurf.keyed import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, key_seed, run_keyed
 from driftsurf.keyed.models import keyed_strategy, keyed_task
 from driftsurf.registry import names
+from driftsurf.report.keys import KeyedRecord
 from driftsurf.session.model_names import model_names
 from driftsurf.strategies import DriftSurf, Oblivious
 
@@ -65,6 +66,7 @@ def test_options_that_are_not_set_have_defaults_for_keys() -> None:
 )
 def test_the_task_follows_from_the_classes(task: str, classes: Any, found: str) -> None:
     assert keyed_task(task, classes) == found
+    assert keyed_task(task, classes, "regression") == ("regression" if (task, classes) == ("auto", None) else found)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +97,29 @@ def test_the_error_of_a_regression_is_the_mean_absolute_error_however_visits_are
     scored = [abs(p - t) for p, t in zip(whole.predicted, whole.true, strict=True) if p is not None]
     assert whole.summary.error == pytest.approx(np.mean(scored))
     assert np.mean(scored[100:]) < 0.5
+
+
+@pytest.mark.parametrize("engine_options", [{}, {"epoch": 40}])
+def test_the_first_rows_decide_between_classes_and_numbers(tmp_path: Path, engine_options: dict[str, Any]) -> None:
+    lines = [f"s{i % 2},{i},{i % 7},{i % 7 * 0.5}\n" for i in range(100)]
+    (tmp_path / "a.csv").write_text("shop,at,price,cost\n" + "".join(lines))
+    columns = Columns("shop", "at", "cost")
+    folder = run_keyed(str(tmp_path / "a.csv"), tmp_path / "run", columns, KeyedOptions(), **engine_options)
+    assert folder.regression
+    assert all(entry["quarantine"] == "" for entry in folder.keys().values())
+    (tmp_path / "a.csv").write_text("shop,at,price,cost\n" + "".join(lines) + "s0,200,1,1\n")
+    again = run_keyed(str(tmp_path / "a.csv"), tmp_path / "run", columns, KeyedOptions(), **engine_options)
+    assert again.regression
+    strict = run_keyed(str(tmp_path / "a.csv"), tmp_path / "b", columns, KeyedOptions(), task="binary")
+    assert not strict.regression
+
+
+def test_a_regression_without_any_error_is_one(tmp_path: Path) -> None:
+    lines = [f"s,{i},{i % 7},2.5\n" for i in range(100)]
+    (tmp_path / "a.csv").write_text("shop,at,price,cost\n" + "".join(lines))
+    options = KeyedOptions(strategy=keyed_strategy(task="regression"))
+    folder = run_keyed(str(tmp_path / "a.csv"), tmp_path / "run", Columns("shop", "at", "cost"), options)
+    assert KeyedRecord.read(folder)[0].measure == "MAE"
 
 
 def test_a_keyed_run_can_be_a_regression(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +19,14 @@ import pytest
 from keyed_rows import COLUMNS, OPTIONS, predictions, shops, write_rows
 from torture import spark as torture_spark
 
+import driftsurf
 from driftsurf.core.journal import read_lines
 from driftsurf.data import ReadingOptions
-from driftsurf.errors import (
-    OptionError,
-    SourceError,
-)
-from driftsurf.keyed import Columns, KeyedLearner, KeyedOptions, KeyRows, run_keyed
+from driftsurf.errors import ColumnWarning, OptionError, SourceError
+from driftsurf.keyed import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
 from driftsurf.keyed.engines.local import LocalEngine
 from driftsurf.keyed.engines.spark import SparkEngine
+from driftsurf.keyed.job import KeyedJob
 
 
 def visit_once(rows: Sequence[Sequence[Any]], key: str, learner: KeyedLearner) -> Any:
@@ -240,3 +240,53 @@ def test_the_cluster_torture_is_skipped_without_its_packages(monkeypatch: pytest
     outcome = torture_spark.kills(0.1, 0)
     assert "is not installed" in outcome.skipped
     assert outcome.tried == 0
+
+
+def test_a_run_that_fails_before_its_first_epoch_leaves_no_folder(tmp_path: Path) -> None:
+    def fail(epoch: int, counts: Any) -> None:
+        raise RuntimeError("stop")
+
+    source = str(write_rows(tmp_path / "a.csv", shops(200)))
+    with pytest.raises(RuntimeError):  # the first epoch is complete
+        run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS, on_epoch=fail)
+    assert (tmp_path / "run").exists()
+    with pytest.raises(MemoryError):
+        run_keyed(source, tmp_path / "other", COLUMNS, OPTIONS, engine=FailingEngine())
+    assert not (tmp_path / "other").exists()
+
+
+class FailingEngine(LocalEngine):
+    """Fails after the folder was opened."""
+
+    def run(self, job: KeyedJob) -> KeyedFolder:
+        """Open the folder and fail."""
+        KeyedFolder(job.out).open("failing", job.learner, {})
+        (job.out / "state").mkdir()
+        (job.out / "state" / "part").write_text("x")
+        raise MemoryError
+
+
+def test_a_run_is_not_resumed_with_files_that_it_has_not_learned(tmp_path: Path) -> None:
+    first, other = (str(write_rows(tmp_path / name, shops(200))) for name in ("a.csv", "b.csv"))
+    run_keyed(first, tmp_path / "run", COLUMNS, OPTIONS)
+    with pytest.raises(SourceError, match=r"a\.csv.*b\.csv"):
+        run_keyed(other, tmp_path / "run", COLUMNS, OPTIONS)
+    (tmp_path / "a.csv").unlink()
+    with pytest.raises(SourceError, match=r"a\.csv.*exists"):
+        run_keyed(other, tmp_path / "run", COLUMNS, OPTIONS)
+
+
+def test_a_column_that_gives_the_label_away_is_pointed_out(tmp_path: Path) -> None:
+    rows = [
+        f"s{i % 3},{i},{i * 37 % 11},{i * 7 % 5 > 1},{'no' if i * 7 % 5 > 1 else 'yes'},{i * 7 % 5 > 1:d}\n"
+        for i in range(90)
+    ]
+    (tmp_path / "a.csv").write_text("k,t,x,leak,word,y\n" + "".join(rows))
+    run: dict[str, Any] = {"key": "k", "sequence": "t", "label": "y"}
+    with pytest.warns(ColumnWarning, match="'leak'.*drop"):
+        driftsurf.run(tmp_path / "a.csv", **run, out=tmp_path / "run")
+    with pytest.warns(ColumnWarning, match="'word'.*features"):
+        driftsurf.run(tmp_path / "a.csv", **run, features=("x", "word"), out=tmp_path / "words")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        driftsurf.run(tmp_path / "a.csv", **run, drop=["leak"], out=tmp_path / "good")

@@ -15,7 +15,8 @@ from driftsurf.data import FileSource
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.keyed import Columns, KeyedFolder, KeyedOptions, run_keyed
 from driftsurf.keyed.engines.local import run_local
-from driftsurf.keyed.outcomes import KeyScore, Outcomes
+from driftsurf.keyed.outcomes import Outcomes
+from driftsurf.keyed.rules import KeyScore, RunningScores
 from driftsurf.learners import LinearRegression
 from driftsurf.report.key_page import trace_key
 from driftsurf.strategies import DriftSurf
@@ -51,8 +52,8 @@ def test_scores_are_those_of_rules_applied_by_hand(tmp_path: Path, classes: Any,
     source = str(write_rows(tmp_path / "a.csv", shops(700, 3)))
     options = KeyedOptions(features=("price", "age"), classes=classes, batch_size=10, step_size=0.1)
     folder = run_keyed(source, tmp_path / "run", COLUMNS, options, epoch=epoch)
-    outcomes = Outcomes.read(folder, regression=False)
-    scores = outcomes.scores()
+    outcomes = Outcomes.read(folder)
+    scores = outcomes.scores
     expected = _by_hand(folder, 10, regression=False)
     assert list(scores) == ["s0", "s1", "s2"]
     for key, score in scores.items():
@@ -60,7 +61,7 @@ def test_scores_are_those_of_rules_applied_by_hand(tmp_path: Path, classes: Any,
         assert score.model == pytest.approx(folder.keys()[key]["error"])
         assert score.rows == folder.keys()[key]["scored"]
         assert score.rows - score.learned == (10 if classes else 0)
-        trace, decisions = trace_key(outcomes, key, _records(folder, key), model="m", stream="s")
+        trace, decisions = trace_key(outcomes, outcomes.of([key])[key], _records(folder, key), model="m", stream="s")
         assert len(trace.columns["step"]) == len(decisions) + 1
         found = baselines(trace, "m")
         assert (found.own, *found.others.values()) == pytest.approx(score[2:])
@@ -81,7 +82,7 @@ def test_scores_of_numbers_are_absolute_errors(tmp_path: Path) -> None:
     strategy = DriftSurf(LinearRegression(step_size="auto"), max_rows=60)
     given = learner(strategy=strategy, features=("x",), classes=None)
     folder = run_local(FileSource(str(tmp_path / "a.parquet")), tmp_path / "run", given, Columns("k", "t", "y"))
-    scores = Outcomes.read(folder, regression=True).scores()
+    scores = Outcomes.read(folder).scores
     expected = _by_hand(folder, 10, regression=True)
     assert {key: score[2:] for key, score in scores.items()} == {
         key: pytest.approx(one, rel=1e-9) for key, one in expected.items()
@@ -94,7 +95,7 @@ def test_a_label_that_comes_late_is_scored_once(tmp_path: Path) -> None:
     folder = KeyedFolder(tmp_path / "run")
     folder.open("local", given, {})
     folder.write(0, {"a": visit}, ("string", "int64"), {})
-    score = Outcomes.read(folder, regression=False).scores()["a"]
+    score = Outcomes.read(folder).scores["a"]
     assert (score.rows, score.model) == (visit.summary.scored, visit.summary.error)
 
 
@@ -102,7 +103,7 @@ def test_a_time_step_can_be_an_epoch(tmp_path: Path) -> None:
     source = str(write_rows(tmp_path / "a.csv", shops(60, 1)))
     options = KeyedOptions(features=("price", "age"), classes=(0, 1), batch_size=None)
     folder = run_keyed(source, tmp_path / "run", COLUMNS, options, epoch=20)
-    score = Outcomes.read(folder, regression=False).scores()["s0"]
+    score = Outcomes.read(folder).scores["s0"]
     assert (score.rows, score.learned) == (60, 40)
     assert score[2:] == pytest.approx(_by_hand(folder, 20, regression=False)["s0"])
 
@@ -110,13 +111,44 @@ def test_a_time_step_can_be_an_epoch(tmp_path: Path) -> None:
 def test_nothing_scored_gives_no_scores(tmp_path: Path) -> None:
     rows = [[*row[:2], "", *row[3:]] for row in shops(30, 2)]
     folder = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "run", COLUMNS, OPTIONS)
-    outcomes = Outcomes.read(folder, regression=False)
-    assert outcomes.scores() == {}
+    outcomes = Outcomes.read(folder)
+    assert outcomes.scores == {}
     assert (outcomes.first, outcomes.last) == (0, 29)
-    assert len(outcomes.of("s0").true) == len(outcomes.of("unknown").true) == 0
+    assert [len(rows.true) for rows in outcomes.of(["s0", "unknown"]).values()] == [0, 0]
+    assert outcomes.curve(10) == []
+
+
+@pytest.mark.parametrize("batch_size", [7, None])
+def test_numbers_are_the_same_however_the_table_is_split(tmp_path: Path, batch_size: int | None) -> None:
+    rng = np.random.default_rng(0)
+    names, epochs = np.array(["a", "b", "c"]), np.sort(rng.integers(0, 4, 900))
+    key, y = rng.integers(0, 3, 900), rng.normal(size=900)
+    part, seen = RunningScores(batch_size, True), RunningScores(batch_size, True)
+    guess = np.where(rng.random(900) < 0.2, np.nan, rng.normal(size=900))
+    for epoch in range(4):
+        own = np.flatnonzero(epochs == epoch)
+        seen.add(epoch, key[own], own, guess[own], y[own], len(names), ())
+        for rows in np.array_split(own, 5):  # row groups of a part
+            part.add(epoch, key[rows], rows, guess[rows], y[rows], len(names), ())
+    assert [part.score(place) for place in range(3)] == [seen.score(place) for place in range(3)]
+    assert seen.score(9).rows == 0
+
+
+def test_the_curve_has_the_mean_error_of_each_span(tmp_path: Path) -> None:
+    source = str(write_rows(tmp_path / "a.csv", shops(300, 3)))
+    folder = run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS, epoch=70)
+    table, outcomes = folder.read("predictions"), Outcomes.read(folder)
+    assert (outcomes.first, outcomes.last) == (0, 299)
+    rows = list(zip(table["sequence"], table["prediction"], table["true"], strict=True))
+    expected = [
+        np.mean([predicted != true for at, predicted, true in rows if at // 30 == place and predicted is not None])
+        for place in range(10)
+    ]
+    assert outcomes.curve(10) == pytest.approx(expected)
 
 
 def test_a_model_is_no_better_only_once_it_has_learned() -> None:
     assert KeyScore(20, 10, 0.4, 0.4, 0.5).no_better
     assert not KeyScore(20, 0, 0.4, 0.4, 0.5).no_better
     assert not KeyScore(20, 10, 0.3, 0.4, 0.5).no_better
+    assert not KeyScore(20, 10, 0.0, 0.0, 0.0).no_better  # nothing can be better

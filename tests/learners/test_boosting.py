@@ -114,6 +114,19 @@ def test_the_size_depends_on_the_number_of_classes(classes: int, trees_: int, le
 
 
 @pytest.mark.usefixtures("trees")
+@pytest.mark.parametrize(("count", "least"), [(40, 5), (300, 6), (1_000, 20), (3_000, 20)])
+def test_leaves_grow_with_the_rows_of_a_fit(count: int, least: int) -> None:
+    samples, model = Samples(3), BoostedTrees().fresh(0, 3, 2)
+    new = samples.append(*rows(count, 2))
+    model.update(samples, new, model.budget(new))
+    assert model._fitted.model.min_child_samples == least
+    again = BoostedTrees.from_state(BoostedTrees(), model.state())
+    samples.append(*rows(500, 2))  # rows after the fit do not matter
+    again.refit(samples)
+    assert again._fitted.model.min_child_samples == least
+
+
+@pytest.mark.usefixtures("trees")
 def test_sparse_rows_are_predicted_like_dense_ones_without_a_warning() -> None:
     scores = []
     for form in (np.asarray, csr_array):

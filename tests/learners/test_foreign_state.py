@@ -208,24 +208,27 @@ def test_forged_entries_are_refused() -> None:
     learner = SklearnLearner(DecisionTreeClassifier(max_depth=3))
     model, samples = trained(learner, 2)
     state = model.state()
-    for wrong, words in (
-        ({"present": np.array([7])}, "7"),
-        ({"fit.weight": np.ones(3)}, r"\(3,\)"),
-        ({"fit.n_classes": 3}, "3 classes"),
-        ({"lo": 1.5}, r"1\.5"),
+    for name, wrong in (
+        ("present", np.array([7])),
+        ("fit.weight", np.ones(3)),
+        ("fit.n_classes", 3),
+        ("lo", 1.5),
+        ("strange", 1),
     ):
-        with pytest.raises(ValueError, match=words):
-            SklearnLearner.from_state(learner, state | wrong)
+        with pytest.raises(StateError) as error:
+            SklearnLearner.from_state(learner, state | {name: wrong})
+        assert error.value.entry == name
+    far = SklearnLearner.from_state(learner, state | {"fit.hi": 10**6})
+    assert far.outside(Segment(0, samples.next_row)) == "fit.hi"
     model.forget(samples, samples.next_row)
     kept = model.state()
-    with pytest.raises(StateError, match=r"1000000000\.0.* 2 classes"):
+    with pytest.raises(StateError) as error:
         SklearnLearner.from_state(learner, kept | {"fit.rows.y": np.full(len(np.asarray(kept["fit.rows.y"])), 1e9)})
-    far = SklearnLearner.from_state(learner, state | {"fit.hi": 10**6})
-    with pytest.raises(IndexError, match="1000000"):
-        far.refit(samples)
+    assert error.value.entry == "fit.rows.y"
     sgd = SklearnLearner(SGDClassifier(**LOG))
-    with pytest.raises(StateError, match="ndarray"):
+    with pytest.raises(StateError) as error:
         SklearnLearner.from_state(sgd, trained(sgd, 2)[0].state() | {"model": np.zeros(3, np.uint8)})
+    assert error.value.entry == "model"
 
 
 def test_undoing_a_retirement_restores_the_model() -> None:

@@ -383,3 +383,70 @@ def test_a_random_start_fills_every_output() -> None:
     assert model._fitted.weights.ravel().tolist() == [reference.uniform(5, k) for k in range(9)]
     bare = SoftmaxRegression(start="uniform", fit_intercept=False).fresh(5, 2, 3)
     assert (bare.intercept == 0.0).all()
+
+
+# ---------------------------------------------------------------------------- a regression without evidence
+
+
+def predicted_before_learning(
+    learner: LinearRegression, batches: list[tuple[FloatArray, FloatArray, FloatArray]], sparse: bool = False
+) -> tuple[LinearRegression, list[FloatArray], list[FloatArray]]:
+    """Learn batch after batch; return the model, its predictions, and those of its weights as they were learned."""
+    samples = Samples(batches[0][0].shape[1], sparse=sparse)
+    model = learner.fresh(seed=3, n_features=samples.n_features, n_classes=0)
+    predictions, full = list[FloatArray](), list[FloatArray]()
+    for X, y, weight in batches:
+        low, high = model.ranges or (-np.inf, np.inf)
+        predictions.append(model.scores(as_rows(X, sparse)))
+        full.append(with_constant(np.clip(X, low, high)) @ model._fitted.full_weights[:, 0])
+        model.update(samples, samples.append(as_rows(X, sparse), y, weight), steps=3 * len(y))
+    return model, predictions, full
+
+
+@layouts
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_a_regression_is_drawn_to_the_mean_by_what_would_have_suited_its_predictions(loss: Any, sparse: bool) -> None:
+    random = np.random.default_rng(5)
+    batches = [
+        (X, 40.0 + 2.0 * random.normal(size=60) + X[:, 0], w)
+        for X, _, w in (make_data(60, 0, seed=k) for k in range(4))
+    ]
+    _, predictions, full = predicted_before_learning(LinearRegression(loss=loss), batches, sparse)
+    for now in range(2, 4):
+        weight = mean = product = square = 0.0
+        for step in range(now):
+            y, w = batches[step][1], batches[step][2]
+            if loss == "huber" and step:
+                y = np.clip(y, full[step] - 1.35, full[step] + 1.35)
+            fading = 10_000 / (10_000 + w.sum())
+            if step:
+                product = fading * product + np.sum(w * (full[step] - mean) * (y - mean))
+                square = fading * square + np.sum(w * (full[step] - mean) ** 2)
+            mean = (fading * weight * mean + w @ y) / (fading * weight + w.sum())
+            weight = fading * weight + w.sum()
+        trust = min(max(product / square, 0.0), 1.0)
+        assert trust < 0.99
+        assert predictions[now] == pytest.approx(mean + trust * (full[now] - mean))
+
+
+def test_a_regression_that_knows_nothing_predicts_the_mean_and_one_that_knows_is_left_alone() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 20, 15))
+    noise = random.normal(size=(40, 20))
+    for y, least, most in ((noise, 0.0, 0.2), (X[:, :, 0] + 0.1 * noise, 0.95, 1.0)):
+        batches = [(X[step], 50.0 + y[step], np.ones(20)) for step in range(40)]
+        model, predictions, full = predicted_before_learning(LinearRegression(), batches)
+        assert least <= model._fitted.trust <= most
+        errors = [float(np.square(np.array(found[2:]) - 50.0 - y[2:]).mean()) for found in (predictions, full)]
+        assert errors[0] <= 1.001 * errors[1]
+        assert errors[0] < 1.1 * np.square(y[2:]).mean()
+    with pytest.raises(StateError):
+        LinearRegression.from_state(LinearRegression(), model.state() | {"evidence": np.zeros(3)})
+
+
+def test_with_a_given_step_size_a_regression_is_not_drawn_to_the_mean() -> None:
+    random = np.random.default_rng(0)
+    batches = [(random.normal(size=(20, 5)), random.normal(size=20), np.ones(20)) for _ in range(5)]
+    model, predictions, full = predicted_before_learning(LinearRegression(step_size=0.05), batches)
+    assert model._fitted.trust == 1.0
+    assert np.array(predictions) == pytest.approx(np.array(full))

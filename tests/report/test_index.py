@@ -87,9 +87,21 @@ def test_numbers_of_a_run_are_those_of_its_page(runs: Path) -> None:
     assert [one.path for one in list_runs(runs / "mixed").runs] == [runs / "mixed"]
 
 
+def test_every_kind_of_run_names_its_source_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    write_rows(tmp_path / "data" / "shops.csv", shops(300))
+    label = ("data/shops.csv", "--label", "bought")
+    assert invoke("run", *label, "--model", "driftsurf", "--out", "runs/one").exit_code == 0
+    assert invoke("run", *label, "--key", "shop", "--sequence", "at", "--out", "runs/keys").exit_code == 0
+    assert invoke("compare", *label, "--models", "driftsurf,majority", "--out", "runs/models").exit_code == 0
+    assert [one.source for one in list_runs("runs").runs] == ["shops.csv"] * 3
+
+
 def test_numbers_of_keyed_runs_and_comparisons(runs: Path) -> None:
     keyed = _entry(runs, "shops")
-    assert (keyed.source, keyed.keys, keyed.rows) == (str(runs.parent / "shops.csv"), 4, 300)
+    assert (keyed.source, keyed.keys, keyed.rows) == ("shops.csv", 4, 300)
+    assert keyed.model == "driftsurf"
     assert keyed.error is not None
     assert 0.0 < keyed.error < 0.5
     assert keyed.drifts is not None

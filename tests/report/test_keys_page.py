@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from driftsurf.keyed.outcomes import KeyScore
+from driftsurf.keyed.rules import KeyScore
 from driftsurf.report import keys as report
 from driftsurf.report.key_map import KeyMap
 
@@ -29,7 +29,7 @@ def entry(**more: Any) -> dict[str, Any]:
 def test_many_keys_share_lines_of_the_map() -> None:
     keys = {k: entry() for k in range(500)}
     changes = [report.Change(k, 50, "switched") for k in range(0, 500, 2)] + [report.Change(1, 90, "entered,greedy")]
-    page = report.render("many", keys, [*changes, report.Change(2, 95, "greedy")])
+    page = report.render(report.KeyedRecord("many", keys, [*changes, report.Change(2, 95, "greedy")]))
     assert page.count('class="changed"') == 2 * 30 + 1  # for a screen and for a phone, and one in the legend
     assert page.count('class="entered"') == 2 * 1 + 1
     assert "+8" in page or "+7" in page
@@ -37,7 +37,7 @@ def test_many_keys_share_lines_of_the_map() -> None:
 
 def test_a_map_without_changes_is_drawn_and_names_are_escaped() -> None:
     keys = {"<b>": entry(error=None, scored=0, high_water=None), "c": entry(expired=True, scored=0)}
-    page = report.render("<x>", keys, [])
+    page = report.render(report.KeyedRecord("<x>", keys))
     assert "<b>" not in page.replace("<b>2</b>", "").replace("<b>", "", page.count("</b>"))
     assert "expired" in page
     late = KeyMap({1: entry(high_water=10**6)}, [report.Change(1, 10**6 - 5, "switched")]).render()
@@ -48,7 +48,7 @@ def test_the_table_shows_reason_row_and_value_of_a_quarantine() -> None:
     fault = {"quarantine": "not_finite", "quarantined_at": 64, "quarantine_column": "price", "quarantine_value": "inf"}
     label = fault | {"quarantine": "bad_label", "quarantine_column": "", "quarantine_value": "<9>"}
     size = fault | {"quarantine": "too_large", "quarantine_column": "", "quarantine_value": ""}
-    page = report.render("x", {1: entry(**fault), 2: entry(**label), 3: entry(**size)}, [])
+    page = report.render(report.KeyedRecord("x", {1: entry(**fault), 2: entry(**label), 3: entry(**size)}))
     for text in ("not_finite at 64: price = inf<", "bad_label at 64: &lt;9&gt;<", "too_large at 64<"):
         assert text in page
 
@@ -61,10 +61,10 @@ def test_keys_are_listed_by_need_and_the_first_ones_are_linked() -> None:
         "bad": KeyScore(100, 90, 0.4, 0.45, 0.4),
         "new": KeyScore(10, 0, 0.9, 0.9, 0.5),
     }
-    page = report.render("x", keys, [], scores=scores, paged=["poor"])
+    page = report.render(report.KeyedRecord("x", keys, scores=scores), paged=["poor"])
     rows = re.findall(r"<tr><td>(.*?)</td>", page)
     assert [re.sub("<.*?>", "", row) for row in rows] == ["poor", "bad", "new", "good"]
     assert ["href" in row for row in rows] == [True, False, False, False]
     assert re.search(r'class="warning".* 2 of 4 keys .*poor, bad\.<', page)
     assert "0.468" in page  # persistence over all keys, weighted by rows
-    assert "warning" not in re.sub("(?s)<style>.*</style>", "", report.render("x", keys, []))
+    assert "warning" not in re.sub("(?s)<style>.*</style>", "", report.render(report.KeyedRecord("x", keys)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +13,8 @@ import pytest
 
 import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace
-from driftsurf.core.journal import RecentPredictions
 from driftsurf.errors import MissingExtraError
+from driftsurf.evaluation.baselines import baselines
 from driftsurf.report import notebook
 from driftsurf.report.model_page import NOTHING_SCORED, journal_trace
 from driftsurf.streams import Mixed
@@ -41,7 +40,7 @@ def learned(call: Callable[[Any, Any, Any], Any], rows: int = 2_000, size: int =
 def test_the_page_of_a_model_has_the_errors_of_its_predictions(tmp_path: Path) -> None:
     wrong = list[float]()
     model = learned(lambda model, X, y: wrong.append(float(np.mean(model.test_then_train(X, y) != y))))
-    trace, decisions = journal_trace(MODEL, "mixed", model.journal_, model.classes_.tolist())
+    trace, decisions, _ = journal_trace(MODEL, "mixed", model.journal_, model.classes_.tolist())
     assert trace.of(MODEL)["error"].tolist() == wrong
     assert trace.warmup_steps == 1
     assert [one.step for one in decisions] == list(range(40))
@@ -56,10 +55,37 @@ def test_rows_that_were_buffered_one_by_one_are_scored_with_their_time_step(tmp_
     squares = list[float]()
     for X, y in Mixed(n_rows=120).batches(1):
         squares.append(float(np.square(model.observe(X, y).labels - y)[0]))
-    trace, _ = journal_trace("model", "data", model.journal_, ())
+    trace, _, _ = journal_trace("model", "data", model.journal_, ())
     expected = [np.mean(squares[:50]), np.mean(squares[50:100])]
     assert trace.of("model")["squared_error"].tolist() == pytest.approx(expected)
     assert "root mean squared error" in model.report(tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("third_from", [160, 400])
+def test_the_page_of_a_model_says_what_the_page_of_a_run_says(third_from: int, tmp_path: Path) -> None:
+    X = np.random.default_rng(3).normal(size=(400, 2)).round(3)
+    y = np.array(["c", "a", "b"])[np.argmax(np.column_stack([X, -X.sum(axis=1)]), axis=1)]
+    y[:third_from][y[:third_from] == "b"] = "a"
+    model = DriftSurfClassifier(random_state=0, guard=2.0, dtype="float64")
+    for start in range(0, 400, 50):
+        model.observe(X[start : start + 50], y[start : start + 50])
+    session = model._session
+    trace, _, scores = journal_trace(MODEL, "rows", model.journal_, session.targets.labels)
+    rows = "".join(f"{one},{two},{label}\n" for (one, two), label in zip(X.tolist(), y.tolist(), strict=True))
+    (tmp_path / "rows.csv").write_text("x,z,label\n" + rows)
+    found = driftsurf.run(tmp_path / "rows.csv", label="label", batch_size=50, model="driftsurf", out=tmp_path / "run")
+    assert found.scores is not None
+    assert found.trace.labels == trace.labels
+    for name, column in trace.columns.items():
+        if name not in ("model", "log_loss"):
+            assert column.tolist() == found.trace.columns[name].tolist(), name
+    assert baselines(trace, MODEL).others == baselines(found.trace, "driftsurf").others
+    assert scores.auc == pytest.approx(found.scores.auc, abs=1e-6)
+    assert scores.confusion()[1].tolist() == found.scores.confusion()[1].tolist()
+    assert scores.probability_of == found.scores.probability_of
+    for one, other in zip(scores.calibration(), found.scores.calibration(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert f"{found.scores.auc:.3f}" in model.report(tmp_path / "page.html").read_text()
 
 
 def test_a_page_without_scores_says_so_and_shows_what_the_model_watched(tmp_path: Path) -> None:
@@ -70,20 +96,9 @@ def test_a_page_without_scores_says_so_and_shows_what_the_model_watched(tmp_path
     for transition in model.journal_.transitions[:3]:
         assert transition.phrase in page
     model.test_then_train(*next(iter(Mixed(n_rows=50).batches(50))))
-    trace, decisions = journal_trace(MODEL, "data", model.journal_, model.classes_.tolist())
+    trace, decisions, _ = journal_trace(MODEL, "data", model.journal_, model.classes_.tolist())
     assert len(decisions) == len(trace.of(MODEL)["step"]) == 1
     assert NOTHING_SCORED not in model.report(tmp_path / "page.html").read_text()
-
-
-def test_predictions_in_memory_are_bounded_and_not_copied() -> None:
-    recent = RecentPredictions(limit=1_000)
-    for call in range(700):
-        codes = np.full(3, call)
-        recent.add(3 * call + 3, codes, codes, lambda: np.zeros(3))
-    table = recent.table()
-    assert table["row"].tolist() == list(range(1_100, 2_100))
-    assert (table["true"] == table["row"] // 3).all()
-    assert len(copy.deepcopy(recent).table()["row"]) == 0
 
 
 def test_a_journal_is_a_table_of_its_last_transitions() -> None:
@@ -153,7 +168,7 @@ def test_a_run_in_a_notebook_shows_its_progress_unless_it_should_not(
     assert notebook.in_notebook()
     driftsurf.run("mixed", rows=1_000, out=tmp_path / "one")
     assert 'value="0" max="100"' in shown[0]
-    assert "step 100 of 100" in shown[-1]
+    assert "100 of 100 steps" in shown[-1]
     assert any("reactive" in one for one in shown)
     shown.clear()
     driftsurf.run("mixed", rows=1_000, out=tmp_path / "two", progress=False)
@@ -164,4 +179,4 @@ def test_a_run_elsewhere_shows_its_progress_on_request(tmp_path: Path, capsys: p
     driftsurf.run("mixed", rows=1_000, out=tmp_path / "one")
     assert capsys.readouterr().err == ""
     driftsurf.run("mixed", rows=1_000, out=tmp_path / "two", progress=True)
-    assert "[100/100]" in capsys.readouterr().err
+    assert "step 99 of 100: " in capsys.readouterr().err

@@ -27,6 +27,7 @@ from driftsurf.learners import LogisticRegression
 from driftsurf.report.figure import Change, Figure, Overlay, Series, as_json
 from driftsurf.report.run_page import render, render_record
 from driftsurf.report.sections import RunView, Section, changes, classes, columns, sections
+from driftsurf.report.svg import LEFT, RIGHT, WIDTH, Chart
 from driftsurf.report.what_was_run import command_line, settings
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE
@@ -249,6 +250,31 @@ def test_places_in_a_long_run_are_not_rounded() -> None:
     assert data["drifts"] == [[765_431, 765_432, "d"]]
     assert [change["at"] for change in data["changes"]] == [123_457, 1_234_567.5]
     assert (data["figures"][0]["series"][0]["at"], data["figures"][0]["series"][0]["values"]) == ([123_458], [0.12346])
+
+
+def test_a_value_without_neighbours_is_drawn() -> None:
+    single = Chart(steps=1, top=1.0, y_label="error")
+    single.line([0.5], css="curve", title="a model")
+    assert f"M{LEFT}.0 141.0 L{WIDTH - RIGHT}.0 141.0" in single.render("one step")
+    chart = Chart(steps=4, top=1.0, y_label="error")
+    chart.line([0.5, math.nan, 0.2, 0.1], css="curve", title="a model")
+    drawn = chart.render("four steps")
+    assert drawn.count(" a3 3 ") == 2  # one ring of two arcs
+    assert drawn.count(" L") == 1
+
+
+@pytest.mark.parametrize(("model", "unit"), [("recommended-linear", "gradients"), ("recommended", "visits")])
+def test_the_work_of_trees_is_not_called_gradients(model: str, unit: str, tmp_path: Path) -> None:
+    if unit == "visits":
+        pytest.importorskip("lightgbm")
+    rows = "".join(f"{i % 7},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(300))
+    (tmp_path / "rows.csv").write_text("x,y\n" + rows)
+    folder = tmp_path / "run"
+    command = ["run", tmp_path / "rows.csv", "--label", "y", "--batch-size", 100, "--model", model, "--out", folder]
+    output, page = invoke(*command).output, (folder / "report.html").read_text()
+    other = {"gradients": "visits", "visits": "gradients"}[unit]
+    for text in (output, page, invoke("explain", folder).output):
+        assert (unit in text, other in text) == (True, False)
 
 
 def test_values_that_are_not_finite_are_gaps() -> None:

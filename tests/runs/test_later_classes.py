@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from commands import invoke
-from sklearn.metrics import cohen_kappa_score, confusion_matrix
+from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
 from table_runs import good, killed
 
 from driftsurf import Trace
@@ -20,6 +20,7 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.scores import BINS, Scores
 from driftsurf.evaluation.summary import summarise_classification
+from driftsurf.evaluation.trace import OTHER
 from driftsurf.runs.folder import SCORES, TRACE
 
 SIZE = 50
@@ -40,7 +41,7 @@ def run_rows(situation: str, folder: Path) -> tuple[Path, list[str]]:
     """Run over rows in some situation; return the run folder, and the classes that were known at the beginning."""
     third_from = 500 if situation == "binary" else 160
     source = write_rows(folder / "rows.csv", third_from=third_from)
-    options: list[Any] = [*OPTIONS, "--predictions", folder / "p.csv"]
+    options: list[Any] = [*OPTIONS, "--predictions", folder / "p.csv", "--all-classes"]
     if situation == "resumed":
         command = [source, *options, "--checkpoint", folder / "live", "--every", 2, "--resume"]
         for step in (3, 5, 8):
@@ -79,7 +80,12 @@ def test_what_a_run_reports_follows_from_its_predictions(situation: str, tmp_pat
     lines = [line for part in parts for line in csv.DictReader(part.read_text().splitlines())]
     every_true = [line["true"] for line in lines]
     true, predicted = every_true[warmup:], [line["prediction"] for line in lines][warmup:]
-    probability = np.array([float(line["probability"]) for line in lines])[warmup:]
+    shares = {
+        label: np.array([float(line[f"probability:{label}"]) for line in lines])[warmup:] for label in (*known, OTHER)
+    }
+    shares |= {"b": shares.pop(OTHER)} if "b" not in known else {}  # the only class that appears later
+    probability = np.array([shares[label][row] for row, label in enumerate(predicted)])
+    np.testing.assert_allclose(sum(shares.values()), 1.0)
     trace = Trace.load(folder / TRACE)
     scores = Scores.from_text((folder / SCORES).read_text(), trace.warmup_steps)
     (model,) = trace.models
@@ -99,6 +105,9 @@ def test_what_a_run_reports_follows_from_its_predictions(situation: str, tmp_pat
     order = [names.index(label) for label in labels]
     np.testing.assert_array_equal(counts[order][:, order], table)
 
+    one_against_others = [roc_auc_score(np.array(true) == label, shares[label]) for label in labels]
+    assert scores.auc == pytest.approx(np.mean(one_against_others), abs=3e-3)
+
     if situation == "binary":
         second = names[1]
         probability = np.where(np.array(predicted) == second, probability, 1.0 - probability)
@@ -106,9 +115,9 @@ def test_what_a_run_reports_follows_from_its_predictions(situation: str, tmp_pat
     found = list(zip(*(column.tolist() for column in scores.calibration()), strict=True))
     assert scores.probability_of == ("second" if situation == "binary" else "predicted")
     assert found == [pytest.approx(one, abs=1e-5) for one in bins(probability, hit)]
-    means, shares = scores.calibration_over_time()
+    means, hit_shares = scores.calibration_over_time()
     np.testing.assert_allclose(means[warmup // SIZE :], probability.reshape(-1, SIZE).mean(axis=1), atol=1e-5)
-    np.testing.assert_allclose(shares[warmup // SIZE :], hit.reshape(-1, SIZE).mean(axis=1))
+    np.testing.assert_allclose(hit_shares[warmup // SIZE :], hit.reshape(-1, SIZE).mean(axis=1))
 
     page, explained = (folder / "report.html").read_text(), invoke("explain", folder).output
     assert f"{summary.kappa:.3f}" in page

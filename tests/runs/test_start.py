@@ -115,8 +115,10 @@ def test_late_labels_continue_with_late_labels(tmp_path: Path) -> None:
 
 def test_another_model_other_columns_and_other_folders_are_refused(first: Path, tmp_path: Path) -> None:
     source = write(tmp_path, "more.csv", ROWS[900:])
-    with pytest.raises(StateError, match="LinearSVM"):
+    with pytest.raises(StateError, match="LogisticRegression, not LinearSVM"):
         driftsurf.run(source, start_from=first, model="driftsurf:svm", out=tmp_path / "svm")
+    with pytest.raises(StateError, match=r"\(l2=0\.0001\).*\(l2=0\.5\)"):
+        driftsurf.run(source, start_from=first, parameters={"l2": 0.5}, out=tmp_path / "l2")
     bad = write(tmp_path, "bad.csv", ROWS[900:], [name for name in NAMES if name != "city"])
     with pytest.raises(SchemaError, match="'city'"):
         driftsurf.run(bad, start_from=first, out=tmp_path / "bad")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import invoke
@@ -11,6 +12,7 @@ from table_files import write_csv
 from table_runs import LATE, LEARN, ROWS, SAVED, broken, files_of, good, killed, split
 
 from driftsurf import Trace
+from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.explanation import explain
 from driftsurf.explanation.records import pinned, read_run
 
@@ -58,6 +60,41 @@ def test_every_kept_checkpoint_has_the_parts_it_needs(tmp_path: Path, monkeypatc
     output = good(*command).output
     for head in heads:  # the warning names the damaged checkpoints and the one that is used
         assert f"checkpoint {int(head.name.split('-')[1].split('.')[0])}" in output
+
+
+@pytest.mark.filterwarnings("always::driftsurf.errors.StateWarning")
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("outputs", '{"..": [0, ""]}'),
+        ("outputs", '{"%s": [0, ""]}' % ("x" * 300)),
+        ("state.strange", 1),
+        ("state.models.driftsurf.strange", 1),
+        ("state.models.driftsurf.strategy.predictive.learner.hi", 10**9),
+        ("state.source.skipped", "many"),
+    ],
+)
+def test_a_checkpoint_with_an_entry_that_cannot_be_used_is_replaced_by_the_one_before(
+    entry: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sales.csv").write_text(broken(ROWS[:600]))
+    ends = {}
+    for name in ("whole", "forged"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        command = ["../sales.csv", *LEARN, "--checkpoint", "live", "--every", 1, "--on-bad-row", "skip", "--resume"]
+        if name == "forged":
+            killed(4, *command)
+            head = max(Path("live").glob("head-*"))
+            state = from_bytes(head.read_bytes())
+            assert entry in state or "strange" in entry
+            head.write_bytes(to_bytes(state | {entry: value}))
+            output = good(*command).output
+            assert f"checkpoint {int(head.stem.split('-')[1])} cannot be used" in output.replace("\n", " ")
+        else:
+            good(*command)
+        ends[name] = (tmp_path / name / "live" / "result" / "journal.jsonl").read_bytes()
+    assert ends["whole"] == ends["forged"]
 
 
 def test_checkpoint_of_another_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet
@@ -88,6 +89,8 @@ def test_rows_without_a_label_are_predicted_and_not_learned(tmp_path: Path) -> N
     count = sum(row["sold"] is None for row in rows)
     assert f"rows without a label: {count}" in out
     assert f"only predicted: {count} rows" in (tmp_path / "run" / "report.html").read_text()
+    assert invoke("explain", tmp_path / "run", "--html", tmp_path / "again.html").exit_code == 0
+    assert f"only predicted: {count} rows" in (tmp_path / "again.html").read_text()
     lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert list(lines[0]) == ["row", "id", "prediction", "true", "probability", "version"]
     assert [(line["row"], line["id"], line["true"]) for line in lines] == [
@@ -121,3 +124,47 @@ def test_predicted_numbers_have_no_probability(tmp_path: Path) -> None:
     source = write_csv(tmp_path, ROWS[:300])
     good(source, "--label", "price", "--drop", "id", "--batch-size", "100", "--predictions", tmp_path / "p.csv")
     assert (tmp_path / "p.csv").read_text().partition("\n")[0] == "row,prediction,true,version"
+
+
+@pytest.mark.parametrize("late", [[], ["--delay", 1]])
+def test_the_probability_of_every_class_is_written_on_request(late: list[Any], tmp_path: Path) -> None:
+    source, out = write_csv(tmp_path, bare(ROWS[:600])), tmp_path / "p.jsonl"
+    good(source, *LEARN, *late, "--predictions", out, "--all-classes", "--out", tmp_path / "run")
+    good(source, *LEARN, *late, "--predictions", tmp_path / "plain.jsonl", "--out", tmp_path / "plain")
+    lines, plain = (
+        [json.loads(line) for line in path.read_text().splitlines()] for path in (out, tmp_path / "plain.jsonl")
+    )
+    columns = [f"probability:{name}" for name in ("no", "yes", "(other)")]
+    assert [name for name in lines[0] if name.startswith("probability")] == columns
+    for line, other in zip(lines, plain, strict=True):
+        shares = [line.pop(name) for name in columns]
+        assert other.pop("probability") == (None if line["prediction"] is None else max(shares))
+        assert line == other
+        assert shares == [None] * 3 or (sum(shares) == pytest.approx(1.0) and shares[2] == 0.0)
+
+
+def test_the_probabilities_of_a_built_in_stream_are_those_of_its_classes(tmp_path: Path) -> None:
+    command = ["mixed", "--rows", 1000, "--quiet", "--predictions", tmp_path / "p.csv", "--all-classes"]
+    good(*command, "--out", tmp_path / "run")
+    names = (tmp_path / "p.csv").read_text().partition("\n")[0]
+    assert names == "row,prediction,true,probability:-1,probability:1,version"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--label", "sold", "--all-classes"], "--predictions"),
+        (["--label", "price", "--predictions", "p.csv", "--all-classes"], "LinearRegression"),
+        (["--label", "sold", "--learner", "svm", "--predictions", "p.csv", "--all-classes"], "LinearSVM"),
+    ],
+)
+def test_probabilities_that_cannot_be_written_are_refused(
+    options: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_csv(tmp_path, ROWS[:300])
+    monkeypatch.chdir(tmp_path)
+    refused = invoke("run", source, "--model", "driftsurf", "--drop", "id", *options, "--out", "run")
+    assert refused.exit_code != 0
+    assert "--all-classes" in refused.output
+    assert named in refused.output
+    assert not (tmp_path / "p.csv").exists()

@@ -104,6 +104,8 @@ class _Group(click.Group):
             raise _WrongOption(spelled(error)) from error
         except (DriftsurfError, OSError) as error:
             raise click.ClickException(spelled(error)) from error
+        except MemoryError as error:
+            raise click.ClickException(f"there is not enough memory: {error}") from error
 
 
 def _download_progress(name: str) -> AbstractContextManager[Report]:

@@ -55,9 +55,9 @@ def show_keys(run: Path, limit: int) -> Mapping[Any, Mapping[str, Any]]:
     from driftsurf.report.keys import no_better_warning, print_keys, write_keyed_page
 
     record = write_keyed_page(_folder(run))
-    print_keys(record.keys, limit=limit, dates=record.dates, scores=record.scores)
+    print_keys(record, limit=limit)
     say(f"page: {run / PAGE}")
-    warning = no_better_warning(record.keys, record.scores)
+    warning = no_better_warning(record)
     if warning:
         say(f"warning: {warning}", err=True)
     return record.keys
@@ -70,15 +70,14 @@ def _show_key(run: Path, name: str, page: Path | None) -> None:
     from driftsurf.report.keys import KeyedRecord, find_key, print_keys
 
     folder = _folder(run)
-    record = KeyedRecord.read(folder)
+    record, outcomes = KeyedRecord.read(folder)
     key = find_key(record.keys, name)
     own = run / KEY_PAGES / key_page_name(key)
-    text = render_key(folder, record.outcomes, key, record.keys[key], link=page is None)
+    text = render_key(folder, outcomes, key, record.keys[key], link=page is None)
     if page is None:
         files.make_folder(own.parent)
     files.write_text(page or own, text)
-    scores = {key: record.scores[key]} if key in record.scores else {}
-    print_keys({key: record.keys[key]}, dates=record.dates, scores=scores)
+    print_keys(record.only(key))
     say(f"page: {page or own}")
 
 

@@ -12,6 +12,7 @@ ability                  of          what it is good for
 `JointlyScored`          learner     the models of one strategy score a batch in one call
 `ShapeChecked`           learner     a saved model for other rows is refused
 `Reversible`             both        an exception at any line of a step leaves it as it was
+`RowsChecked`            learner     a saved model whose rows are not in the store is refused
 `Refittable`             learner     declared by ``state_kind="rows"``: saved as the rows of its fit
 `Anchorable`             learner     declared by ``anchor=True``: needed by Candor
 `OnePassLearner`         learner     declared by ``one_pass=True``: needed by OnePass
@@ -57,6 +58,7 @@ __all__ = [
     "Refittable",
     "Reversible",
     "RowBounded",
+    "RowsChecked",
     "ShapeChecked",
     "SinglePredictor",
     "SnapshotScoring",
@@ -131,6 +133,15 @@ class ShapeChecked(Protocol):
 
     def fits(self, n_features: int, n_classes: int) -> bool:
         """Return whether the model was made for this many columns and classes (0 classes: regression)."""
+        ...
+
+
+@runtime_checkable
+class RowsChecked(Protocol):
+    """Knows rows of the store by number."""
+
+    def outside(self, stored: Segment) -> str:
+        """Return the name of an entry of its state that is a row number outside of the store; "" if there is none."""
         ...
 
 
@@ -276,6 +287,7 @@ _OF_METHODS: tuple[type, ...] = (
     JointlyTrained,
     JointlyScored,
     ShapeChecked,
+    RowsChecked,
     Refittable,
 )
 """Abilities that are asked for at every time step or visit."""

@@ -155,6 +155,13 @@ class Capabilities:
     """Scores of a classifier are log-odds or log-probabilities; otherwise they only rank the classes."""
     grows_classes: bool = False
     """``grow`` makes room for classes that appear after the first update."""
+    gradients: bool = True
+    """Its work is counted in gradients; otherwise in visits of rows, as for trees."""
+
+    @property
+    def work(self) -> Literal["gradients", "visits"]:
+        """What its work is counted in."""
+        return "gradients" if self.gradients else "visits"
 
     @property
     def regression(self) -> bool:

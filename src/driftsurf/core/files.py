@@ -126,6 +126,17 @@ def remove(path: Path) -> None:
     disk.calls.remove(path)
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a folder with everything in it."""
+    for name in names(path):
+        entry = path / name
+        if is_folder(entry) and not entry.is_symlink():
+            remove_tree(entry)
+        else:
+            remove(entry)
+    disk.calls.remove_folder(path)
+
+
 def make_folder(path: Path) -> None:
     """Create a folder and its parents, unless they exist."""
     disk.calls.make_folder(path)

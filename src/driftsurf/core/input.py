@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, DenseRows, FloatArray, Rows, State, n_rows
+from driftsurf.core.fields import Converted, Fields, Rule, Truth, Whole
 from driftsurf.core.frames import Frame, LazyFrame, PandasFrame, PandasSeries, SparseMatrix
 from driftsurf.core.typing import MatrixLike, TargetLike
 from driftsurf.errors import InputError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
@@ -62,8 +63,31 @@ class Schema:
     @classmethod
     def from_state(cls, state: Mapping[str, Any], owner: str) -> Schema:
         """Return the schema that was saved as ``state``."""
-        names = tuple(json.loads(state["names"])) if state["names"] else None
-        return cls(int(state["n_features"]), bool(state["sparse"]), names, owner)
+        known = FIELDS.read(state)
+        return cls(known["n_features"], known["sparse"], known["names"], owner)
+
+
+def _read_names(text: str) -> tuple[str, ...] | None:
+    """Return saved names of columns; ValueError if they are none."""
+    if not text:
+        return None
+    names = json.loads(text)
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("must be a list of names")
+    return tuple(names)
+
+
+FIELDS = Fields(
+    {"n_features": Whole(1, 2**31 - 1), "sparse": Truth(), "names": Converted(_read_names)},
+    rules=[
+        Rule(
+            "names",
+            "must have one name per column",
+            lambda known: known["names"] is None or len(known["names"]) == known["n_features"],
+        )
+    ],
+)
+"""Saved entries of a schema."""
 
 
 def read_schema(X: MatrixLike, owner: str = "this model") -> Schema:

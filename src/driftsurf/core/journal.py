@@ -8,73 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
+from driftsurf.core.predictions import RecentPredictions
 from driftsurf.visible import escape
 
-__all__ = ["Journal", "RecentPredictions"]
+__all__ = ["Journal"]
 
 SHOWN = 20
 """Number of transitions that a notebook shows."""
-MOST_ROWS = 100_000
-"""Number of predicted rows that a journal holds in memory: 3.2 MB."""
-MOST_CALLS = 256
-"""Number of calls whose predictions are held apart before they are joined."""
-
-
-class RecentPredictions:
-    """The last predictions that were made before their rows were learned, up to ``limit`` rows.
-
-    Examples
-    --------
-    >>> recent = RecentPredictions(limit=3)
-    >>> for row in (0, 2):
-    ...     recent.add(row + 2, np.array([1, 0]), np.array([1, 1]), lambda: np.array([0.1, 0.9]))
-    >>> recent.table()["row"].tolist()
-    [1.0, 2.0, 3.0]
-    """
-
-    def __init__(self, limit: int = MOST_ROWS) -> None:
-        self.limit = limit
-        self._waiting = 0
-        self._joined: npt.NDArray[np.float64] = np.zeros((4, 0))
-        self._calls: list[tuple[int, npt.NDArray[Any], npt.NDArray[Any], Callable[[], npt.NDArray[np.float64]]]] = []
-
-    def add(
-        self,
-        next_row: int,
-        true: npt.NDArray[Any],
-        predicted: npt.NDArray[Any],
-        log_losses: Callable[[], npt.NDArray[np.float64]],
-    ) -> None:
-        """Add the rows before ``next_row``: codes of classes, or numbers. Log losses are computed later."""
-        self._calls.append((next_row, true, predicted, log_losses))
-        self._waiting += len(true)
-        if len(self._calls) >= MOST_CALLS or self._waiting >= self.limit:
-            self._join()
-
-    def __reduce__(self) -> tuple[type[RecentPredictions], tuple[int]]:
-        """Leave the predictions out of pickles and copies."""
-        return type(self), (self.limit,)
-
-    def table(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Return the columns ``row`` (its number), ``true``, ``predicted`` and ``log_loss``, oldest row first."""
-        self._join()
-        return dict(zip(("row", "true", "predicted", "log_loss"), self._joined, strict=True))
-
-    def _join(self) -> None:
-        """Join the calls to one table, and forget the oldest rows."""
-        if not self._calls:
-            return
-        stops, true, predicted, log_losses = zip(*self._calls, strict=True)
-        rows = [np.arange(stop - len(part), stop) for stop, part in zip(stops, true, strict=True)]
-        columns = rows, true, predicted, [compute() for compute in log_losses]
-        new = np.stack([np.concatenate(parts) for parts in columns])
-        self._joined = np.concatenate([self._joined, new], axis=1)[:, -self.limit :]
-        self._calls.clear()
-        self._waiting = 0
 
 
 class Journal:

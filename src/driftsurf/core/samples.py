@@ -21,8 +21,8 @@ from driftsurf.core.contracts import (
     State,
     n_rows,
 )
+from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, Truth, Values, Whole
 from driftsurf.core.state import resolved
-from driftsurf.errors import StateError
 from driftsurf.kernels.columns import are_codes
 from driftsurf.kernels.losses import largest
 
@@ -205,14 +205,12 @@ class Samples:
         return state
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], n_classes: int | None = None) -> Samples:
+    def from_state(cls, state: Mapping[str, Any], n_classes: int = 0) -> Samples:
         """Return the store that was saved as ``state``.
 
-        The targets have to be codes of ``n_classes`` classes, or finite numbers if it is 0; None skips that check.
+        The targets have to be codes of ``n_classes`` classes, or finite numbers if it is 0.
         """
-        _check_state(state)
-        if n_classes is not None:
-            _check_targets(state["y"], n_classes)
+        (SPARSE if state.get("sparse") is True else DENSE).read(state, n_classes=n_classes)
         samples = cls.__new__(cls)
         samples.n_features, samples.sparse = state["n_features"], state["sparse"]
         samples.dtype = DTYPES[state["dtype"]]
@@ -229,54 +227,43 @@ def _growing(buffer: Buffer, length: int) -> AppendOnlyArray:
     return AppendOnlyArray(buffer, buffer.first, buffer.first + length, buffer.numbered)
 
 
-def _check_state(state: Mapping[str, Any]) -> None:
-    # A state file can be forged, and compiled code does not check bounds: nothing may point outside an array.
-    n_features, sparse, first_row, y = (state[name] for name in ("n_features", "sparse", "first_row", "y"))
-    if not (
-        type(n_features) is int
-        and n_features >= 1
-        and type(sparse) is bool
-        and state["dtype"] in DTYPES
-        and type(first_row) is int
-        and 0 <= first_row < 2**62
-        and _is_array(y, DTYPES["float64"], (-1,))
-        and _is_array(state["weight"], DTYPES["float64"], y.shape)
-        and (
-            _is_csr(state, len(y), n_features)
-            if sparse
-            else _is_array(state["X"], DTYPES[state["dtype"]], (len(y), n_features))
-        )
-    ):
-        raise StateError("the entries of the saved rows are inconsistent: they are not those of a sample store")
+def _are_targets(known: Values) -> bool:
+    """Return whether the targets are codes of the known classes, or finite numbers for a regression.
+
+    Compiled code uses the code of a class as an index.
+    """
+    y, n_classes = np.ascontiguousarray(known["y"]), known["n_classes"]
+    return bool(are_codes(y, n_classes) if n_classes else largest(y) < math.inf)
 
 
-def _check_targets(y: FloatArray, n_classes: int) -> None:
-    # Compiled code uses the code of a class as an index without checking bounds.
-    values = np.ascontiguousarray(y)
-    if not (are_codes(values, n_classes) if n_classes else largest(values) < math.inf):
-        good = (y >= 0.0) & (y < n_classes) & (y == np.floor(y)) if n_classes else np.isfinite(y)
-        wanted = f"the code of one of {n_classes} classes" if n_classes else "a finite number"
-        raise StateError(f"a target of the saved rows is {y[np.argmin(good)]}; expected {wanted}")
-
-
-def _is_csr(state: Mapping[str, Any], n: int, n_features: int) -> bool:
-    data, indices, indptr = state["data"], state["indices"], state["indptr"]
-    return bool(
-        _is_array(data, DTYPES[state["dtype"]], (-1,))
-        and _is_array(indices, np.dtype(np.int32), data.shape)
-        and _is_array(indptr, np.dtype(np.int64), (n + 1,))
-        and indptr[0] == 0
-        and indptr[-1] == len(data)
-        and np.all(indptr[1:] >= indptr[:-1])
-        and np.all((indices >= 0) & (indices < n_features))
-    )
-
-
-def _is_array(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
-    """Return whether a value is an array of this type and shape; -1 stands for any length."""
-    return (
-        isinstance(value, np.ndarray)
-        and value.dtype == dtype
-        and value.ndim == len(shape)
-        and all(m in (-1, n) for m, n in zip(shape, value.shape, strict=True))
-    )
+_EITHER: dict[str, Entry] = {
+    "n_features": Whole(1, 2**31 - 1),
+    "sparse": Truth(),
+    "dtype": Choice(tuple(DTYPES)),
+    "first_row": Whole(),
+    "y": Array(np.float64, ("rows",)),
+    "weight": Array(np.float64, ("rows",), least=0.0),
+}
+_TARGETS = Rule("y", "must hold codes of the known classes", _are_targets)
+DENSE = Fields(_EITHER | {"X": Array("dtype", ("rows", "n_features"))}, rules=[_TARGETS])
+SPARSE = Fields(
+    _EITHER
+    | {
+        "data": Array("dtype", ("values",)),
+        "indices": Array(np.int32, ("values",), least=0, most="n_features-1"),
+        "indptr": Array(np.int64, ("rows+1",)),
+    },
+    rules=[
+        _TARGETS,
+        Rule(
+            "indptr",
+            "must rise from 0 to the number of values",
+            lambda known: (
+                known["indptr"][0] == 0
+                and known["indptr"][-1] == known["values"]
+                and (known["indptr"][1:] >= known["indptr"][:-1]).all()
+            ),
+        ),
+    ],
+)
+"""Entries of a saved store of dense and of sparse rows."""

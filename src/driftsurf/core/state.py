@@ -47,7 +47,20 @@ from driftsurf import __version__
 from driftsurf.core.contracts import AppendOnlyArray, Pickled, State
 from driftsurf.errors import CapabilityError, StateError, StateVersionError
 
-__all__ = ["Header", "digest", "from_bytes", "nest", "peek", "pick", "read_header", "resolved", "to_bytes"]
+__all__ = [
+    "Header",
+    "digest",
+    "from_bytes",
+    "name_in",
+    "nest",
+    "part_at",
+    "part_of",
+    "peek",
+    "pick",
+    "read_header",
+    "resolved",
+    "to_bytes",
+]
 
 FORMAT = 1
 """Number of the state format that this version writes."""
@@ -80,7 +93,36 @@ def pick(prefix: str, state: Mapping[str, Any]) -> State:
     >>> pick("model", {"model.seed": 1, "steps": 2})
     {'seed': 1}
     """
-    return {short: state[name] for short, name in _picked(prefix, tuple(state))}
+    return part_at(name_in(state, prefix + "."), {short: state[name] for short, name in _picked(prefix, tuple(state))})
+
+
+def part_of(state: Mapping[str, Any], entries: Mapping[str, Any]) -> State:
+    """Return some entries of a state, which keep the names they have in the whole state."""
+    return part_at(name_in(state, ""), entries)
+
+
+def part_at(path: str, entries: Mapping[str, Any]) -> Part:
+    """Return entries whose names in the whole state begin with ``path``."""
+    part = Part(entries)
+    part.path = path
+    return part
+
+
+class Part(dict[str, Any]):
+    """Entries of one part of a state."""
+
+    __slots__ = ("path",)
+    path: str
+    """What comes before the names of the entries in the whole state, such as ``"session.guard."``."""
+
+
+def name_in(state: Mapping[str, Any], entry: str) -> str:
+    """Return the name that an entry of a state, or of a part that was picked from one, has in the whole state.
+
+    >>> name_in(pick("guard", pick("session", {"session.guard.factor": 2.0})), "factor")
+    'session.guard.factor'
+    """
+    return state.path + entry if isinstance(state, Part) else entry
 
 
 # Objects of one class have the same names. A keyed run saves thousands of states a second, and without these caches

@@ -18,16 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import Capabilities, FloatArray, IntArray, State
+from driftsurf.core.fields import Fields, Json, Real, Rule, Truth, Whole
 from driftsurf.core.input import listed
-from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, StateError, ValueTypeError
+from driftsurf.core.labels import check_limit, label_array, listed_labels
+from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, ValueTypeError
 from driftsurf.kernels.columns import binary_codes
 
 __all__ = ["ClassTargets", "RegressionTargets", "targets_of"]
 
 PLAIN = int, str, bool, float
 """Types of labels that can be compared with any value without an error."""
-NAMED = 12
-"""Largest number of classes that a message lists."""
 LARGEST_VALUE = 1e150
 """Largest target of a regression: sums of larger squares would overflow."""
 MARGIN = 0.1
@@ -54,11 +54,11 @@ class ClassTargets:
     @classmethod
     def declared(cls, labels: Iterable[Any], limit: int | None = None) -> ClassTargets:
         """Return the closed set of these labels."""
-        array = _label_array(list(labels))
+        array = label_array(list(labels))
         distinct = tuple(np.unique(array).tolist())
         if not distinct:
             raise LabelError("classes is empty; list every class, or omit the argument.")
-        _check_limit(distinct, limit)
+        check_limit(distinct, limit)
         return cls(distinct, closed=True, limit=limit)
 
     def with_classes(self, classes: Iterable[Any] | None, begun: bool) -> ClassTargets:
@@ -92,7 +92,7 @@ class ClassTargets:
         codes = self._read_two(y, count)  # the fast path, without any copy of ``y``
         if codes is not None:
             return self, codes
-        array = _label_array(y)
+        array = label_array(y)
         if len(array) != count:
             raise ShapeError(f"X has {count} rows and y has {len(array)} labels; pass one label for each row.")
         if not self.labels:
@@ -132,7 +132,7 @@ class ClassTargets:
         >>> ClassTargets(("b", "a")).code_of(["a"])
         1.0
         """
-        if len(y := _listed(y)) != 1 or type(y[0]) not in PLAIN or y[0] not in self.labels:
+        if len(y := listed_labels(y)) != 1 or type(y[0]) not in PLAIN or y[0] not in self.labels:
             return None
         return float(self.labels.index(y[0]))
 
@@ -148,7 +148,7 @@ class ClassTargets:
                 value=new[0],
                 reason="unknown",
             )
-        _check_limit(self.labels + new, self.limit)
+        check_limit(self.labels + new, self.limit)
         return replace(self, labels=self.labels + new)
 
     def _same_kind(self, array: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -242,8 +242,8 @@ class ClassTargets:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> ClassTargets:
         """Return the set that was saved as ``state``."""
-        limit = None if state["limit"] < 0 else int(state["limit"])
-        return cls(tuple(json.loads(state["labels"])), bool(state["closed"]), limit)
+        known = CLASS_FIELDS.read(state)
+        return cls(known["labels"], known["closed"], None if known["limit"] < 0 else known["limit"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,7 @@ class RegressionTargets:
 
     def code_of(self, y: Any) -> float | None:
         """Return a single finite number in a list or an array; None if ``read`` has to check it."""
-        if len(y := _listed(y)) != 1 or type(y[0]) not in (int, float) or not abs(y[0]) <= LARGEST_VALUE:
+        if len(y := listed_labels(y)) != 1 or type(y[0]) not in (int, float) or not abs(y[0]) <= LARGEST_VALUE:
             return None
         return float(y[0])
 
@@ -366,10 +366,29 @@ class RegressionTargets:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> RegressionTargets:
         """Return the targets that were saved as ``state``."""
-        low, high = float(state.get("low", -math.inf)), float(state.get("high", math.inf))
-        if not low <= high:
-            raise StateError(f"the saved targets range from {low} to {high}; the state is damaged")
-        return cls(low=low, high=high)
+        return cls(**RANGE_FIELDS.read(state))
+
+
+def _read_labels(labels: Any) -> tuple[Any, ...]:
+    """Return saved labels, which are distinct, and all text or all numbers; ValueError if they are not."""
+    kinds = {type(label) for label in labels}
+    if not (isinstance(labels, list) and len(set(labels)) == len(labels)):
+        raise ValueError("the labels must be distinct")
+    if not (kinds <= {str} or (kinds <= {bool, int, float} and all(abs(label) < 2**63 for label in labels))):
+        raise ValueError("the labels must all be text, or all be numbers")
+    return tuple(labels)
+
+
+CLASS_FIELDS = Fields(
+    {"labels": Json(_read_labels), "closed": Truth(), "limit": Whole(-1)},
+    rules=[Rule("labels", "must fit the limit", lambda known: not 0 <= known["limit"] < len(known["labels"]))],
+)
+RANGE_FIELDS = Fields(
+    {"low": Real(), "high": Real()},
+    optional=["low", "high"],
+    rules=[Rule("low", "must not be above high", lambda known: not known or known["low"] <= known["high"])],
+)
+"""Saved entries of a set of classes, and of the range of numbers."""
 
 
 def targets_of(capabilities: Capabilities, classes: Iterable[Any] | None) -> ClassTargets | RegressionTargets:
@@ -378,70 +397,3 @@ def targets_of(capabilities: Capabilities, classes: Iterable[Any] | None) -> Cla
         return RegressionTargets().with_classes(classes, begun=False)
     limit = None if "multiclass" in capabilities.tasks else 2
     return ClassTargets(limit=limit) if classes is None else ClassTargets.declared(classes, limit)
-
-
-def _listed(y: Any) -> list[Any]:
-    """Return a list or a one-dimensional array as a list, and anything else as an empty list."""
-    if type(y) is np.ndarray and y.ndim == 1:
-        return list(y.tolist())
-    return y if type(y) is list else []
-
-
-def _label_array(y: Any) -> npt.NDArray[Any]:
-    if y is None:
-        raise LabelError("learning requires y to be passed, but the target y is None. Pass one label for each row.")
-    array = np.asarray(y)
-    if array.dtype.kind == "U" and isinstance(y, list | tuple):
-        array = np.asarray(y, object)  # numpy would convert numbers among text to text
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ShapeError(f"y must be one label for each row, but has shape {array.shape}.")
-    if array.dtype.kind in "OT":
-        kinds = {type(value) for value in array.tolist()}
-        if all(issubclass(kind, str) for kind in kinds):
-            array = array.astype(str)
-        elif all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
-            array = np.array(array.tolist())
-        else:
-            names = listed(sorted(kind.__name__ for kind in kinds))
-            raise LabelError(f"Unknown label type: y contains {names}; labels must be integers, booleans or text.")
-    if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
-        raise LabelError(f"the label {array.max()} is too large; class labels must be integers below 2**63.")
-    if array.dtype.kind == "f":
-        if not np.isfinite(array).all():
-            bad = int(np.argmax(~np.isfinite(array)))
-            raise LabelError(
-                "Input y contains NaN or infinity: ",
-                RowIndex("y", bad),
-                f" is {array[bad]}. Drop unlabelled rows.",
-                row=bad,
-                value=float(array[bad]),
-                reason="not_finite",
-            )
-        if (array != np.floor(array)).any():
-            bad = int(np.argmax(array != np.floor(array)))
-            raise LabelError(
-                "Unknown label type: continuous. ",
-                RowIndex("y", bad),
-                f" is {array[bad]}; class labels must be integers, booleans or text. "
-                "To predict numbers, use a regressor (a learner with the task 'regression').",
-                row=bad,
-                value=float(array[bad]),
-                reason="continuous",
-            )
-    elif array.dtype.kind not in "iubU":
-        raise LabelError(f"Unknown label type: {array.dtype}; class labels must be integers, booleans or text.")
-    return array
-
-
-def _check_limit(labels: tuple[Any, ...], limit: int | None) -> None:
-    if limit is not None and len(labels) > limit:
-        raise LabelError(
-            f"Only {'binary' if limit == 2 else f'{limit}-class'} classification is supported by this learner: "
-            f"{labels[limit]!r} would be class {limit + 1} after {listed(labels[:limit])}. "
-            "Merge classes, or use a learner with the task 'multiclass', such as SoftmaxRegression "
-            f"(on the command line: --task multiclass, or with --key: --classes {','.join(map(str, labels[:NAMED]))}).",
-            value=labels[limit],
-            reason="too_many_classes",
-        )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, State
+from driftsurf.core.fields import Fields, Json, Truth, Whole, misfit
 from driftsurf.core.input import listed
 from driftsurf.core.options import choice, whole
 from driftsurf.data.column_slots import MICROSECONDS_A_DAY, ColumnSlots, Layout, SlotValues
@@ -20,6 +21,8 @@ from driftsurf.errors import OptionError, SchemaError, ShapeError, StateError
 
 __all__ = ["TableEncoder"]
 
+MOST_HASHES = 2**20
+"""Largest number of slots that the words of a column share."""
 LEAST_HASHED = 8
 """Least number of hashed slots for words that appear after the first batch."""
 LEAST_SPARSE_WIDTH = 64
@@ -87,7 +90,7 @@ class TableEncoder:
     def check(self) -> None:
         """Raise OptionError if an option has a value that cannot be used."""
         whole("max_categories", self.max_categories, at_least=1)
-        whole("n_hashes", self.n_hashes, at_least=1)
+        whole("n_hashes", self.n_hashes, at_least=1, at_most=MOST_HASHES)
         choice("sparse", self.sparse, (True, False, "auto"))
         if isinstance(self.categorical, str):
             raise OptionError(
@@ -260,20 +263,28 @@ class TableEncoder:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> TableEncoder:
         """Return the encoder that ``state()`` came from."""
-        try:
-            encoder = cls(**json.loads(state["params"]))
-            encoder.check()
-            columns = _read_columns(json.loads(state["parts"]))
-            if type(state["sparse"]) is not bool or len({column.name for column in columns}) < len(columns):
-                raise ValueError("its entries contradict each other")
-            n_features = whole("n_features", state["n_features"], at_least=0 if columns else 1)
-            encoder._layout = Layout(columns, n_features, state["sparse"], encoder._is_plain(columns))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise StateError(f"not the state of an encoder, or incomplete ({error})") from error
+        known = FIELDS.read(state)
+        encoder: TableEncoder = known["params"]
+        columns: tuple[ColumnSlots, ...] = known["parts"]
+        for one in columns:
+            # Words beyond those in the file share as many slots as fit chooses, so that the file bounds the width.
+            if one.kind == "text" and one.n_hashed > max(LEAST_HASHED, len(one.words), int(encoder.n_hashes)):
+                raise misfit(state, "parts", f"has {one.n_hashed} shared slots for {one.name!r}, which is too many")
+        layout = Layout(columns, known["n_features"], known["sparse"], encoder._is_plain(columns))
+        if not 1 <= layout.width < 2**31:
+            raise misfit(state, "n_features", f"and the parts give {layout.width} columns")
+        encoder._layout = layout
         return encoder
 
 
-def _read_columns(saved: list[Any]) -> tuple[ColumnSlots, ...]:
+def _read_encoder(params: Any) -> TableEncoder:
+    """Return an encoder with these saved options; ValueError or TypeError if they are not valid."""
+    encoder = TableEncoder(**params)
+    encoder.check()
+    return encoder
+
+
+def _read_columns(saved: Any) -> tuple[ColumnSlots, ...]:
     """Return the slots of saved columns; raise ValueError if they are not valid."""
     columns: list[ColumnSlots] = []
     first = 0
@@ -282,12 +293,27 @@ def _read_columns(saved: list[Any]) -> tuple[ColumnSlots, ...]:
         if not (isinstance(name, str) and kind in KINDS and type(gaps) is bool and np.isfinite(value)):
             raise ValueError(f"the column {name!r} is not valid")
         if kind == "text":
-            whole("n_hashed", n_hashed, at_least=1)
-            if not all(type(word) is str for word in words):
-                raise ValueError(f"the words of {name!r} are not text")
+            whole("n_hashed", n_hashed, at_least=1, at_most=MOST_HASHES)
+            if not (type(words) is list and all(type(word) is str for word in words) and words == sorted(set(words))):
+                raise ValueError(f"the words of {name!r} are not distinct text in order")
+        elif words or n_hashed != 0:
+            raise ValueError(f"the column {name!r} has no words")
         columns.append(ColumnSlots(name, kind, first, gaps, value, tuple(words), n_hashed))
         first += columns[-1].width
+    if len({column.name for column in columns}) < len(columns):
+        raise ValueError("two columns have the same name")
     return tuple(columns)
+
+
+FIELDS = Fields(
+    {
+        "params": Json(_read_encoder),
+        "parts": Json(_read_columns),
+        "n_features": Whole(0, 2**31 - 1),
+        "sparse": Truth(),
+    }
+)
+"""Saved entries of an encoder."""
 
 
 def _fits(column: Column, kind: Kind) -> bool:

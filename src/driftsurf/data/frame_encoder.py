@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from driftsurf.core.contracts import State
+from driftsurf.core.fields import Converted, Fields, Json
 from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_given
 from driftsurf.data.encoding import TableEncoder
@@ -19,7 +20,7 @@ from driftsurf.data.frames import is_table, read_table
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.tables import Column, Table, empty_column
-from driftsurf.errors import SchemaError, StateError, ValueTypeError
+from driftsurf.errors import SchemaError, ValueTypeError
 
 __all__ = ["FrameEncoder"]
 
@@ -117,16 +118,30 @@ class FrameEncoder:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Return the encoder that ``state()`` was called on."""
-        try:
-            ignored, reading = tuple(json.loads(state["ignored"])), None
-            if state["reading"]:
-                saved = json.loads(state["reading"])
-                known = {one.name for one in fields(ReadingOptions)}
-                reading = ReadingOptions(**{name: value for name, value in saved.items() if name in known})
-                reading.check()
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"not the state of an encoder of frames, or incomplete ({error})") from error
-        return cls(TableEncoder.from_state(state), ignored, reading)
+        known, rest = FIELDS.take(state)
+        return cls(TableEncoder.from_state(rest), known["ignored"], known["reading"])
+
+
+def _read_ignored(names: Any) -> tuple[str, ...]:
+    """Return saved names of columns; ValueError if they are none."""
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("must be a list of names")
+    return tuple(names)
+
+
+def _read_options(text: str) -> ReadingOptions | None:
+    """Return saved reading options; ValueError or TypeError if they are not valid."""
+    if not text:
+        return None
+    saved = json.loads(text)
+    known = {one.name for one in fields(ReadingOptions)}
+    reading = ReadingOptions(**{name: value for name, value in saved.items() if name in known})
+    reading.check()
+    return reading
+
+
+FIELDS = Fields({"ignored": Json(_read_ignored), "reading": Converted(_read_options)})
+"""Saved entries beside those of the encoder."""
 
 
 def _as_kind(name: str, column: Column, kind: Kind, reading: ReadingOptions) -> Column:

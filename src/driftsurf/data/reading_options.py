@@ -26,6 +26,8 @@ OnBadRow: TypeAlias = Literal["fail", "skip"] | int
 MISSING = "", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A"
 """Cells that always mean "no value"."""
 DECIMALS = ".", ","
+ROW_BYTES = 2**22
+"""Largest number of bytes of a row of text, unless an option allows more."""
 LISTS = "categorical", "drop", "names", "date_formats", "missing"
 """Options that are lists of strings."""
 DATE_EXAMPLES = "use the codes of strptime and include the year, as in %d.%m.%Y or '%m/%d/%Y %I:%M %p'"
@@ -87,8 +89,11 @@ class ReadingOptions:
         fills removed columns with missing values. A column of another kind is always an error.
     on_bad_row
         What to do with a row that cannot be read: "fail", "skip", or a number to fail after that many skipped rows.
+    max_row_bytes
+        Largest number of bytes of a row of text. A longer one cannot be read: see ``on_bad_row``.
     sample_rows
-        Number of rows at the start of the first file from which the kinds of columns are inferred.
+        Number of rows at the start of the first file from which the kinds of columns are inferred; of a growing file
+        that is followed at most 100, so that it need not be waited for longer.
     n_features
         Number of columns of a LIBSVM file; None takes the largest index in the first ``sample_rows`` rows.
     zero_based
@@ -161,6 +166,7 @@ class ReadingOptions:
         metavar="fail|skip|N",
         parse=_parse_on_bad_row,
     )
+    max_row_bytes: int = option(ROW_BYTES, "Bytes of a row of text at most.", at_least=1)
     sample_rows: int = option(1000, "Rows from which the kinds of columns are inferred.", flag=None)
     n_features: int | None = option(None, "Number of columns of a LIBSVM file.", flag=None)
     zero_based: bool = option(False, "Whether the indices of a LIBSVM file start at 0.", flag=None)
@@ -207,6 +213,7 @@ class ReadingOptions:
             whole("on_bad_row", self.on_bad_row, at_least=0, otherwise=", or 'fail' or 'skip'")
         if self.rows is not None:
             whole("rows", self.rows, at_least=1, otherwise=", or None")
+        whole("max_row_bytes", self.max_row_bytes, at_least=1)
         whole("sample_rows", self.sample_rows, at_least=1)
         whole("block_bytes", self.block_bytes, at_least=1)
         if self.n_features is not None:

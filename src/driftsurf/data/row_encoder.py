@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftsurf.core.contracts import State
+from driftsurf.core.fields import Converted, Fields, Text
 from driftsurf.core.state import nest, pick
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.row_time import first_time
@@ -43,8 +44,12 @@ class RowEncoder:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore what ``state()`` returned."""
-        self.target = Target.from_json(str(state["target"]))
-        self.first_time = str(state.get("first_time", ""))
-        saved = pick("encoder", state)
-        if saved:
-            self.encoder = TableEncoder.from_state(saved)
+        known, saved = FIELDS.read(state), pick("encoder", state)
+        encoder = TableEncoder.from_state(saved) if saved else self.encoder
+        self.target, self.first_time, self.encoder = known["target"], known.get("first_time", ""), encoder
+
+
+FIELDS = Fields(
+    {"target": Converted(Target.from_json), "first_time": Text()}, optional=["first_time"], parts=["encoder"]
+)
+"""Saved entries of a row encoder."""

@@ -6,7 +6,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -23,6 +23,8 @@ __all__ = ["TASKS", "Target", "Task", "find_target"]
 
 Task: TypeAlias = Literal["binary", "multiclass", "regression"]
 TASKS: tuple[Task, ...] = get_args(Task)
+MOST_SHOWN = 200
+"""Characters of a question that a message shows."""
 MOST_CLASSES = 20
 """Whole numbers with more different values than this in the first batch are for regression, unless a task is given."""
 _TESTS: dict[str, Callable[[Any, Any], Any]] = {
@@ -33,7 +35,7 @@ _TESTS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_CONDITION = re.compile(rf"(.+?)\s*({'|'.join(_TESTS)})\s*(.+)")
+_TEST = re.compile("|".join(_TESTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,11 @@ class Target:
     def from_json(cls, text: str) -> Target:
         """Return the target that ``to_json()`` wrote."""
         try:
-            return cls(**json.loads(text))
+            target = cls(**json.loads(text))
+            if not all(isinstance(value, str) for value in astuple(target)) or target.test not in ("", *_TESTS):
+                raise ValueError("its entries are not those of a target")
+            choice("task", target.task, TASKS)
+            return target
         except (TypeError, ValueError) as error:
             raise StateError(f"not a saved target: {text[:100]!r} ({error})") from error
 
@@ -107,9 +113,10 @@ def find_target(
         raise OptionError(
             Option("label"), f" is missing: name the column to predict; the columns are {listed(columns)}"
         )
-    found = _CONDITION.fullmatch(label)
-    if label not in columns and found is not None and found[1] in columns:
-        column, test, value = found[1], found[2], found[3].strip()
+    found = _TEST.search(label, 1)
+    asked = label if found is None else label[: found.start()].rstrip()
+    if label not in columns and found is not None and asked in columns:
+        column, test, value = asked, found[0], label[found.end() :].strip()
         if task == "regression":
             raise OptionError(
                 Option("label"), f" must be a column of numbers for the task 'regression'; got the condition {label!r}"
@@ -124,9 +131,8 @@ def find_target(
         _compare(compared, column, test, value)
         return Target(column, "multiclass" if task == "multiclass" else "binary", test, value)
     if label not in columns:
-        asked = label if found is None else found[1]
         notes = [Message(". Note that ", remark) for remark in remarks_of(source)]
-        raise SchemaError(Option("label"), f" is {label!r}; {which_columns([asked], columns)}", *notes)
+        raise SchemaError(Option("label"), f" is {label[:MOST_SHOWN]!r}; {which_columns([asked], columns)}", *notes)
     kind = table[label].kind
     if task == "regression" and kind not in ("number", "boolean"):
         raise LabelError(

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import Detection, FloatArray, State
+from driftsurf.core.fields import Array, Choice, Fields, Real, Rule
 from driftsurf.core.options import number, whole
 from driftsurf.core.parameters import Parameterised
-from driftsurf.errors import OptionError, ShapeError, StateError, ValueTypeError
+from driftsurf.errors import OptionError, ShapeError, ValueTypeError
 from driftsurf.kernels.detectors import DRIFT, STEADY, WARNING, sliding_mean
 
 Numbers = tuple[float, ...]
+LEVEL = Choice((STEADY, WARNING, DRIFT))
 LARGEST = 1e15
 """Values beyond it are treated as missing."""
 MOST_ROWS = 1_000_000
@@ -28,6 +31,8 @@ class BaseDetector(Parameterised):
 
     NUMBERS: ClassVar[dict[str, float]]
     """Numbers that the loop takes and returns, with their initial values; the first one is the level."""
+    RULES: ClassVar[Sequence[Rule]] = ()
+    """Rules between the saved numbers, beyond which the loop would divide by zero or signal no more."""
     _numbers: Numbers = ()
     """Empty until the parameters have been checked."""
 
@@ -112,7 +117,8 @@ class BaseDetector(Parameterised):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` of a detector with the same parameters returned."""
         self.check()
-        self._numbers = self._read_numbers(state)
+        known = self._fields().read(state)
+        self._numbers = tuple(known[name] for name in self.NUMBERS)
 
     @classmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
@@ -121,29 +127,17 @@ class BaseDetector(Parameterised):
         made.restore(state)
         return made
 
-    def _read_numbers(self, state: Mapping[str, Any]) -> Numbers:
-        numbers = tuple(self._entry(state, name) for name in self.NUMBERS)
-        finite = all(type(value) is float and math.isfinite(value) for value in numbers)
-        if not (finite and numbers[0] in (STEADY, WARNING, DRIFT)):
-            raise self._misfit()
-        return numbers
+    def _fields(self) -> Fields:
+        """Return the declaration of the saved entries."""
+        kind: Any = type(self)
+        return number_fields(kind)
 
-    def _entry(self, state: Mapping[str, Any], name: str) -> Any:
-        if name not in state:
-            raise StateError(f"the saved detector has no entry {name!r}, so it is not a {type(self).__name__}")
-        return state[name]
 
-    def _array(self, state: Mapping[str, Any], name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        array = self._entry(state, name)
-        if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == 1):
-            raise self._misfit()
-        return array
-
-    def _misfit(self) -> StateError:
-        return StateError(
-            f"the entries of the saved detector do not fit together: it is not a {type(self).__name__}, or has other "
-            "parameters"
-        )
+@functools.cache
+def number_fields(kind: type[BaseDetector]) -> Fields:
+    """Return the declaration of a detector whose state is its numbers; the first one is the level."""
+    level, *others = kind.NUMBERS
+    return Fields({level: LEVEL} | dict.fromkeys(others, Real()), rules=kind.RULES)
 
 
 class WindowDetector(BaseDetector):
@@ -193,13 +187,22 @@ class WindowDetector(BaseDetector):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` of a detector with the same parameters returned."""
         self.check()
-        window = self._array(state, "window", np.float64)
-        numbers = self._read_numbers({**state, "filled": float(len(window))})
-        if len(window) > self.window or not np.all((window >= 0.0) & (window <= 1.0)):
-            raise self._misfit()
+        known = self._fields().read(state)
         self._begin()
-        self._buffer[: len(window)] = window
-        self._numbers = numbers
+        self._buffer[: known["filled"]] = known["window"]
+        self._numbers = known["level"], float(known["filled"]), known["best"]
+
+    def _fields(self) -> Fields:
+        return window_fields(int(self.window))
+
+
+@functools.lru_cache(maxsize=64)
+def window_fields(window: int) -> Fields:
+    """Return the declaration of a detector with a window of at most this many values."""
+    return Fields(
+        {"level": LEVEL, "best": Real(least=0.0), "window": Array(np.float64, ("filled",), least=0.0, most=1.0)},
+        rules=[Rule("window", f"must have at most {window} values", lambda known: known["filled"] <= window)],
+    )
 
 
 def _copied(value: Any) -> Any:

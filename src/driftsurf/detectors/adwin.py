@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -9,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray, State
+from driftsurf.core.fields import Array, Fields, Real, Rule
 from driftsurf.core.options import number, truth, whole
-from driftsurf.detectors._base import BaseDetector
+from driftsurf.detectors._base import LEVEL, BaseDetector
 from driftsurf.kernels import detectors as _loops
 from driftsurf.registry import register
 
@@ -135,21 +137,37 @@ class ADWIN(BaseDetector):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` of a detector with the same parameters returned."""
         self.check()
-        numbers = self._read_numbers(state)
-        counts = self._array(state, "counts", np.int64)
-        kept = [self._array(state, name, np.float64) for name in ("sums", "squared_deviations")]
-        # A damaged or forged state must not make compiled code, which checks no bounds, leave its arrays.
-        if not (
-            len(counts) <= MOST_SAVED_ROWS
-            and np.all((counts >= 1) & (counts <= self.max_buckets))
-            and all(len(array) == counts.sum() and np.isfinite(array).all() for array in kept)
-        ):
-            raise self._misfit()
+        known = self._fields().read(state)
+        counts = known["counts"]
         self._begin()
         self._buckets[2][: len(counts)] = counts
         live = self._live()
-        self._buckets[0][live], self._buckets[1][live] = kept
-        self._numbers = numbers
+        self._buckets[0][live], self._buckets[1][live] = known["sums"], known["squared_deviations"]
+        self._numbers = known["level"], known["since_check"]
+
+    def _fields(self) -> Fields:
+        return adwin_fields(int(self.max_buckets))
 
     _buckets: tuple[FloatArray, FloatArray, IntArray]
     """Sums, sums of squared deviations, and the number of buckets of each size."""
+
+
+@functools.lru_cache(maxsize=64)
+def adwin_fields(max_buckets: int) -> Fields:
+    """Return the declaration of the saved entries, with at most this many buckets of each size."""
+    return Fields(
+        {
+            "level": LEVEL,
+            "since_check": Real(least=0.0),
+            "counts": Array(np.int64, ("sizes",), least=1, most=max_buckets),
+            "sums": Array(np.float64, ("buckets",)),
+            "squared_deviations": Array(np.float64, ("buckets",), least=0.0),
+        },
+        rules=[
+            Rule(
+                "counts",
+                f"must have at most {MOST_SAVED_ROWS} values, whose sum is the number of buckets",
+                lambda known: known["sizes"] <= MOST_SAVED_ROWS and known["counts"].sum() == known["buckets"],
+            )
+        ],
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.fields import Rule
 from driftsurf.core.options import number, whole
 from driftsurf.detectors._base import BaseDetector
 from driftsurf.errors import OptionError
@@ -57,6 +58,10 @@ class EDDM(BaseDetector):
         "squared_deviations": 0.0,
         "largest": 0.0,
     }
+    RULES = (
+        Rule("errors", "must be at least 0", lambda known: known["errors"] >= 0.0),
+        Rule("squared_deviations", "must be at least 0", lambda known: known["squared_deviations"] >= 0.0),
+    )
 
     def __init__(self, *, min_errors: int = 30, warning_level: float = 0.95, drift_level: float = 0.90) -> None:
         self.min_errors = min_errors

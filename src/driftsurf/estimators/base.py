@@ -112,7 +112,7 @@ class AdaptiveEstimator(SavedEstimator):
                 seen = fitted.session.observe(fitted.rows(X), as_column(y), classes=classes, weight=sample_weight)
         session, journal = fitted.session, fitted.session.journal
         next_row = (journal[-1].rows_seen if len(journal) else 0) + session.rows_pending
-        journal.predictions.add(next_row, seen.true, seen.predicted, seen.log_losses)
+        journal.predictions.add(next_row, seen.true, seen.predicted, seen.scores, seen.probabilities)
         return seen
 
     # -------------------------------------------------------------------- predicting
@@ -134,11 +134,13 @@ class AdaptiveEstimator(SavedEstimator):
         """Write a page of the last steps as one HTML file without external references; return its path.
 
         It shows risks and decisions, and the errors of steps learned with ``test_then_train`` or ``observe``: up to
-        10,000 steps and 100,000 rows since this object was made or loaded. ``data`` names the rows in the title.
+        10,000 steps and 100,000 rows (fewer with more than two classes) since this object was made or loaded. ``data``
+        names the rows in the title.
         """
         session = self._session
         labels = () if self._default_task == "regression" else tuple(np.array(session.targets.labels).tolist())
-        registry.get("page", "model").make(type(self).__name__, data, session.journal, labels, Path(path))
+        work = session.strategy.learner.capabilities.work
+        registry.get("page", "model").make(type(self).__name__, data, session.journal, labels, Path(path), work)
         return Path(path)
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from driftsurf.core.contracts import Strategy
+from driftsurf.core.fields import Fields, Text
 from driftsurf.core.state import nest, to_bytes
 from driftsurf.core.targets import ClassTargets
 from driftsurf.data.frame_encoder import FrameEncoder
@@ -14,11 +15,16 @@ from driftsurf.errors import CapabilityError
 from driftsurf.session.described import described, to_json_value
 from driftsurf.session.session import Session
 
-__all__ = ["SUFFIXES", "EstimatorTask", "estimator_bytes", "estimator_name", "session_bytes"]
+__all__ = ["FIELDS", "SUFFIXES", "EstimatorTask", "estimator_bytes", "estimator_name", "session_bytes"]
 
 EstimatorTask: TypeAlias = Literal["classification", "regression"]
 SUFFIXES: dict[EstimatorTask, str] = {"classification": "Classifier", "regression": "Regressor"}
 """How the name of an estimator ends, by its task."""
+
+FIELDS = Fields(
+    dict.fromkeys(("estimator", "params", "learner", "learner_params"), Text()), parts=["session", "encoder"]
+)
+"""Saved entries of an estimator; its parts declare their own."""
 
 
 def estimator_bytes(

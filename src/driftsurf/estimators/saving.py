@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Self
 
 from driftsurf.core import files
+from driftsurf.core.fields import misfit
 from driftsurf.core.state import from_bytes, pick, read_header
 from driftsurf.core.typing import LearnerLike
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import StateError
 from driftsurf.estimators._parameters import detector_from_json, same_learner
 from driftsurf.estimators.fitted import Fitted, FittedEstimator
-from driftsurf.estimators.saved import estimator_bytes
+from driftsurf.estimators.saved import FIELDS, estimator_bytes
 
 __all__ = ["SavedEstimator"]
 
@@ -58,10 +59,11 @@ class SavedEstimator(FittedEstimator):
         """
         state = from_bytes(data, trust_pickle=trust_pickle)
         if state.get("estimator") != cls.__name__:
-            raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}")
+            raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}", entry="estimator")
+        known = FIELDS.read(state)
         try:
-            params = json.loads(str(state["params"]), object_hook=detector_from_json)
-            template = same_learner(learner, str(state["learner"]), str(state["learner_params"]))
+            params = json.loads(known["params"], object_hook=detector_from_json)
+            template = same_learner(learner, known["learner"], known["learner_params"])
             model = cls(template, **params)
             session, params = model._new_session()
         except (KeyError, TypeError, ValueError) as error:
@@ -74,6 +76,6 @@ class SavedEstimator(FittedEstimator):
         encoder = pick("encoder", state)
         frames = FrameEncoder.from_state(encoder) if encoder else None
         if frames is not None and frames.encoder.width != session.schema.n_features:
-            raise StateError(f"the saved encoder makes {frames.encoder.width} columns, not {session.schema.n_features}")
+            raise misfit(encoder, "parts", f"make {frames.encoder.width} columns, not {session.schema.n_features}")
         model._publish(Fitted(session, params, frames))
         return model

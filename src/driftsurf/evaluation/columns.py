@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.decisions import significant
+from driftsurf.core.fields import MOST, Array, Fields, Rule, Values, Whole
 from driftsurf.core.input import listed
 from driftsurf.errors import InputError
 from driftsurf.evaluation.trace import csv_line
@@ -318,17 +319,54 @@ class ColumnMoves:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Resume from what :meth:`state` returned."""
-        self._centre = np.array(state["centre"]) if len(state["centre"]) else None
-        self._n_classes = int(state["n_classes"])
-        self._recent = deque(np.array(state["recent"]), maxlen=MOST_STEPS)
-        step, steps, missing = (int(value) for value in state["open"])
+        known = FIELDS.read(state)
+        self._centre = known["centre"].copy() if known["width"] else None
+        self._n_classes = known["n_classes"]
+        self._recent = deque(known["recent"].copy(), maxlen=MOST_STEPS)
+        step, steps, missing = known["open"].tolist()
         self._open = step, steps, missing
-        self._counters = _Counters(max(0, len(state["centre"]) - 1))
-        self._counters.steps = int(state["counters.steps"])
-        for name in ("rises", "falls", "active", "last"):
-            setattr(self._counters, name, np.array(state[f"counters.{name}"]))
-        kept = [np.array(part) for part in state["kept"]]
-        self._before, self._after = kept if kept else (None, None)
+        self._counters = _Counters(known["columns"])
+        self._counters.steps = known["counters.steps"]
+        for name in COUNTED:
+            setattr(self._counters, name, known[f"counters.{name}"].copy())
+        self._before, self._after = known["kept"].copy() if len(known["kept"]) else (None, None)
+
+
+def _are_sums(known: Values, name: str, counts: range) -> bool:
+    """Return whether an array holds sums over batches, with a column for 1 and for each column of the rows."""
+    sums = known[name]
+    return len(sums) in counts and (not len(sums) or sums.shape[2] == known["width"])
+
+
+COUNTED = "rises", "falls", "active", "last"
+_SUMS = Array(np.float64, ("*", "*", "*"), missing=True)
+FIELDS = Fields(
+    {
+        "centre": Array(np.float64, ("width",), missing=True),
+        "n_classes": Whole(),
+        "recent": _SUMS,
+        "open": Array(np.int64, (3,), least=-1, most=MOST),
+        "counters.steps": Whole(),
+        **{f"counters.{name}": Array(np.float64, ("columns",), missing=True) for name in COUNTED},
+        "kept": _SUMS,
+    },
+    rules=[
+        Rule(
+            "counters.rises",
+            "must have the columns of the centre",
+            lambda known: known["columns"] == max(0, known["width"] - 1),
+        ),
+        Rule(
+            "recent",
+            "must be the sums of some batches",
+            lambda known: _are_sums(known, "recent", range(MOST_STEPS + 1)),
+        ),
+        Rule(
+            "kept", "must be the sums before and after a step", lambda known: _are_sums(known, "kept", range(0, 3, 2))
+        ),
+    ],
+)
+"""Saved entries of the watch over columns."""
 
 
 def _variance(sums: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, State
+from driftsurf.core.fields import MOST, Array, Fields, Rule
 from driftsurf.errors import InputError
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
 from driftsurf.session.observation import Observation, probability_of_second
-from driftsurf.session.session import Session
 
 __all__ = ["ProbabilityOf", "ScoreRecorder", "Scores"]
 
@@ -38,14 +38,14 @@ class ScoreRecorder:
 
     Parameters
     ----------
-    session
-        The model, which knows its classes.
+    labels
+        Returns the classes that are known by now, in the order of their codes.
     warmup_steps
         Steps at the beginning that the ROC AUC of the whole run leaves out.
     """
 
-    def __init__(self, session: Session, warmup_steps: int = 0) -> None:
-        self.session = session
+    def __init__(self, labels: Callable[[], Sequence[Any]], warmup_steps: int = 0) -> None:
+        self.labels = labels
         self.warmup_steps = warmup_steps
         self._taken = 0
         self._step = 0
@@ -78,7 +78,7 @@ class ScoreRecorder:
 
     def _classes(self, one: Observation) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        labels = list(self.session.targets.labels)[:MOST_CLASSES]
+        labels = list(self.labels())[:MOST_CLASSES]
         if len(labels) > self._labels_written:
             found["labels"], self._labels_written = labels, len(labels)
         true, predicted = (_known(codes, len(labels)) for codes in (one.true, one.predicted))
@@ -102,9 +102,22 @@ class ScoreRecorder:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Resume from what :meth:`state` returned."""
-        counters = map(int, state["counters"])
+        known = FIELDS.read(state)
+        counters = known["counters"].tolist()
         self._taken, self._step, self._last_decision, self._decisions, self._labels_written = counters
-        self._scores = np.array(state["scores"], np.int64)
+        self._scores = known["scores"].copy()
+
+
+FIELDS = Fields(
+    {
+        "counters": Array(np.int64, (5,), least=-1, most=MOST),
+        "scores": Array(np.int64, ("classes", 2, LOGIT_BINS), least=0, most=MOST),
+    },
+    rules=[
+        Rule("scores", f"must be for {MOST_CLASSES} classes at most", lambda known: known["classes"] <= MOST_CLASSES)
+    ],
+)
+"""Saved entries of a recorder of scores."""
 
 
 def _known(codes: npt.NDArray[Any], n_labels: int) -> npt.NDArray[np.int64]:

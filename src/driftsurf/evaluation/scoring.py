@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import State
 from driftsurf.core.decisions import Decision
+from driftsurf.core.fields import Fields, Json, Real, Whole
 from driftsurf.evaluation.trace import KIND_SEPARATOR, LATER, OTHER, PER_CLASS, TIME, column_names, csv_head, csv_line
 from driftsurf.session.observation import Observation
 from driftsurf.streams.base import Drift
@@ -176,11 +177,54 @@ class Scorebook:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Resume from what :meth:`state` returned."""
-        self.step_number, self._next_row = int(state["step"]), int(state["next_row"])
-        self._previous = json.loads(state["previous"])
-        self._named, self._before = json.loads(state["named"]), dict(json.loads(state["before"]))
-        self._seen = float(state["sum"]), int(state["count"])
-        self._latest = json.loads(state["latest"])
+        known = FIELDS.read(state)
+        self.step_number, self._next_row = known["step"], known["next_row"]
+        self._named, self._before = known["named"], known["before"]
+        self._seen = known["sum"], known["count"]
+        self._previous, self._latest = known["previous"], known["latest"]
+
+
+def _read_named(saved: Any) -> list[Any]:
+    """Return the saved labels that are counted one by one; ValueError if they are none."""
+    if not (isinstance(saved, list) and len(set(saved)) == len(saved)):
+        raise ValueError("must be a list of labels")
+    return saved
+
+
+def _read_before(saved: Any) -> dict[Any, int]:
+    """Return how often each label was seen; ValueError if that is not what was saved."""
+    if not all(type(count) is int and count >= 0 for _, count in saved):
+        raise ValueError("must be labels with counts")
+    return dict(saved)
+
+
+def _read_previous(value: Any) -> Any:
+    """Return the saved target of the last row; ValueError if it is none."""
+    if not isinstance(value, str | int | float | None):
+        raise ValueError(f"{value!r} is not a target")
+    return value
+
+
+def _read_latest(saved: Any) -> dict[str, dict[str, Any]]:
+    """Return what the rows say of each model; ValueError if that is not what was saved."""
+    if not all(one.keys() == _NOTHING.keys() for one in saved.values()):
+        raise ValueError("each model must have " + ", ".join(_NOTHING))
+    return dict(saved)
+
+
+FIELDS = Fields(
+    {
+        "step": Whole(-1),
+        "next_row": Whole(),
+        "previous": Json(_read_previous),
+        "named": Json(_read_named),
+        "before": Json(_read_before),
+        "sum": Real(finite=False),
+        "count": Whole(),
+        "latest": Json(_read_latest),
+    }
+)
+"""Saved entries of a scorebook."""
 
 
 def _standing(decision: Decision) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.lineage import describe_row, lineages, timeline
 from driftsurf.explanation.records import BEGAN_REACTIVE, RunRecord, begins_reactive, pinned, read_run
 from driftsurf.explanation.replay import replay, same_decisions, share_of
+from driftsurf.runs.folder import work_unit
 from driftsurf.visible import visible
 
 __all__ = ["explain", "explain_decision", "recorded"]
@@ -263,7 +264,7 @@ def _overview(record: RunRecord) -> str:
     decisions = record.decisions
     first, last = decisions[0], decisions[-1]
     kinds = [transition.kind for decision in decisions for transition in decision.transitions]
-    gradients = f"{sum(decision.gradients for decision in decisions):,} gradients."
+    gradients = f"{sum(decision.gradients for decision in decisions):,} {work_unit(record.about)}."
     lines = [f"steps {first.step} to {last.step}, rows {first.first_row:,} to {last.rows_seen - 1:,}, {gradients}"]
     if record.trace is not None:
         run = record.trace.of(record.trace.models[0])

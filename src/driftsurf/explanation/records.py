@@ -21,6 +21,7 @@ from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.checkpoint import HEAD, CheckpointFolder
 from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, SCORES, TIMINGS, TRACE
 from driftsurf.runs.orders import OrderRecord, read_records, waiting
+from driftsurf.runs.table_rows import unlabelled_rows
 
 __all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "newest_head", "pinned", "read_run"]
 
@@ -63,6 +64,8 @@ class RunRecord:
     waiting: list[str] = field(default_factory=list)
     """Kinds of the orders that the run has not carried out yet."""
     scores: Scores | None = None
+    unlabelled: int = 0
+    """Number of rows without a label, which were predicted and not learned."""
 
     @property
     def steps(self) -> StepMap | None:
@@ -97,6 +100,7 @@ def read_run(path: str | Path) -> RunRecord:
         folder.name,
         [order.kind for order in waiting(folder, max((order.number for order in orders), default=0))],
         None if scores is None or known is None else Scores.from_text(scores, known.warmup_steps),
+        unlabelled_rows(journal),
     )
 
 

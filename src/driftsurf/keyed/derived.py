@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from driftsurf.data.tables import Column, Table
-from driftsurf.data.target import Target, find_target
+from driftsurf.data.target import Target
 
 __all__ = ["DerivedColumns", "find_derived"]
 
@@ -75,7 +74,11 @@ def other(name: str) -> str:
 
 
 def find_derived(
-    table: Table, label: str, task: str, features: Sequence[str], saved: Sequence[str] | None, **options: Any
+    table: Table,
+    label: str,
+    target: Target,
+    features: Sequence[str],
+    saved: Mapping[str, Sequence[str]] | None = None,
 ) -> DerivedColumns:
     """Return what a run derives, as its first rows decide.
 
@@ -83,22 +86,16 @@ def find_derived(
     ----------
     table
         The first rows.
-    label, task
-        What to predict.
+    label, target
+        What to predict: its name, and how it is read.
     features
         The columns that are named as features.
     saved
-        Features of the run that is resumed: its words are taken from them, whatever the first rows are now.
-    **options
-        Options of :func:`~driftsurf.data.target.find_target`.
+        Words of each text column in the run that is resumed, which stay the same whatever the first rows are now.
     """
-    question = None if label in table.columns else find_target(label, task, table, **options)
     texts = [name for name in features if name in table.columns and table[name].kind == "text"]
-    if saved is None:
-        words = {name: _frequent(table[name]) for name in texts}
-    else:
-        words = {name: _saved_words(name, saved) for name in texts}
-    return DerivedColumns(label, question, words)
+    words = {name: _frequent(table[name]) if saved is None else tuple(saved.get(name, ())) for name in texts}
+    return DerivedColumns(label, target if target.test else None, words)
 
 
 def _frequent(column: Column) -> tuple[str, ...]:
@@ -108,14 +105,3 @@ def _frequent(column: Column) -> tuple[str, ...]:
         total[word] += count
     ranked = sorted((word for word, count in total.items() if count), key=lambda word: (-total[word], word))
     return tuple(sorted(ranked[:MOST_WORDS]))
-
-
-def _saved_words(name: str, features: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a text column from the features that :meth:`DerivedColumns.features` made."""
-    if other(name) not in features:
-        return ()
-    stop = list(features).index(other(name))
-    start = stop
-    while start and features[start - 1].startswith(f"{name}="):
-        start -= 1
-    return tuple(one.removeprefix(f"{name}=") for one in features[start:stop])

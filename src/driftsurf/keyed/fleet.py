@@ -12,17 +12,17 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.decisions import Transition
+from driftsurf.core.fields import misfit
 from driftsurf.core.input import Schema, listed, read_rows
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import Classes, MatrixLike, TargetLike
-from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError, StateError
+from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError
 from driftsurf.kernels.columns import all_finite
 from driftsurf.keyed.backend import Codes, FleetBackend
 from driftsurf.keyed.compiled.backend import REASON_CODES, CompiledBackend
-from driftsurf.keyed.compiled.layout import Rule, Training
-from driftsurf.keyed.compiled.saved import reading_state
+from driftsurf.keyed.compiled.layout import Rule, Shape, Training
 from driftsurf.keyed.compiled.threads import Threads, available_processors
 from driftsurf.keyed.keys import Key, Keys, KeysLike, Slots, key_seed
 from driftsurf.learners import LogisticRegression
@@ -32,6 +32,9 @@ from driftsurf.strategies import DriftSurf
 
 __all__ = ["Fleet"]
 
+MOST_THREADS = 1024
+MOST_BYTES = 2**30
+"""Largest size of a key, which bounds the memory, whatever a saved fleet asks for."""
 LEARNER_OPTIONS = "step_size", "l2", "steps_per_row", "start"
 STRATEGY_OPTIONS = "threshold", "stable_threshold", "reactive_length", "greedy", "max_rows"
 
@@ -288,7 +291,7 @@ class Fleet:
         self._seed = whole("seed", self.seed, at_least=0) % 2**64  # random numbers depend on it modulo 2**64 only
         threads = available_processors()
         if self.threads is not None:
-            threads = whole("threads", self.threads, at_least=1, otherwise=", or None")
+            threads = whole("threads", self.threads, at_least=1, at_most=MOST_THREADS, otherwise=", or None")
         self._threads = Threads(threads)
         rule = Rule(
             threshold=float(self.threshold),
@@ -304,6 +307,12 @@ class Fleet:
             l2=float(self.l2),
             uniform_start=self.start == "uniform",
         )
+        size = Shape(n_features, training.batch_size, training.max_rows, rule.reactive_length).bytes_per_key
+        if size > MOST_BYTES:
+            raise OptionError(
+                f"a key would take {size:,} bytes, of which at most {MOST_BYTES:,} are possible; lower n_features, "
+                "batch_size, max_rows or reactive_length"
+            )
         self._settings = self._options()
         self._classes = cast("ClassTargets", self._separate(0).targets)
         if len(self._classes.labels) != 2:
@@ -339,16 +348,11 @@ class Fleet:
     def from_state(cls, state: State) -> Self:
         """Return the fleet that ``state()`` was taken from."""
         try:
-            settings: dict[str, Any] = json.loads(str(state["fleet"]))
-        except (KeyError, ValueError) as error:
-            raise StateError(f"the saved state has no options of a fleet ({error}): it is another object's") from error
-        try:
-            fleet = cls(**settings)
+            fleet = cls(**json.loads(str(state.get("fleet"))))
             fleet._prepare()
         except (TypeError, ValueError) as error:
-            raise StateError(f"the options of the saved fleet cannot be used: {error}") from error
-        with reading_state():
-            fleet._keys = Keys.from_state(pick("keys", state))
+            raise misfit(state, "fleet", f"is not the options of a fleet ({error})") from error
+        fleet._keys = Keys.from_state(pick("keys", state))
         fleet._backend.restore(state, fleet._keys.seeds(fleet._seed, 0))
         return fleet
 

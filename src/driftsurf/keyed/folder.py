@@ -10,7 +10,7 @@ import importlib
 import io
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -20,6 +20,7 @@ from driftsurf.core.state import FORMAT
 from driftsurf.errors import MissingExtraError, Option, OptionError, RunFolderError, StateError, StateVersionError
 from driftsurf.keyed.summary import key_columns
 from driftsurf.keyed.visit import KeyedLearner, Visit
+from driftsurf.session.described import told_apart
 
 __all__ = ["ABOUT", "PAGE", "TABLES", "KeyedFolder", "Name", "fitted", "is_keyed_run", "key_entry"]
 
@@ -29,6 +30,11 @@ ABOUT = "run.json"
 COMPACT = "keys.parquet"
 PAGE = "keys.html"
 """The page that shows the keys."""
+_OWN = {
+    *(ABOUT, COMPACT, PAGE, "key_pages", "epochs", "lock", *TABLES),
+    *("state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "checkpoint"),
+}
+"""Names of what a run and its engine write."""
 _PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
 
 
@@ -80,8 +86,16 @@ class KeyedFolder:
 
     # -------------------------------------------------------------------- opening
 
-    def open(self, engine: str, learner: KeyedLearner, columns: Mapping[str, Any]) -> bool:
+    def open(
+        self,
+        engine: str,
+        learner: KeyedLearner,
+        columns: Mapping[str, Any],
+        words: Mapping[str, Sequence[str]] | None = None,
+    ) -> bool:
         """Start a run, or resume it; return whether it is resumed.
+
+        ``words`` of text columns, as the first rows of a new run have them, are kept with its options.
 
         StateError if the run in the folder has other options; OptionError if the learner readmits an unknown key.
         """
@@ -94,7 +108,9 @@ class KeyedFolder:
             self._check_readmitted(learner, {})
             above = [self.path.parent, *(one.parent for one in self.path.parents if not files.is_folder(one))]
             files.make_folder(self.path)
-            files.write_text(self.path / ABOUT, _about_text(now | {"driftsurf": __version__}))
+            task = "regression" if learner.regression else "classification"
+            decided = {"task": task, "words": {name: list(own) for name, own in (words or {}).items()}}
+            files.write_text(self.path / ABOUT, _about_text(now | {"driftsurf": __version__, "decided": decided}))
             for folder in (self.path, *above):
                 files.sync_folder(folder)
             return False
@@ -131,11 +147,31 @@ class KeyedFolder:
             raise RunFolderError(f"{str(self.path)!r} is not the folder of a keyed run ({error})") from error
         return about
 
+    def decided(self) -> dict[str, Any]:
+        """Return what the first rows decided: ``task`` ("regression" or "classification"), and ``words``."""
+        saved: dict[str, Any] | None = self.about().get("decided")
+        if saved is None:  # written by an earlier version, which told numbers by their errors
+            numbers = any(entry["deviation"] for entry in self.keys().values())
+            saved = {"task": "regression" if numbers else "classification", "words": {}}
+        return saved
+
+    @property
+    def regression(self) -> bool:
+        """Whether the run predicts numbers rather than classes."""
+        return bool(self.decided()["task"] == "regression")
+
     def name_source(self, source: str) -> None:
         """Add the name of the source to run.json, unless it has one."""
         about = self.about()
         if "source" not in about:
             files.write_text(self.path / ABOUT, _about_text(about | {"source": source}))
+
+    def discard(self) -> bool:
+        """Remove the folder, unless it holds anything but a run; return whether it was removed."""
+        own = set(files.names(self.path)) <= _OWN
+        if own:
+            files.remove_tree(self.path)
+        return own
 
     # -------------------------------------------------------------------- writing
 
@@ -183,16 +219,39 @@ class KeyedFolder:
         found = sorted((self.path / "epochs").glob("[0-9]*.json"))
         return {int(path.stem): json.loads(files.read_text(path)) for path in found}
 
-    def read(self, name: Name, columns: list[str] | None = None, *, after: int = -1) -> dict[str, list[Any]]:
-        """Return one table over all complete epochs ``after`` one, as lists, with the epoch of each row."""
-        parquet, table = arrow("pyarrow.parquet"), dict[str, list[Any]]()
+    def parts(
+        self,
+        name: Name,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Collection[Any] | None = None,
+        after: int = -1,
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield one table part by part, as pyarrow tables with their epochs, so that it need not fit into memory.
+
+        Parameters
+        ----------
+        name, columns
+            The table, and which of its columns are read; None for all.
+        keys
+            Yield only rows of these keys.
+        after
+            Yield only epochs after this one.
+        """
+        parquet = arrow("pyarrow.parquet")
         for epoch in (number for number in self.epochs() if number > after):
             for path in sorted(self.part(name, epoch).glob("*.parquet")):
-                part = parquet.ParquetFile(path).read(columns=columns).to_pydict()
-                count = len(next(iter(part.values())))
-                part["epoch"] = [epoch] * count
-                for column, values in part.items():
-                    table.setdefault(column, []).extend(values)
+                file = parquet.ParquetFile(path)
+                for group in range(file.num_row_groups):
+                    part = file.read_row_group(group, columns=None if columns is None else list(columns))
+                    yield epoch, part if keys is None else _of_keys(part, keys)
+
+    def read(self, name: Name, columns: Sequence[str] | None = None, *, after: int = -1) -> dict[str, list[Any]]:
+        """Return one table over all complete epochs ``after`` one, as lists, with the epoch of each row."""
+        table = dict[str, list[Any]]()
+        for epoch, part in self.parts(name, columns, after=after):
+            for column, values in (part.to_pydict() | {"epoch": [epoch] * len(part)}).items():
+                table.setdefault(column, []).extend(values)
         return table
 
     def keys(self) -> dict[Any, dict[str, Any]]:
@@ -266,6 +325,13 @@ def _tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any
     }
 
 
+def _of_keys(part: Any, keys: Collection[Any]) -> Any:
+    """Return the rows of these keys in a part of a table; its keys are text, or integers."""
+    pa, kind = arrow(), part["key"].type
+    wanted = pa.array([key for key in keys if isinstance(key, str) == (kind == "string")], kind)
+    return part.filter(arrow("pyarrow.compute").is_in(part["key"], value_set=wanted))
+
+
 def _about_text(about: Mapping[str, Any]) -> str:
     return json.dumps(about, indent=1, sort_keys=True) + "\n"
 
@@ -284,5 +350,8 @@ def _differences(was: Mapping[str, Any], now: Mapping[str, Any], where: str = ""
         if isinstance(value, dict) and isinstance(was.get(name), dict):
             found += _differences(was[name], value, f"{where}{name}.")
         elif was.get(name) != value:
-            found.append(f"{where}{name} was {was.get(name)!r} and is {value!r}")
+            old, new = was.get(name), value
+            if isinstance(old, str) and isinstance(new, str):
+                old, new = told_apart(old, new)
+            found.append(f"{where}{name} was {old!r} and is {new!r}")
     return found

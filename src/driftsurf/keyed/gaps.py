@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.errors import StateError
 from driftsurf.keyed.rows import KeyRows
 
 __all__ = ["ColumnMeans", "find_gaps"]
@@ -55,14 +54,6 @@ class ColumnMeans:
         totals[1:, 1] = X if there.all() else np.where(there, X, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.cumsum(totals, axis=0, out=totals)
-
-    @classmethod
-    def from_array(cls, totals: Any, columns: int) -> Self:
-        """Return means with these saved ``totals``; StateError if they do not fit."""
-        found = np.asarray(totals)
-        if found.shape != (2, columns) or found.dtype != np.float64:
-            raise StateError(f"the saved state of a key lacks the means of its {columns} columns: it is incomplete")
-        return cls(found)
 
 
 def find_gaps(rows: KeyRows, *, late: bool) -> npt.NDArray[np.bool_]:

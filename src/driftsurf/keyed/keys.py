@@ -11,8 +11,9 @@ import numpy.typing as npt
 from numba import types
 
 from driftsurf.core.contracts import IntArray, State
+from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, misfit
 from driftsurf.core.typing import Series
-from driftsurf.errors import InputError, ShapeError, StateError, ValueTypeError
+from driftsurf.errors import InputError, ShapeError, ValueTypeError
 from driftsurf.kernels.compile import I8, _in, _out, inline, kernel
 from driftsurf.kernels.draws import _word
 from driftsurf.kernels.prefetch import prefetch
@@ -272,18 +273,29 @@ class Keys:
     @classmethod
     def from_state(cls, state: State) -> Keys:
         """Return the index that ``state()`` was taken from."""
+        known = FIELDS.get(str(state.get("kind")), FIELDS[""]).read(state)
         index = cls()
-        given: Any = []
-        if state["kind"] == "numbers":
-            given = state["numbers"]
-        elif state["kind"] == "text":
-            text, lengths = np.asarray(state["text"]), np.asarray(state["lengths"])
-            if not (text.dtype == np.uint8 and (lengths >= 0).all() and lengths.sum() == len(text)):
-                raise StateError("the lengths of the saved keys do not add up to their text")
-            ends = np.cumsum(lengths).tolist()
-            given = [text[a:b].tobytes().decode() for a, b in zip([0, *ends], ends, strict=False)]
+        given: Any = known.get("numbers", [])
+        if known["kind"] == "text":
+            text, ends = known["text"], np.cumsum(known["lengths"]).tolist()
+            try:
+                given = [text[a:b].tobytes().decode() for a, b in zip([0, *ends], ends, strict=False)]
+            except UnicodeDecodeError as error:
+                raise misfit(state, "text", f"is not UTF-8 ({error})") from error
         if len(given) and not np.array_equal(index.add(index.read(given)), np.arange(len(given))):
-            raise StateError("the saved keys contain a key twice")
-        if index.kind != state["kind"]:
-            raise StateError(f"the saved keys are not of the kind {state['kind']!r}")
+            raise misfit(state, "numbers" if known["kind"] == "numbers" else "text", "has a key twice")
+        if index.kind != known["kind"]:
+            raise misfit(state, "kind", f"is {known['kind']!r}, but the keys are not of that kind")
         return index
+
+
+_KIND: dict[str, Entry] = {"kind": Choice(("", "numbers", "text"))}
+FIELDS = {
+    "": Fields(_KIND | {"numbers": Array(np.int64, (0,))}),
+    "numbers": Fields(_KIND | {"numbers": Array(np.int64, ("*",))}),
+    "text": Fields(
+        _KIND | {"text": Array(np.uint8, ("bytes",)), "lengths": Array(np.int64, ("*",), least=0, most="bytes")},
+        rules=[Rule("lengths", "must add up to the text", lambda known: known["lengths"].sum() == known["bytes"])],
+    ),
+}
+"""Saved entries of an index, by the kind of its keys."""

@@ -23,14 +23,14 @@ from driftsurf.strategies import DriftSurf
 __all__ = ["keyed_strategy", "keyed_task", "summarise_columns"]
 
 
-def keyed_task(task: str, classes: Collection[Any] | None) -> Task:
-    """Return the task; "auto" goes by the classes that are named, and is "binary" if there are none.
+def keyed_task(task: str, classes: Collection[Any] | None, found: Task | None = None) -> Task:
+    """Return the task; "auto" goes by the classes that are named, else by what was ``found`` in the first rows.
 
-    In other runs the first rows decide. Here they do not: keys start with few rows, and their labels may differ. The
-    default learner of "binary" takes further classes when they appear.
+    The first rows decide only between classes and numbers. How many classes there are, they do not: keys start with
+    few rows, and their labels may differ. The default learner of "binary" takes further classes when they appear.
 
-    >>> keyed_task("auto", None), keyed_task("auto", ("low", "mid", "high")), keyed_task("regression", None)
-    ('binary', 'multiclass', 'regression')
+    >>> keyed_task("auto", None, "regression"), keyed_task("auto", None, "multiclass"), keyed_task("auto", "abc")
+    ('regression', 'binary', 'multiclass')
     """
     choice("task", task, ("auto", *TASKS))
     named = 0 if classes is None else len(classes)
@@ -41,7 +41,8 @@ def keyed_task(task: str, classes: Collection[Any] | None) -> Task:
             f"the task is 'binary', but {named} classes are named: leave ", Option("task"), " out, or name two"
         )
     if task == "auto":
-        return "multiclass" if named > 2 else "binary"
+        numbers = found == "regression" and not named
+        return "regression" if numbers else "multiclass" if named > 2 else "binary"
     return task  # type: ignore[return-value]
 
 
@@ -74,11 +75,8 @@ def keyed_strategy(
     return with_options(made, chosen, named.name)
 
 
-def summarise_columns(
-    table: Table, learner: KeyedLearner, columns: Columns, task: Task, derived: DerivedColumns | None = None
-) -> ColumnSummary:
+def summarise_columns(table: Table, learner: KeyedLearner, columns: Columns, derived: DerivedColumns) -> ColumnSummary:
     """Return how a keyed run uses the columns of its first rows."""
-    derived = DerivedColumns(columns.label) if derived is None else derived
     own, table = table, derived.add_to(table)
     kinds = {name: own[name].kind for name in learner.features if name in own.columns}
     label = table[columns.label]
@@ -96,7 +94,7 @@ def summarise_columns(
         features=0,
         left_out=[name for name in own.columns if name not in (*columns, *learner.features, *derived.sources)],
         label=columns.label,
-        task="multiclass" if task == "binary" and len(classes) > 2 else task,
+        task="regression" if learner.regression else "multiclass" if len(classes) > 2 else "binary",
         n_classes=len(classes),
         classes=classes[:MOST_CLASSES],
     )

@@ -30,7 +30,8 @@ class KeyedOptions:
 
     :meth:`learner` turns them into a :class:`~driftsurf.keyed.KeyedLearner`, whose parameters explain most of them.
     ``step_size``, ``l2``, ``threshold`` and ``max_rows`` are for the default strategy, DriftSurf around logistic
-    regression (softmax regression for three or more classes); ``strategy`` replaces it by any other.
+    regression (softmax regression for three or more classes, linear regression for numbers); ``strategy`` replaces it
+    by any other.
     """
 
     features: tuple[str, ...] = option(
@@ -74,12 +75,15 @@ class KeyedOptions:
     max_rows: int = option(128, "Rows that a key keeps to train on.", at_least=1)
     seed: int = option(0, "Seed of all random numbers.", flag=None)
 
-    def learner(self, features: Sequence[str]) -> KeyedLearner:
-        """Return the keyed learner for these columns; OptionError if an option cannot be used."""
+    def learner(self, features: Sequence[str], *, regression: bool = False) -> KeyedLearner:
+        """Return the keyed learner for these columns; OptionError if an option cannot be used.
+
+        ``regression`` decides what the default strategy predicts: numbers, or classes.
+        """
         from driftsurf.keyed.visit import KeyedLearner
 
         made = KeyedLearner(
-            strategy=self._default_strategy() if self.strategy is None else self.strategy,
+            strategy=self._default_strategy(regression) if self.strategy is None else self.strategy,
             features=tuple(features),
             classes=self.classes,
             batch_size=self.batch_size,
@@ -110,12 +114,13 @@ class KeyedOptions:
         if names:
             raise OptionError(f"{names[0]} is an option of the default strategy, but a strategy is given: set it there")
 
-    def _default_strategy(self) -> Strategy:
-        from driftsurf.learners import LogisticRegression, SoftmaxRegression
+    def _default_strategy(self, regression: bool) -> Strategy:
+        from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
         from driftsurf.strategies import DriftSurf
 
         many = self.classes is not None and len(self.classes) > 2
-        learner = (SoftmaxRegression if many else LogisticRegression)(step_size=self.step_size, l2=self.l2)
+        kind = LinearRegression if regression else SoftmaxRegression if many else LogisticRegression
+        learner = kind(step_size=self.step_size, l2=self.l2)
         return DriftSurf(learner, threshold=self.threshold, max_rows=self.max_rows, dtype=DTYPE)
 
 

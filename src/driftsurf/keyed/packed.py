@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import State
-from driftsurf.core.state import DTYPES, compact
+from driftsurf.core.state import DTYPES, compact, part_at
 from driftsurf.errors import StateError
 
 __all__ = ["packed", "unpacked"]
@@ -53,16 +53,17 @@ def packed(state: Mapping[str, Any]) -> Bytes:
     return np.frombuffer(b"".join([*lengths, *arrays, *texts]), np.uint8)
 
 
-def unpacked(data: Any) -> State:
-    """Return the state that ``packed`` packed; StateError for anything else."""
+def unpacked(data: Any, name: str = "") -> State:
+    """Return the state that ``packed`` packed into the entry of this name; StateError for anything else."""
     try:
         room = data.copy()  # the arrays are views of it, which the caller may change
         text = room.tobytes()
         names, values = (int.from_bytes(text[start : start + 8], "little") for start in (0, 8))
         middle, end = len(text) - values, len(text) - values - names
-        return _read(_names(text[end:middle]), json.loads(text[middle:].decode()), room, end)
+        found = _read(_names(text[end:middle]), json.loads(text[middle:].decode()), room, end)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise StateError(f"the saved model of a key cannot be read: {error!r}") from error
+        raise StateError(f"the saved entry {name!r} cannot be unpacked: {error!r}", entry=name) from error
+    return part_at(name and name + ".", found)
 
 
 def _read(names: tuple[str, ...], values: list[Any], room: Bytes, end: int) -> State:
@@ -94,4 +95,7 @@ _text = functools.lru_cache(maxsize=64)(_compact)
 
 @functools.lru_cache(maxsize=64)
 def _names(text: bytes) -> tuple[str, ...]:
-    return tuple(json.loads(text.decode()))
+    names = json.loads(text.decode())
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError("the names of the entries are not distinct text")
+    return tuple(names)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from driftsurf import registry
+from driftsurf.core import files
+from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.data import FileSource, ReadingOptions, Source
 from driftsurf.data.tables import Table, which_columns
+from driftsurf.data.target import Target, Task, find_target
 from driftsurf.errors import Option, OptionError, SchemaError, SourceError
 from driftsurf.keyed.derived import DerivedColumns, find_derived
 from driftsurf.keyed.folder import ABOUT, KeyedFolder
 from driftsurf.keyed.grouping import Columns, check_columns
 from driftsurf.keyed.job import Engine, EpochReport, KeyedJob
+from driftsurf.keyed.models import keyed_task
 from driftsurf.keyed.options import KeyedOptions
 from driftsurf.keyed.visit import KeyedLearner
 
@@ -34,6 +39,8 @@ def run_keyed(
     engine: str | Engine = "local",
     ttl: float | None = None,
     reading: ReadingOptions = READING,
+    task: str = "auto",
+    make_strategy: Callable[[Task], Strategy] | None = None,
     on_columns: Callable[[Source, Table, KeyedLearner, DerivedColumns], None] | None = None,
     on_epoch: EpochReport | None = None,
     **engine_options: Any,
@@ -58,6 +65,10 @@ def run_keyed(
         Keys that are silent for longer are dropped, in units of the sequence; None keeps all.
     reading
         How text is read. Spark does not detect the delimiter of CSV files: it takes a comma unless one is set.
+    task
+        What to predict, if no strategy is given: "auto" lets the first rows decide between classes and numbers.
+    make_strategy
+        Returns the strategy for a task, in place of the default one.
     on_columns
         Called with the source, its first rows, the learner and the derived columns, before anything is learned.
     on_epoch
@@ -72,32 +83,29 @@ def run_keyed(
     runner.check(reading)
     # A row that cannot be read must not stop all keys.
     reading = replace(reading, on_bad_row="skip", drop=())
-    files = FileSource(source, reading, batch_size=runner.first_rows)
-    first = next(files.tables(), None)
+    opened = FileSource(source, reading, batch_size=runner.first_rows)
+    first = next(opened.tables(), None)
     if first is None:
         raise SourceError(f"{source!r} has no rows, so that there are no columns to learn from")
-    table = first[0]
-    regression = options.strategy is not None and options.strategy.learner.capabilities.regression
-    derived = find_derived(
-        table,
-        columns.label,
-        "regression" if regression else "auto",
-        options.features,
-        _saved_features(out),
-        hidden=(columns.key, columns.sequence),
-        source=files,
-    )
+    table, saved = first[0], _decided(out)
+    if saved is not None and options.strategy is None and task == "auto":
+        task = "regression" if saved.get("task") == "regression" else "binary"
+    target = _target(table, columns, task, options, opened)
+    derived = find_derived(table, columns.label, target, options.features, None if saved is None else saved["words"])
     without = (*columns, derived.target)
     named = options.features or _numeric_columns(table, without, options.drop)
-    learner = options.learner(derived.features(named))
+    found = keyed_task(task, options.classes, target.task)
+    if make_strategy is not None:
+        options = replace(options, strategy=make_strategy(found))
+    learner = options.learner(derived.features(named), regression=found == "regression")
     check_columns(derived.add_to(table), learner, columns)  # before anything is written
     if on_columns is not None:
-        on_columns(files, table, learner, derived)
+        on_columns(opened, table, learner, derived)
     needed = {*columns, *learner.features, *derived.sources}
     used = {name: column.kind for name, column in table.columns.items() if name in needed}
     job = KeyedJob(
         source=source,
-        files=tuple(files.files()),
+        files=tuple(opened.files()),
         out=out,
         learner=learner,
         columns=columns,
@@ -108,9 +116,23 @@ def run_keyed(
         on_epoch=on_epoch,
         derived=derived,
     )
-    folder = runner.run(job)
+    with _leaving_nothing(out):
+        folder = runner.run(job)
     folder.name_source(source)
     return folder
+
+
+@contextlib.contextmanager
+def _leaving_nothing(out: Path) -> Iterator[None]:
+    """Remove the folder of a new run that fails before its first epoch is complete."""
+    new = not files.is_folder(out)
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        if new and not KeyedFolder(out).epochs():
+            with contextlib.suppress(OSError):
+                files.remove_tree(out)
+        raise
 
 
 def make_engine(engine: str | Engine, options: Mapping[str, Any]) -> Engine:
@@ -137,10 +159,18 @@ def find_engine(name: str, options: Iterable[str]) -> registry.Entry:
     return entry
 
 
-def _saved_features(out: Path) -> list[str] | None:
-    """Return the features of the run that is resumed; None for a new one."""
-    folder = KeyedFolder(out)
-    return list(folder.about()["learner"]["features"]) if (out / ABOUT).exists() else None
+def _decided(out: Path) -> Mapping[str, Any] | None:
+    """Return what the first rows of the run that is resumed decided; None for a new one."""
+    return KeyedFolder(out).decided() if (out / ABOUT).exists() else None
+
+
+def _target(table: Table, columns: Columns, task: str, options: KeyedOptions, source: Source) -> Target:
+    """Return how the label is read; a given strategy or named classes tell the task."""
+    if options.strategy is not None:
+        task = "regression" if options.strategy.learner.capabilities.regression else "auto"
+    # A column that has another role can be the label too; a question cannot be about it.
+    hidden = () if columns.label in table.columns else (columns.key, columns.sequence)
+    return find_target(columns.label, task, table, hidden=hidden, source=source)
 
 
 def _numeric_columns(table: Table, columns: Iterable[str | None], drop: Sequence[str]) -> tuple[str, ...]:

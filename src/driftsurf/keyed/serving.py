@@ -11,7 +11,8 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.decisions import Decision
-from driftsurf.core.state import to_bytes
+from driftsurf.core.fields import Array, Fields
+from driftsurf.core.state import name_in, to_bytes
 from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import InputError
 from driftsurf.kernels.columns import all_finite
@@ -32,6 +33,9 @@ ESCAPED = 16
 
 EMPTY = packed({})
 """The packed state of a strategy that has not started."""
+_BYTES = Array(np.uint8, ("*",))
+PACKED, LATE = Fields({"strategy": _BYTES, "around": _BYTES}), Fields({"late": _BYTES})
+"""Saved entries of a key's model, with immediate and with late labels."""
 
 
 @dataclass
@@ -211,9 +215,11 @@ class ImmediateLabels(Serving):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` returned."""
-        own = state.get("strategy", EMPTY)
-        self.session.restore(unpacked(state.get("around")), unpacked(own))
-        self._strategy, self._strategy_steps = own, -1 if self.session.schema is None else self.session.steps
+        known = PACKED.read(state)
+        around, own = (unpacked(known[name], name_in(state, name)) for name in ("around", "strategy"))
+        self.session.restore(around, own)
+        self._strategy = known["strategy"]
+        self._strategy_steps = -1 if self.session.schema is None else self.session.steps
 
     def _blamed(self, rows: KeyRows, start: int, stop: int, bad: Exception | Fault) -> tuple[int, Fault]:
         """Return the row of a piece to blame: the first one whose label cannot be read, else the last one."""
@@ -314,4 +320,4 @@ class LateLabels(Serving):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` returned."""
-        self._delayed.restore(unpacked(state.get("late")))
+        self._delayed.restore(unpacked(LATE.read(state)["late"], name_in(state, "late")))

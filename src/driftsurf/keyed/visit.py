@@ -13,6 +13,7 @@ import numpy as np
 
 from driftsurf.core.abilities import RowBounded
 from driftsurf.core.contracts import State, Strategy
+from driftsurf.core.fields import Array, Entry, Fields, Json, Text
 from driftsurf.core.journal import json_lines
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import digest, from_bytes, nest, pick, to_bytes
@@ -241,7 +242,19 @@ class KeyedLearner:
 
     def summary(self, state: bytes) -> KeySummary:
         """Return the summary of the key with this state."""
-        return _read(state, self.options_digest)[0]
+        return self._read(state)[0]
+
+    def _read(self, state: bytes) -> tuple[KeySummary, State]:
+        """Return the summary and all entries of a saved state; StateError if other options wrote it."""
+        saved = from_bytes(state)
+        if saved.get("keyed") != self.options_digest:
+            raise StateError(
+                f"the saved state of a key was written with other options ({saved.get('keyed')!r}, now "
+                f"{self.options_digest!r}): use the same columns and options, or start a new run",
+                entry="keyed",
+            )
+        known = (WITH_MEANS if self.on_gap == "fill" else FIELDS).read(saved, columns=len(self.features))
+        return replace(known["summary"], bytes=len(state)), saved
 
     def _open(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving, ColumnMeans | None]:
         """Return the summary, the model and the column means of a key, from its saved state or new."""
@@ -256,9 +269,9 @@ class KeyedLearner:
         fills, columns = self.on_gap == "fill", len(self.features)
         if not state:
             return NEW, serving, ColumnMeans.empty(columns) if fills else None
-        summary, saved = _read(state, self.options_digest)
+        summary, saved = self._read(state)
         serving.restore(pick("model", saved))
-        means = ColumnMeans.from_array(saved.get("means"), columns) if fills else None
+        means = ColumnMeans(np.asarray(saved["means"])) if fills else None
         forgiven = self._forgiven.get(str(key))
         if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
             # A row of the time step that failed may be why it failed, and would make the next one fail too.
@@ -286,15 +299,18 @@ _NOT_SAVED = "bytes", "expired"
 """Fields of a summary that follow from the state."""
 
 
-def _read(state: bytes, options: str) -> tuple[KeySummary, State]:
-    saved = from_bytes(state)
-    if saved.get("keyed") != options:
-        raise StateError(
-            f"the saved state of a key was written with other options ({saved.get('keyed')!r}, now {options!r}): "
-            "use the same columns and options, or start a new run"
-        )
-    try:
-        summary = replace(NEW, **json.loads(str(saved["summary"])), bytes=len(state))
-    except (KeyError, TypeError, ValueError) as error:
-        raise StateError(f"the saved state of a key has no readable summary ({error})") from error
-    return summary, saved
+def _read_summary(saved: Any) -> KeySummary:
+    """Return a saved summary; ValueError or TypeError if it is none."""
+    found = KeySummary(**saved)
+    for name, default in vars(NEW).items():
+        value = vars(found)[name]
+        kinds = (int, type(None)) if default is None else (float, int) if type(default) is float else (type(default),)
+        if type(value) not in kinds or (type(value) is int and abs(value) >= 2**63):
+            raise ValueError(f"{name} is {value!r}")
+    return found
+
+
+_ABOUT: dict[str, Entry] = {"keyed": Text(), "summary": Json(_read_summary)}
+FIELDS = Fields(_ABOUT, parts=["model"])
+WITH_MEANS = Fields(_ABOUT | {"means": Array(np.float64, (2, "columns"), missing=True)}, parts=["model"])
+"""Saved entries of a key, without and with the means by which gaps are filled; the sums may have overflowed."""

@@ -24,18 +24,22 @@ from driftsurf.core.contracts import (
     State,
     Undo,
 )
+from driftsurf.core.fields import Fields
 from driftsurf.core.options import choice, number, truth, whole
 from driftsurf.core.parameters import Parameterised
 from driftsurf.core.state import resolved
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, OptionError, StateError
 from driftsurf.kernels.draws import draw_uniformly, fill_uniform
-from driftsurf.learners._linear import SAVED, SAVED_OF_CLASSES, Frame, Linear, blank, check_width, linear_from
+from driftsurf.learners._linear import Frame, Linear, blank, check_width, linear_from
+from driftsurf.learners._saved import linear_fields
 from driftsurf.learners._update import Update
 
 STEP_QUANTILE = 0.9
 GROWN_ROWS = 1_000
 NEVER = 2**61
+MOST_STEPS_PER_ROW, MOST_STEPS = 1e4, 10**8
+"""Steps for a row and for a batch stay below these, so that a saved option cannot exhaust the memory."""
 OPTIMIZERS = "strsaga", "saga", "sgd", "one-pass"
 AUTO_STEP = 0.1
 """Automatic step size times L. SAGA converges up to 1 / (3 L); 0.1 had the lowest mean error on drifting streams."""
@@ -113,6 +117,10 @@ class LinearLearner(Parameterised, ABC):
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return the loss of each row, given its score and its target."""
 
+    def _met(self, fitted: Linear, rows: Batch) -> Linear:
+        """Return the model after it has met new rows and before it learns them."""
+        return fitted
+
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
         """Return the model with the centre of the targets subtracted, for regression."""
         return fitted
@@ -164,9 +172,9 @@ class LinearLearner(Parameterised, ABC):
         choice("start", self.start, ("zeros", "uniform"))
         truth("fit_intercept", self.fit_intercept)
         number("l2", self.l2, at_least=0.0)
-        number("steps_per_row", self.steps_per_row, above=0.0)
+        number("steps_per_row", self.steps_per_row, above=0.0, below=MOST_STEPS_PER_ROW)
         if self.steps_per_batch is not None:
-            whole("steps_per_batch", self.steps_per_batch, at_least=1, otherwise=", or None")
+            whole("steps_per_batch", self.steps_per_batch, at_least=1, at_most=MOST_STEPS, otherwise=", or None")
         if self.scale != "auto":
             truth("scale", self.scale)
         if self.step_size != "auto":
@@ -249,8 +257,8 @@ class LinearLearner(Parameterised, ABC):
             gradients=before.gradients + steps,
             words=words,
         )
-        if self._ranged and hi > known:
-            after = after.ranged(*samples.view(Segment(known, hi))[::2])
+        if hi > known:
+            after = self._met(after, samples.view(Segment(known, hi)))
         update.fitted = after if after.seen < after.rescale_at else self._rescaled(after, rows)
 
     @property
@@ -262,11 +270,6 @@ class LinearLearner(Parameterised, ABC):
     def _scaled(self) -> bool:
         """Whether columns are scaled."""
         return self.step_size == "auto" if self.scale == "auto" else self.scale
-
-    @property
-    def _ranged(self) -> bool:
-        """Whether values are limited, in predictions, to the range that their column had in the rows learned."""
-        return False
 
     def _rescaled(self, fitted: Linear, rows: Batch) -> Linear:
         """Return the model with scale and step size estimated again.
@@ -420,34 +423,39 @@ class LinearLearner(Parameterised, ABC):
         if "_fitted" not in vars(self):
             raise StateError(f"{self!r} is a template, which has no state; call fresh() first")
         entries = vars(self._fitted)
-        state: IncrementalState = {name: entries[name] for name in self._saved_names}
+        state: IncrementalState = {
+            name: entries[name] for name in self._fields(self._fitted.weights.ndim).entries if name != "table"
+        }
         table, touched = self._table, self._touched
         stop = table.first + len(table)
         return state | {
             "table": AppendOnlyArray(table, table.first, stop, table.numbered, touched.version, changed=touched.since)
         }
 
-    @property
-    def _saved_names(self) -> list[str]:
-        """Names of the entries that are saved."""
-        return SAVED if self.capabilities.regression else SAVED_OF_CLASSES
+    def _fields(self, dimensions: int) -> Fields:
+        """Return the declaration of the saved entries of a model whose weights have this number of dimensions."""
+        return linear_fields(dimensions, tabled=self._tabled, regression=self.capabilities.regression)
 
-    def _dimensions(self, saved: Linear) -> int:
-        """Return the number of dimensions that the weights of a saved model must have."""
+    def _dimensions(self, saved: Any) -> int:
+        """Return the number of dimensions that the weights of a saved model must have; ``saved`` are its own."""
         return 1 if self._outputs(self.capabilities.min_classes) is None else 2
 
     @classmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
         """Return the model that ``state()`` was called on; ``template`` has its parameters."""
-        try:
-            fitted = linear_from({name: state[name] for name in template._saved_names})
-            table = state["table"]
-        except KeyError as error:
-            raise StateError(f"the saved model has no entry {error}, so it is not a {cls.__name__}") from error
-        fitted.check(table, tabled=template._tabled, dimensions=template._dimensions(fitted))
-        model = template._make(fitted)
-        model._table = Buffer.of(table)
+        fields = template._fields(template._dimensions(state.get("weights")))
+        known = fields.read(state)
+        model = template._make(linear_from({name: known[name] for name in fields.entries if name != "table"}))
+        model._table = Buffer.of(known["table"])
         return model
+
+    def outside(self, stored: Segment) -> str:
+        """Return the name of a saved row number that is not in the store; "" if all are."""
+        fitted = self._fitted
+        if fitted.hi > stored.hi:
+            return "hi"
+        # A retired model has no rows any more, and the store has dropped those before it.
+        return "lo" if 0 <= fitted.lo < min(fitted.hi, stored.lo) else ""
 
 
 def _squeezed(weights: FloatArray) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,16 +13,17 @@ import numpy as np
 from driftsurf.core.column_sizes import extend_range, usual_frame, usual_sizes
 from driftsurf.core.contracts import CSR, Batch, FloatArray, IntArray, Rows
 from driftsurf.core.values import replace
-from driftsurf.errors import DivergenceError, Option, ShapeError, StateError
-from driftsurf.kernels.losses import largest, largest_of_two, squared_length
+from driftsurf.errors import DivergenceError, Option, ShapeError
+from driftsurf.kernels.losses import largest_of_two, squared_length
 from driftsurf.kernels.scores import margins_csr, margins_dense, margins_of_all_csr, margins_of_all_dense
 
 SMALLEST_SIZE = 1e-30
-FLOAT = np.dtype(np.float64)
 RANGE_MARGIN = 0.1
 """Share of the range of a column by which it is widened on both sides."""
-NO_RANGE = np.zeros(0)
-NO_RANGE.setflags(write=False)
+EVIDENCE_ROWS = 10_000.0
+"""Number of rows over which the evidence about the predictions of a regression is averaged."""
+NOTHING = np.zeros(0)
+NOTHING.setflags(write=False)
 LARGEST = 1e100
 """Largest weight or gradient sum, far below overflow, so that margins and penalties are finite too."""
 
@@ -69,11 +70,14 @@ class Linear:
     """Number of rows ever seen."""
     target: float = 0.0
     """Subtracted from the targets of a regression, so that the intercept starts there."""
-    low: FloatArray = field(default_factory=lambda: NO_RANGE)
-    high: FloatArray = field(default_factory=lambda: NO_RANGE)
+    low: FloatArray = field(default_factory=lambda: NOTHING)
+    high: FloatArray = field(default_factory=lambda: NOTHING)
     """Range of each column over all rows of positive weight that a regression has learned, also those that it has
     forgotten: like the scale, the range belongs to the weights, which still hold what these rows taught. Empty: none.
     """
+    evidence: FloatArray = field(default_factory=lambda: NOTHING)
+    """Of a regression: weight and mean of the targets seen, and the sums of p t and p p over the rows predicted before
+    they were learned, where prediction p and target t are counted from the mean so far. Empty: none."""
     step_size: float = math.nan
     rescale_at: int = 0
     """Value of ``seen`` at which scale and step size are estimated again."""
@@ -93,7 +97,27 @@ class Linear:
 
     @property
     def raw_weights(self) -> FloatArray:
-        """Weights for unscaled columns and targets."""
+        """Weights for unscaled columns and targets, drawn towards the mean target as far as ``trust`` says."""
+        own, trust = self.full_weights, self.trust
+        if trust < 1.0:
+            own = trust * own
+            own[-1] += (1.0 - trust) * self.evidence[1]
+        return own
+
+    @property
+    def trust(self) -> float:
+        """Share of a prediction's distance from the mean target that is kept; 1 without evidence.
+
+        It is the factor, from 0 to 1, with the least squared error over the predictions made so far: 0 for a model
+        that was no better than the mean.
+        """
+        if not len(self.evidence) or self.evidence[3] <= 0.0:
+            return 1.0
+        return min(max(float(self.evidence[2] / self.evidence[3]), 0.0), 1.0)
+
+    @property
+    def full_weights(self) -> FloatArray:
+        """Weights for unscaled columns and targets, as they were learned."""
         own = self.weights
         if len(self.frame[2]) or self.target:
             own = own.copy()
@@ -154,6 +178,24 @@ class Linear:
             return self
         return replace(self, low=low, high=high, limits=_limits(low, high))
 
+    def judged(self, predicted: FloatArray | None, rows: Batch) -> Linear:
+        """Return the same model with more evidence: what it predicted for rows it has not learned yet; None: nothing.
+
+        Evidence fades with a memory of 10,000 rows.
+        """
+        weight, mean, product, square = self.evidence if len(self.evidence) else np.zeros(4)
+        mass = float(rows.weight.sum())
+        if mass <= 0.0:
+            return self
+        kept = EVIDENCE_ROWS / (EVIDENCE_ROWS + mass)
+        if predicted is not None and weight > 0.0:
+            apart = predicted - mean
+            product = kept * product + float((rows.weight * apart * (rows.y - mean)).sum())
+            square = kept * square + float((rows.weight * np.square(apart)).sum())
+        weight *= kept
+        mean += float((rows.weight * (rows.y - mean)).sum()) / (weight + mass)
+        return replace(self, evidence=np.array([weight + mass, mean, product, square]))
+
     def widened(self, outputs: int) -> Linear:
         """Return the same model with more outputs, whose weights and gradients are 0."""
         more = np.zeros((len(self.weights), outputs - self.weights.shape[1]))
@@ -170,39 +212,6 @@ class Linear:
                 " or scale the columns. The update was undone.",
             )
 
-    def check(self, table: Any, *, tabled: bool, dimensions: int) -> None:
-        """Raise StateError unless the entries of a saved model fit together.
-
-        ``tabled`` says whether admitted rows have an entry in the table; ``dimensions`` are those of the weights.
-        """
-        # A damaged or forged state must not make compiled code, which checks no bounds, leave its arrays.
-        vectors = self.factor, self.centre, self.anchor, self.low, self.high
-        matrices = self.weights, self.gradient_sum, table
-        rows = self.lo, self.admitted, self.hi
-        counts = self.drawn, self.seen, self.rescale_at, self.gradients, self.words, self.seed
-        if not (
-            all(isinstance(v, np.ndarray) and v.dtype == FLOAT for v in (*vectors, *matrices))
-            and all(vector.ndim == 1 for vector in vectors)
-            and all(matrix.ndim == dimensions and matrix.shape[1:] == self.weights.shape[1:] for matrix in matrices)
-            and len({len(vector) for vector in (*vectors[:2], *matrices[:2])}) == 1
-            and len(self.anchor) in (0, len(self.weights))
-            and len(self.low) == len(self.high)
-            and len(self.low) in (0, len(self.weights) - 1)
-            and bool((self.low <= self.high).all())
-            and self.weights.size >= 1
-            and all(largest(values) < math.inf for values in vectors)
-            and all(largest(values.ravel()) < LARGEST for values in (self.weights, self.gradient_sum))
-            and all(type(number) is int for number in (*rows, *counts))
-            and isinstance(self.step_size, float)
-            and isinstance(self.target, float)
-            and (rows == (-1, -1, -1) or 0 <= self.lo <= self.admitted <= self.hi < 2**62)
-            and all(0 <= count < 2**62 for count in counts[:-1])
-            and 0 <= self.seed < 2**64
-            and len(table) == (self.admitted - self.lo if tabled else 0)
-            and self.drawn == np.count_nonzero(~np.isnan(table[:, 0] if dimensions == 2 else table))
-        ):
-            raise StateError("the entries of the saved linear model do not fit together; the state is damaged")
-
 
 @functools.lru_cache(maxsize=8)
 def blank(shape: tuple[int, ...], intercept: bool) -> Linear:
@@ -215,15 +224,11 @@ def blank(shape: tuple[int, ...], intercept: bool) -> Linear:
     return Linear(*arrays)
 
 
-SAVED = [entry.name for entry in fields(Linear) if entry.init]
-"""Entries that are saved; the others follow from them."""
-SAVED_OF_CLASSES = [name for name in SAVED if name not in ("target", "low", "high")]
-"""Entries that are saved for a classifier, which has no centre of the targets and no range of the columns."""
 BLANK = Linear(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
 def linear_from(entries: Mapping[str, Any]) -> Linear:
-    """Return the model with these saved entries, not checked yet. Twice as fast as ``Linear(**entries)``."""
+    """Return the model with these saved entries. Twice as fast as ``Linear(**entries)``."""
     made = replace(BLANK, **entries, frame=_frame(entries["factor"], entries["centre"]))
     return replace(made, limits=_limits(made.low, made.high)) if "low" in entries else made
 

@@ -70,14 +70,14 @@ class MultiLearner(LinearLearner):
 
     def scores(self, X: Rows) -> FloatArray:
         """Return the scores of rows."""
-        return _scored(self.read, self._raw_weights, self._fitted.limits, X)
+        return score_rows(self.read, self._raw_weights, self._fitted.limits, X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return ``scores`` of the model as it is now; later updates do not affect it."""
-        return functools.partial(_scored, self.read, self._raw_weights, self._fitted.limits)
+        return functools.partial(score_rows, self.read, self._raw_weights, self._fitted.limits)
 
 
-def _scored(
+def score_rows(
     read: Callable[[FloatArray], FloatArray], weights: FloatArray, limits: FloatArray | None, X: Rows
 ) -> FloatArray:
     """Return the scores of rows; a function of weights and limits alone, so that a scorer can keep old ones."""

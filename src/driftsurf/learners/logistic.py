@@ -112,8 +112,8 @@ class LogisticRegression(SoftmaxRegression):
     def _outputs(self, n_classes: int) -> int | None:
         return None if n_classes == 2 else super()._outputs(n_classes)
 
-    def _dimensions(self, saved: Linear) -> int:
-        return 2 if np.ndim(saved.weights) == 2 else 1  # softmax regression after a third class
+    def _dimensions(self, saved: Any) -> int:
+        return 2 if np.ndim(saved) == 2 else 1  # softmax regression after a third class
 
     def _curvature(self, fitted: Linear) -> float:
         return self.curvature if fitted.weights.ndim == 1 else super().curvature

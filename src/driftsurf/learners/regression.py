@@ -13,7 +13,7 @@ from driftsurf.errors import CapabilityError
 from driftsurf.kernels import multi
 from driftsurf.learners._learner import Optimizer
 from driftsurf.learners._linear import Linear
-from driftsurf.learners._multi import MultiLearner
+from driftsurf.learners._multi import MultiLearner, score_rows
 from driftsurf.registry import REGRESSION, Example, register
 
 __all__ = ["LinearRegression"]
@@ -39,7 +39,9 @@ class LinearRegression(MultiLearner):
     the intercept, which is penalised, need not learn a price or a temperature. Values are then limited to the range
     that their column had in the rows learned, widened by a tenth of it, before they are scored: a model born in autumn
     knows nothing about January, and the slope that it has found from October to December does not lead there. Rows of
-    weight 0 do not count for the range. Rows that are forgotten later do, as they do for the weights.
+    weight 0 do not count for the range. Rows that are forgotten later do, as they do for the weights. Finally,
+    predictions are drawn towards the mean target, by the factor from 0 to 1 that would have suited the rows so far when
+    each was predicted before it was learned: a model that was no better than the mean predicts the mean until it is.
 
     Parameters
     ----------
@@ -113,9 +115,16 @@ class LinearRegression(MultiLearner):
             )
         return 1
 
-    @property
-    def _ranged(self) -> bool:
-        return self._scaled
+    def _met(self, fitted: Linear, rows: Batch) -> Linear:
+        if not self._scaled:
+            return fitted
+        predicted, judged_by = None, rows
+        if len(fitted.evidence):
+            predicted = score_rows(self.read, fitted.full_weights, fitted.limits, rows.X)
+            if self.loss == "huber":  # no row counts more than one at epsilon
+                near = predicted + np.clip(rows.y - predicted, -self.epsilon, self.epsilon)
+                judged_by = rows._replace(y=near)
+        return fitted.judged(predicted, judged_by).ranged(rows.X, rows.weight)
 
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
         counted = rows.y[rows.weight > 0.0]

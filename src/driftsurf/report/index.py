@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from driftsurf import registry
 from driftsurf.comparison.folder import LEDGER
 from driftsurf.core import files
 from driftsurf.errors import DriftsurfError, RunFolderError
@@ -19,7 +20,8 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.trace import Trace
 from driftsurf.explanation.records import newest_head, read_run
 from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
-from driftsurf.keyed.outcomes import KeyScore, Outcomes
+from driftsurf.keyed.outcomes import Outcomes
+from driftsurf.keyed.rules import KeyScore
 from driftsurf.report.comparison import TRIVIAL
 from driftsurf.report.key_map import NEW_MODEL
 from driftsurf.report.what_was_run import without_secrets
@@ -32,6 +34,8 @@ Kind: TypeAlias = Literal["run", "keyed run", "comparison"]
 COMPARISON = "comparison.json"
 DEPTH = 3
 """Folders are searched for runs this deep."""
+SMALLEST = 5e-324
+"""The smallest number above 0. A model without any error is never poor, because nothing can be better."""
 POINTS = 80
 """Points of a curve at most."""
 UNREADABLE = (
@@ -77,7 +81,7 @@ class RunEntry:
     @property
     def no_better(self) -> bool:
         """Whether the model is no better than a trivial rule."""
-        return self.error is not None and self.baseline is not None and self.error >= self.baseline
+        return self.error is not None and self.baseline is not None and self.error >= max(self.baseline, SMALLEST)
 
 
 @dataclass(frozen=True)
@@ -186,12 +190,10 @@ def _checkpoints(path: Path) -> RunEntry:
 def _of_trace(path: Path, *, finished: bool, page: Path) -> RunEntry:
     record = read_run(path)
     about, trace = record.about, record.trace
-    numbers: dict[str, Any] = {
-        "source": without_secrets(str(about.get("source") or about.get("stream") or "")),
-        "model": str(about.get("model") or ""),
-    }
+    numbers: dict[str, Any] = {"source": about.get("stream") or "", "model": str(about.get("model") or "")}
     if trace is not None:
         numbers |= _numbers(trace)
+    numbers["source"] = _source_name(str(about.get("source") or numbers["source"]))
     return RunEntry(
         path=path,
         kind="run",
@@ -225,28 +227,41 @@ def _numbers(trace: Trace) -> dict[str, Any]:
 def _keyed_run(path: Path) -> RunEntry:
     folder = KeyedFolder(path)
     about, keys = folder.about(), folder.keys()
-    regression = any(entry["deviation"] for entry in keys.values())
-    outcomes = Outcomes.read(folder, regression=regression)
-    transitions = folder.read("journal", ["transitions"]).get("transitions", [])
+    regression, outcomes = folder.regression, Outcomes.read(folder)
+    kinds = (kind for _, part in folder.parts("journal", ["transitions"]) for kind in part["transitions"].to_pylist())
     page, marks = path / PAGE, sorted((path / "epochs").glob("*.json"))
     columns: Mapping[str, Any] = about.get("columns", {})
-    scores = list(outcomes.scores().values())
     return RunEntry(
         path=path,
         kind="keyed run",
         finished=bool(marks),
-        source=without_secrets(str(about.get("source") or f"{columns.get('label')} by {columns.get('key')}")),
-        model=str(about.get("learner", {}).get("strategy", {}).get("name", "")),
+        source=_source_name(str(about.get("source") or f"{columns.get('label')} by {columns.get('key')}")),
+        model=_strategy_name(str(about.get("learner", {}).get("strategy", {}).get("name", ""))),
         rows=sum(int(entry["rows"]) for entry in keys.values()),
         steps=sum(int(entry["steps"]) for entry in keys.values()),
         keys=len(keys),
-        drifts=sum(not NEW_MODEL.isdisjoint(kinds.split(",")) for kinds in transitions),
+        drifts=sum(not NEW_MODEL.isdisjoint(kind.split(",")) for kind in kinds),
         measure="MAE" if regression else "error",
         time=_time(*marks[-1:], path / "run.json"),
-        curve=_shortened(outcomes.errors_in_order()),
+        curve=tuple(outcomes.curve(POINTS)),
         page=page if page.exists() else None,
-        **_over_all_keys(scores, regression),
+        **_over_all_keys(list(outcomes.scores.values()), regression),
     )
+
+
+def _source_name(source: str) -> str:
+    """Return the name of a file, folder or address without the path to it, as comparisons have it.
+
+    >>> _source_name("data/sales.csv"), _source_name("sea10"), _source_name("logs/")
+    ('sales.csv', 'sea10', 'logs')
+    """
+    return Path(without_secrets(source)).name or source
+
+
+def _strategy_name(part: str) -> str:
+    """Return the name of a strategy on the command line, by the name of its class."""
+    entry = registry.find("strategy", part)
+    return part if entry is None else entry.name
 
 
 def _over_all_keys(scores: Sequence[KeyScore], regression: bool) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import read_lines
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import TIME, Trace, TraceBuilder
-from driftsurf.keyed.folder import PAGE, KeyedFolder, arrow
-from driftsurf.keyed.outcomes import NOTHING, Outcomes
+from driftsurf.keyed.folder import PAGE, KeyedFolder
+from driftsurf.keyed.outcomes import KeyOutcomes, Outcomes
+from driftsurf.keyed.rules import NOTHING
 from driftsurf.report import html
 from driftsurf.report.key_map import format_time
 from driftsurf.report.run_page import render
@@ -44,9 +45,10 @@ def write_key_pages(folder: KeyedFolder, outcomes: Outcomes, keys: Mapping[Any, 
     """Write the pages of keys, whose entries are given, to the run folder, in place of earlier pages."""
     place = folder.path / KEY_PAGES
     files.make_folder(place)
-    journal = _journal(folder, set(keys))
+    journal, rows = _journal(folder, keys), outcomes.of(keys)
     for key, entry in keys.items():
-        files.write_text(place / key_page_name(key), _render(folder, outcomes, key, entry, journal.get(key, [])))
+        page = _render(folder, outcomes, key, rows[key], entry, journal[key])
+        files.write_text(place / key_page_name(key), page)
     for name in set(files.names(place)) - {key_page_name(key) for key in keys}:
         if name.endswith(".html"):
             files.remove(place / name)
@@ -56,20 +58,22 @@ def render_key(
     folder: KeyedFolder, outcomes: Outcomes, key: Any, entry: Mapping[str, Any], *, link: bool = True
 ) -> str:
     """Return the page of one key, whose entry is given; with ``link`` it begins with a link to the page of all keys."""
-    return _render(folder, outcomes, key, entry, _journal(folder, {key}).get(key, []), link=link)
+    rows, journal = outcomes.of([key])[key], _journal(folder, [key])[key]
+    return _render(folder, outcomes, key, rows, entry, journal, link=link)
 
 
 def _render(
     folder: KeyedFolder,
     outcomes: Outcomes,
     key: Any,
+    rows: KeyOutcomes,
     entry: Mapping[str, Any],
     journal: Sequence[tuple[int, str]],
     *,
     link: bool = True,
 ) -> str:
     strategy = folder.about().get("learner", {}).get("strategy", {}).get("name", "model")
-    trace, decisions = trace_key(outcomes, key, journal, model=strategy, stream=f"{key} of {folder.path.name}")
+    trace, decisions = trace_key(outcomes, rows, journal, model=strategy, stream=f"{key} of {folder.path.name}")
     above = [f'<p class="soft"><a href="../{PAGE}">all keys of {escape(folder.path.name)}</a></p>'] if link else []
     if entry["quarantine"]:
         at = format_time(entry["quarantined_at"], outcomes.dates)
@@ -80,27 +84,21 @@ def _render(
 
 def _journal(folder: KeyedFolder, keys: Collection[Any]) -> Mapping[Any, list[tuple[int, str]]]:
     """Return the sequence numbers and records of the time steps of these keys."""
-    parquet, compute = arrow("pyarrow.parquet"), arrow("pyarrow.compute")
-    found = dict[Any, list[tuple[int, str]]]()
-    for epoch in folder.epochs():
-        for path in sorted(folder.part("journal", epoch).glob("*.parquet")):
-            table = parquet.ParquetFile(path).read(columns=["key", "sequence", "record"])
-            wanted = arrow().array([key for key in keys if isinstance(key, str) == (table["key"].type == "string")])
-            table = table.filter(compute.is_in(table["key"], value_set=wanted.cast(table["key"].type)))
-            for key, *record in zip(*table.to_pydict().values(), strict=True):
-                found.setdefault(key, []).append((record[0], record[1]))
+    found: dict[Any, list[tuple[int, str]]] = {key: [] for key in keys}
+    for _, part in folder.parts("journal", ("key", "sequence", "record"), keys=keys):
+        for key, at, record in zip(*part.to_pydict().values(), strict=True):
+            found[key].append((at, record))
     return found
 
 
 def trace_key(
-    outcomes: Outcomes, key: Any, journal: Sequence[tuple[int, str]], *, model: str, stream: str
+    outcomes: Outcomes, rows: KeyOutcomes, journal: Sequence[tuple[int, str]], *, model: str, stream: str
 ) -> tuple[Trace, list[Decision]]:
-    """Return what the trace and the decisions of a run over the rows of this key alone would be.
+    """Return what the trace and the decisions of a run over the rows of one key alone would be.
 
     Log losses are not known: a keyed run stores labels only. A first time step without predictions, since there was
     nothing to predict with, is shown as what an untrained model predicts, and left out of mean errors.
     """
-    rows = outcomes.of(key)
     decisions = read_lines("".join(record for _, record in journal))
     ends = np.searchsorted(rows.sequence, [at for at, _ in journal], side="right").tolist()
     cuts = sorted({0, len(rows.sequence), *ends})

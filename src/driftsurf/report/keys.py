@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
 from rich.table import Table
 
 from driftsurf.core import files
-from driftsurf.core.decisions import TRANSITION_WORDS
+from driftsurf.core.decisions import TRANSITION_WORDS, significant
 from driftsurf.errors import InputError, RunFolderError
 from driftsurf.keyed.folder import PAGE, KeyedFolder
-from driftsurf.keyed.outcomes import KeyScore, Outcomes
+from driftsurf.keyed.outcomes import Outcomes
+from driftsurf.keyed.rules import KeyScore
 from driftsurf.registry import register
 from driftsurf.report import html
 from driftsurf.report.key_map import LINES, NARROW, STYLE, WIDE, Change, KeyMap, format_time
@@ -31,14 +32,13 @@ TABLE_WIDTH = 160
 """Width of the table if the output is not a terminal."""
 PAGES, STEPS = 100, 50_000
 """Keys that get a page of their own at most, and time steps of which these pages show the decisions, all together."""
-TOO_LARGE = 1000.0
-"""Errors from here on are written in short."""
+LEAST, TOO_LARGE = 0.001, 1000.0
+"""Errors between these are written with three decimals."""
 NAMED = 10
 """Keys that a warning names."""
 NUMBERS = 2, 3, 4, 5
 """Columns of the table that hold numbers."""
 
-NOTHING: Mapping[Any, KeyScore] = {}
 ORDER = "In quarantine first, then those whose model is no better than a trivial rule, then by error"
 
 
@@ -48,54 +48,55 @@ class KeyedRecord:
 
     name: str
     keys: Keys
-    changes: list[Change]
-    start: int | None
+    changes: Sequence[Change] = ()
+    start: int | None = None
     """The first sequence number."""
-    dates: bool
+    dates: bool = False
     """Whether sequence numbers are dates."""
-    outcomes: Outcomes
-    """The predictions whose label is known."""
+    regression: bool = False
+    """Whether numbers are predicted."""
     scores: Mapping[Any, KeyScore] = field(default_factory=dict)
     """The error of each key beside those of trivial rules; keys of which nothing was scored are left out."""
 
     @classmethod
-    def read(cls, folder: KeyedFolder) -> Self:
-        """Read the complete epochs; RunFolderError if there are none yet."""
+    def read(cls, folder: KeyedFolder) -> tuple[Self, Outcomes]:
+        """Return the record of the complete epochs, and their outcomes; RunFolderError if there are none yet."""
         folder.about()
         if not folder.epochs():
             raise RunFolderError(f"{str(folder.path)!r} has no complete epoch yet, so that there are no keys to show")
-        journal = folder.read("journal", ["key", "sequence", "transitions"])
-        rows = zip(journal["key"], journal["sequence"], journal["transitions"], strict=True)
+        found = Outcomes.read(folder)
+        changes = [
+            Change(*row)
+            for _, part in folder.parts("journal", ("key", "sequence", "transitions"))
+            for row in zip(*part.to_pydict().values(), strict=True)
+            if row[2]
+        ]
         keys = folder.compact()
-        found = Outcomes.read(folder, regression=_is_regression(keys))
-        return cls(
-            folder.path.name,
-            keys,
-            [Change(*row) for row in rows if row[2]],
-            found.first,
-            found.dates,
-            found,
-            found.scores(),
-        )
+        return cls(folder.path.name, keys, changes, found.first, found.dates, found.regression, found.scores), found
+
+    @property
+    def measure(self) -> str:
+        """The name of the error: the share of wrong predictions, or the mean absolute error of a regression."""
+        return "MAE" if self.regression else "error"
+
+    @property
+    def rule(self) -> str:
+        """The name of the trivial rule that predicts the same for every row of a time step."""
+        return "mean" if self.regression else "majority"
+
+    def only(self, key: Any) -> Self:
+        """Return the record of one key."""
+        scores = {key: self.scores[key]} if key in self.scores else {}
+        return replace(self, keys={key: self.keys[key]}, scores=scores)
 
 
 @register("page", "keyed")
 def write_keyed_page(folder: KeyedFolder) -> KeyedRecord:
     """Write the page of a keyed run to its folder, with pages of the keys that need attention; return what it shows."""
-    record = KeyedRecord.read(folder)
+    record, outcomes = KeyedRecord.read(folder)
     paged = _paged(record)
-    page = render(
-        f"Keys of {record.name}",
-        record.keys,
-        record.changes,
-        start=record.start,
-        dates=record.dates,
-        scores=record.scores,
-        paged=paged,
-        about=folder.about(),
-    )
-    write_key_pages(folder, record.outcomes, {key: record.keys[key] for key in paged})
-    files.write_text(folder.path / PAGE, page)
+    write_key_pages(folder, outcomes, {key: record.keys[key] for key in paged})
+    files.write_text(folder.path / PAGE, render(record, paged=paged, about=folder.about()))
     return record
 
 
@@ -112,7 +113,7 @@ def find_key(keys: Keys, name: str) -> Any:
 def _paged(record: KeyedRecord) -> list[Any]:
     """Return the keys that get pages: those that need attention most, as many as fit into the bounds."""
     chosen, steps = list[Any](), 0
-    for key, entry in _by_need(record.keys, record.scores)[:PAGES]:
+    for key, entry in _by_need(record)[:PAGES]:
         steps += entry["steps"]
         if chosen and steps > STEPS:
             break
@@ -123,42 +124,40 @@ def _paged(record: KeyedRecord) -> list[Any]:
 # ---------------------------------------------------------------------------- terminal
 
 
-def print_keys(
-    keys: Keys, *, limit: int = SHOWN, dates: bool = False, scores: Mapping[Any, KeyScore] = NOTHING
-) -> None:
+def print_keys(record: KeyedRecord, *, limit: int = SHOWN) -> None:
     """Print totals, and the keys that need attention."""
     out = console()
     out.width = out.width if out.is_terminal else TABLE_WIDTH
-    total = _totals(keys)
-    rules = "".join(f", {name} {_format_error(value)}" for name, value in _rules(keys, scores).items())
+    total = _totals(record.keys)
+    rules = "".join(f", {name} {_format_error(value)}" for name, value in _rules(record).items())
     out.print(
         f"{total['keys']:,} key{'s' * (total['keys'] != 1)}, {total['rows']:,} rows, "
-        f"{_measure(keys)} {_format_error(total['error'])}{rules}, "
+        f"{record.measure} {_format_error(total['error'])}{rules}, "
         f"{total['transitions']:,} transitions, {total['reactive']:,} reactive, "
         f"{total['quarantined']:,} in quarantine, {total['duplicates']:,} duplicates dropped, "
         + f"{total['gaps']:,} gaps filled, " * (total["gaps"] > 0)
         + f"{total['bytes']:,} bytes of state"
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(_heads(keys)):
+    for place, name in enumerate(_heads(record)):
         table.add_column(name, justify="right" if place in NUMBERS else "left")
-    for cells in _cells(keys, _by_need(keys, scores)[:limit], scores, dates):
+    for cells in _cells(record, _by_need(record)[:limit]):
         table.add_row(*cells)
     out.print(table)
-    if len(keys) > limit:
-        out.print(f"... and {len(keys) - limit:,} more keys")
+    if len(record.keys) > limit:
+        out.print(f"... and {len(record.keys) - limit:,} more keys")
 
 
-def no_better_warning(keys: Keys, scores: Mapping[Any, KeyScore]) -> str:
+def no_better_warning(record: KeyedRecord) -> str:
     """Return a sentence on the keys whose model is no better than a trivial rule; empty if there are none."""
-    poor = [key for key, _ in _by_need(keys, scores) if key in scores and scores[key].no_better]
+    scores = record.scores
+    poor = [key for key, _ in _by_need(record) if key in scores and scores[key].no_better]
     if not poor:
         return ""
     names = ", ".join(str(key) for key in poor[:NAMED]) + f" and {len(poor) - NAMED:,} more" * (len(poor) > NAMED)
-    one = "mean" if _is_regression(keys) else "majority"
     return (
-        f"the models of {len(poor):,} of {len(keys):,} keys are no better than a trivial rule ({one}, or persistence: "
-        f"the label of the row before): {names}"
+        f"the models of {len(poor):,} of {len(record.keys):,} keys are no better than a trivial rule ({record.rule}, "
+        f"or persistence: the label of the row before): {names}"
     )
 
 
@@ -177,50 +176,39 @@ def _totals(keys: Keys) -> dict[str, Any]:
     }
 
 
-def _rules(keys: Keys, scores: Mapping[Any, KeyScore]) -> dict[str, float]:
+def _rules(record: KeyedRecord) -> dict[str, float]:
     """Return the errors of the trivial rules over the rows of all keys, by name."""
-    rows = sum(score.rows for score in scores.values())
-    names = _heads(keys)[4:6]
-    totals = (
-        sum(score.constant * score.rows for score in scores.values()),
-        sum(score.persistence * score.rows for score in scores.values()),
-    )
-    return {name: total / rows for name, total in zip(names, totals, strict=True)} if rows else {}
+    scores = record.scores.values()
+    rows = sum(score.rows for score in scores)
+    totals = {
+        record.rule: sum(score.constant * score.rows for score in scores),
+        "persistence": sum(score.persistence * score.rows for score in scores),
+    }
+    return {name: total / rows for name, total in totals.items()} if rows else {}
 
 
-def _is_regression(keys: Keys) -> bool:
-    return any(entry["deviation"] for entry in keys.values())
+def _heads(record: KeyedRecord) -> tuple[str, ...]:
+    faulty = any(entry["quarantine"] for entry in record.keys.values())
+    rules = record.rule, "persistence"
+    return "key", "state", "rows", record.measure, *rules, "last change", *["quarantine"] * faulty
 
 
-def _measure(keys: Keys) -> str:
-    """Return the name of the error: the share of wrong predictions, or the mean absolute error of a regression."""
-    return "MAE" if _is_regression(keys) else "error"
-
-
-def _heads(keys: Keys) -> tuple[str, ...]:
-    rule = "mean" if _is_regression(keys) else "majority"
-    faulty = any(entry["quarantine"] for entry in keys.values())
-    return "key", "state", "rows", _measure(keys), rule, "persistence", "last change", *["quarantine"] * faulty
-
-
-def _by_need(keys: Keys, scores: Mapping[Any, KeyScore]) -> list[tuple[Any, Mapping[str, Any]]]:
+def _by_need(record: KeyedRecord) -> list[tuple[Any, Mapping[str, Any]]]:
     """Return the keys in the order of ``ORDER``; those that lose most rows against a trivial rule first."""
 
     def rank(item: tuple[Any, Mapping[str, Any]]) -> tuple[bool, bool, float, float]:
         key, entry = item
-        error, score = entry["error"], scores.get(key)
+        error, score = entry["error"], record.scores.get(key)
         poor = score is not None and score.no_better
         lost = (score.model - score.trivial) * score.rows if poor and score is not None else 0.0
         return not entry["quarantine"], not poor, -lost, 1.0 if error is None else -error
 
-    return sorted(keys.items(), key=rank)
+    return sorted(record.keys.items(), key=rank)
 
 
-def _cells(
-    keys: Keys, entries: Sequence[tuple[Any, Mapping[str, Any]]], scores: Mapping[Any, KeyScore], dates: bool
-) -> list[list[str]]:
+def _cells(record: KeyedRecord, entries: Sequence[tuple[Any, Mapping[str, Any]]]) -> list[list[str]]:
     """Return the cells of a table of some of the keys, with the columns of ``_heads``."""
-    columns = len(_heads(keys))
+    columns, scores, dates = len(_heads(record)), record.scores, record.dates
     lines = [
         [
             str(key),
@@ -255,51 +243,46 @@ def _format_quarantine(entry: Mapping[str, Any], dates: bool) -> str:
 
 
 def _format_error(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}" if value < TOO_LARGE else f"{value:.4g}"
+    """Return an error with three decimals; a small or large one with as many digits as tell it from 0.
+
+    >>> [_format_error(value) for value in (None, 0.0, 0.25, 0.00042, 12_345.6)]
+    ['-', '0.000', '0.250', '0.00042', '12346']
+    """
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if value == 0.0 or LEAST <= value < TOO_LARGE else significant(value)
 
 
 # ---------------------------------------------------------------------------- page
 
 
-def render(
-    title: str,
-    keys: Keys,
-    changes: Sequence[Change],
-    *,
-    start: int | None = None,
-    dates: bool = False,
-    scores: Mapping[Any, KeyScore] = NOTHING,
-    paged: Sequence[Any] = (),
-    about: Mapping[str, Any] | None = None,
-) -> str:
+def render(record: KeyedRecord, *, paged: Sequence[Any] = (), about: Mapping[str, Any] | None = None) -> str:
     """Return the page of a keyed run.
 
     Parameters
     ----------
-    title
-        The title of the page.
-    keys, changes, start, dates
-        As for :class:`~driftsurf.report.key_map.KeyMap`.
-    scores
-        The error of each key beside those of trivial rules.
+    record
+        What the page shows.
     paged
         The keys that have pages of their own, to which the page links.
     about
         What ``run.json`` says.
     """
-    total, measure = _totals(keys), _measure(keys)
+    keys, title = record.keys, f"Keys of {record.name}"
+    total, measure, rules = _totals(keys), record.measure, _rules(record)
+    maps = (KeyMap(keys, record.changes, record.start, record.dates, layout).render() for layout in (WIDE, NARROW))
     cards = [
         ("keys", f"{total['keys']:,}"),
         ("rows", f"{total['rows']:,}"),
         (f"{measure} of predictions", _format_error(total["error"])),
-        *((f"{measure} of {name}", _format_error(value)) for name, value in _rules(keys, scores).items()),
+        *((f"{measure} of {name}", _format_error(value)) for name, value in rules.items()),
         ("transitions", f"{total['transitions']:,}"),
         ("reactive now", f"{total['reactive']:,}"),
         ("in quarantine", f"{total['quarantined']:,}"),
         ("duplicates dropped", f"{total['duplicates']:,}"),
         ("gaps filled", f"{total['gaps']:,}"),
     ]
-    warning = no_better_warning(keys, scores)
+    warning = no_better_warning(record)
     body = [
         f"<h1>{escape(title)}</h1>",
         html.note(_what(about)) if about else "",
@@ -309,11 +292,11 @@ def render(
         "<h2>Which keys drifted when</h2>",
         '<p class="soft">Time runs along the column of the sequence. Keys that got a new model first are at the top. '
         f"With more than {LINES} keys a line is a group of keys, and a colour as strong as the share that changed.</p>",
-        html.either(*(KeyMap(keys, changes, start, dates, layout).render() for layout in (WIDE, NARROW))),
+        html.either(*maps),
         html.legend(
             [("changed", "box", "a new model took over"), ("entered", "box", TRANSITION_WORDS["entered"].phrase)]
         ),
-        *_table(keys, scores, paged, dates),
+        *_table(record, paged),
     ]
     return html.document(title, body, style=html.look() + STYLE)
 
@@ -328,19 +311,21 @@ def _what(about: Mapping[str, Any]) -> str:
     return " · ".join(f"{word} {value}" for word, value in named.items() if value)
 
 
-def _table(keys: Keys, scores: Mapping[Any, KeyScore], paged: Sequence[Any], dates: bool) -> list[str]:
+def _table(record: KeyedRecord, paged: Sequence[Any]) -> list[str]:
     """Return the table of keys that need attention, with links to their pages."""
     linked = set(paged)
-    shown = _by_need(keys, scores)[: max(SHOWN, len(paged))]
+    shown = _by_need(record)[: max(SHOWN, len(paged))]
     lines = []
-    for (key, _), cells in zip(shown, _cells(keys, shown, scores, dates), strict=True):
+    for (key, _), cells in zip(shown, _cells(record, shown), strict=True):
         name, *rest = map(escape, cells)
         if key in linked:
             name = f'<a href="{KEY_PAGES}/{key_page_name(key)}">{name}</a>'
         lines.append([name, *rest])
     note = f"{ORDER}."
-    if len(shown) < len(keys):
+    if len(shown) < len(record.keys):
         note += (
-            f" These are {len(shown):,} of {len(keys):,} keys; driftsurf keys RUN KEY writes the page of any other one."
+            f" These are {len(shown):,} of {len(record.keys):,} keys; driftsurf keys RUN KEY writes the page of any "
+            "other one."
         )
-    return ["<h2>Keys that need attention</h2>", html.note(note), html.wide_table(_heads(keys), lines, numbers=NUMBERS)]
+    table = html.wide_table(_heads(record), lines, numbers=NUMBERS)
+    return ["<h2>Keys that need attention</h2>", html.note(note), table]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from driftsurf.core import files
+from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import Journal
+from driftsurf.evaluation.scores import ScoreRecorder, Scores
 from driftsurf.evaluation.scoring import Scorebook
-from driftsurf.evaluation.trace import Trace, TraceBuilder
+from driftsurf.evaluation.trace import OTHER, Trace, TraceBuilder
 from driftsurf.registry import register
 from driftsurf.report import html, interactive
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.run_page import render
 from driftsurf.report.sections import RunView, changes, models, risk
+from driftsurf.session.observation import Observation
 from driftsurf.visible import escape
 
 __all__ = ["journal_trace", "write_model_page"]
@@ -29,36 +33,59 @@ NOTHING_SCORED = (
 
 
 @register("page", "model")
-def write_model_page(model: str, data: str, journal: Journal, labels: Sequence[Any], path: Path) -> None:
-    """Write the page of a model: errors, risks and decisions of the last steps."""
-    trace, decisions = journal_trace(model, data, journal, labels)
-    page = render(trace, decisions, model=model) if decisions else _unscored(model, data, list(journal))
+def write_model_page(
+    model: str, data: str, journal: Journal, labels: Sequence[Any], path: Path, work: str = "gradients"
+) -> None:
+    """Write the page of a model: errors, risks and decisions of the last steps; ``work`` is counted in this unit."""
+    trace, decisions, scores = journal_trace(model, data, journal, labels)
+    if decisions:
+        page = render(trace, decisions, model=model, scores=scores, work=work)
+    else:
+        page = _unscored(model, data, list(journal))
     files.write_text(path, page)
 
 
-def journal_trace(model: str, data: str, journal: Journal, labels: Sequence[Any]) -> tuple[Trace, list[Decision]]:
-    """Return a trace of the steps whose rows were all predicted before they were learned, and their decisions.
+def journal_trace(
+    model: str, data: str, journal: Journal, labels: Sequence[Any]
+) -> tuple[Trace, list[Decision], Scores]:
+    """Return a trace of the steps whose rows were all predicted before they were learned, their decisions and scores.
 
-    Empty ``labels`` mean regression.
+    ``labels`` are the classes in the order of their codes; empty labels mean regression.
     """
-    recent = journal.predictions.table()
-    book, builder, scored = Scorebook(tuple(labels)), TraceBuilder(tuple(labels)), list[Decision]()
-    names = np.array(labels) if labels else None
+    steps = list(_observed(journal, labels))
+    known = tuple[Any, ...]()
+    if labels and steps:  # as a run, which knows the classes of its first batch
+        first = steps[0][1]
+        known = *sorted({*first.labels.tolist(), *np.array(labels)[first.true].tolist()}), OTHER
+    untrained = int(bool(steps) and steps[0][0].step == 0)
+    book, builder, recorder = Scorebook(known), TraceBuilder(known), ScoreRecorder(lambda: labels, untrained)
+    lines = list[str]()
+    for decision, seen, losses in steps:
+        true = np.array(labels)[seen.true] if labels else seen.true
+        book.step(true)
+        row = book.row(model, true, seen.labels, losses, seen.decisions)
+        builder.add(row | {"step": decision.step, "first_row": decision.first_row})
+        lines.append(recorder.lines(None, {model: seen}))
+    scored = [decision for decision, *_ in steps]
+    trace = builder.build(data, max((decision.rows for decision in scored), default=0), (), {})
+    return replace(trace, warmup_steps=untrained), scored, Scores.from_text("".join(lines), untrained)
+
+
+def _observed(journal: Journal, labels: Sequence[Any]) -> Iterator[tuple[Decision, Observation, FloatArray]]:
+    """Yield the decisions whose rows were all predicted before they were learned, with predictions and log losses."""
+    recent, names = journal.predictions.table(), np.array(labels)
     for decision in journal:
         first, stop = np.searchsorted(recent["row"], (decision.first_row, decision.rows_seen))
         if stop - first != decision.rows or not decision.rows:
             continue
-        true, predicted = (recent[name][first:stop] for name in ("true", "predicted"))
-        if names is not None:
-            true, predicted = names[true.astype(int)], names[predicted.astype(int)]
-        book.step(true)
-        row = book.row(model, true, predicted, recent["log_loss"][first:stop], (decision,))
-        builder.add(row | {"step": decision.step, "first_row": decision.first_row})
-        scored.append(decision)
-    sizes = [decision.rows for decision in scored]
-    trace = builder.build(data, max(sizes, default=0), (), {})
-    untrained = bool(scored) and scored[0].step == 0
-    return Trace(trace.stream, trace.batch_size, (), trace.labels, trace.columns, {}, int(untrained)), scored
+        part = {name: values[first:stop] for name, values in recent.items()}
+        true, predicted, scores, losses = (part[name] for name in ("true", "predicted", "scores", "log_loss"))
+        scores = scores[:, 0] if scores.shape[1] == 1 else scores if scores.shape[1] else np.zeros(0)
+        shown = predicted
+        if labels:
+            true, predicted = true.astype(np.int64), predicted.astype(np.int64)
+            shown = names[predicted]
+        yield decision, Observation(shown, predicted, true, scores, (decision,), not np.isnan(losses).any()), losses
 
 
 def _unscored(model: str, data: str, decisions: Sequence[Decision]) -> str:

@@ -192,6 +192,6 @@ class NotebookProgress:
     def _bar(self, done: int, *, ended: bool = False) -> str:
         total = self._start.n_steps
         sizes = 'value="1"' if ended else "" if total is None else f'value="{done}" max="{total}"'
-        of = "" if total is None else f" of {total:,}"
+        steps = f"{done:,} steps" if total is None else f"{done:,} of {total:,} steps"
         last = f"; {escape(self._last)}" if self._last else ""
-        return f"<div>{escape(self._start.name)} <progress {sizes}></progress> step {done:,}{of}{last}</div>"
+        return f"<div>{escape(self._start.name)} <progress {sizes}></progress> {steps}{last}</div>"

@@ -137,6 +137,9 @@
     return step - at(k - 1) <= at(k) - step ? k - 1 : k;
   };
   const path = (series, y) => {
+    if (run.steps === 1 && series.values.length === 1 && series.values[0] !== null) { // over the whole width
+      return `M${x(0).toFixed(1)} ${y(series.values[0]).toFixed(1)}L${x(1).toFixed(1)} ${y(series.values[0]).toFixed(1)}`;
+    }
     const [first, stop] = span(series);
     const dense = stop - first > 2 * WIDTH;
     const parts = [];
@@ -152,6 +155,8 @@
       if (value === null) {
         flush();
         pen = false;
+      } else if (!dense && !pen && (series.values[k + 1] ?? null) === null) {
+        parts.push(`M${(place - 3).toFixed(1)} ${y(value).toFixed(1)}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0`); // a lone point
       } else if (!dense) {
         parts.push(`${pen ? "L" : "M"}${place.toFixed(1)} ${y(value).toFixed(1)}`);
         pen = true;
@@ -294,7 +299,7 @@
       figure.plot.replaceChildren();
       (figure.bars ? drawBars : drawCurves)(figure);
     }
-    const [first, stop] = [Math.ceil(view[0]), Math.floor(view[1])];
+    const [first, stop] = [Math.ceil(view[0]), Math.min(Math.floor(view[1]), run.steps - 1)];
     const until = run.times.length ? ` · ${date(run.times[first])} to ${date(run.times[stop])}` : "";
     const seen = `steps ${grouped(first)} to ${grouped(stop)} of ${grouped(run.steps)}${until}`;
     toolbar.querySelector(".view").textContent = seen;

@@ -30,6 +30,7 @@ from driftsurf.report.figure import Bars, Figure
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.sections import RunView, sections
 from driftsurf.report.what_was_run import settings
+from driftsurf.runs.folder import work_unit
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.streams import ORACLE
@@ -72,6 +73,7 @@ def render_record(record: RunRecord) -> str:
         seconds=record.seconds,
         seconds_from=record.seconds_from,
         scores=record.scores,
+        unlabelled=record.unlabelled,
         about=record.about,
     )
 
@@ -90,17 +92,23 @@ def render(
     about: Mapping[str, Any] | None = None,
     above: Sequence[str] = (),
     unlabelled: int = 0,
+    work: str | None = None,
 ) -> str:
     """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
 
     The page is the same to the byte for every run of the same thing, unless ``seconds`` are given. They were measured
     from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title, and
-    ``unlabelled`` the number of rows that were predicted and not learned.
+    ``unlabelled`` the number of rows that were predicted and not learned. ``work`` says what learning is counted in,
+    unless ``about`` does.
     """
     title = f"{model} on {trace.stream}"
     if not len(trace.columns["step"]):
         return html.document(title, [*above, f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>"])
-    run = RunView(trace, decisions, model, oracle, moves, orders, seconds or {}, seconds_from, scores, about or {})
+    known = about or {}
+    counted_in = work_unit(known) if work is None else work
+    run = RunView(
+        trace, decisions, model, oracle, moves, orders, seconds or {}, seconds_from, scores, known, counted_in
+    )
     overlay = overlay_of(run)
     figures = list[Figure | Bars]()
     body = [
@@ -226,7 +234,7 @@ def _cards(run: RunView) -> Iterator[tuple[str, str]]:
         yield "false reactions", str(summary.false_reactions)
     yield "switches", str(summary.switches)
     yield "reactive steps", f"{summary.share_reactive:.0%}"
-    yield "gradients per row", f"{summary.gradients / int(trace.of(summary.model)['rows'].sum()):.2f}"
+    yield f"{run.work} per row", f"{summary.gradients / int(trace.of(summary.model)['rows'].sum()):.2f}"
 
 
 def _baseline_cards(run: RunView) -> Iterator[tuple[str, str]]:

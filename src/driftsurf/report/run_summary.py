@@ -15,6 +15,7 @@ from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report.terminal import console
+from driftsurf.runs.folder import work_unit
 from driftsurf.runs.result import RunResult
 
 __all__ = ["print_run"]
@@ -154,7 +155,7 @@ def _scores(result: RunResult, summary: ClassificationSummary | RegressionSummar
 def _costs(result: RunResult, summary: Summary) -> dict[str, str]:
     rows = int(result.trace.of(summary.model)["rows"].sum())
     speed = result.rows_per_second[summary.model]
-    return {"gradients per row": f"{summary.gradients / rows:.2f}", "rows/s": f"{speed:,.0f}"}
+    return {f"{work_unit(result.about)} per row": f"{summary.gradients / rows:.2f}", "rows/s": f"{speed:,.0f}"}
 
 
 def _warmup_note(trace: Trace, model: str) -> str:

@@ -91,15 +91,21 @@ class Chart:
         self._parts.append(element("text", text, class_="rule-label", x=self.x(step), y=TOP - 7))
 
     def line(self, values: Sequence[float], *, css: str, title: str, at: Sequence[float] | None = None) -> None:
-        """Draw a curve through one value for each step, or through values ``at`` steps; NaN leaves a gap."""
-        path, pen_up = [], True
+        """Draw a curve through one value for each step, or through values ``at`` steps; NaN leaves a gap.
+
+        A line of one point would be invisible: the value of a single step is drawn over the whole width, and a value
+        between gaps as a small ring.
+        """
+        if self.steps == len(values) == 1:
+            values, at = [*values, *values], (0, 1)
+        pieces: list[list[tuple[float, float]]] = [[]]
         for step, value in zip(range(len(values)) if at is None else at, values, strict=True):
-            if not math.isfinite(value):
-                pen_up = True
-                continue
-            path.append(f"{'M' if pen_up else 'L'}{self.x(step):.1f} {self.y(value):.1f}")
-            pen_up = False
-        self._parts.append(element("path", title=title, class_=css, d=" ".join(path)))
+            if math.isfinite(value):
+                pieces[-1].append((self.x(step), self.y(value)))
+            elif pieces[-1]:
+                pieces.append([])
+        path = " ".join(_ring(*piece[0]) if len(piece) == 1 else _polyline(piece) for piece in pieces if piece)
+        self._parts.append(element("path", title=title, class_=css, d=path))
 
     def dot(self, step: float, value: float, *, css: str, title: str) -> None:
         """Mark a point, with a tooltip."""
@@ -127,6 +133,16 @@ class Chart:
         parts.append(element("text", name, class_="name", x=middle, y=HEIGHT - 6, text_anchor="middle"))
         parts.append(element("text", self.y_label, class_="name", transform=turned, text_anchor="middle"))
         return parts
+
+
+def _polyline(points: Sequence[tuple[float, float]]) -> str:
+    """Return the path of a line through points."""
+    return " ".join(f"{'L' if place else 'M'}{x:.1f} {y:.1f}" for place, (x, y) in enumerate(points))
+
+
+def _ring(x: float, y: float) -> str:
+    """Return the path of a small ring around a point."""
+    return f"M{x - 3:.1f} {y:.1f} a3 3 0 1 0 6 0 a3 3 0 1 0 -6 0"
 
 
 def _level(value: float) -> str:

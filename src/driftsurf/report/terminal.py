@@ -157,8 +157,8 @@ class Progress:
             self._bar.update(self._task, completed=done, error=self._error_text(error), state=state)
         elif self._is_line_due(done):
             mean = f", mean {self._number(self._error / self._scored)}" if self._scored else ""
-            of = "" if self._steps is None else f"/{self._steps}"
-            self._console.print(f"[{done}{of}] {self._error_text(error)}{mean}, {state}")
+            of = "" if self._steps is None else f" of {self._steps}"
+            self._console.print(f"step {step}{of}: {self._error_text(error)}{mean}, {state}")
 
     def _error_text(self, error: float) -> str:
         if math.isnan(error):  # no label arrived

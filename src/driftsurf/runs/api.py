@@ -56,6 +56,7 @@ def run(
     encoding: str | None = None,
     on_schema_change: OnSchemaChange = "fail",
     on_bad_row: OnBadRow = "fail",
+    max_row_bytes: int = 4194304,
     sample_rows: int = 1000,
     n_features: int | None = None,
     zero_based: bool = False,
@@ -99,6 +100,7 @@ def run(
     steps_per_row: float | None = None,
     # Output and checkpoints
     predictions: str | None = None,
+    all_classes: bool = False,
     out: StrPath | None = None,
     overwrite: bool = False,
     checkpoint: StrPath | None = None,
@@ -183,6 +185,8 @@ def run(
         What to do when a later file has other columns.
     on_bad_row
         What to do when a row cannot be read; N fails after more than N skipped rows.
+    max_row_bytes
+        Bytes of a row of text at most.
     sample_rows
         Rows from which the kinds of columns are inferred.
     n_features
@@ -266,6 +270,8 @@ def run(
         Gradient steps for each new row. [default: 2]
     predictions
         Write every prediction to a .csv, .jsonl or .parquet file, or to standard output (-).
+    all_classes
+        Write the probability of every class, not only of the predicted one.
     out
         The run folder. [default: a new one below runs/]
     overwrite

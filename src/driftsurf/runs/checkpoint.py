@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from driftsurf.core import files
-from driftsurf.core.contracts import AppendOnlyArray, IncrementalState, IntArray, State
+from driftsurf.core.contracts import AppendOnlyArray, IncrementalState, State
+from driftsurf.core.fields import UNREADABLE, misfit
 from driftsurf.core.options import whole
 from driftsurf.core.state import digest, from_bytes, nest, pick, to_bytes
 from driftsurf.errors import StateError, StateVersionError, StateWarning
+from driftsurf.runs.checkpoint_entries import HEAD_FIELDS, SEGMENT_FIELDS, assembled
 
 __all__ = ["Checkpoint", "CheckpointFolder"]
 
@@ -224,21 +225,20 @@ class CheckpointFolder:
 
     def _read(self, number: int) -> Checkpoint:
         head = self._read_file(HEAD, number)[0]
-        try:
-            logs, outputs = json.loads(head["logs"]), json.loads(head["outputs"])
-            for name, (size, expected) in outputs.items():
-                self._check_output(name, size, expected)
-            segments = self._chain(int(head["segment"]), str(head["segment_digest"]), int(head["oldest"]))
-            state, pieces = pick("state", head), {}
-            for log in logs:
-                state[log["key"]], where = _assemble(log, segments)
-                pieces[log["key"]] = log, where
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
-            if isinstance(error, StateError):
-                raise
-            raise StateError(f"its entries contradict each other ({error})") from error
-        grown = {name: (size, expected) for name, (size, expected) in outputs.items()}
-        return Checkpoint(number, state, grown, pieces, int(head["oldest"]))
+        known = HEAD_FIELDS.read(head)
+        for name, (size, expected) in known["outputs"].items():
+            self._check_output(name, size, expected)
+        segments = self._chain(known["segment"], known["segment_digest"], known["oldest"])
+        state, pieces = pick("state", head), {}
+        for log in known["logs"]:
+            if log["key"] in state:
+                raise misfit(head, "logs", f"has the entry {log['key']!r} twice")
+            try:
+                state[log["key"]], where = assembled(log, segments)
+            except UNREADABLE as error:
+                raise misfit(head, f"state.{log['key']}", f"cannot be put together ({error})") from error
+            pieces[log["key"]] = log, where
+        return Checkpoint(number, dict(state), known["outputs"], pieces, known["oldest"])
 
     def _read_file(self, kind: str, number: int) -> tuple[dict[str, Any], str]:
         """Return the entries and the digest of a head or segment; StateError if its name is that of another one."""
@@ -258,16 +258,12 @@ class CheckpointFolder:
             entries, found = self._read_file(SEGMENT, number)
             if found != expected:
                 raise StateError(f"{self.file(SEGMENT, number).name} does not have the expected digest")
+            known = SEGMENT_FIELDS.read(entries, number=number)
             chain.append((number, entries))
-            before = int(entries["previous"])
-            if before >= number:
-                raise StateError(f"{self.file(SEGMENT, number).name} names a later segment as its predecessor")
-            number, expected = before, str(entries["previous_digest"])
+            number, expected = known["previous"], known["previous_digest"]
         return chain[::-1]
 
     def _check_output(self, name: str, size: int, expected: str) -> None:
-        if Path(name).name != name:
-            raise StateError(f"{name!r} is not the name of a file in this folder")
         kept = files.read_bytes(self.path / name)[:size]
         if len(kept) < size or hashlib.sha256(kept).hexdigest() != expected:
             raise StateError(f"the first {size} bytes of {name} are not those that were written")
@@ -298,7 +294,7 @@ class CheckpointFolder:
                     entry["id"], value.owner, shift, entry["stop"], value.version, entry["patched"], deque(pieces)
                 )
         head = self._read_file(HEAD, checkpoint.number)[0]
-        self._logs, self._tip = logs, (int(head["segment"]), str(head["segment_digest"]))
+        self._logs, self._tip = logs, (head["segment"], head["segment_digest"])
         self._scan()
 
     def _scan(self) -> None:
@@ -388,46 +384,3 @@ class CheckpointFolder:
         needed = min(needs.segment for needs in self._needs.values())
         while self._segments and self._segments[0] < needed:
             files.remove(self.file(SEGMENT, self._segments.popleft()))
-
-
-def _assemble(
-    log: Mapping[str, Any], segments: list[tuple[int, dict[str, Any]]]
-) -> tuple[npt.NDArray[Any], deque[tuple[int, int]]]:
-    """Return an array, put together from the segments, and which segments hold its pieces."""
-    first, stop = int(log["first"]), int(log["stop"])
-    known: IntArray = np.zeros(max(stop - first, 0), np.int64)
-    pieces: deque[tuple[int, int]] = deque()
-    entries: npt.NDArray[Any] | None = None
-    for number, segment in segments:
-        part = pick(str(log["id"]), segment)
-        if "new" in part:
-            start, new = int(_array(part, "from", 0)), _array(part, "new", None)
-            if start <= first:  # older entries were dropped, or are rewritten in this segment
-                pieces.clear()
-            if entries is None:
-                entries = np.zeros((len(known), *new.shape[1:]), new.dtype)
-            a, b = max(start, first), min(start + len(new), stop)
-            if a < b:
-                entries[a - first : b - first] = new[a - start : b - start]
-                known[a - first : b - first] += 1
-            if start + len(new) > first:
-                pieces.append((start + len(new), number))
-        if "at" in part and entries is not None:
-            at, values = _array(part, "at", 1), _array(part, "values", None)
-            live = (at >= first) & (at < stop)
-            entries[at[live] - first] = values[live]
-    if entries is None:
-        entries = np.zeros((len(known), *map(int, log["shape"])), np.dtype(str(log["dtype"])))
-    if not known.all() or entries.dtype.str != log["dtype"] or list(entries.shape[1:]) != log["shape"]:
-        raise StateError(f"the segments do not hold all entries of {log['key']}")
-    return AppendOnlyArray(None, first, stop, lambda lo, hi: entries, ends=bool(log["ends"])).array(), pieces
-
-
-def _array(part: Mapping[str, Any], name: str, dimensions: int | None) -> npt.NDArray[Any]:
-    """Return an entry of a segment as integers with so many dimensions; for None, as any array but a scalar."""
-    array = np.asarray(part[name])
-    if array.ndim != dimensions if dimensions is not None else array.ndim == 0:
-        raise StateError(f"the entry {name!r} of a segment has {array.ndim} dimensions")
-    if dimensions is not None and array.dtype.kind != "i":
-        raise StateError(f"the entry {name!r} of a segment must hold integers; it has the type {array.dtype}")
-    return array

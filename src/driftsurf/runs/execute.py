@@ -16,6 +16,8 @@ from driftsurf.errors import (
     RunFolderError,
     RunInterrupted,
     RunWarning,
+    StateError,
+    StateWarning,
 )
 from driftsurf.evaluation.prequential import StepReport
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
@@ -37,6 +39,7 @@ from driftsurf.runs.loop import RunLoop
 from driftsurf.runs.model_file import write_model
 from driftsurf.runs.options import OutputOptions, WatchOptions
 from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart
+from driftsurf.runs.predictions import label_text
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Sink, SinkContext, open_sink
@@ -96,13 +99,8 @@ class Execution:
             if not self.output.resume:
                 self._check_unused(checkpoint, out, last)
                 last = None
-            plan = self._planned(last)
-            with LiveRun(plan, checkpoint.joinpath, checkpoints) as live:
-                if last is None:
-                    live.begin()
-                else:
-                    live.resume(last)
-                    _warn_of_more_rows(live)
+            with self._begun(checkpoints, None) if last is None else self._resumed(checkpoints, last) as live:
+                plan = live.plan
                 self._loop(live)
                 with RunFolder(out, overwrite=overwrite or _is_result_of(live, out)) as folder:
                     for name in (TRACE, JOURNAL, *plan.sidecars):
@@ -111,6 +109,33 @@ class Execution:
                         files.write_private(folder / BAD_ROWS, live.text(BAD_ROWS))
                     files.write_text(folder / ABOUT, plan.about)
                     return _publish(live, folder)
+
+    def _begun(self, checkpoints: CheckpointFolder, last: Checkpoint | None) -> LiveRun:
+        """Return the run at its first row, or at a checkpoint."""
+        live = LiveRun(self._planned(last), checkpoints.path.joinpath, checkpoints)
+        with contextlib.ExitStack() as undo:
+            undo.callback(live.close)
+            if last is None:
+                live.begin()
+            else:
+                live.resume(last)
+                _warn_of_more_rows(live)
+            undo.pop_all()
+        return live
+
+    def _resumed(self, checkpoints: CheckpointFolder, last: Checkpoint) -> LiveRun:
+        """Return the run at a checkpoint, or at the one before it, with a warning, if one of its entries is invalid."""
+        try:
+            return self._begun(checkpoints, last)
+        except StateError as error:
+            older = [number for number in checkpoints.generations() if number < last.number]
+            if not (older and error.entry):
+                raise
+            text = f"checkpoint {last.number} cannot be used: {error}. Using checkpoint {older[-1]} instead."
+            warnings.warn(text, StateWarning, stacklevel=2)
+        earlier = checkpoints.load(older[-1])
+        assert earlier is not None
+        return self._resumed(checkpoints, earlier)
 
     def _check_unused(self, checkpoint: Path, out: Path, last: Checkpoint | None) -> None:
         """Raise RunFolderError if a new run would replace a result or checkpoints without being asked to."""
@@ -133,6 +158,7 @@ class Execution:
                 plan.label_type,
                 has_ids=plan.has_ids,
                 has_true=plan.label_counts is None,
+                classes=tuple(map(label_text, plan.shown_classes)),
                 checkpoints=output.checkpoint is not None,
                 keep=output.keep,
                 overwrite=output.overwrite or last is not None,

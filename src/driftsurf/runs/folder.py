@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from driftsurf.core import disk
 from driftsurf.core.files import PARTIAL
@@ -29,6 +30,7 @@ __all__ = [
     "next_run_folder",
     "partial_path",
     "short_name",
+    "work_unit",
 ]
 
 ABOUT = "run.json"
@@ -211,3 +213,8 @@ def _remove_run(folder: Path) -> None:
         for entry in [entry for entry in folder.iterdir() if _is_run_file(entry)]:
             disk.calls.remove(entry)
         disk.calls.remove_folder(folder)
+
+
+def work_unit(about: Mapping[str, Any]) -> str:
+    """Return what the work of learning was counted in: "gradients", or "visits" of rows for learners without them."""
+    return str(about.get("made", {}).get("work", "gradients"))

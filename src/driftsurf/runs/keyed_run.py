@@ -12,6 +12,7 @@ from driftsurf.data import Source
 from driftsurf.data.hints import hints
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.tables import Table
+from driftsurf.data.target import Target
 from driftsurf.errors import ColumnWarning, Message, Option, OptionError
 from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, KeyedOptions, run_keyed
 from driftsurf.keyed.derived import DerivedColumns
@@ -49,7 +50,7 @@ ADVICE: Final[Mapping[str, Message]] = {
     "format": Message("the format is inferred from the file name"),
     "timeout": Message("set how late a label may be with ", Option("delay")),
     "overwrite": Message("choose another folder with ", Option("out")),
-    "predictions": Message("predictions are written to predictions/ as Parquet"),
+    **dict.fromkeys(("predictions", "all_classes"), Message("predictions are written to predictions/ as Parquet")),
 }
 """What to do instead, by option that does not apply to a keyed run."""
 
@@ -77,7 +78,7 @@ def run_by_key(
     assert sequence is not None
     assert label is not None
     given, named = options.given(), model.model or KEYED_MODEL
-    task = keyed_task(model.task, keyed.classes)
+    keyed_task(model.task, keyed.classes)  # before anything is read
     columns = Columns(key, sequence, label, options.key_columns.id)
     parameters = model.all_parameters() | ({"max_rows": keyed.max_rows} if "max_rows" in given else {})
     same = "delay", "max_pending", "seed"
@@ -90,11 +91,11 @@ def run_by_key(
 
     def start(files: Source, table: Table, learner: KeyedLearner, derived: DerivedColumns) -> None:
         if not resumes:
-            _warn_of_columns(files, table, learner, derived.target)
+            _warn_of_columns(files, table, learner, columns.label, derived, named=bool(keyed.features))
         if on_start is not None:
-            understood = None if resumes else summarise_columns(table, learner, columns, task, derived)
-            name, regression = short_name(source), task == "regression"
-            on_start(RunStart(name=name, model=named, regression=regression, columns=understood))
+            understood = None if resumes else summarise_columns(table, learner, columns, derived)
+            name = short_name(source)
+            on_start(RunStart(name=name, model=named, regression=learner.regression, columns=understood))
 
     return run_keyed(
         source,
@@ -103,25 +104,37 @@ def run_by_key(
         replace(
             keyed,
             drop=tuple(options.reading.drop),
-            strategy=keyed_strategy(named, model.learner, task, parameters),
             max_rows=KeyedOptions().max_rows,  # the strategy has it
             **direct,
         ),
         engine=options.engine.engine,
         ttl=options.engine.ttl,
         reading=options.reading,
+        task=model.task,
+        make_strategy=lambda task: keyed_strategy(named, model.learner, task, parameters),
         on_columns=start,
         on_epoch=on_epoch,
         **{name: given[name] for name in ENGINE_OPTIONS if name in given},
     )
 
 
-def _warn_of_columns(files: Source, table: Table, learner: KeyedLearner, label: str) -> None:
-    """Warn of columns that may have been misunderstood."""
-    for hint in hints(files, table, label):
-        dropped = [part.value for part in hint.parts if isinstance(part, Option) and part.name == "drop"]
-        if all(name in learner.features for name in dropped):  # other columns are not learned from anyway
-            warnings.warn(hint, ColumnWarning, stacklevel=2)
+def _warn_of_columns(
+    files: Source, table: Table, learner: KeyedLearner, label: str, derived: DerivedColumns, *, named: bool
+) -> None:
+    """Warn of columns that may have been misunderstood, or that give the label away.
+
+    If the features are ``named``, a column is left out by naming the others, else by dropping it.
+    """
+    target, y = derived.question or Target(label, "regression" if learner.regression else "binary"), None
+    if learner.delay is None and table[target.column].kind != "date":
+        table = table.select(~target.missing(table))
+        y = target.read(table)
+    used = {*learner.features, *derived.words}
+    for hint in hints(files, table, target.column, y, regression=learner.regression):
+        drops = [part for part in hint.parts if isinstance(part, Option) and part.name == "drop"]
+        if all(part.value in used for part in drops):  # other columns are not learned from anyway
+            parts = [Option("features") if named and part in drops else part for part in hint.parts]
+            warnings.warn(Message(*parts), ColumnWarning, stacklevel=2)
 
 
 def _check(source: str, options: RunOptions) -> None:

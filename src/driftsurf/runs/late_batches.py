@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import State
+from driftsurf.core.fields import Fields, Whole
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.source import Position
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table
-from driftsurf.errors import StateError
 from driftsurf.runs.late_session import Arrived, RowKeys
 from driftsurf.runs.table_rows import text_of
 
@@ -170,9 +170,11 @@ class LateBatches:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore what ``state()`` returned."""
-        try:
-            self.encoder.restore(state)
-            self._taken = self._read = _Skipped(int(state["skipped_rows"]), int(state["skipped_labels"]))
-            self.rows_reader.skipped, self.labels_reader.skipped = self._taken
-        except KeyError as error:
-            raise StateError(f"the checkpoint does not belong to a run with late labels: it has no {error}") from error
+        known, rest = FIELDS.take(state)
+        self.encoder.restore(rest)
+        self._taken = self._read = _Skipped(known["skipped_rows"], known["skipped_labels"])
+        self.rows_reader.skipped, self.labels_reader.skipped = self._taken
+
+
+FIELDS = Fields({"skipped_rows": Whole(), "skipped_labels": Whole()})
+"""Saved entries beside those of the encoder."""

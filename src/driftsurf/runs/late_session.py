@@ -57,10 +57,20 @@ class LateSession:
         The model that learns.
     max_pending, timeout
         As for :class:`~driftsurf.session.late.DelayedLabels`.
+    shown_classes
+        Classes whose probabilities predictions have; none for that of the predicted class alone.
     """
 
-    def __init__(self, session: Session, *, max_pending: int = 100_000, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        max_pending: int = 100_000,
+        timeout: float | None = None,
+        shown_classes: Sequence[Any] = (),
+    ) -> None:
         self.session = session
+        self.shown_classes = shown_classes
         self.delayed: DelayedLabels = DelayedLabels(session, max_pending=max_pending, timeout=timeout)
 
     @property
@@ -103,10 +113,11 @@ class LateSession:
 
     def _predict(self, arrived: Arrived) -> PredictionBatch:
         self.delayed.predict(arrived.keys, arrived.X)
-        found = predict_now(self.session, arrived.X)
+        found = predict_now(self.session, arrived.X, self.shown_classes)
         probability = None if self._capabilities.regression else found.probability
         ids = arrived.keys if arrived.named else None
-        return PredictionBatch(0, [found.version] * len(arrived.keys), found.labels, probability, ids=ids)
+        versions = [found.version] * len(arrived.keys)
+        return PredictionBatch(0, versions, found.labels, probability, ids=ids, by_class=found.by_class)
 
     def reset(self, why: str) -> Transition | None:
         """Start again with fresh models; None if nothing has been learned yet."""

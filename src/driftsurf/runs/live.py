@@ -19,6 +19,7 @@ import numpy as np
 
 from driftsurf.core import files
 from driftsurf.core.contracts import IncrementalState
+from driftsurf.core.fields import Converted, Fields, Json, Text, Truth, Whole, misfit
 from driftsurf.core.journal import json_lines
 from driftsurf.core.state import nest, pick
 from driftsurf.data.source import Position
@@ -35,7 +36,7 @@ from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
 from driftsurf.runs.rolled import RolledFile
 from driftsurf.runs.sinks import Closable
-from driftsurf.runs.table_rows import TableRows
+from driftsurf.runs.table_rows import TableRows, unlabelled_line
 from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import LateLabelled, Model, Pinnable
 from driftsurf.session.session import Session
@@ -183,18 +184,20 @@ class LiveRun:
 
     def _restore(self, state: IncrementalState) -> None:
         _check_same_run(str(state.get("about")), self.plan.about)
-        try:
-            self.step, self.position = int(state["step"]), json.loads(str(state["position"]))
-            self.done, self.pinned = bool(state["done"]) and not self.plan.follows, bool(state["pinned"])
-            self._orders_done, self.rows = int(state["orders_done"]), int(state["rows"])
-            self.unlabelled = int(state["unlabelled"])
-            self._numbering = Numbering.from_json(str(state["numbering"]))
-            self.plan.source.restore(pick("source", state))
-            self.plan.recorder.restore(pick("recorder", state))
-            for name, sidecar in self.plan.sidecars.items():
-                sidecar.restore(pick(f"beside.{name}", state))
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"the checkpoint does not belong to a run: {error!r}") from error
+        known = FIELDS.read(state)
+        for part, names in (("beside", self.plan.sidecars), ("models", self.models)):
+            for entry in pick(part, state):
+                if not entry.startswith(tuple(f"{name}." for name in names)):
+                    raise misfit(state, f"{part}.{entry}", f"belongs to none of {', '.join(names)}")
+        self.step, self.position, self.rows, self.unlabelled = (
+            known[name] for name in ("step", "position", "rows", "unlabelled")
+        )
+        self.done, self.pinned = known["done"] and not self.plan.follows, known["pinned"]
+        self._orders_done, self._numbering = known["orders_done"], known["numbering"]
+        self.plan.source.restore(pick("source", state))
+        self.plan.recorder.restore(pick("recorder", state))
+        for name, sidecar in self.plan.sidecars.items():
+            sidecar.restore(pick(f"beside.{name}", state))
         for name, model in self.models.items():
             model.restore(pick(f"models.{name}", state))
 
@@ -233,7 +236,9 @@ class LiveRun:
             else:
                 truth, count = labels, len(batch.labelled)
                 given = None if self.plan.predictions is None else self._predictions(batch, own, labels, version)
-                self.unlabelled += count - len(labels)
+                bare = count - len(labels)
+                self.unlabelled += bare
+                self._files[JOURNAL].write(unlabelled_line(self.step, bare, self.unlabelled) if bare else "")
             self._files[JOURNAL].write("".join(json_lines(own.decisions)))
             self._files[TRACE].write(self.plan.recorder.lines(truth, seen))
             for name, sidecar in self.plan.sidecars.items():
@@ -268,14 +273,15 @@ class LiveRun:
 
         Rows without a label are predicted by the newest model, which has learned the other rows of their batch.
         """
-        leading = self.models[self.plan.model]
+        leading, shown = self.models[self.plan.model], self.plan.shown_classes
+        known: tuple[Any, ...] = ()
         bare = None
-        if not batch.labelled.all():
+        if shown or not batch.labelled.all():
             assert isinstance(leading, Session)
-            bare = predict_now(leading, batch.to_predict)
-        return batch.predictions(
-            Predicted.of(own, version), np.asarray(labels), bare, regression=self.plan.label_type == "value"
-        )
+            known = leading.targets.labels
+            bare = None if batch.labelled.all() else predict_now(leading, batch.to_predict, shown)
+        learned = Predicted.of(own, version, known, shown)
+        return batch.predictions(learned, np.asarray(labels), bare, regression=self.plan.regression)
 
     def _sidecar_lines(self, name: str, sidecar: Sidecar, rows: Any, seen: Mapping[str, Observation]) -> str:
         try:
@@ -390,6 +396,23 @@ class LiveRun:
         self.models[name].return_to(pick(f"models.{name}", earlier.state))
         self._numbering.roll_back(Numbering.from_json(str(earlier.state["numbering"])))
         return record(f"{name} is again as it was before step {earlier.state['step']} (checkpoint {earlier.number})")
+
+
+FIELDS = Fields(
+    {
+        "about": Text(),
+        "step": Whole(),
+        "position": Json(lambda position: position),
+        "done": Truth(),
+        "pinned": Truth(),
+        "orders_done": Whole(),
+        "rows": Whole(),
+        "unlabelled": Whole(),
+        "numbering": Converted(Numbering.from_json),
+    },
+    parts=["source", "recorder", "beside", "models"],
+)
+"""Saved entries of a run; its parts declare their own."""
 
 
 def _table_rows(rows: Any, labels: Any) -> TableRows:

@@ -57,7 +57,10 @@ class Numbering:
     def from_json(cls, text: str) -> Self:
         """Return the numbering that ``to_json`` was called on."""
         saved = json.loads(text)
-        return cls(**saved | {"rows": tuple((int(first), int(shift)) for first, shift in saved["rows"])})
+        found = cls(**saved | {"rows": tuple((int(first), int(shift)) for first, shift in saved["rows"])})
+        if not all(type(saved[name]) is type(default) for name, default in asdict(cls()).items() if name != "rows"):
+            raise ValueError("a number of the saved numbering has another type")
+        return found
 
     def to_json(self) -> str:
         """Return the numbering as JSON."""

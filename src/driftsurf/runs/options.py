@@ -14,6 +14,7 @@ from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.errors import Message, Option, OptionError
 from driftsurf.keyed.options import EngineOptions, KeyedOptions
 from driftsurf.registry import nearest
+from driftsurf.runs.predict_options import ALL_CLASSES
 
 __all__ = [
     "GROUPS",
@@ -196,6 +197,7 @@ class OutputOptions:
     predictions: str | None = option(
         None, "Write every prediction to a .csv, .jsonl or .parquet file, or to standard output (-).", metavar="FILE"
     )
+    all_classes: bool = option(False, ALL_CLASSES)
     out: StrPath | None = option(None, "The run folder.  [default: a new one below runs/]", metavar="PATH")
     overwrite: bool = option(False, "Replace an existing run folder.")
     checkpoint: StrPath | None = option(
@@ -226,6 +228,8 @@ class OutputOptions:
         check_bounds(self)
         if self.resume and self.checkpoint is None:
             raise OptionError(Option("resume"), " needs ", Option("checkpoint"), ": the folder to resume from")
+        if self.all_classes and self.predictions is None:
+            raise OptionError(Option("all_classes"), " needs ", Option("predictions"), ": where probabilities go")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,8 @@ class RunPlan:
     """Further files by name, and what writes them."""
     predictions: Sink | None = None
     """Where the predictions of the leading model go."""
+    shown_classes: tuple[Any, ...] = ()
+    """Classes whose probabilities are written for each row; none for that of the predicted class alone."""
     keeps_bad_rows: bool = False
     """Whether rows that were left out are written to a file, which only its owner may read."""
     every: int = 10

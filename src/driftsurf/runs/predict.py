@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from driftsurf.core import files
 from driftsurf.core.option_fields import check_bounds
 from driftsurf.core.state import peek, read_header
@@ -18,12 +20,12 @@ from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target
-from driftsurf.errors import CapabilityError, Option, RunFolderError, SchemaError, StateError
+from driftsurf.errors import Option, RunFolderError, SchemaError, StateError
 from driftsurf.registry import find
 from driftsurf.runs.folder import ABOUT, model_path
 from driftsurf.runs.options import StrPath
 from driftsurf.runs.predict_options import PredictOptions
-from driftsurf.runs.predictions import LabelType, PredictionBatch, predict_now
+from driftsurf.runs.predictions import LabelType, PredictionBatch, by_class, label_text, predict_now, shown_classes
 from driftsurf.runs.sinks import Closable, SinkContext, open_sink
 from driftsurf.runs.table_rows import text_of
 from driftsurf.session.model_names import make_strategy
@@ -141,16 +143,13 @@ def _predicted(
     model: AdaptiveEstimator, frames: FrameEncoder, reader: SourceReader, id: str | None, asked: PredictOptions
 ) -> PredictedRows:
     labels = model._session.targets.labels
-    classes = tuple(map(_label_text, sorted(labels))) if asked.all_classes else ()
-    learner = model._session.strategy.learner
-    if classes and not learner.capabilities.probabilities:
-        raise CapabilityError(Option("all_classes"), f" needs probabilities, which {learner!r} does not have")
+    classes = shown_classes(model._session.strategy.learner, sorted(labels)) if asked.all_classes else ()
     context = SinkContext(
         _label_type(model),
         has_ids=id is not None,
         has_true=False,
         has_versions=False,
-        classes=classes,
+        classes=tuple(map(label_text, classes)),
         overwrite=asked.overwrite,
         option="out",
     )
@@ -170,21 +169,21 @@ def _predicted(
 
 
 def _batches(
-    model: Any, frames: FrameEncoder, reader: SourceReader, id: str | None, classes: tuple[str, ...]
+    model: Any, frames: FrameEncoder, reader: SourceReader, id: str | None, classes: tuple[Any, ...]
 ) -> Iterator[PredictionBatch]:
     session = model._session
     for read in reader.tables():
         seen = read.table if id is None or id in frames.columns else read.table.without(id)
         X = frames.rows(seen)
         found = predict_now(session, X)
-        shares = model._probabilities(session.scores(X)).T.tolist() if classes else []
+        shares = model._probabilities(session.scores(X)) if classes else np.zeros((0, 0))
         yield PredictionBatch(
             0,
             None,
             found.labels,
             None if _label_type(model) == "value" else found.probability,
             ids=None if id is None else text_of(read.table, id),
-            by_class=dict(zip(classes, shares, strict=True)),
+            by_class=by_class(shares, classes, classes),
         )
 
 
@@ -193,7 +192,3 @@ def _label_type(model: Any) -> LabelType:
     if not targets.n_classes:
         return "value"
     return {"U": "text", "b": "boolean"}.get(targets.array.dtype.kind, "integer")  # type: ignore[return-value]
-
-
-def _label_text(label: object) -> str:
-    return str(label).lower() if isinstance(label, bool) else str(label)

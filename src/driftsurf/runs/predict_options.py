@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from driftsurf.core.option_fields import option
 
-__all__ = ["PredictOptions"]
+__all__ = ["ALL_CLASSES", "PredictOptions"]
+
+ALL_CLASSES: Final = "Write the probability of every class, not only of the predicted one."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,4 +25,4 @@ class PredictOptions:
         "Column of ids, which predictions show.  [default: that of the run, if the rows have it]",
         metavar="COLUMN",
     )
-    all_classes: bool = option(False, "Write the probability of every class, not only of the predicted one.")
+    all_classes: bool = option(False, ALL_CLASSES)

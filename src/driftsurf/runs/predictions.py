@@ -9,20 +9,28 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import FloatArray
+from driftsurf.core.contracts import FloatArray, Learner
+from driftsurf.errors import CapabilityError, Option
+from driftsurf.evaluation.trace import OTHER
 from driftsurf.session.observation import Observation, probability_of_second
 from driftsurf.session.session import Session
 
 __all__ = [
+    "ByClass",
     "LabelType",
     "Predicted",
     "PredictionBatch",
+    "by_class",
     "class_column",
+    "label_text",
     "predict_now",
     "prediction_columns",
     "probabilities",
+    "shown_classes",
 ]
 
+ByClass: TypeAlias = Mapping[str, Sequence[float | None]]
+"""Probabilities of each class, by its name; None for rows that have no prediction."""
 LabelType: TypeAlias = Literal["text", "integer", "boolean", "value"]
 """Type of the predicted labels; "value" is a number that regression predicts."""
 
@@ -78,7 +86,7 @@ class PredictionBatch:
     true: list[Any] | None = None
     """True labels, None for a row without a label; None where labels come later than their rows."""
     ids: Sequence[str | int] | None = None
-    by_class: Mapping[str, list[float]] = field(default_factory=dict)
+    by_class: ByClass = field(default_factory=dict)
     """Probabilities of each class, instead of that of the predicted one."""
 
     def __len__(self) -> int:
@@ -123,23 +131,63 @@ class Predicted:
     version: int
     labels: list[Any]
     probability: list[float | None]
+    by_class: ByClass = field(default_factory=dict)
 
     @classmethod
-    def of(cls, observation: Observation, version: int) -> Self:
-        """Return the predictions of rows that were observed."""
+    def of(cls, observation: Observation, version: int, labels: Sequence[Any] = (), shown: Sequence[Any] = ()) -> Self:
+        """Return the predictions of rows that were observed, with the probabilities of ``shown`` classes.
+
+        ``labels`` are the classes in the order of their codes.
+        """
         chosen = probabilities(observation.scores, observation.predicted, has_probabilities=observation.probabilities)
-        return cls(version, observation.labels.tolist(), chosen)
+        classes = by_class(_shares(observation.scores), labels, shown) if shown else {}
+        return cls(version, observation.labels.tolist(), chosen, classes)
 
 
-def predict_now(session: Session, X: Any) -> Predicted:
+def predict_now(session: Session, X: Any, shown: Sequence[Any] = ()) -> Predicted:
     """Predict rows without a label; they have no prediction if the model has learned nothing yet."""
     if not session.steps:
-        unknown = [None] * X.shape[0]
-        return Predicted(session.steps, list(unknown), list(unknown))
+        unknown: list[float | None] = [None] * X.shape[0]
+        return Predicted(0, list(unknown), list(unknown), {label_text(label): list(unknown) for label in shown})
     scores, known = session.scores(X), session.targets
     codes = known.predicted(scores)
     can = session.strategy.learner.capabilities.probabilities
-    return Predicted(session.steps, known.decode(codes).tolist(), probabilities(scores, codes, has_probabilities=can))
+    chosen = probabilities(scores, codes, has_probabilities=can)
+    classes = by_class(_shares(scores), known.labels, shown) if shown else {}
+    return Predicted(session.steps, known.decode(codes).tolist(), chosen, classes)
+
+
+def shown_classes(learner: Learner, classes: Sequence[Any]) -> tuple[Any, ...]:
+    """Return classes of which predictions show the probabilities; CapabilityError if the learner has none."""
+    if not learner.capabilities.probabilities:
+        raise CapabilityError(
+            Option("all_classes"), f" needs probabilities of classes, which {learner!r} does not have"
+        )
+    return tuple(classes)
+
+
+def by_class(shares: FloatArray, labels: Sequence[Any], shown: Sequence[Any]) -> ByClass:
+    """Return the probabilities of shown classes, from a column for each known one; those of all others are ``OTHER``.
+
+    >>> by_class(np.array([[0.5, 0.2, 0.3]]), ("b", "a", "c"), ("a", "b", "d", OTHER))
+    {'a': [0.2], 'b': [0.5], 'd': [0.0], '(other)': [0.3]}
+    """
+    known = dict(zip(labels, shares.T, strict=False))
+    nothing = np.zeros(len(shares))
+    others = sum((column for label, column in known.items() if label not in shown), nothing)
+    found = {label: others if label == OTHER else known.get(label, nothing) for label in shown}
+    return {label_text(label): column.tolist() for label, column in found.items()}
+
+
+def label_text(label: object) -> str:
+    """Return a class as a word of a column name."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def _shares(scores: FloatArray) -> FloatArray:
+    """Return the probability of each class, by code."""
+    logs = scores if scores.ndim == 2 else -np.logaddexp(0.0, np.column_stack([scores, -scores]))
+    return np.asarray(np.exp(logs))
 
 
 def probabilities(scores: FloatArray, codes: npt.NDArray[Any], *, has_probabilities: bool) -> list[float | None]:

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from driftsurf.core.contracts import State
+from driftsurf.core.fields import Fields, Whole
 from driftsurf.core.options import whole
 from driftsurf.data.source import Position
 from driftsurf.errors import StateError
@@ -150,11 +151,13 @@ class TableBatches:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore what ``state()`` returned."""
-        try:
-            self.encoder.restore(state)
-            self.skipped = self.reader.skipped = int(state["skipped"])
-        except KeyError as error:
-            raise StateError(f"the checkpoint does not belong to a run over tables: it has no {error}") from error
+        known, rest = FIELDS.take(state)
+        self.encoder.restore(rest)
+        self.skipped = self.reader.skipped = known["skipped"]
+
+
+FIELDS = Fields({"skipped": Whole()})
+"""Saved entries beside those of the encoder."""
 
 
 class PushedBatches:

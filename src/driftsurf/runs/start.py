@@ -16,7 +16,7 @@ from driftsurf.errors import Option, OptionError, RunFolderError, StateError
 from driftsurf.estimators.saved import estimator_name
 from driftsurf.runs.folder import ABOUT, model_path
 from driftsurf.runs.options import GROUPS, RunOptions
-from driftsurf.session.described import described
+from driftsurf.session.described import described_option, told_apart
 from driftsurf.session.session import Session
 
 __all__ = ["FinishedRun", "with_settings_of"]
@@ -64,14 +64,11 @@ class FinishedRun:
 
     def restore(self, session: Session) -> None:
         """Let a new session continue where the model of the run stopped."""
-        learner = session.strategy.learner
-        was = self.state["estimator"], self.state["learner"], self.state["learner_params"]
-        now = estimator_name(session.strategy), type(learner).__name__, described(learner)
+        was = self.state["estimator"], f"{self.state['learner']}({self.state['learner_params']})"
+        now = estimator_name(session.strategy), described_option(session.strategy.learner)
         if was != now:
-            raise StateError(
-                f"the model of {str(self.path)!r} is {was[0]} around {was[1]}({was[2]}), not {now[0]} around "
-                f"{now[1]}({now[2]}); give no other model or learner"
-            )
+            old, new = (was[0], now[0]) if was[0] != now[0] else told_apart(was[1], now[1])
+            raise StateError(f"the model of {str(self.path)!r} is {old}, not {new}; give no other model or learner")
         own = pick("session", self.state)
         if any(name.startswith("pending.") for name in own) != (session.batch_size is not None):
             late = "late" if session.batch_size is None else "with their rows"

@@ -17,6 +17,7 @@ from driftsurf.learners import LinearRegression, LogisticRegression, paper_learn
 from driftsurf.runs.folder import COLUMNS, SCORES
 from driftsurf.runs.options import RunOptions
 from driftsurf.runs.plan import RunPlan
+from driftsurf.runs.predictions import shown_classes
 from driftsurf.runs.source import StreamBatches
 from driftsurf.session.session import Session
 from driftsurf.strategies import Aware, DriftSurf
@@ -74,7 +75,11 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
         recorder=TraceRecorder(stream, size, warmup_steps=warmup),
         about=_about(name, stream, size, learner, model.seed, strategy, options_given(model)),
         label_type="value" if entry.regression else "integer",
-        sidecars={COLUMNS: ColumnMoves(models[MODEL]), SCORES: ScoreRecorder(models[MODEL], warmup)},
+        sidecars={
+            COLUMNS: ColumnMoves(models[MODEL]),
+            SCORES: ScoreRecorder(lambda: models[MODEL].targets.labels, warmup),
+        },
+        shown_classes=shown_classes(learner, stream.classes) if options.output.all_classes else (),
         n_steps=-(-stream.n_rows // size),
         oracle=ORACLE,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +12,10 @@ import numpy.typing as npt
 from driftsurf.data.tables import Table
 from driftsurf.runs.predictions import Predicted, PredictionBatch
 
-__all__ = ["TableRows", "text_of"]
+__all__ = ["TableRows", "text_of", "unlabelled_line", "unlabelled_rows"]
+
+UNLABELLED = "unlabelled"
+"""Kind of the lines of a journal that count rows without a label."""
 
 
 class TableRows(NamedTuple):
@@ -49,21 +54,39 @@ class TableRows(NamedTuple):
         count = len(self.labelled)
         order = np.argsort(np.concatenate([np.flatnonzero(self.labelled), np.flatnonzero(~self.labelled)])).tolist()
         parts = [learned] if bare is None else [learned, bare]
-        labels = [label for part in parts for label in part.labels]
-        chosen = [one for part in parts for one in part.probability]
-        versions = [part.version for part in parts for _ in part.labels]
-        true = [*y.tolist(), *[None] * (count - len(y))]
+        chosen = None if regression else _ordered([part.probability for part in parts], order)
         return PredictionBatch(
             0,
-            [versions[place] for place in order],
-            [labels[place] for place in order],
-            None if regression else [chosen[place] for place in order],
-            [true[place] for place in order],
+            _ordered([[part.version] * len(part.labels) for part in parts], order),
+            _ordered([part.labels for part in parts], order),
+            chosen,
+            _ordered([y.tolist(), [None] * (count - len(y))], order),
             None if self.ids is None else list(self.ids),
+            {name: _ordered([part.by_class[name] for part in parts], order) for name in learned.by_class},
         )
+
+
+def _ordered(parts: Iterable[Sequence[Any]], order: Iterable[int]) -> list[Any]:
+    values = [one for part in parts for one in part]
+    return [values[place] for place in order]
 
 
 def text_of(table: Table, name: str) -> list[str]:
     """Return the cells of a column as text; a missing one is empty."""
     column = table[name].as_text()
     return [column.words[code] if code >= 0 else "" for code in column.values.tolist()]
+
+
+def unlabelled_line(step: int, rows: int, total: int) -> str:
+    """Return a line of the journal: rows of a step that have no label, and how many there are so far."""
+    return json.dumps({"type": UNLABELLED, "step": step, "rows": rows, "total": total}, separators=(",", ":")) + "\n"
+
+
+def unlabelled_rows(journal: str) -> int:
+    """Return how many rows without a label a journal counts.
+
+    >>> unlabelled_rows(unlabelled_line(0, 5, 5) + unlabelled_line(3, 2, 7))
+    7
+    """
+    lines = [line for line in journal.splitlines() if line.startswith(f'{{"type":"{UNLABELLED}"')]
+    return int(json.loads(lines[-1])["total"]) if lines else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from driftsurf.runs.late_batches import LabelPace, LateBatches
 from driftsurf.runs.late_session import LateSession
 from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
 from driftsurf.runs.plan import RunPlan, Sidecar
-from driftsurf.runs.predictions import LabelType
+from driftsurf.runs.predictions import LabelType, shown_classes
 from driftsurf.runs.source import TableBatches
 from driftsurf.runs.start import FinishedRun
 from driftsurf.session.default_model import choose_model
@@ -114,6 +114,8 @@ class _TablePlanner:
         if self.start is not None:
             encoder = self.start.frames.encoder
         encoded = RowEncoder(encoder, target, self.hidden, decided["time"])
+        classes = () if target.task == "regression" else (*decided["classes"], OTHER)
+        shown = shown_classes(strategy.learner, classes) if options.output.all_classes else ()
         name = short_name(self.source)
         batches: TableBatches | LateBatches
         session: Session | LateSession
@@ -121,23 +123,27 @@ class _TablePlanner:
         if self.late:
             batches = LateBatches(self.rows, self.labels, encoded, key=self.key, pace=self._pace())
             steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=named)
-            session = LateSession(steps, max_pending=self._max_pending, timeout=options.labels.timeout)
+            session = LateSession(
+                steps, max_pending=self._max_pending, timeout=options.labels.timeout, shown_classes=shown
+            )
         else:
             batches = TableBatches(self.rows, encoded, id=self.id)
             session = Session(strategy, batch_size=None, guard=GUARD, owner=named)
             sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
         warmup = 0 if self.late or self.start is not None else 1
+        learning = session.session if isinstance(session, LateSession) else session
         if self.start is not None and saved is None:
-            self.start.restore(session.session if isinstance(session, LateSession) else session)
-        sidecars[SCORES] = ScoreRecorder(session.session if isinstance(session, LateSession) else session, warmup)
+            self.start.restore(learning)
+        sidecars[SCORES] = ScoreRecorder(lambda: learning.targets.labels, warmup)
         return RunPlan(
             name=name,
             source=batches,
             models={named: session},
-            recorder=self._recorder(name, decided["classes"], encoded, warmup),
+            recorder=self._recorder(name, classes, encoded, warmup),
             about=self._about(decided, columns, strategy),
             label_type=decided["label_type"],
+            shown_classes=shown,
             sidecars=sidecars,
             keeps_bad_rows=options.reading.on_bad_row != "fail",
             has_ids=self.id is not None,
@@ -163,10 +169,9 @@ class _TablePlanner:
             return str(json.loads(str(saved["about"]))["model"]), None
         return choose_model(asked.learner, asked.all_parameters())
 
-    def _recorder(self, name: str, classes: Sequence[Any], rows: RowEncoder, warmup: int) -> TraceRecorder:
+    def _recorder(self, name: str, classes: tuple[Any, ...], rows: RowEncoder, warmup: int) -> TraceRecorder:
         when = None if rows.time is None else lambda: rows.first_time
-        open_set = () if rows.target.task == "regression" else (*classes, OTHER)
-        return TraceRecorder(_Description(name, open_set), self.options.batch_rows, warmup, time=when)
+        return TraceRecorder(_Description(name, classes), self.options.batch_rows, warmup, time=when)
 
     def _reader(self, path: str) -> SourceReader:
         return SourceReader(self._open(path), raw=self.options.tables.raw)
@@ -215,7 +220,11 @@ class _TablePlanner:
             **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
             "start_from": None if model.start_from is None else str(model.start_from),
             "parameters": model.all_parameters(),
-            "made": {"strategy": type(strategy).__name__, "learner": type(strategy.learner).__name__},
+            "made": {
+                "strategy": type(strategy).__name__,
+                "learner": type(strategy.learner).__name__,
+                "work": strategy.learner.capabilities.work,
+            },
             "decided": decided,
             "columns": columns,
         }

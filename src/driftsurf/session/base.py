@@ -11,6 +11,7 @@ import numpy.typing as npt
 from driftsurf.core.abilities import IncrementallySaved, Reversible, SnapshotScoring, abilities_of, check_contract
 from driftsurf.core.changes import Changeable
 from driftsurf.core.contracts import FloatArray, IncrementalState, Rows, State, Strategy
+from driftsurf.core.fields import misfit
 from driftsurf.core.input import Schema
 from driftsurf.core.journal import Journal
 from driftsurf.core.options import whole
@@ -22,6 +23,7 @@ from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.session.guard import RangeGuard
 from driftsurf.session.interrupts import uninterrupted
+from driftsurf.session.saved import saved_buffer
 from driftsurf.session.surroundings import Surroundings
 
 __all__ = ["BaseSession"]
@@ -228,16 +230,13 @@ class BaseSession(Changeable):
             raise StateError(f"the saved state {what}; it is incomplete, or the state of another object") from error
 
     def _restored(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Surroundings, None]:
-        now, entries = self._now.from_state(state, self._can, self.owner), pick("pending", state)
-        width = None
+        now, pending = self._now.from_state(state, self._can, self.owner), None
         if now.schema is not None:
-            width, sparse = now.schema.n_features, now.schema.sparse
-            if state.get("pending.sparse", sparse) != sparse:
-                raise StateError(f"the saved columns have sparse={sparse}, but the rows in the saved buffer do not")
-            self.strategy.restore(own, width, sparse=sparse, n_classes=now.targets.n_classes)
+            classes = now.targets.n_classes
+            pending = saved_buffer(pick("pending", state), now.schema, classes, self.batch_size, self._dtype)
+            self.strategy.restore(own, now.schema.n_features, sparse=now.schema.sparse, n_classes=classes)
             now = self._published(now)
-        pending = Samples.from_state(entries, now.targets.n_classes) if entries else None
-        if pending is not None and pending.n_features != width:
-            raise StateError(f"the rows in the saved buffer have {pending.n_features} columns, not {width}")
+        elif now.steps or own:
+            raise misfit(state, "started", "is false, but there is a model that has learned")
         self._pending = pending
         return now, None

@@ -10,7 +10,7 @@ import numpy as np
 from driftsurf import registry
 from driftsurf.errors import StateError
 
-__all__ = ["Parameterised", "described", "described_option", "to_json_value"]
+__all__ = ["Parameterised", "described", "described_option", "to_json_value", "told_apart"]
 
 
 @runtime_checkable
@@ -45,6 +45,29 @@ def described_option(value: object) -> str:
     if isinstance(value, Parameterised):
         return f"{type(value).__name__}({described(value)})"
     return json.dumps(value, sort_keys=True, default=_by_name)
+
+
+def told_apart(was: str, now: str) -> tuple[str, str]:
+    """Return two descriptions of parts without what is the same in both: their options, or all but their classes.
+
+    >>> told_apart('SVM({"l2": 0.1, "scale": "auto"})', 'SVM({"l2": 0.2, "scale": "auto"})')
+    ('SVM(l2=0.1)', 'SVM(l2=0.2)')
+    >>> told_apart('SVM({"l2": 0.1})', 'DDM({"l2": 0.1})'), told_apart("0.1", "0.2")
+    (('SVM', 'DDM'), ('0.1', '0.2'))
+    """
+    names, options = [was.partition("(")[0], now.partition("(")[0]], []
+    if names[0] != names[1]:
+        return names[0], names[1]
+    try:
+        options = [dict(json.loads(text[len(names[0]) + 1 : -1])) for text in (was, now)]
+    except ValueError:
+        return was, now
+    missing = object()
+    other = [
+        name for name in {**options[0], **options[1]} if options[0].get(name, missing) != options[1].get(name, missing)
+    ]
+    first, second = (", ".join(f"{name}={own[name]!r}" for name in other if name in own) for own in options)
+    return f"{names[0]}({first})", f"{names[0]}({second})"
 
 
 def _by_name(value: Any) -> Any:

@@ -12,9 +12,9 @@ import numpy as np
 
 from driftsurf.core.column_sizes import CAP, clipped, limited, measure, squared_norms, usual_sizes
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
+from driftsurf.core.fields import Array, Entry, Fields, Real, Rule
 from driftsurf.core.options import number
 from driftsurf.core.values import replace
-from driftsurf.errors import StateError
 from driftsurf.kernels.columns import add_excess, column_limits, column_sizes
 
 __all__ = ["RangeGuard"]
@@ -162,19 +162,18 @@ class RangeGuard:
     @classmethod
     def from_state(cls, state: Mapping[str, Any], n_features: int | None, *, clips: bool = False) -> RangeGuard:
         """Return the guard that ``state()`` was called on, for rows of ``n_features`` columns (None: no row yet)."""
-        arrays = {name: state.get(name) for name in ("total", "mass", "excess")}
-        guard = cls(float(state["factor"]), state["recent"], clips=clips, **arrays)
-        # Compiled code does not check the bounds of its arrays, and a state may be damaged or forged.
-        found = {name for name, values in arrays.items() if values is not None}
-        fits = not found if n_features is None else {"total", "mass"} <= found
-        if not (
-            fits and _is_vector(guard.recent) and all(_is_vector(arrays[name], n_features) for name in sorted(found))
-        ):
-            raise StateError(f"the entries of the saved guard do not fit together, or not {n_features} columns")
-        return guard
+        known = (UNUSED if n_features is None else CLIPPING if clips else FIELDS).read(state, n_features=n_features)
+        arrays = {name: known.get(name) for name in ("total", "mass", "excess")}
+        return cls(known["factor"], known["recent"], clips=clips, **arrays)
 
 
-def _is_vector(values: Any, length: int | None = None) -> bool:
-    """Return whether this is an array of floats of a length (None: any)."""
-    is_vector = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1
-    return is_vector and length in (None, len(values))
+_EITHER: dict[str, Entry] = {
+    "factor": Real(least=1.0),
+    "recent": Array(np.float64, ("rows",), least=0.0, missing=True),  # infinite if a square overflowed
+}
+_FEW = Rule("recent", f"must have at most {MEMORY} values", lambda known: known["rows"] <= MEMORY)
+_SUMS: dict[str, Entry] = dict.fromkeys(("total", "mass", "excess"), Array(np.float64, ("n_features",), least=0.0))
+UNUSED = Fields(_EITHER, rules=[_FEW])
+FIELDS = Fields(_EITHER | {name: _SUMS[name] for name in ("total", "mass")}, rules=[_FEW])
+CLIPPING = Fields(_EITHER | _SUMS, rules=[_FEW])
+"""Saved entries of a guard: before the first row, without limits of values, and with them."""

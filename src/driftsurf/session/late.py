@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -13,13 +13,14 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, IncrementalState, Rows, Segment, State, n_rows
 from driftsurf.core.decisions import Decision
+from driftsurf.core.fields import Fields, Json, Real, Rule, Values, misfit
 from driftsurf.core.input import Schema, read_rows, read_schema
 from driftsurf.core.options import number, whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import MatrixLike, TargetLike
-from driftsurf.errors import InputError, ShapeError, StateError
+from driftsurf.errors import InputError, ShapeError
 
 __all__ = ["DelayedLabels", "DelayedModel", "Joined", "LabelCounts"]
 
@@ -334,33 +335,76 @@ class DelayedLabels:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` returned, the model's state included."""
-        try:
-            counts = LabelCounts(**json.loads(state["counts"]))
-            waiting = OrderedDict((key, _Waiting(*rest)) for key, *rest in json.loads(state["waiting"]))
-            learned, lost = (OrderedDict.fromkeys(json.loads(state[name])) for name in ("learned", "lost"))
-            samples = Samples.from_state(pick("samples", state)) if pick("samples", state) else None
-            schema = Schema.from_state(pick("schema", state), "this model") if pick("schema", state) else None
-            rows = [one.row for one in waiting.values()]
-            low, high = (0, 0) if samples is None else (samples.first_row, samples.next_row)
-            if not (
-                isinstance(state["now"], float)
-                and [type(count) for count in astuple(counts)] == [type(count) for count in astuple(self.counts)]
-                and all(type(row) is int and low <= row < high for row in rows)
-                and rows == sorted(set(rows))
-                and all(isinstance(one.time, float) and type(one.version) is int for one in waiting.values())
-                and all(isinstance(key, str | int) for keys in (waiting, learned, lost) for key in keys)
-                and (samples is None or (schema is not None and schema.n_features == samples.n_features))
-            ):
-                raise StateError("the entries of the saved late labels do not fit together; the state is damaged")
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, StateError):
-                raise
-            raise StateError(
-                f"the saved late labels cannot be read ({error}); it is the state of another object"
-            ) from error
+        saved = pick("schema", state), pick("samples", state)
+        schema = Schema.from_state(saved[0], "this model") if saved[0] else None
+        samples = Samples.from_state(saved[1]) if saved[1] else None
+        if samples is not None and (schema is None or schema.n_features != samples.n_features):
+            raise misfit(state, "samples.n_features", "must be that of the schema")
+        rows = (0, 0) if samples is None else (samples.first_row, samples.next_row)
+        known = FIELDS.read(state, stored=Segment(*rows), counted=self.counts.errors is not None)
         self.model.restore(pick("model", state))
-        self.counts, self._now, self._schema, self._samples = counts, state["now"], schema, samples
-        self._waiting, self._learned, self._lost = waiting, learned, lost
+        self.counts, self._now, self._schema, self._samples = known["counts"], known["now"], schema, samples
+        self._waiting, self._learned, self._lost = known["waiting"], known["learned"], known["lost"]
+
+
+def _read_counts(saved: Any) -> LabelCounts:
+    """Return saved counts; ValueError if they are none."""
+    if not all(
+        type(count) is int and count >= 0 for name, count in saved.items() if name != "errors" or count is not None
+    ):
+        raise ValueError("counts must be integers of at least 0")
+    return LabelCounts(**saved)
+
+
+def _read_waiting(saved: Any) -> OrderedDict[Key, _Waiting]:
+    """Return the saved waiting rows by key; ValueError if they are none."""
+    waiting = OrderedDict((key, _Waiting(*rest)) for key, *rest in saved)
+    for one in waiting.values():
+        if not (type(one.row) is int and type(one.version) is int and one.version >= 0 and type(one.time) is float):
+            raise ValueError(f"{one!r} is not a row that waits")
+        if not isinstance(one.predicted, str | int | float | None):
+            raise ValueError(f"{one.predicted!r} is not a prediction")
+    _check_keys(waiting, len(saved))
+    return waiting
+
+
+def _read_known_keys(saved: Any) -> OrderedDict[Key, None]:
+    """Return saved keys; ValueError if they are none."""
+    keys = OrderedDict.fromkeys(saved)
+    _check_keys(keys, len(saved))
+    return keys
+
+
+def _check_keys(keys: Iterable[Any], count: int) -> None:
+    if not all(type(key) in (str, int) for key in keys) or len(list(keys)) != count:
+        raise ValueError("keys must be text or integers, and distinct")
+
+
+def _are_stored(known: Values) -> bool:
+    """Return whether the waiting rows are in the store, in the order of their arrival."""
+    rows, stored = [one.row for one in known["waiting"].values()], known["stored"]
+    return rows == sorted(set(rows)) and (not rows or (stored.lo <= rows[0] and rows[-1] < stored.hi))
+
+
+FIELDS = Fields(
+    {
+        "now": Real(finite=False),
+        "counts": Json(_read_counts),
+        "waiting": Json(_read_waiting),
+        "learned": Json(_read_known_keys),
+        "lost": Json(_read_known_keys),
+    },
+    parts=["schema", "samples", "model"],
+    rules=[
+        Rule(
+            "counts",
+            "must have errors exactly for classes",
+            lambda known: (known["counts"].errors is not None) == known["counted"],
+        ),
+        Rule("waiting", "must be rows of the store, in order", _are_stored),
+    ],
+)
+"""Saved entries of late labels."""
 
 
 def _read_keys(keys: Iterable[Any], count: int | None) -> list[Key]:

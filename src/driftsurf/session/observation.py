@@ -10,11 +10,9 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
+from driftsurf.core.predictions import log_losses
 
 __all__ = ["Observation", "probability_of_second"]
-
-LEAST_PROBABILITY = 1e-15
-"""Smallest probability in log loss, which keeps it finite."""
 
 
 def probability_of_second(margins: FloatArray) -> FloatArray:
@@ -59,10 +57,7 @@ class Observation:
         """Return -log p(true class) of each row, with p of at least 1e-15; NaN without probabilities."""
         if not self.probabilities:
             return np.full(len(self.true), np.nan)
-        if self.scores.ndim == 1:
-            return np.logaddexp(0.0, np.where(self.true == 1, -self.scores, self.scores))
-        logs = self.scores[np.arange(len(self.true)), self.true]
-        return np.asarray(-np.maximum(logs, np.log(LEAST_PROBABILITY)))
+        return log_losses(self.scores, self.true)
 
     def squared_errors(self) -> FloatArray:
         """Return the squared error of each row, for regression."""

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import Capabilities, FloatArray, Rows, State
+from driftsurf.core.fields import misfit
 from driftsurf.core.input import Schema, is_ready, read_rows
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import MatrixLike
 from driftsurf.errors import StateError
 from driftsurf.session.guard import RangeGuard
+from driftsurf.session.saved import FIELDS
 
 __all__ = ["Surroundings"]
 
@@ -83,18 +85,17 @@ class Surroundings:
 
     def from_state(self, state: Mapping[str, Any], can: Capabilities, owner: str) -> Surroundings:
         """Return what ``state()`` was called on, for a session with the options of this one; ``scorer`` is None."""
-        targets, schema = self.targets.from_state(pick("classes", state)), None
-        steps = int(state["steps"])
-        if not isinstance(state["started"], bool):
-            raise StateError(f"the saved entry 'started' is {state['started']!r}; it must be true or false")
-        if state["started"]:
-            schema = Schema.from_state(pick("schema", state), owner)
+        known = FIELDS.read(state)
+        targets = self.targets.from_state(pick("classes", state))
+        if known["n_classes_learned"] > len(targets.labels):
+            raise misfit(state, "n_classes_learned", f"must be at most {len(targets.labels)}, the number of labels")
+        schema = Schema.from_state(pick("schema", state), owner) if known["started"] else None
         guard = pick("guard", state)
-        width = None if schema is None or not steps else schema.n_features
+        width = None if schema is None or not known["steps"] else schema.n_features
         return Surroundings(
             targets=targets,
             guard=RangeGuard.from_state(guard, width, clips=can.linear) if guard else None,
             schema=schema,
-            steps=steps,
-            n_classes_learned=int(state["n_classes_learned"]),
+            steps=known["steps"],
+            n_classes_learned=known["n_classes_learned"],
         )

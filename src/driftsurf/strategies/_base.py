@@ -11,9 +11,10 @@ from driftsurf.core.abilities import check_contract
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord, StateName, Transition
+from driftsurf.core.fields import Entry, Fields, Rule, Text, Whole, misfit
 from driftsurf.core.parameters import Parameterised
 from driftsurf.core.state import nest, pick, resolved
-from driftsurf.errors import CapabilityError, StateError
+from driftsurf.errors import CapabilityError
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
 
 Scorer = Callable[[Rows], FloatArray]
@@ -25,6 +26,10 @@ NEEDED_FOR = {
     "exact_state": "be copied through its saved state; use a learner of driftsurf.learners",
 }
 """What a learner without a capability cannot do, and which learner to use instead."""
+
+
+NOTHING = Fields({})
+"""Declaration of a part without entries."""
 
 
 class LiveState(Protocol):
@@ -47,6 +52,17 @@ class LiveState(Protocol):
 
 
 L = TypeVar("L", bound=LiveState)
+
+
+def declared(
+    entries: Mapping[str, Entry], *, optional: Iterable[str] = (), parts: Iterable[str] = (), rules: Iterable[Rule] = ()
+) -> Fields:
+    """Return the declaration of a strategy's state, with the entries that every strategy has.
+
+    Rules may use the sizes ``first_row`` and ``next_row`` of the store.
+    """
+    every: dict[str, Entry] = {"strategy": Text(), "step": Whole()}
+    return Fields(every | dict(entries), optional=list(optional), parts=["pool", *parts], rules=list(rules))
 
 
 def make_decision(
@@ -120,8 +136,12 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
         """Return the live state as a flat dictionary."""
 
     @abstractmethod
-    def _loaded(self, state: Mapping[str, Any]) -> L:
-        """Return the live state that ``_saved`` wrote."""
+    def _fields(self) -> Fields:
+        """Return the declaration of what ``_saved`` writes, made by ``declared``."""
+
+    @abstractmethod
+    def _loaded(self, state: Mapping[str, Any], pool: Pool) -> L:
+        """Return the live state that ``_saved`` wrote; its own entries have been checked."""
 
     def _scoring(self, live: L) -> Scorer:
         """Return the function that scores the next batch, with the models as they are now."""
@@ -232,12 +252,15 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
 
     def restore(self, state: Mapping[str, Any], n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Take over a state that ``state()`` returned; StateError if it is not for rows of this shape."""
-        saved = state["strategy"]
-        if saved != type(self).__name__:
-            raise StateError(f"the saved state is of a {saved}, not of a {type(self).__name__}")
-        self._pool = self._new_pool()
-        self._pool.restore(pick("pool", state), n_features, sparse=sparse, n_classes=n_classes)
-        self._publish(self._loaded(state))
+        if state.get("strategy") != type(self).__name__:
+            raise misfit(state, "strategy", f"is {state.get('strategy')!r}, not {type(self).__name__!r}")
+        pool = self._new_pool()
+        pool.restore(pick("pool", state), n_features, sparse=sparse, n_classes=n_classes)
+        self._fields().read(state, first_row=pool.samples.first_row, next_row=pool.samples.next_row)
+        live = self._loaded(state, pool)
+        pool.check_learning(*self._learning(live))
+        self._pool = pool
+        self._publish(live)
 
     # -------------------------------------------------------------------- helpers
 

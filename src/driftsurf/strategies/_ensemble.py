@@ -11,11 +11,11 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord
+from driftsurf.core.fields import Array, Fields, Whole, misfit
 from driftsurf.core.state import nest, pick
-from driftsurf.errors import StateError
-from driftsurf.strategies._base import PooledStrategy, Scorer, make_decision
+from driftsurf.strategies._base import NOTHING, PooledStrategy, Scorer, declared, make_decision
 from driftsurf.strategies._joint import JointScorer, joint_scorer
-from driftsurf.strategies._pool import Member
+from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._votes import undecided, weighted_vote
 
 
@@ -79,18 +79,29 @@ class VotingStrategy(PooledStrategy[Ensemble]):
             state |= nest(f"expert{place}", expert.state())
         return state | nest("memory", self._memory_state(live.memory))
 
-    def _loaded(self, state: Mapping[str, Any]) -> Ensemble:
-        places = range(int(state["experts"]))
-        experts = tuple(self._pool.restore_member(pick(f"expert{place}", state)) for place in places)
-        weights = tuple(float(weight) for weight in state["weights"])
-        if len(weights) != len(experts) or not np.isfinite(weights).all():
-            raise StateError(f"the saved state has the weights {list(weights)} for {len(experts)} experts")
-        return Ensemble(experts, weights, int(state["step"]), self._memory_from(pick("memory", state)))
+    def _fields(self) -> Fields:
+        return FIELDS
+
+    def _loaded(self, state: Mapping[str, Any], pool: Pool) -> Ensemble:
+        step, count = state["step"], state["experts"]
+        parts = {name.partition(".")[0] for name in state if name.startswith("expert") and "." in name}
+        if count != len(parts):
+            raise misfit(state, "experts", f"is {count}, but there are {len(parts)} experts")
+        experts = tuple(pool.restore_member(pick(f"expert{place}", state), step) for place in range(count))
+        memory = self._memory_from(pick("memory", state), count)
+        return Ensemble(experts, tuple(state["weights"].tolist()), step, memory)
 
     def _memory_state(self, memory: Any) -> State:
         """Return the further state as flat entries."""
         return {}
 
-    def _memory_from(self, state: Mapping[str, Any]) -> Any:
-        """Return the further state that ``_memory_state`` wrote."""
-        return None
+    def _memory_from(self, state: Mapping[str, Any], experts: int) -> Any:
+        """Return the further state that ``_memory_state`` wrote for this many experts."""
+        NOTHING.read(state)
+
+
+FIELDS = declared(
+    {"experts": Whole(), "weights": Array(np.float64, ("experts",), least=0.0)},
+    parts=["expert*", "memory"],
+)
+"""Saved entries of a strategy whose models vote."""

@@ -12,15 +12,17 @@ from driftsurf.core.abilities import (
     JointlyTrained,
     Refittable,
     Reversible,
+    RowsChecked,
     ShapeChecked,
     abilities_of,
 )
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, IncrementalState, Learner, SampleStore, Segment, State
 from driftsurf.core.decisions import ModelRecord, Role
+from driftsurf.core.fields import Fields, Real, Whole, misfit
 from driftsurf.core.options import choice, whole
 from driftsurf.core.samples import Samples
-from driftsurf.core.state import nest, pick
+from driftsurf.core.state import name_in, nest, pick
 from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.kernels.losses import largest, weighted_sum
@@ -30,6 +32,18 @@ from driftsurf.strategies._votes import errors
 BudgetRule = Literal["each", "divided"]
 RiskName = Literal["loss", "zero-one"]
 DEFAULT_MAX_ROWS = 100_000
+FIELDS = Fields({"made": Whole(), "seed": Whole(0, 2**256), "n_classes": Whole(0, "known_classes")}, parts=["samples"])
+"""Saved entries of a pool."""
+MEMBER_FIELDS = Fields(
+    {
+        "id": Whole(0, "made-1"),
+        "born": Whole(0, "step"),
+        "first_row": Whole(0, "next_row"),
+        "best_risk": Real(finite=False),
+    },
+    parts=["learner"],
+)
+"""Saved entries of a model of a pool."""
 
 
 @dataclass(frozen=True)
@@ -265,31 +279,49 @@ class Pool:
 
     def restore(self, state: Mapping[str, Any], n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Take over what ``incremental_state()`` returned, with whole arrays; StateError if it is for other rows."""
-        self.made, self.seed, self.n_classes = int(state["made"]), int(state["seed"]), int(state["n_classes"])
+        known = FIELDS.read(state, known_classes=n_classes)
         least = self.capabilities.min_classes
-        if self.n_classes < least or (self.n_classes > least and not self.grows):
-            raise StateError(
-                f"the saved models have {self.n_classes} classes, which {self.template!r} does not support"
-            )
-        if self.n_classes > n_classes:
-            raise StateError(f"the saved models have {self.n_classes} classes, but only {n_classes} are known")
-        self.samples = Samples.from_state(pick("samples", state), self.n_classes)
-        if self.samples.n_features != n_features:
-            raise StateError(f"the saved rows have {self.samples.n_features} columns, not {n_features}")
-        if self.samples.sparse != sparse:
-            raise StateError(f"the saved rows have sparse={self.samples.sparse}, not {sparse}")
+        if known["n_classes"] < least or (known["n_classes"] > least and not self.grows):
+            raise misfit(state, "n_classes", f"is {known['n_classes']}, which {self.template!r} does not support")
+        rows = pick("samples", state)
+        samples = Samples.from_state(rows, known["n_classes"])
+        if samples.n_features != n_features:
+            raise misfit(rows, "n_features", f"is {samples.n_features}, but there are {n_features} columns")
+        if samples.sparse != sparse:
+            raise misfit(rows, "sparse", f"is {samples.sparse}, but that of the columns is {sparse}")
+        if samples.dtype != self.dtype:
+            raise misfit(rows, "dtype", f"is {samples.dtype}, but that of the strategy is {self.dtype}")
+        self.made, self.seed, self.n_classes = known["made"], known["seed"], known["n_classes"]
+        self.samples = samples
 
-    def restore_member(self, state: Mapping[str, Any]) -> Member:
-        """Return the model whose state was saved."""
+    def restore_member(self, state: Mapping[str, Any], step: int) -> Member:
+        """Return the model whose state was saved before this step."""
+        known = MEMBER_FIELDS.read(state, made=self.made, step=step, next_row=self.samples.next_row)
         learner = self._load(pick("learner", state))
-        best = float(state["best_risk"])
-        return Member(int(state["id"]), learner, int(state["born"]), int(state["first_row"]), best)
+        return Member(known["id"], learner, known["born"], known["first_row"], known["best_risk"])
+
+    def check_learning(self, *members: Member) -> None:
+        """Raise StateError unless the store has the rows of models that were loaded and will learn again."""
+        for member in members:
+            oldest = member.learner.needs()
+            if oldest is not None and oldest < self.samples.first_row:
+                raise StateError(
+                    f"the saved model {member.id} needs the rows from {oldest} on, but the saved rows begin with "
+                    f"{self.samples.first_row}"
+                )
 
     def _load(self, state: Mapping[str, Any]) -> Learner:
         learner: Any = type(self.template).from_state(self.template, state)
         n_features, n_classes = self.samples.n_features, self.n_classes
         if ShapeChecked in self._abilities and not learner.fits(n_features, n_classes):
-            raise StateError(f"a saved model does not fit its rows, with {n_features} columns and {n_classes} classes")
+            part = name_in(state, "").removesuffix(".")
+            raise StateError(
+                f"the saved model {part!r} is not for {n_features} columns and {n_classes} classes", entry=part
+            )
+        if RowsChecked in self._abilities:
+            stored = Segment(self.samples.first_row, self.samples.next_row)
+            if entry := learner.outside(stored):
+                raise misfit(state, entry, f"is not among the saved rows, {stored.lo} to {stored.hi}")
         if Refittable in self._abilities:
             learner.refit(self.samples)
         restored: Learner = learner

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from driftsurf.core.contracts import Segment
 from driftsurf.core.decisions import ModelRecord, Role, Transition, TransitionKind
+from driftsurf.core.fields import Array, Entry, Fields, Rule, Truth, Values, Whole, misfit
+from driftsurf.core.state import pick
+from driftsurf.strategies._base import declared
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._unit import RiskUnit
 
@@ -124,3 +130,47 @@ class Step:
                 risk_reactive=self.trial.get(role),
                 gradients=self.spent.get(role, 0),
             )
+
+
+# ---------------------------------------------------------------------------- saved state
+
+ROLES = "predictive", "reactive", "stable"
+
+
+@functools.cache
+def live_fields(reactive_length: int, *, prequential: bool, relative: bool) -> Fields:
+    """Return the declaration of the saved state between steps, for a prequential judge and relative thresholds."""
+    entries: dict[str, Entry] = {
+        "reactive_step": Whole(0, reactive_length - 1),
+        "trial": Array(np.int64, ("*", 2), least=0),
+        "challenged": Truth(),
+        "reacted": Truth(),
+    }
+    if prequential:
+        entries["contest"] = Array(np.float64, (3,))
+    return declared(
+        entries,
+        parts=[*ROLES, *["unit"] * relative],
+        rules=[
+            Rule("trial", "must be ranges of the saved rows", _are_stored),
+            Rule(
+                "challenged",
+                "must be false outside of a reactive state",
+                lambda known: known["reactive_step"] > 0 or not known["challenged"],
+            ),
+        ],
+    )
+
+
+def _are_stored(known: Values) -> bool:
+    first, last = known["trial"].T
+    return bool(((known["first_row"] <= first) & (first <= last) & (last <= known["next_row"])).all())
+
+
+def restored_members(state: Mapping[str, Any], pool: Pool) -> dict[str, Member]:
+    """Return the saved models by role; there is a reactive one in a reactive state and only there."""
+    saved = {role: entries for role in ROLES if (entries := pick(role, state)) or role == "predictive"}
+    if ("reactive" in saved) != (state["reactive_step"] > 0):
+        where = "missing" if state["reactive_step"] else "there"
+        raise misfit(state, "reactive_step", f"is {state['reactive_step']}, but the reactive model is {where}")
+    return {role: pool.restore_member(entries, state["step"]) for role, entries in saved.items()}

@@ -9,9 +9,10 @@ from typing import Any
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Segment, State
 from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.fields import Fields
 from driftsurf.core.state import nest, pick
-from driftsurf.strategies._base import PooledStrategy, make_decision
-from driftsurf.strategies._pool import Member
+from driftsurf.strategies._base import NOTHING, PooledStrategy, declared, make_decision
+from driftsurf.strategies._pool import Member, Pool
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class SingleModel(PooledStrategy[Single]):
         return {}
 
     def _memory_from(self, state: Mapping[str, Any]) -> Any:
-        """Return the further state that ``_memory_state`` wrote."""
-        return None
+        """Return the further state that ``_memory_state`` wrote; StateError if that is not what is there."""
+        NOTHING.read(state)
 
     # -------------------------------------------------------------------- the step
 
@@ -102,6 +103,13 @@ class SingleModel(PooledStrategy[Single]):
         own: State = {"step": live.step}
         return own | nest("model", live.model.state()) | nest("memory", self._memory_state(live.memory))
 
-    def _loaded(self, state: Mapping[str, Any]) -> Single:
-        model = self._pool.restore_member(pick("model", state))
-        return Single(model, int(state["step"]), self._memory_from(pick("memory", state)))
+    def _fields(self) -> Fields:
+        return FIELDS
+
+    def _loaded(self, state: Mapping[str, Any], pool: Pool) -> Single:
+        model = pool.restore_member(pick("model", state), state["step"])
+        return Single(model, state["step"], self._memory_from(pick("memory", state)))
+
+
+FIELDS = declared({}, parts=["model", "memory"])
+"""Saved entries of a strategy with one model."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import Batch, Learner, State
+from driftsurf.core.fields import Array, Fields, Real, Rule
 from driftsurf.kernels.losses import weighted_sum
 
 WINDOW = 25
@@ -55,4 +56,12 @@ class RiskUnit:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> RiskUnit:
         """Return the unit that ``state()`` was called on."""
-        return cls(tuple(float(risk) for risk in state["recent"]), float(state["centre"]))
+        known = FIELDS.read(state)
+        return cls(tuple(known["recent"].tolist()), known["centre"])
+
+
+FIELDS = Fields(
+    {"recent": Array(np.float64, ("*",)), "centre": Real(missing=True)},
+    rules=[Rule("recent", f"must have at most {WINDOW} values", lambda known: len(known["recent"]) <= WINDOW)],
+)
+"""Saved entries of the unit."""

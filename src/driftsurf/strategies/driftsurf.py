@@ -18,6 +18,7 @@ import numpy as np
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role, TransitionKind
+from driftsurf.core.fields import Fields
 from driftsurf.core.options import choice, number, truth, whole
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
@@ -26,7 +27,7 @@ from driftsurf.kernels.compile import inline
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
 from driftsurf.strategies._base import PooledStrategy, make_decision
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
-from driftsurf.strategies._reaction import Contest, Live, Step
+from driftsurf.strategies._reaction import Contest, Live, Step, live_fields, restored_members
 from driftsurf.strategies._unit import RiskUnit
 
 __all__ = ["DriftSurf", "challenger_predicts", "entering", "switching"]
@@ -422,19 +423,17 @@ class DriftSurf(PooledStrategy[Live]):
                 state |= nest(role, member.state())
         return state
 
-    def _loaded(self, state: Mapping[str, Any]) -> Live:
-        members = {role: pick(role, state) for role in ("predictive", "reactive", "stable")}
-        restored = {role: self._pool.restore_member(entry) for role, entry in members.items() if entry}
-        trial = tuple(Segment(int(lo), int(hi)) for lo, hi in state["trial"])
-        for part in trial:
-            self._pool.samples.view(part)  # raises IndexError unless the store has its rows
+    def _fields(self) -> Fields:
+        return live_fields(int(self.reactive_length), prequential=self._prequential, relative=self._relative)
+
+    def _loaded(self, state: Mapping[str, Any], pool: Pool) -> Live:
         return Live(
-            **restored,
-            step=int(state["step"]),
-            reactive_step=int(state["reactive_step"]),
-            trial=trial,
-            challenged=bool(state["challenged"]),
-            reacted=bool(state["reacted"]),
+            **restored_members(state, pool),
+            step=state["step"],
+            reactive_step=state["reactive_step"],
+            trial=tuple(Segment(lo, hi) for lo, hi in state["trial"].tolist()),
+            challenged=state["challenged"],
+            reacted=state["reacted"],
             unit=RiskUnit.from_state(pick("unit", state)) if self._relative else RiskUnit(),
-            contest=Contest(*(float(value) for value in state["contest"])) if self._prequential else Contest(),
+            contest=Contest(*state["contest"].tolist()) if self._prequential else Contest(),
         )

@@ -11,8 +11,8 @@ import numpy as np
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, Learner, Segment, State
 from driftsurf.core.decisions import Decision
+from driftsurf.core.fields import Array, Fields
 from driftsurf.core.options import number, whole
-from driftsurf.errors import StateError
 from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
@@ -145,11 +145,13 @@ class LearnNSE(VotingStrategy):
     def _memory_state(self, memory: FloatArray) -> State:
         return {"betas": memory}
 
-    def _memory_from(self, state: Mapping[str, Any]) -> FloatArray:
-        betas: FloatArray = state["betas"]
-        if betas.ndim != 2 or betas.shape[1] != 2 or not np.isfinite(betas).all():
-            raise StateError(f"the saved sums of betas, of shape {betas.shape}, are not two finite numbers per expert")
+    def _memory_from(self, state: Mapping[str, Any], experts: int) -> FloatArray:
+        betas: FloatArray = MEMORY_FIELDS.read(state, experts=experts)["betas"]
         return betas
+
+
+MEMORY_FIELDS = Fields({"betas": Array(np.float64, ("experts", 2), least=0.0)})
+"""Saved sums over the history of each expert."""
 
 
 def emphasis(scores: FloatArray, batch: Batch) -> FloatArray:

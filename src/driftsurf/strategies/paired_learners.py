@@ -12,13 +12,13 @@ import numpy.typing as npt
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role, Transition
+from driftsurf.core.fields import Array, Fields, Rule
 from driftsurf.core.options import number, whole
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
-from driftsurf.errors import StateError
 from driftsurf.registry import CLASSIFICATION, Example, register
-from driftsurf.strategies._base import PooledStrategy, make_decision
-from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
+from driftsurf.strategies._base import PooledStrategy, declared, make_decision
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
 from driftsurf.strategies._votes import errors
 
 __all__ = ["PairedLearners"]
@@ -164,9 +164,12 @@ class PairedLearners(PooledStrategy[_Live]):
         own: State = {"step": live.step, "beaten": live.beaten}
         return own | nest("stable", live.stable.state()) | nest("reactive", live.reactive.state())
 
-    def _loaded(self, state: Mapping[str, Any]) -> _Live:
-        stable, reactive = (self._pool.restore_member(pick(role, state)) for role in ("stable", "reactive"))
-        beaten = state["beaten"]
-        if beaten.dtype != np.bool_ or beaten.ndim != 1 or len(beaten) > self.window:
-            raise StateError(f"the saved list C must hold at most {self.window} truth values; it holds {len(beaten)}")
-        return _Live(stable, reactive, beaten, int(state["step"]))
+    def _fields(self) -> Fields:
+        window = int(self.window)
+        short = Rule("beaten", f"must have at most {window} values", lambda known: len(known["beaten"]) <= window)
+        return declared({"beaten": Array(np.bool_, ("*",))}, parts=["stable", "reactive"], rules=[short])
+
+    def _loaded(self, state: Mapping[str, Any], pool: Pool) -> _Live:
+        step = state["step"]
+        stable, reactive = (pool.restore_member(pick(role, state), step) for role in ("stable", "reactive"))
+        return _Live(stable, reactive, state["beaten"], step)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import CSR, Batch, IntArray, Learner, Rows, Segment, State
+from driftsurf.core.fields import Fields, Whole
 from driftsurf.core.options import number, whole
 from driftsurf.core.samples import Samples
 from driftsurf.errors import OptionError
@@ -157,7 +158,11 @@ class PERM(SingleModel):
         return {"test_gradients": memory}
 
     def _memory_from(self, state: Mapping[str, Any]) -> int:
-        return int(state["test_gradients"])
+        return int(MEMORY_FIELDS.read(state)["test_gradients"])
+
+
+MEMORY_FIELDS = Fields({"test_gradients": Whole()})
+"""Saved number of gradients that tests have cost."""
 
 
 def gathered(X: Rows, order: IntArray) -> Rows:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import lzma
 import os
-import sys
 import time
 import zipfile
 import zlib
@@ -17,6 +16,7 @@ from typing import IO, Any
 
 from driftsurf.core.options import number
 from driftsurf.data.formats._encodings import decode_blocks
+from driftsurf.data.formats._pipes import open_bytes
 from driftsurf.data.formats._reader import extra
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.errors import OptionError, SourceError
@@ -37,6 +37,8 @@ _MAGIC = {
 _MAGIC_BYTES = max(map(len, _MAGIC))
 _GZIP_WINDOW = 31
 """zlib's code for a gzip header and checksum around the largest window."""
+XZ_MEMORY = 2**28
+"""Bytes that the decompression of xz may take; what xz writes at its highest level takes a quarter of it."""
 _UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 """What damaged, truncated, encrypted or exotic files raise while they are read and decompressed."""
 
@@ -84,6 +86,8 @@ class ByteFile:
     follow: Callable[[], bool] | None = None
     encoding: str | None = None
     """Encoding of the bytes, if they are converted to UTF-8 while they are read."""
+    on_wait: Callable[[], None] = lambda: None
+    """Called after every second in which no byte has arrived."""
 
     @property
     def name(self) -> str:
@@ -95,7 +99,7 @@ class ByteFile:
         if self.encoding is not None:
             yield from self.skip(start, decode_blocks(replace(self, encoding=None).blocks(), self.encoding))
             return
-        with self._named_errors(), self._open() as file:
+        with self._named_errors(), open_bytes(self.path, self.on_wait) as file:
             first = file.read(_MAGIC_BYTES)
             expected = COMPRESSION_ENDINGS.get(PurePath(self.path).suffix.lower())
             found = next((name for magic, name in _MAGIC.items() if first.startswith(magic)), None)
@@ -109,14 +113,6 @@ class ByteFile:
             decompressed = {"gzip": self._gunzip, "bzip2": self._bunzip2, "xz": self._unxz}
             decompressed |= {"zstd": self._unzstd, "zip": self._unzip}
             yield from self.skip(start, decompressed[found](file, first))
-
-    @contextmanager
-    def _open(self) -> Iterator[IO[bytes]]:
-        if self.path == STANDARD_INPUT:
-            yield sys.stdin.buffer
-            return
-        with open(self.path, "rb") as file:
-            yield file
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -151,7 +147,9 @@ class ByteFile:
             raise SourceError(
                 f"{self.name} was truncated or replaced while it was followed; start over with the new file"
             )
-        if grown and isinstance(self.follow, _Polling):
+        if not grown:
+            self.on_wait()
+        elif isinstance(self.follow, _Polling):
             self.follow.found()
         return True
 
@@ -206,12 +204,27 @@ class ByteFile:
             raise SourceError(f"{self.name} is truncated: the gzip data end too early")
 
     def _bunzip2(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
-        with bz2.BZ2File(_Rejoined(first, file)) as unpacked:  # type: ignore[call-overload]
-            yield from self._pieces(unpacked, b"")
+        return self._unpack(file, first, bz2.BZ2Decompressor, "bzip2")
 
     def _unxz(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
-        with lzma.LZMAFile(_Rejoined(first, file)) as unpacked:  # type: ignore[arg-type]
-            yield from self._pieces(unpacked, b"")
+        return self._unpack(file, first, lambda: lzma.LZMADecompressor(memlimit=XZ_MEMORY), "xz")
+
+    def _unpack(self, file: IO[bytes], first: bytes, make: Callable[[], Any], name: str) -> Iterator[bytes]:
+        """Yield what decompressors of Python return, a block at a time; several streams may follow each other."""
+        unpack = make()
+        for block in self._pieces(file, first):
+            data = block
+            while data or not (unpack.eof or unpack.needs_input):
+                if unpack.eof:  # another stream follows, or the zeros with which xz is padded
+                    data = data.lstrip(b"\0")
+                    unpack = make() if data else unpack
+                    continue
+                out = unpack.decompress(data, self.block_bytes)
+                data = unpack.unused_data if unpack.eof else b""
+                if out:
+                    yield out
+        if not unpack.eof:
+            raise SourceError(f"{self.name} is truncated: the {name} data end too early")
 
     def _unzstd(self, file: IO[bytes], first: bytes) -> Iterator[bytes]:
         pa = extra("pyarrow")
@@ -250,6 +263,8 @@ def member_of_zip(path: str, *, strict: bool = False) -> str | None:
 
     If the archive holds more files, ``strict`` raises a SourceError.
     """
+    if not os.path.isfile(path):  # a pipe would be waited for
+        return None
     try:
         with zipfile.ZipFile(path) as archive:
             return _only_member(path, archive).filename

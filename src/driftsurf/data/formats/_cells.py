@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
@@ -54,7 +55,8 @@ def infer_kind(cells: Sequence[str | None], reading: ReadingOptions) -> Kind:
     >>> infer_kind(["0012345678901234567", "0012345678901234568"], ReadingOptions())  # float64 would merge these
     'text'
     """
-    present = [cell for cell in cells if cell is not None]
+    # Columns repeat their cells, and each different one is read once.
+    present = Counter(cell for cell in cells if cell is not None)
     if not present:
         return "text"
     candidates: tuple[tuple[Kind, Callable[[str], Any]], ...] = (
@@ -70,14 +72,15 @@ def infer_kind(cells: Sequence[str | None], reading: ReadingOptions) -> Kind:
     return "text"
 
 
-def _most_fit(cells: Sequence[str], read: Callable[[str], Any]) -> bool:
+def _most_fit(cells: Counter[str], read: Callable[[str], Any]) -> bool:
+    allowed = MISFIT_SHARE * cells.total()
     misfits = 0
-    for cell in cells:
+    for cell, count in cells.items():
         try:
             read(cell)
         except ValueError:
-            misfits += 1
-            if misfits > MISFIT_SHARE * len(cells):
+            misfits += count
+            if misfits > allowed:
                 return False
     return True
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from driftsurf.data.formats._reader import RECORD_LIMIT
 from driftsurf.data.formats._records import TOO_LONG, Records
+from driftsurf.data.reading_options import ROW_BYTES
 from driftsurf.kernels.compile import inline, kernel
 
 __all__ = ["find_elements"]
@@ -17,7 +17,7 @@ _I8 = types.int64
 _IN = types.Array(types.uint8, 1, "C", readonly=True)
 
 
-def find_elements(data: bytes, *, final: bool, limit: int = RECORD_LIMIT) -> Records:
+def find_elements(data: bytes, *, final: bool, limit: int = ROW_BYTES) -> Records:
     """Return the complete elements of an array as records; ``data`` begins after its bracket, or after an element.
 
     A record includes the comma or the bracket that follows the element. With ``final``, text after the last of them is
@@ -147,8 +147,11 @@ def _find_elements(data: Any, final: Any, limit: Any, begin: Any, out: Any) -> A
         for place in range(start, end):
             if data[place] == 10:
                 line += 1
-        out[count, 0], out[count, 1], out[count, 2], out[count, 3] = end, line, cells, fault
         start = end
+        if cells == 0 and count and out[count - 1, 2] == 0:  # nothing between two commas
+            out[count - 1, 0], out[count - 1, 1] = end, line
+            continue
+        out[count, 0], out[count, 1], out[count, 2], out[count, 3] = end, line, cells, fault
         count += 1
         if fault == 4:
             return count

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from driftsurf.data.formats._reader import RECORD_LIMIT
+from driftsurf.data.reading_options import ROW_BYTES
 from driftsurf.kernels.compile import kernel
 
 SOUND, STRAY_QUOTE, OPEN_QUOTE, NUL, TOO_LONG, UNCLOSED, MISMATCHED = range(7)
@@ -54,6 +54,24 @@ class Records:
         columns = self.starts, self.ends, self.lines, self.cells, self.faults, self.padded
         return Records(self.data, *(column[places] for column in columns))
 
+    def followed_by(self, other: Records, offset: int, lines: int) -> Records:
+        """Return these records and others, which were found in the data from ``offset`` on, after ``lines`` lines."""
+        mine = self.starts, self.ends, self.lines, self.cells, self.faults, self.padded
+        theirs = (
+            other.starts + offset,
+            other.ends + offset,
+            other.lines + lines,
+            other.cells,
+            other.faults,
+            other.padded,
+        )
+        return Records(self.data, *(np.concatenate(pair) for pair in zip(mine, theirs, strict=True)))
+
+    @property
+    def ends_too_long(self) -> bool:
+        """Whether the last record is too long, so that its end was not looked for."""
+        return bool(len(self)) and int(self.faults[-1]) == TOO_LONG
+
     def bytes(self) -> bytes:
         """Return the bytes of all records."""
         if not len(self):
@@ -68,7 +86,7 @@ class Records:
 
 
 def find_records(
-    data: bytes, delimiter: str | None, *, final: bool, limit: int = RECORD_LIMIT, comment: str | None = None
+    data: bytes, delimiter: str | None, *, final: bool, limit: int = ROW_BYTES, comment: str | None = None
 ) -> Records:
     r"""Return the complete records of ``data``; with ``final`` the end of the data completes the last one.
 
@@ -76,9 +94,9 @@ def find_records(
     its first character, blanks aside; inside, two quotes stand for one, and a closing quote is followed by a delimiter
     or by the end of the record. A malformed record ends with its first line, so that a forgotten quote costs one line
     and not the rest of the file. For the same reason, a quoted cell must not stretch a record of several lines beyond
-    ``limit`` bytes. A single line that is longer is TOO_LONG. Without a delimiter there are no cells and no quotes: a
-    record is a line. A line of blanks (spaces and tabs) has no cells, nor has a line that begins with the character
-    ``comment``.
+    ``limit`` bytes. A single line that is longer is TOO_LONG, and ends the search. Without a delimiter there are no
+    cells and no quotes: a record is a line. A line of blanks (spaces and tabs) has no cells, nor has a line that begins
+    with the character ``comment``; consecutive lines without cells are one record, because there may be millions.
 
     >>> records = find_records(b'a,"b\nc"\nd', ",", final=True)
     >>> records[0], records.lines, records.cells
@@ -255,9 +273,12 @@ def _find_records(data: Any, marks: Any, final: Any, limit: Any, begin: Any, out
             padded = 1
         empty = state == 5 or (state == 0 and cells == 1 and fault == 0)
         line += inner_lines + 1
+        start = end
+        if empty and count and out[count - 1, 2] == 0:
+            out[count - 1, 0], out[count - 1, 1] = end, line
+            continue
         out[count, 0], out[count, 1], out[count, 2], out[count, 3] = end, line, 0 if empty else cells, fault
         out[count, 4] = padded
-        start = end
         count += 1
         if fault == 4:
             return count

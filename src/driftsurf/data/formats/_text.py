@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,9 +24,11 @@ from driftsurf.data.formats._encodings import (
     is_ascii_based,
     marked_encoding,
 )
+from driftsurf.data.formats._pipes import Wait, log
 from driftsurf.data.formats._reader import (
+    HEAD_BYTES,
+    PASSED_BYTES,
     RAW_LIMIT,
-    RECORD_LIMIT,
     Chunk,
     Mark,
     Reader,
@@ -39,6 +42,11 @@ from driftsurf.data.source import STANDARD_INPUT, BadRow
 from driftsurf.data.tables import Table
 from driftsurf.errors import Message, Option, SchemaError, SourceError
 
+FOLLOWED_ROWS = 100
+"""Rows of a growing file from which the kinds of columns are inferred: it may grow slowly."""
+_LINE_END = re.compile(rb"\r\n?|\n")
+OVERLAP_BYTES = 2**12
+"""Number of bytes that are searched again with the next block for the end of a row: it may be cut in two."""
 TAIL_BYTES = 2**14
 """Number of bytes before a place by which a file is recognised."""
 
@@ -63,11 +71,15 @@ class TextReader(Reader):
     """
 
     def __init__(self, file: ByteFile, reading: ReadingOptions) -> None:
-        self.file: ByteFile = file
+        self._wait = Wait(file.name)
+        self.file: ByteFile = replace(file, on_wait=self._wait)
         self.reading = reading
+        follows = file.follow is not None
+        self.sample_rows: int = min(reading.sample_rows, FOLLOWED_ROWS) if follows else reading.sample_rows
+        """Number of rows from which the kinds of columns are inferred."""
         self.encoding: str = UTF8 if reading.encoding is None else reading.encoding
         self.remarks: list[Message] = []
-        self._blocks = file.blocks()
+        self._blocks = self.file.blocks()
         self._head = b""
         self._ended = False
         self._body = Mark(0, 1)
@@ -80,7 +92,21 @@ class TextReader(Reader):
 
     def split(self, data: bytes, *, final: bool) -> Records:
         """Return the complete records of ``data``, which begins with a record. By default, a record is a line."""
-        return find_records(data, None, final=final)
+        return find_records(data, None, final=final, limit=self.reading.max_row_bytes)
+
+    def next_record(self, data: bytes, *, final: bool) -> int:
+        """Return where a record begins in ``data``, which begins within another one; -1 if none does.
+
+        With ``final``, a record may also begin at the end of the data.
+        """
+        found = _LINE_END.search(data)
+        if found is None or (found[0] == b"\r" and found.end() == len(data)):  # a line feed may follow
+            return len(data) if final else -1
+        return found.end()
+
+    def lines_within(self, data: bytes) -> int:
+        """Return how many lines end within a part of a record; the last line of a record does not count."""
+        return 0
 
     @abstractmethod
     def read_head(self) -> tuple[Mark, Shape]:
@@ -98,6 +124,7 @@ class TextReader(Reader):
             self._read_mark()
             self._body, self._shape = self.read_head()
             self._top = self._head[: self._body.offset]
+            self._wait.purpose = None
         return self._shape
 
     def _read_mark(self) -> None:
@@ -145,18 +172,36 @@ class TextReader(Reader):
         self._head = b"".join(parts)
 
     def head_records(self, start: Mark, count: int) -> Records:
-        """Return the first ``count`` records from ``start`` on that are not blank, or all if there are fewer."""
+        """Return the first ``count`` records from ``start`` on that are not blank, or all if the head has fewer."""
+        most = max(HEAD_BYTES, 2 * self.reading.max_row_bytes)
         while True:
-            data = self._head[start.offset :]
-            found = self.split(data, final=self._final)
-            if error := self._too_long(found, start):
-                raise error
-            places = np.flatnonzero(found.cells)[:count]
-            if len(places) == count or self._ended:
+            found = self._head_split(self._head[start.offset :], start)
+            places = np.flatnonzero((found.cells > 0) & (found.faults != TOO_LONG))[:count]
+            if len(places) == count or self._ended or (len(places) and len(self._head) >= most):
                 return found.take(places)
+            if len(self._head) >= most:
+                raise SourceError(f"{self.file.name} has no row in {most:,} bytes from line {start.line} on")
+            self._wait.purpose = f"rows: {len(places):,} of the first {count:,}, which tell the columns, are there"
             # The head grows by an eighth at a time: a pipe may be slow, so that more is not waited for, and no byte is
             # split more than about ten times.
             self._read_more_head(len(self._head) * 9 // 8 + 1)
+
+    def _head_split(self, data: bytes, start: Mark) -> Records:
+        """Return the records of the head; rows that are too long are passed over, or an error."""
+        found = self.split(data, final=self._final)
+        while found.ends_too_long:
+            if error := self._too_long(found, start):
+                raise error
+            end = int(found.ends[-1])
+            after = self.next_record(data[end:], final=self._final)
+            if after < 0:
+                break
+            rest = self.split(data[end + after :], final=self._final)
+            if not len(rest):
+                break
+            lines = int(found.lines[-1]) + self.lines_within(data[end : end + after])
+            found = found.followed_by(rest, end + after, lines)
+        return found
 
     @property
     def _final(self) -> bool:
@@ -173,15 +218,53 @@ class TextReader(Reader):
         data = b""
         for block in blocks:
             data = data + block if data else block
-            chunk = self._chunk(self.split(data, final=False), at, wanted, ignore_added)
-            chunk.tail = partial(self._tail, before, data, at.offset)
-            yield chunk
-            consumed = chunk.end.offset - at.offset
-            before, data, at = _last_bytes(before, data, consumed), data[consumed:], chunk.end
+            passing = True
+            while passing:
+                found = self.split(data, final=False)
+                chunk = self._chunk(found, at, wanted, ignore_added)
+                chunk.tail = partial(self._tail, before, data, at.offset)
+                yield chunk
+                consumed = chunk.end.offset - at.offset
+                before, data, at = _last_bytes(before, data, consumed), data[consumed:], chunk.end
+                passing = found.ends_too_long and chunk.error is None
+                if passing:
+                    bad = self._bad_long_row(found, chunk)
+                    before, data, at = self._pass_over(before, data, at, blocks)
+                    empty = self.parse(found.take(slice(0)), wanted, ignore_added=ignore_added).table
+                    nothing = np.zeros(0, np.int64)
+                    yield Chunk(empty, nothing, nothing, at, [replace(bad, end=at.offset)])
         if data and self.file.follow is None:
             chunk = self._chunk(self.split(data, final=True), at, wanted, ignore_added)
             chunk.tail = partial(self._tail, before, data, at.offset)
             yield chunk
+        elif data.strip():
+            start_of_it = data[:100].decode(self.encoding, "backslashreplace")
+            log.warning("%s: the last line has no line end yet and was not read: %r", self.file.name, start_of_it)
+
+    def _bad_long_row(self, found: Records, chunk: Chunk) -> BadRow:
+        """Return why the last of some records is passed over."""
+        line = chunk.end.line - int(found.lines[-1]) + (int(found.lines[-2]) if len(found) > 1 else 0)
+        raw = found[-1][:RAW_LIMIT].decode(self.encoding, "backslashreplace").rstrip("\r\n")
+        return BadRow(self.file.name, line + _leading_lines(found[-1]), self._too_long_reason(), raw)
+
+    def _pass_over(self, before: bytes, data: bytes, at: Mark, blocks: Iterator[bytes]) -> tuple[bytes, bytes, Mark]:
+        """Read on to where the next record begins; return the bytes before and after that place, and the place."""
+        line, offset = at.line, at.offset
+        while (after := self.next_record(data, final=False)) < 0:
+            block = next(blocks, None)
+            if block is None:
+                after = self.next_record(data, final=True)
+                break
+            passed = max(0, len(data) - OVERLAP_BYTES)
+            before = _last_bytes(before, data, passed)
+            line, offset = line + self.lines_within(data[:passed]), offset + passed
+            data = data[passed:] + block
+            if offset - at.offset > PASSED_BYTES:
+                raise SourceError(
+                    f"{self.file.name}, line {at.line}: no row ends within {PASSED_BYTES:,} bytes; check the format"
+                )
+        line += self.lines_within(data[:after])
+        return _last_bytes(before, data, after), data[after:], Mark(offset + after, line)
 
     def _resume(self, start: Mark) -> tuple[bytes, Iterator[bytes]]:
         """Return the bytes before a saved place, checked against its digest, and the blocks after it."""
@@ -236,11 +319,17 @@ class TextReader(Reader):
         return Chunk(parsed.table, at.offset + good.ends, at.line + good.lines, end, bad, error)
 
     def _too_long(self, found: Records, at: Mark) -> SourceError | None:
-        if not len(found) or found.faults[-1] != TOO_LONG:
+        """Return the error of a last record that is too long, if such rows are not skipped."""
+        if not found.ends_too_long or self.reading.on_bad_row != "fail":
             return None
         line = at.line + (int(found.lines[-2]) if len(found) > 1 else 0)
-        return SourceError(
-            f"{self.file.name}, line {line}: a row must not be longer than {RECORD_LIMIT} bytes; check the format"
+        return SourceError(f"{self.file.name}, line {line}: ", self._too_long_reason())
+
+    def _too_long_reason(self) -> Message:
+        limit = self.reading.max_row_bytes
+        return Message(
+            f"a row must not be longer than {limit} bytes; check the format, or allow more with ",
+            Option("max_row_bytes", 2 * limit),
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from driftsurf.data.formats._cells import cell_reader, make_columns
 from driftsurf.data.formats._reader import Mark, Shape
-from driftsurf.data.formats._records import Records
+from driftsurf.data.formats._records import Records, find_records
 from driftsurf.data.formats._text import Parsed, TextReader, read_each
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table, empty_column
@@ -22,7 +22,8 @@ __all__ = ["ArffReader"]
 HEADER_STEP = 64
 _NAME = r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{,'"]+)"""
 _ATTRIBUTE = re.compile(rf"@attribute\s{_NAME}\s*(.*)", re.IGNORECASE | re.DOTALL)
-_CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,'"{}]*?))\s*(?:,|$)""", re.DOTALL)
+# Nothing is tried twice (*+), so that a cell of blanks takes no longer than another.
+_CELL = re.compile(r"""\s*+(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|([^,'"{}]*+))\s*+(?:,|$)""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _KINDS: dict[str, Kind] = {"numeric": "number", "real": "number", "integer": "number", "string": "text", "date": "date"}
 
@@ -35,6 +36,10 @@ class ArffReader(TextReader):
     names, which are text and accept no other value. ``?`` is a missing value, ``%`` begins a comment. Values that a
     sparse row leaves out are 0, or the first name of a set.
     """
+
+    def split(self, data: bytes, *, final: bool) -> Records:
+        """Return the complete lines of ``data``; comments are as blank lines."""
+        return find_records(data, None, final=final, limit=self.reading.max_row_bytes, comment="%")
 
     def read_head(self) -> tuple[Mark, Shape]:
         """Read the attributes up to ``@data``."""
@@ -58,15 +63,19 @@ class ArffReader(TextReader):
 
     def _records_up_to_data(self) -> tuple[Records, int]:
         """Return the first records, and the place of the ``@data`` line among them."""
-        count = HEADER_STEP
+        count, known = HEADER_STEP, 0
         while True:
             records = self.head_records(self._body, count)
-            places = [i for i in range(len(records)) if records[i].strip().lower().startswith(b"@data")]
-            if places:
-                return records, places[0]
+            for place in range(known, len(records)):
+                line = records[place].strip()
+                if line[:5].lower() == b"@data":
+                    return records, place
+                if not line.startswith((b"@", b"%")):
+                    shown = line[:100].decode(self.encoding, "backslashreplace")
+                    raise SourceError(f"{self.file.name} is not an ARFF file: {shown!r} stands before its @data line")
             if len(records) < count:
                 raise SourceError(f"{self.file.name} has no @data line: it is not an ARFF file, or it is truncated")
-            count *= 2
+            count, known = 2 * count, len(records)
 
     def _attribute(self, line: str) -> tuple[str, Kind]:
         found = _ATTRIBUTE.fullmatch(line)
@@ -91,7 +100,8 @@ class ArffReader(TextReader):
         """Return the records with a cell of the right kind for each attribute as a table."""
         kinds = {name: kind for name, kind in wanted.kinds.items() if kind is not None}
         present = {name: kinds[name] for name in self._names if name in kinds}
-        readers = [(self._names.index(name), self._cell_reader(name, kind)) for name, kind in present.items()]
+        at = {name: place for place, name in enumerate(self._names)}
+        readers = [(at[name], self._cell_reader(name, kind)) for name, kind in present.items()]
 
         def read(record: bytes) -> list[Any] | None:
             row = self._row(record)
@@ -170,7 +180,7 @@ def _split(line: str) -> list[str | None] | None:
         found = _CELL.match(line, at)
         if found is None:
             return None
-        bare = found[3]
+        bare = None if found[3] is None else found[3].rstrip()
         quoted = found[1] if found[1] is not None else found[2]
         cells.append(_ESCAPE.sub(r"\1", quoted) if quoted is not None else None if bare == "?" else bare)
         if not found[0].endswith(","):

@@ -61,7 +61,7 @@ class CsvReader(TextReader):
 
     def split(self, data: bytes, *, final: bool) -> Records:
         """Return the complete records of ``data``; a record is a line unless a quoted cell holds a line end."""
-        return find_records(data, self._delimiter, final=final, comment=self._comment)
+        return find_records(data, self._delimiter, final=final, limit=self.reading.max_row_bytes, comment=self._comment)
 
     # -------------------------------------------------------------------- the head
 
@@ -74,7 +74,7 @@ class CsvReader(TextReader):
         if not len(first):
             raise SourceError(f"{self.file.name} is empty: it has no header line")
         rows = Mark(body.offset + int(first.ends[0]), body.line + int(first.lines[0]))
-        sample = self.head_records(rows, self.reading.sample_rows)
+        sample = self.head_records(rows, self.sample_rows)
         end = rows.offset + (int(sample.ends[-1]) if len(sample) else 0)
         self.decide_encoding(self._head[:end])
         if self.reading.header is False or (self.reading.names is not None and self.reading.header is None):
@@ -92,20 +92,20 @@ class CsvReader(TextReader):
             if commented is None:
                 self.remarks.append(no_header_remark(self.file.name, self._names))
                 return self._without_header(body, len(cells))
-            cells, rows, sample = commented, body, self.head_records(body, self.reading.sample_rows)
+            cells, rows, sample = commented, body, self.head_records(body, self.sample_rows)
             kinds = self._kinds(self._text_columns(sample))
         names = given_names(self.reading, len(cells), self.file.name)
         if names is None:
             names, remarks = complete_names(cells, self.file.name)
             self.remarks.extend(remarks)
-        self._zoned = {names[self._names.index(name)] for name in self._zoned}
+        self._zoned = {name for name, automatic in zip(names, self._names, strict=True) if automatic in self._zoned}
         self._names = names
         return rows, Shape(dict(zip(names, kinds.values(), strict=True)), empty=not len(sample))
 
     def _without_header(self, body: Mark, width: int) -> tuple[Mark, Shape]:
         self._names = given_names(self.reading, width, self.file.name) or automatic_names(width)
         self._zoned.clear()
-        sample = self.head_records(body, self.reading.sample_rows)
+        sample = self.head_records(body, self.sample_rows)
         return body, Shape(self._kinds(self._text_columns(sample)), empty=not len(sample))
 
     def _aligned(self, cells: list[str], sample: Records) -> list[str]:
@@ -131,14 +131,21 @@ class CsvReader(TextReader):
         """Return the place after the comments at the top of the file, and the last of them."""
         last = b""
         while True:
-            first = self.head_records(body, 1)
-            if not len(first) or not first[0].startswith(HEAD_COMMENT.encode()):
+            self._comment = HEAD_COMMENT
+            after = self._next_row(body)
+            self._comment = self.reading.comment
+            found = _last_line(self._head[body.offset : after.offset])
+            if not found.startswith(HEAD_COMMENT.encode()):
                 return body, last
-            after = self.head_records(Mark(body.offset + int(first.ends[0]), 1), 1)
-            if not len(after):
-                return body, last
-            last = first[0]
-            body = Mark(body.offset + int(first.ends[0]), body.line + int(first.lines[0]))
+            body, last = self._next_row(after), found
+
+    def _next_row(self, start: Mark) -> Mark:
+        """Return the place of the next line that is neither blank nor a comment; of the last line, if all are."""
+        first = self.head_records(start, 1)
+        rest = self._head[start.offset :]
+        passed = rest[: int(first.starts[0])] if len(first) else rest[: rest.rfind(_last_line(rest))]
+        lines = passed.count(b"\n") + passed.count(b"\r") - passed.count(b"\r\n")
+        return Mark(start.offset + len(passed), start.line + lines)
 
     def _commented_names(self, comment: bytes) -> list[str] | None:
         """Return the names of columns in the comment above the first row, as NumPy writes them; None if it has none."""
@@ -178,7 +185,7 @@ class CsvReader(TextReader):
         kinds: dict[str, Kind | None] = {}
         for name, cells in columns.items():
             kinds[name] = infer_kind(cells, self.reading)
-            if kinds[name] == "date" and any(_has_zone(cell) for cell in cells if cell is not None):
+            if kinds[name] == "date" and any(map(_has_zone, {cell for cell in cells if cell})):
                 self._zoned.add(name)
         return kinds
 
@@ -187,7 +194,8 @@ class CsvReader(TextReader):
     def parse(self, records: Records, wanted: Shape, *, ignore_added: bool) -> Parsed:
         """Return valid records as a table, and the reasons why others are not rows."""
         valid, reasons = self._valid(records)
-        kinds = {name: kind for name, kind in wanted.kinds.items() if name in self._names and kind is not None}
+        present = set(self._names)
+        kinds = {name: kind for name, kind in wanted.kinds.items() if name in present and kind is not None}
         parts: list[tuple[npt.NDArray[np.int64], dict[str, Column]]] = []
         self._convert_or_halve(records, valid, kinds, parts, reasons)
         rows = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0, np.int64)
@@ -313,6 +321,12 @@ class CsvReader(TextReader):
             return Message(reason, " (besides ISO 8601, dates are read in the formats of ", Option("date_formats"), ")")
         ways = suggest_number_options([word], self.reading) if kind == "number" else []
         return Message(reason, " (try ", *ways[0], ")") if ways else reason
+
+
+def _last_line(text: bytes) -> bytes:
+    """Return the last line that is not blank."""
+    lines = text.rstrip(b" \t\r\n")
+    return lines[max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1 :]
 
 
 def _read_words(column: Column, kind: Kind, read: Callable[[str], Any]) -> Column:

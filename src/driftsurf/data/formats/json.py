@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from driftsurf.registry import register
 
 __all__ = ["JsonReader"]
 
+_NEXT_OBJECT = re.compile(rb",\s*+\{")
 ADVICE = "write an array of objects, one for each row, as pandas does with to_json(orient='records')"
 
 
@@ -38,10 +40,23 @@ class JsonReader(JsonLinesReader):
         """Return the complete elements of an array, or the complete lines."""
         if not self._array:
             return super().split(data, final=final)
-        found = find_elements(data, final=final)
+        found = find_elements(data, final=final, limit=self.reading.max_row_bytes)
         if len(found):
             self._last = found[-1].rstrip()[-1:] or self._last
         return found
+
+    def next_record(self, data: bytes, *, final: bool) -> int:
+        """Return where an object of an array begins, or a line; -1 if none does."""
+        if not self._array:
+            return super().next_record(data, final=final)
+        found = _NEXT_OBJECT.search(data)
+        if found is None and final:
+            self._last = data.rstrip()[-1:]
+        return found.start() + 1 if found else len(data) if final else -1
+
+    def lines_within(self, data: bytes) -> int:
+        """Return how many lines end within a part of an object."""
+        return data.count(b"\n") if self._array else 0
 
     def read_head(self) -> tuple[Mark, Shape]:
         """Find out whether the file is an array; return the keys of the first objects and their kinds."""
@@ -52,7 +67,7 @@ class JsonReader(JsonLinesReader):
             self._array = True
             place = len(self._head) - len(rest)
             self._body = Mark(place + 1, 1 + self._head[begin:place].count(b"\n"))
-        sample = self.head_records(self._body, self.reading.sample_rows)
+        sample = self.head_records(self._body, self.sample_rows)
         rows = read_each(sample, self.read_record)[0]
         if len(sample) and not rows:
             raise SourceError(

@@ -54,7 +54,7 @@ class JsonLinesReader(TextReader):
     def read_head(self) -> tuple[Mark, Shape]:
         """Return the keys of the first rows in the order of their appearance, with the kinds of their values."""
         cells: dict[str, list[Any]] = {}
-        sample = self.head_records(self._body, self.reading.sample_rows)
+        sample = self.head_records(self._body, self.sample_rows)
         for row in read_each(sample, self.read_record)[0]:
             for name, value in row.items():
                 cells.setdefault(name, []).append(value)

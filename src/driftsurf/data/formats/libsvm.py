@@ -23,7 +23,8 @@ LABEL = "label"
 """Name of the column that holds the labels."""
 LARGEST_INDEX = 2**31 - 2
 _Row: TypeAlias = tuple[float, list[int], list[float]]
-_LINE = re.compile(rb"\s*([^\s:#,]+)(?:\s+qid:\d+)?((?:\s+\d+:[^\s:#]+)*)\s*(?:#.*)?\s*", re.DOTALL)
+# Nothing is tried twice (*+, ++), so that a line of blanks takes no longer than another.
+_LINE = re.compile(rb"\s*+([^\s:#,]++)(?:\s++qid:\d++)?+((?:\s++\d++:[^\s:#]++)*+)\s*+(?:#.*)?+", re.DOTALL)
 
 
 @register("format", "libsvm", endings=(".svm", ".libsvm", ".svmlight"), streamed=True, cells="typed")
@@ -41,7 +42,7 @@ class LibsvmReader(TextReader):
         """Return the largest index of the first rows as the width, unless ``n_features`` is given."""
         width = self.reading.n_features
         if width is None:
-            sample, *_ = read_each(self.head_records(self._body, self.reading.sample_rows), self._row)
+            sample, *_ = read_each(self.head_records(self._body, self.sample_rows), self._row)
             width = max((indices[-1] + 1 for _, indices, _ in sample if indices), default=1)
         return self._body, Shape({LABEL: "number"}, n_features=width)
 

@@ -13,10 +13,12 @@ from driftsurf.core.options import number, whole
 from driftsurf.data.formats._reader import Chunk, Mark
 from driftsurf.data.source import BadRow
 from driftsurf.data.tables import Column, Table
-from driftsurf.errors import Option, OptionError
+from driftsurf.errors import BadRowError, Option, OptionError
 
 MOST_ROWS = 100_000
 """Largest number of rows in a batch that is cut by time."""
+WAITING_BYTES = 2**26
+"""Largest size of the bad rows that are reported with one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +104,29 @@ class BatchCutter:
     """Number of rows after which no batch follows; None for no limit."""
     _pieces: deque[_Piece] = field(default_factory=deque)
     _bad: deque[tuple[int, BadRow]] = field(default_factory=deque)
+    _waiting_bytes: int = 0
+    """Size of the bad rows."""
     _end: Place = Place(0, Mark(0, 1))
 
     def add(self, file: int, chunk: Chunk) -> None:
         """Append the rows of a chunk of file number ``file``."""
         self._bad.extend((file, bad) for bad in chunk.bad)
+        self._waiting_bytes += sum(map(_size, chunk.bad))
         self._end = Place(file, chunk.mark(*chunk.end[:2]))
         if len(chunk.ends):
             self._pieces.append(_Piece(file, chunk, self.rule.spans(chunk.table)))
 
     def batches(self) -> Iterator[tuple[Table, Place, list[BadRow]]]:
-        """Yield the batches that are complete, each with the place after it and the bad rows before that place."""
+        """Yield the batches that are complete, each with the place after it and the bad rows before that place.
+
+        Raise BadRowError if more bad rows wait for one batch than can be kept: that is no table. This depends on the
+        rows alone, not on how they arrive in chunks.
+        """
         while length := self._complete():
             table, place = self._take(length)
             yield table, place, self._bad_before(place)
+        if self._waiting_bytes > WAITING_BYTES:
+            raise _too_many(len(self._bad), self._bad[-1][1])
 
     def rest(self) -> tuple[Table | None, Place, list[BadRow]]:
         """Return the last, incomplete batch (None if there are no rows left), the end, and the last bad rows."""
@@ -162,4 +173,23 @@ class BatchCutter:
         found = []
         while self._bad and (self._bad[0][0], self._bad[0][1].end) <= (place.file, place.mark.offset):
             found.append(self._bad.popleft()[1])
+        size = sum(map(_size, found))
+        self._waiting_bytes -= size
+        if size > WAITING_BYTES:
+            raise _too_many(len(found), found[-1])
         return found
+
+
+def _too_many(count: int, last: BadRow) -> BadRowError:
+    return BadRowError(
+        f"{count:,} rows that cannot be read stand before one batch of rows that can; check the format, or take fewer "
+        "rows at a time with ",
+        Option("batch_size"),
+        ". The last one: ",
+        *last.message_parts,
+    )
+
+
+def _size(bad: BadRow) -> int:
+    """Return roughly how many bytes a bad row takes in memory."""
+    return len(bad.raw) + len(bad.reason) + 300

@@ -84,7 +84,7 @@ class FileSource:
     follow
         For a growing text file: called at its end, returns whether to look again. See
         :func:`~driftsurf.data.polling`. An incomplete last line is never a row. The rows from which the kinds are
-        inferred (``ReadingOptions.sample_rows``) must be there before the first batch is given.
+        inferred (``ReadingOptions.sample_rows``, here at most 100) must be there before the first batch is given.
 
     Examples
     --------
@@ -201,6 +201,8 @@ class FileSource:
         entry = registry.get("format", self.format_of(path))
         if not entry.details.get("streamed", False) and (path == STANDARD_INPUT or self.follow is not None):
             raise OptionError(f"{entry.name} cannot be followed or read from standard input; use csv or jsonl")
+        if not entry.details.get("streamed", False) and os.path.exists(path) and not os.path.isfile(path):
+            raise SourceError(f"{path} is a pipe or a device, from which {entry.name} cannot be read")
         reader: Reader = entry.make(ByteFile(path, reading.block_bytes, self.follow), reading)
         return reader
 
@@ -231,7 +233,11 @@ class FileSource:
         if position is not None:
             start = _read_position(position)
             if start["file"] not in files:
-                raise SourceError(f"the saved position is in the file {start['file']!r}, which no longer exists")
+                gone = "no longer exists" if not Path(start["file"]).exists() else f"is no part of {self.name!r}"
+                raise SourceError(
+                    f"the saved position is in the file {start['file']!r}, which {gone}; resume with the same source, "
+                    "to which files may have been added, or start a new run"
+                )
             first, mark = files.index(start["file"]), Mark(start["offset"], start["line"], start["tail"])
             progress = _Progress(start["rows"], start["skipped"])
             progress.fix_shape(Shape(dict(start["columns"]), start["n_features"], frozenset(self.reading.drop)))

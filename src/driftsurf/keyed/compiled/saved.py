@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -10,18 +9,22 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import IntArray, State
+from driftsurf.core.fields import Array, Fields, Text, misfit
 from driftsurf.core.state import nest
 from driftsurf.core.targets import ClassTargets
-from driftsurf.errors import StateError
 from driftsurf.kernels.random import derive
 from driftsurf.keyed.compiled.layout import KEY, MODEL, Shape, Store
 
-__all__ = ["KEY_FIELDS", "MODEL_FIELDS", "reading_state", "restored_store", "session_state", "store_state"]
+__all__ = ["KEY_FIELDS", "MODEL_FIELDS", "restored_store", "session_state", "store_state"]
 
 KEY_FIELDS = tuple(name for name in KEY.names or () if name != "seed")  # seeds follow from the keys
 MODEL_FIELDS = tuple(MODEL.names or ())
 KEYS_AT_ONCE = 4096
 """Keys that are saved at a time, which bounds the memory for their indices."""
+MOST_UNUSED = 2**30
+"""Largest number of bytes of the blocks of a saved fleet, whatever its file holds ..."""
+MOST_SPARSE = 10_000
+"""... and, for a larger one, the largest number for each byte in its file."""
 MOST = 2**40
 """No count of a key reaches this; what follows from counts stays far below 2**63."""
 
@@ -52,51 +55,33 @@ def store_state(store: Store, n: int) -> State:
     return state | {"rows": rows, "labels": labels, "tables": tables}
 
 
-@contextlib.contextmanager
-def reading_state() -> Iterator[None]:
-    """Turn the errors of reading an incomplete or foreign state into StateError."""
-    try:
-        yield
-    except StateError:
-        raise
-    except KeyError as error:
-        raise StateError(
-            f"the saved fleet has no entry {error}: it is another object's state, or incomplete"
-        ) from error
-    except (TypeError, ValueError) as error:
-        raise StateError(f"the entries of the saved fleet do not fit together: {error}") from error
-
-
 def restored_store(state: Mapping[str, Any], n: int, shape: Shape) -> Store:
     """Return the blocks of ``n`` keys that ``store_state`` saved; StateError if the entries do not fit together."""
-    with reading_state():
-        store = Store(n, shape)
-        for array, part in ((store.keys, "key"), (store.models, "model")):
-            for name in KEY_FIELDS if part == "key" else MODEL_FIELDS:
-                array[name] = _shaped(state, f"{part}.{name}", array.dtype[name], array.shape)
-        store.weights[:] = _shaped(state, "weights", np.float64, store.weights.shape)
-        store.sums[:] = _shaped(state, "sums", np.float64, store.sums.shape)
-        _check(store.keys, store.models, shape)
-        n_rows = int(_rows(store.keys, shape).sum())
-        n_entries = int(_entries(store.keys, store.models, shape)[1].sum())
-        rows = _shaped(state, "rows", np.float32, (n_rows, shape.n_features))
-        labels = _shaped(state, "labels", np.uint8, (n_rows,))
-        tables = _shaped(state, "tables", np.float64, (n_entries,))
-    if (labels > 1).any():
-        raise StateError(f"a saved label has the code {labels.max()}; the codes of two classes are 0 and 1")
+    known = FIELDS.read(state, n_keys=n, n_features=shape.n_features)
+    saved = sum(array.nbytes for array in known.values() if isinstance(array, np.ndarray))
+    if (n + 1) * shape.bytes_per_key > MOST_UNUSED + MOST_SPARSE * saved:
+        raise misfit(
+            state, "fleet", f"makes {shape.bytes_per_key:,} bytes of each of {n} keys, of {saved:,} in the file"
+        )
+    store = Store(n, shape)
+    for array, part in ((store.keys, "key"), (store.models, "model")):
+        for name in KEY_FIELDS if part == "key" else MODEL_FIELDS:
+            array[name] = known[f"{part}.{name}"]
+    store.weights[:], store.sums[:] = known["weights"], known["sums"]
+    for entry, good in _checks(store.keys, store.models, shape):
+        if not good:
+            raise misfit(state, entry, "contradicts the other counts of a key")
+    for entry, count in (
+        ("rows", _rows(store.keys, shape)),
+        ("tables", _entries(store.keys, store.models, shape)[1]),
+    ):
+        if len(known[entry]) != count.sum():
+            raise misfit(state, entry, f"has {len(known[entry])} rows, but the counts of the keys make {count.sum()}")
     for live in _live(store.keys, store.models, shape):
-        store.rows[live.keys][live.row_places] = rows[live.rows]
-        store.labels[live.keys][live.row_places] = labels[live.rows]
-        store.tables[live.keys][live.entry_places] = tables[live.entries]
+        store.rows[live.keys][live.row_places] = known["rows"][live.rows]
+        store.labels[live.keys][live.row_places] = known["labels"][live.rows]
+        store.tables[live.keys][live.entry_places] = known["tables"][live.entries]
     return store
-
-
-def _shaped(state: Mapping[str, Any], name: str, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Return an array of a saved state; StateError if it has another type or shape."""
-    array = state[name]
-    if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == shape):
-        raise StateError(f"the entry {name!r} of the saved fleet is not an array of {np.dtype(dtype)} of shape {shape}")
-    return array
 
 
 def _entries(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> tuple[IntArray, IntArray]:
@@ -133,42 +118,35 @@ def _places(first: IntArray, counts: IntArray, n_rows: int) -> tuple[IntArray, I
     return ring, (np.arange(len(ring)) + (first - before)[ring]) % n_rows
 
 
-def _check(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> None:
-    """Raise StateError if counts contradict each other.
+def _checks(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
+    """Yield each condition between counts, with the entry to blame; a condition assumes those before it.
 
     Saved bytes can be forged, and compiled code does not check indices: no count may lead it outside of its arrays.
     """
-    counts = [keys[name] for name in KEY_FIELDS] + [models[name] for name in ("number", "born", "words", "gradients")]
-    good = all(((count >= 0) & (count < MOST)).all() for count in counts)
-    good = good and all((keys[name] <= most).all() for name, most in _most(shape).items())
-    if good:
-        n = np.arange(len(keys))
-        old, new = models[n, keys["predictive"]], models[n, 1 - keys["predictive"]]
-        end = keys["step"] * shape.batch_size
-        reactive, alone = keys["reactive_step"] > 0, keys["made"] == 1
-        first = np.maximum(old["born"] * shape.batch_size, end - shape.max_rows)
-        first = np.where(reactive, np.minimum(first, new["born"] * shape.batch_size), first)
-        good = bool(
-            (keys["made"] >= 1).all()
-            and (keys["first"] == first).all()
-            and (old["born"] <= keys["step"]).all()
-            and ((old["admitted"] >= 0) == (keys["step"] > 0)).all()
-            and np.where(
-                reactive, new["born"] == keys["step"] - keys["reactive_step"], new["born"] <= keys["step"]
-            ).all()
-            and (reactive >= (keys["challenged"] > 0)).all()
-            and not (alone & (reactive | (keys["predictive"] > 0))).any()
-            and not (alone & (new["admitted"] > 0)).any()
-        )
-    for side in range(2 if good else 0):
+    for name, most in _most(shape).items():
+        yield f"key.{name}", (keys[name] <= most).all()
+    n = np.arange(len(keys))
+    old, new = models[n, keys["predictive"]], models[n, 1 - keys["predictive"]]
+    end = keys["step"] * shape.batch_size
+    reactive, alone = keys["reactive_step"] > 0, keys["made"] == 1
+    first = np.maximum(old["born"] * shape.batch_size, end - shape.max_rows)
+    first = np.where(reactive, np.minimum(first, new["born"] * shape.batch_size), first)
+    yield "key.made", (keys["made"] >= 1).all()
+    yield "model.number", (models["number"] < np.maximum(keys["made"], 2)[:, np.newaxis]).all()
+    yield "key.first", (keys["first"] == first).all()
+    yield "model.born", (old["born"] <= keys["step"]).all()
+    born = np.where(reactive, new["born"] == keys["step"] - keys["reactive_step"], new["born"] <= keys["step"])
+    yield "model.born", born.all()
+    yield "model.admitted", ((old["admitted"] >= 0) == (keys["step"] > 0)).all()
+    yield "key.challenged", (reactive >= (keys["challenged"] > 0)).all()
+    yield "key.made", not (alone & (reactive | (keys["predictive"] > 0) | (new["admitted"] > 0))).any()
+    for side in range(2):
         model = models[:, side]
         lo = np.maximum(model["born"] * shape.batch_size, end - shape.max_rows)
         admitted = model["admitted"]
         young = (admitted == -1) & (model["born"] == keys["step"])
         absent = alone & (side == 1)
-        good = good and bool((young | absent | ((lo <= admitted) & (admitted <= end) & (lo < end))).all())
-    if not good:
-        raise StateError("the counts of the saved fleet contradict each other: it is damaged, or not a fleet")
+        yield "model.admitted", (young | absent | ((lo <= admitted) & (admitted <= end) & (lo < end))).all()
 
 
 def _most(shape: Shape) -> dict[str, int]:
@@ -256,3 +234,26 @@ def _member(store: Store, slot: int, side: int, step_size: float) -> State:
     }
     own: State = {"id": number, "born": int(model["born"]), "first_row": first_row, "best_risk": float(model["best"])}
     return own | nest("learner", learner)
+
+
+# ---------------------------------------------------------------------------- declaration
+
+_COUNT = Array(np.int64, ("n_keys",), least=0, most=MOST - 1)
+_PAIR = Array(np.int64, ("n_keys", 2), least=0, most=MOST - 1)
+_WEIGHTS = Array(np.float64, ("n_keys", 2, "n_features+1"))
+FIELDS = Fields(
+    {
+        "fleet": Text(),
+        **{f"key.{name}": _COUNT for name in KEY_FIELDS},
+        **{f"model.{name}": _PAIR for name in MODEL_FIELDS},
+        "model.admitted": Array(np.int64, ("n_keys", 2), least=-1, most=MOST - 1),
+        "model.best": Array(np.float64, ("n_keys", 2), missing=True),
+        "weights": _WEIGHTS,
+        "sums": _WEIGHTS,
+        "rows": Array(np.float32, ("n_rows", "n_features")),
+        "labels": Array(np.uint8, ("n_rows",), most=1),
+        "tables": Array(np.float64, ("*",)),
+    },
+    parts=["keys"],
+)
+"""Saved entries of a fleet; its keys are declared by their index."""

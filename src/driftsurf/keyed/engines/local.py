@@ -135,7 +135,7 @@ def run_local(
     if ttl is not None:
         number("ttl", ttl, above=0.0, otherwise=", or None")
     folder = KeyedFolder(out)
-    folder.open("local", learner, columns._asdict() | {"ttl": ttl})
+    folder.open("local", learner, columns._asdict() | {"ttl": ttl}, derived.words)
     lock = FolderLock(out)
     try:
         with contextlib.closing(StateStore(out / "state.sqlite")) as store:

@@ -79,6 +79,7 @@ class SparkEngine:
                 reading=job.reading,
             )
             frame = with_derived(frame, job.derived, job.kinds)
-            return run_spark(frame, job.out, job.learner, job.columns, ttl=job.ttl, on_epoch=job.on_epoch)
+            words = job.derived.words
+            return run_spark(frame, job.out, job.learner, job.columns, ttl=job.ttl, on_epoch=job.on_epoch, words=words)
         finally:
             spark.stop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +28,18 @@ def run_spark(
     ttl: float | None = None,
     on_epoch: Callable[[int, Mapping[str, int]], None] | None = None,
     seconds: float | None = None,
+    words: Mapping[str, Sequence[str]] | None = None,
 ) -> KeyedFolder:
     """Run over all rows that a streaming frame has now, or every ``seconds``; an earlier run in ``out`` is resumed.
 
-    The folder ``out`` must be visible to the driver and to all workers.
+    The folder ``out`` must be visible to the driver and to all workers. ``words`` of text columns, from which columns
+    of the frame were derived, are kept there.
     """
     if not df.isStreaming:
         raise OptionError("run_spark takes a streaming frame; for a static one use learn_keys")
     folder = KeyedFolder(out.absolute())
     visits = learn_keys(df, learner, columns, ttl=ttl)
-    folder.open("spark", learner, columns._asdict() | {"ttl": ttl})
+    folder.open("spark", learner, columns._asdict() | {"ttl": ttl}, words)
 
     def write(micro_batch: DataFrame, epoch: int) -> None:
         # Spark may repeat an epoch after a failure: its tables are overwritten, and readers trust only marked epochs.

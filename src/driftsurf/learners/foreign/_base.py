@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
@@ -24,9 +24,10 @@ from driftsurf.core.contracts import (
     Undo,
     n_rows,
 )
-from driftsurf.core.options import choice, whole
+from driftsurf.core.fields import Array, Entry, Fields, Foreign, Rule, Whole
+from driftsurf.core.options import choice
 from driftsurf.core.values import replace
-from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, ShapeError, StateError
+from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, ShapeError
 from driftsurf.learners.foreign._refitted import Fit
 
 if TYPE_CHECKING:  # scikit-learn has no type annotations
@@ -50,8 +51,29 @@ REGRESSION_RISKS = "auto", "squared", "absolute"
 COUNTED = 0.5
 """A model without row weights learns the rows of at least this weight and leaves out the others."""
 LEAST_PROBABILITY = 1e-15
-COUNTS = "n_features", "n_classes", "seed", "lo", "hi", "saved", "words", "gradients"
+COUNTS: dict[str, Entry] = {
+    "n_features": Whole(1),
+    "n_classes": Whole(),
+    "seed": Whole(0, 2**64 - 1),
+    "lo": Whole(-1),
+    "hi": Whole(-1),
+    "saved": Whole(),
+    "words": Whole(),
+    "gradients": Whole(),
+}
 """Fields of ``Fitted`` that are saved as numbers."""
+FOREIGN: dict[str, Entry] = {"model": Foreign()}
+PRESENT = Array(np.int64, ("present",), least=0, most="n_classes-1")
+ROWS = Rule(
+    "hi",
+    "must be at least lo, or -1 as lo is",
+    lambda known: (known["lo"] < 0) == (known["hi"] < 0) and known["lo"] <= known["hi"],
+)
+LEARNED = Rule(
+    "present",
+    "must be rising codes, with as many columns as the model has",
+    lambda known: "present" not in known or (known["present"][1:] > known["present"][:-1]).all(),
+)
 WORST_SHARE = 0.01
 """Smallest probability in log loss as a risk: trees and boosting are often certain and wrong, and one such row would
 outweigh all others of a batch."""
@@ -269,15 +291,23 @@ class ForeignLearner(BaseEstimator, ABC):
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
         """Return the model that ``state()`` was called on; one saved by its rows is ready after ``refit``."""
         model = cls(**template.get_params(deep=False))
-        counts: dict[str, Any] = {name: whole(name, state[name], at_least=-1) for name in COUNTS}
-        fitted = Fitted(template.capabilities, **counts)
-        if "present" in state:
-            present = np.asarray(state["present"])
-            if present.ndim != 1 or present.dtype != np.int64 or not set(present) <= set(range(fitted.n_classes)):
-                raise StateError(f"the saved class codes {present} of {template!r} are not below {fitted.n_classes}")
-            fitted = replace(fitted, present=present)
+        known = template._fields().read(state)
+        fitted = Fitted(template.capabilities, **{name: known[name] for name in COUNTS}, present=known.get("present"))
         model._fitted = model._model_from(fitted, state)
         return model
+
+    def _fields(self) -> Fields:
+        """Return the declaration of the saved entries."""
+        return declared(FOREIGN)
+
+    def outside(self, stored: Segment) -> str:
+        """Return the name of a saved row number that is not in the store; "" if all are."""
+        fitted = self._fitted
+        if fitted.hi > stored.hi:
+            return "hi"
+        if fitted.fit is not None and fitted.fit.rows is None:
+            return "fit.lo" if fitted.fit.lo < stored.lo else "fit.hi" if fitted.fit.hi > stored.hi else ""
+        return "lo" if self._keeps_rows and 0 <= fitted.lo < min(fitted.hi, stored.lo) else ""
 
     def _model_state(self, fitted: Fitted) -> State:
         """Return the entries of the foreign model; by default an object that only pickle can save."""
@@ -286,10 +316,13 @@ class ForeignLearner(BaseEstimator, ABC):
 
     def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
         """Return ``fitted`` with the foreign model that these entries hold."""
-        model = state.get("model")
-        if model is not None and not isinstance(model, Pickled):
-            raise StateError(f"the saved model of {self!r} is a {type(model).__name__}, not a trusted pickle")
-        return fitted if model is None else replace(fitted, model=model.value)
+        return replace(fitted, model=state["model"].value) if "model" in state else fitted
+
+
+def declared(entries: Mapping[str, Entry], parts: Iterable[str] = ()) -> Fields:
+    """Return the declaration of an adapter's state, with the entries that every adapter has."""
+    every = COUNTS | {"present": PRESENT} | dict(entries)
+    return Fields(every, optional=["present", *entries], parts=list(parts), rules=[ROWS, LEARNED])
 
 
 def array_bytes(thing: Any, depth: int = 4) -> int:

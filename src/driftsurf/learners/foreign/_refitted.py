@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, SampleStore, Segment, State, take_rows
-from driftsurf.core.options import whole
+from driftsurf.core.fields import Array, Fields, Rule, Whole, misfit
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick
-from driftsurf.errors import StateError
 
 PROBED = 32
 """Number of rows whose scores show whether a refitted model equals the saved one."""
@@ -80,15 +79,33 @@ class Fit:
     @classmethod
     def from_state(cls, state: Mapping[str, Any], n_classes: int) -> Fit:
         """Return the fit that ``state()`` was called on; the model has ``n_classes`` now (0: regression)."""
-        lo = whole("lo", state["lo"], at_least=0)
-        hi = whole("hi", state["hi"], at_least=lo)
-        then = whole("n_classes", state["n_classes"], at_least=0)
-        if then > n_classes:
-            raise StateError(f"a saved fit has {then} classes, but its model has {n_classes}")
-        rows, weight = pick("rows", state), state.get("weight")
-        if weight is not None and np.shape(weight) != (hi - lo,):
-            raise StateError(f"the saved weights of a fit have shape {np.shape(weight)}, but it has {hi - lo} rows")
-        return cls(lo, hi, then, weight, Samples.from_state(rows, then) if rows else None)
+        known = FIELDS.read(state, known_classes=n_classes)
+        lo, hi, then, saved = known["lo"], known["hi"], known["n_classes"], pick("rows", state)
+        rows = Samples.from_state(saved, then) if saved else None
+        if rows is not None and (rows.first_row, len(rows)) != (0, hi - lo):
+            raise misfit(saved, "first_row", f"must be that of {hi - lo} rows from 0 on")
+        return cls(lo, hi, then, known.get("weight"), rows)
+
+
+FIELDS = Fields(
+    {
+        "lo": Whole(),
+        "hi": Whole(),
+        "n_classes": Whole(0, "known_classes"),
+        "weight": Array(np.float64, ("rows",), least=0.0),
+    },
+    optional=["weight"],
+    parts=["rows"],
+    rules=[
+        Rule("hi", "must be at least lo", lambda known: known["lo"] <= known["hi"]),
+        Rule(
+            "weight",
+            "must have one value per row",
+            lambda known: known.get("rows", known["hi"] - known["lo"]) == known["hi"] - known["lo"],
+        ),
+    ],
+)
+"""Saved entries of a fit."""
 
 
 def _copied(X: Rows) -> Rows:

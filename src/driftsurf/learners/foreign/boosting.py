@@ -24,12 +24,16 @@ class Size(NamedTuple):
     trees: int
     leaves: int
     least: int
-    """Smallest number of rows of a leaf."""
+    """Smallest number of rows of a leaf, for a model that has seen few rows; it grows with them to ``GROWN_LEAF``."""
     rows: int
 
 
 USUAL = Size(trees=50, leaves=31, least=5, rows=10_000)
 """With LightGBM's default of 20 rows per leaf, a model that has seen a small batch or two has no split at all."""
+GROWN_LEAF = 20
+"""LightGBM's default; a model of 1,000 rows or more with smaller leaves fits the noise."""
+LEAVES_FED = 50
+"""A leaf has at least one row in this many, between ``Size.least`` and ``GROWN_LEAF``."""
 MANY_CLASSES = Size(trees=20, leaves=15, least=20, rows=4_000)
 """A boosting round grows a tree for each class, so there are fewer rounds, smaller trees and fewer rows."""
 
@@ -47,10 +51,11 @@ MANY_CLASSES = Size(trees=20, leaves=15, least=20, rows=4_000)
 class BoostedTrees(SklearnLearner):
     """LightGBM, refitted at each step on the last rows of the model's own sample set.
 
-    Two classes or regression: 50 trees of 31 leaves on the last 10,000 rows, at least 5 of them per leaf; more classes:
-    20 rounds of trees of 15 leaves on the last 4,000 rows, at least 20 per leaf. Columns need no scaling, and the same
-    settings suit all streams; docs/comparing.md has the table. It uses one thread, so that models beside each other do
-    not compete for cores. For other sizes use ``SklearnLearner(LGBMClassifier(...))``.
+    Two classes or regression: 50 trees of 31 leaves on the last 10,000 rows, and at least 20 rows per leaf; below 1,000
+    rows it is 2 % of them, but at least 5. More classes: 20 rounds of trees of 15 leaves on the last 4,000 rows, and at
+    least 20 per leaf. Columns need no scaling, and the same settings suit all streams; docs/comparing.md has the table.
+    It uses one thread, so that models beside each other do not compete for cores. For other sizes use
+    ``SklearnLearner(LGBMClassifier(...))``.
 
     It needs the extra ``lightgbm``.
 
@@ -82,8 +87,10 @@ class BoostedTrees(SklearnLearner):
         return self._refitted(replace(known, lo=max(known.lo, known.hi - _size(known).rows)), samples, steps)
 
     def _new(self, known: Fitted) -> Any:
-        size = _size(known)
-        chosen = {"n_estimators": size.trees, "num_leaves": size.leaves, "min_child_samples": size.least}
+        assert known.fit is not None
+        size, rows = _size(known), known.fit.hi - known.fit.lo
+        least = min(max(size.least, rows // LEAVES_FED), GROWN_LEAF)
+        chosen = {"n_estimators": size.trees, "num_leaves": size.leaves, "min_child_samples": least}
         return super()._new(known).set_params(**chosen)
 
     def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:

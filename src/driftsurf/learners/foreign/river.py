@@ -56,6 +56,7 @@ class RiverLearner(ForeignLearner):
             state_kind="pickle",
             probabilities=not regression,
             grows_classes=not regression,
+            gradients=False,
         )
 
     @property

@@ -18,11 +18,12 @@ from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.utils import get_tags
 
 from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows, SampleStore, Segment, State
+from driftsurf.core.fields import Fields, Text, misfit
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
 from driftsurf.errors import StateWarning
-from driftsurf.learners.foreign._base import COUNTED, Fitted, ForeignLearner, Risk, refuse, tasks_of, visits
+from driftsurf.learners.foreign._base import COUNTED, Fitted, ForeignLearner, Risk, declared, refuse, tasks_of, visits
 from driftsurf.learners.foreign._refitted import Fit
 
 __all__ = ["SklearnLearner"]
@@ -121,6 +122,7 @@ class SklearnLearner(ForeignLearner):
             # Not a protocol: scikit-learn adds and removes these methods according to the parameters of an estimator.
             probabilities=not regression and hasattr(self.estimator, "predict_proba"),
             grows_classes=self._keeps_rows,
+            gradients=False,
         )
 
     @property
@@ -241,8 +243,13 @@ class SklearnLearner(ForeignLearner):
         if not self._keeps_rows:
             return super()._model_from(fitted, state)
         fit = pick("fit", state)
-        self._expected = str(state["probe_digest"]) if fit else ""
+        if bool(fit) != ("probe_digest" in state):
+            raise misfit(state, "probe_digest", "must be there exactly if there is a fit")
+        self._expected = state["probe_digest"] if fit else ""
         return replace(fitted, fit=Fit.from_state(fit, fitted.n_classes)) if fit else fitted
+
+    def _fields(self) -> Fields:
+        return declared({"probe_digest": Text()}, ["fit"]) if self._keeps_rows else super()._fields()
 
     def refit(self, samples: SampleStore) -> None:
         """Fit a model that ``from_state`` made on the rows it had; StateWarning if it predicts differently."""

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, Capabilities, FloatArray, Rows, SampleStore, Segment, State
+from driftsurf.core.fields import Fields, Json
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import pick
 from driftsurf.errors import CapabilityError, StateError
 from driftsurf.kernels.draws import draw_uniformly
-from driftsurf.learners.foreign._base import Fitted, ForeignLearner, Risk, extra, refuse, tasks_of, visits
+from driftsurf.learners.foreign._base import Fitted, ForeignLearner, Risk, declared, extra, refuse, tasks_of, visits
 
 __all__ = ["TorchLearner"]
 
@@ -189,21 +190,22 @@ class TorchLearner(ForeignLearner):
             ) from error
         return arrays | rest
 
+    def _fields(self) -> Fields:
+        return declared({"groups": Json(list), "plain": Json(dict)}, ["module", "optimizer"])
+
     def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
         if "groups" not in state:
             return fitted
         torch = extra("torch", "torch")
         with torch.random.fork_rng(devices=[]):  # the first weights are drawn and then overwritten
             module, optimizer = self._new(fitted, torch)
-        kept: dict[int, dict[str, Any]] = {
-            int(place): values for place, values in json.loads(str(state["plain"])).items()
-        }
+        kept: dict[int, dict[str, Any]] = {int(place): values for place, values in json.loads(state["plain"]).items()}
         for name, array in pick("optimizer", state).items():
             place, _, entry = name.partition(".")
             kept.setdefault(int(place), {})[entry] = torch.as_tensor(array)
         try:
             module.load_state_dict({name: torch.as_tensor(array) for name, array in pick("module", state).items()})
-            optimizer.load_state_dict({"state": kept, "param_groups": json.loads(str(state["groups"]))})
+            optimizer.load_state_dict({"state": kept, "param_groups": json.loads(state["groups"])})
         except (RuntimeError, KeyError, TypeError, ValueError) as error:
             raise StateError(
                 f"the saved tensors do not fit the module and optimiser that were passed: {error}"

@@ -45,6 +45,8 @@ class RunView:
     """Confusion, ROC AUC and calibration, or residuals, if the run recorded them."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What was run, as in ``run.json``; empty if that is not known."""
+    work: str = "gradients"
+    """What the work of learning is counted in: "gradients", or "visits" of rows."""
 
     @functools.cached_property
     def summary(self) -> ClassificationSummary | RegressionSummary:

@@ -9,10 +9,12 @@ from driftsurf.report.figure import SERIES_STYLES, Figure, Series, per_row
 from driftsurf.report.sections import RunView, Section
 from driftsurf.visible import escape
 
+WORK = {"gradients": "Gradients computed", "visits": "Rows visited"}
+
 
 def build(run: RunView) -> Iterator[str | Figure]:
     """Return the figure and the table."""
-    yield html.note("Gradients computed per row in each step: the work of learning.")
+    yield html.note(f"{WORK[run.work]} per row in each step: the work of learning.")
     yield _figure(run)
     yield from _table(run)
 
@@ -26,11 +28,12 @@ def _figure(run: RunView) -> Figure:
         for name, css, one in zip(models, styles, columns, strict=True)
     ]
     top = 1.1 * max([value for one in series for value in one.values], default=1.0)
-    return Figure("costs", "gradients per row over time", "gradients per row", max(top, 1e-3), series)
+    unit = f"{run.work} per row"
+    return Figure("costs", f"{unit} over time", unit, max(top, 1e-3), series)
 
 
 def _table(run: RunView) -> Iterator[str]:
-    heads = ["model", "gradients", "gradients per row"] + ["seconds", "rows/s"] * bool(run.seconds)
+    heads = ["model", run.work, f"{run.work} per row"] + ["seconds", "rows/s"] * bool(run.seconds)
     rows = []
     for name in run.trace.models:
         columns = run.trace.of(name)

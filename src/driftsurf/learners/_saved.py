@@ -1,0 +1,83 @@
+"""What the saved state of a linear model must look like."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from driftsurf.core.fields import Array, Entry, Fields, Real, Rule, Values, Whole
+from driftsurf.learners._linear import LARGEST
+
+
+@functools.cache
+def linear_fields(dimensions: int, *, tabled: bool, regression: bool) -> Fields:
+    """Return the declaration of a linear model.
+
+    ``dimensions`` are those of the weights, and ``tabled`` says whether each row of the sample set has an entry in the
+    gradient table. Only a regression has a centre of the targets and ranges of the columns.
+    """
+    outputs = ("outputs",)[: dimensions - 1]
+    weights = Array(np.float64, ("width", *outputs), least=-LARGEST, most=LARGEST)
+    entries: dict[str, Entry] = {
+        "weights": weights,
+        "gradient_sum": weights,
+        "factor": Array(np.float64, ("width",), least=0.0),
+        "centre": Array(np.float64, ("width",)),
+        "anchor": Array(np.float64, ("*",)),
+        "drawn": Whole(),
+        "lo": Whole(-1),
+        "admitted": Whole(-1),
+        "hi": Whole(-1),
+        "seen": Whole(),
+        "step_size": Real(least=0.0, missing=True),
+        "rescale_at": Whole(),
+        "seed": Whole(0, 2**64 - 1),
+        "words": Whole(),
+        "gradients": Whole(),
+        "table": Array(np.float64, ("*", *outputs), least=-LARGEST, most=LARGEST, missing=True),
+    }
+    rules = [
+        Rule("weights", "must have a weight at least for the intercept", lambda known: known["weights"].size > 0),
+        Rule(
+            "anchor",
+            "must be empty or as long as the weights",
+            lambda known: len(known["anchor"]) in (0, known["width"]),
+        ),
+        Rule("admitted", "must be between lo and hi, or -1 as they are", _are_ordered),
+        Rule("table", "must have an entry for each row of the sample set", _table_fits if tabled else _has_no_table),
+        Rule("drawn", "must be the number of entries in the table", _drawn_fits),
+    ]
+    if regression:
+        vector = Array(np.float64, ("ranges",))
+        entries |= {"target": Real(), "low": vector, "high": vector, "evidence": Array(np.float64, ("evidenced",))}
+        rules += [
+            Rule(
+                "low",
+                "must be empty or have one value per column",
+                lambda known: known["ranges"] in (0, known["width"] - 1),
+            ),
+            Rule("evidence", "must be empty or have four values", lambda known: known["evidenced"] in (0, 4)),
+            Rule("high", "must not be below low", lambda known: (known["low"] <= known["high"]).all()),
+        ]
+    return Fields(entries, rules=rules)
+
+
+def _are_ordered(known: Values) -> bool:
+    rows: tuple[int, int, int] = (known["lo"], known["admitted"], known["hi"])
+    return rows == (-1, -1, -1) or 0 <= rows[0] <= rows[1] <= rows[2]
+
+
+def _table_fits(known: Values) -> bool:
+    return len(known["table"]) == int(known["admitted"]) - int(known["lo"])
+
+
+def _has_no_table(known: Values) -> bool:
+    return len(known["table"]) == 0
+
+
+def _drawn_fits(known: Values) -> bool:
+    absent = np.isnan(known["table"])
+    first = absent if absent.ndim == 1 else absent[:, 0]
+    counted: bool = known["drawn"] == len(first) - np.count_nonzero(first)
+    return counted and (absent.ndim == 1 or bool((first == absent.T).all()))  # a row has all outputs or none
