@@ -191,6 +191,29 @@ def test_spark_reads_gaps_and_drops_rows_as_one_process_does(
     assert {type(value) for value in folder.read("predictions")["true"]} == {int if classes else float, type(None)}
 
 
+def test_a_csv_file_without_a_header_line_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "a.csv"
+    source.write_text("".join(f"k{i % 2},{i},{i % 7 / 2},{i % 3 == 0:d}\n" for i in range(90)))
+    columns = Columns("column_1", "column_2", "column_4")
+    assert len(run_keyed(str(source), tmp_path / "local", columns, KeyedOptions()).keys()) == 2
+    monkeypatch.setattr("driftsurf.keyed.spark.session", lambda *args, **options: Kept(spark))
+    with pytest.raises(SourceError, match=r"a\.csv.*header.*engine='local'"):
+        run_keyed(str(source), tmp_path / "run", columns, KeyedOptions(), engine="spark")
+    assert not (tmp_path / "run").exists()
+
+
+class Kept:
+    """A session that other tests still need, so that it is not stopped."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.read, self.readStream = spark.read, spark.readStream
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
 def test_questions_and_text_are_derived_as_in_one_process(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "in" / "a.csv"
     source.parent.mkdir()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +16,14 @@ from live_runs import live_run, run_to_end
 from scipy import sparse
 from scipy.sparse import csr_array
 
+import driftsurf
+from driftsurf import explain
 from driftsurf.errors import InputError, StateError
 from driftsurf.evaluation import columns
 from driftsurf.evaluation.columns import ColumnMove, ColumnMoves, name_counters, read_moves, without_counters
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
+from driftsurf.report.sections import columns as section
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.source import StreamBatches
@@ -233,6 +239,31 @@ def test_a_column_that_only_grows_is_told_apart() -> None:
     assert (len(others), counters) == (3, [])  # one reaction is not enough
     others, counters = without_counters([move(9, 3, 1.1, True), move(9, 4, 1.0)], [])
     assert ([one.column for one in others], name_counters(counters)) == ([4], name_counters([move(9, 3, 1.1)]))
+
+
+@pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # the date only rises
+def test_parts_of_the_calendar_never_head_the_list(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 2)).round(3)
+    when = np.datetime64("2024-01-01T00:00") + 30 * np.arange(3000).astype("timedelta64[m]")
+    weekend = (when.astype("datetime64[D]").astype(int) + 3) % 7 > 4
+    turned = np.arange(3000) >= 1500
+    for name, label in (("turn", (x[:, 0] > 0) != turned), ("weekend", (x[:, 0] > 0) != (turned & weekend))):
+        table = pd.DataFrame({"when": when, "x": x[:, 0], "z": x[:, 1], "y": label})
+        table.to_csv(tmp_path / "rows.csv", index=False)
+        run = driftsurf.run(tmp_path / "rows.csv", label="y", model="driftsurf", batch_size=100, out=tmp_path / name)
+        assert any(move.calendar for move in run.column_moves)
+        for _, group in groupby(run.column_moves, key=lambda move: move.step):
+            moves = [move for move in without_counters(list(group), run.column_moves)[0] if move.beyond_chance]
+            places = [move.calendar for move in moves]
+            assert places == sorted(places)  # all others come first
+        page = (run.folder / "report.html").read_text()
+        assert not re.search(r'<tr><td class="number">\d+</td><td>when ', page)
+        assert not re.search(r"columns +when ", explain(run.folder))
+    calendar = ColumnMove(9, 4, 0, "when Friday", 0.0, 1.0, 1.7, "", 0.0, 0.1, 0.05, calendar=True)
+    assert not calendar.beyond_chance  # a shift of its mean says nothing
+    assert replace(calendar, correlation_after=0.5).beyond_chance
+    assert "but the calendar" in "".join(section.tables([replace(calendar, correlation_after=0.5)]))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

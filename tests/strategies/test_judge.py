@@ -163,6 +163,48 @@ def story(decisions: list[Decision]) -> list[tuple[str, int]]:
     return [(t.kind, t.step) for d in decisions for t in d.transitions]
 
 
+def test_a_regression_predicts_after_a_clear_lead_and_replaces_after_a_better_last_batch() -> None:
+    """Recompute every decision of a prequential regression, some of which a plain comparison would reverse."""
+    random = np.random.default_rng(1)
+    strategy = make(LinearRegression(), 0, judge="prequential", threshold=0.02)
+    strategy.check()
+    contest: list[tuple[float, float]] = []
+    close = late = 0
+    for step in range(300):
+        X = random.normal(size=(30, 2))
+        level = 3.0 * math.sin(step / 7)  # wanders, so that a new model is better for a while
+        y = X[:, step // 40 % 2] + level + random.normal(size=30) * (0.3 if step % 5 else 4.0)
+        decision = strategy.step(Batch(X, y, np.ones(30)))
+        roles = {m.role: m for m in decision.models}
+        if decision.reactive_step == 1:
+            contest = []
+            assert roles["reactive"].risk_before is None
+            assert decision.predicts_next == roles["predictive"].id
+        elif decision.reactive_step:
+            old, new = (roles[role].risk_before or 0.0 for role in ("predictive", "reactive"))
+            contest.append((old, new))
+            if decision.reactive_step < 4:
+                ahead = new < 2 / 3 * old
+                close += ahead != (new < old)
+            else:
+                total = np.mean(contest, axis=0)
+                ahead = total[1] < total[0] and new < old
+                late += total[1] < total[0] and not ahead
+                assert decision.transitions[-1].kind == ("switched" if ahead else "kept")
+            assert decision.predicts_next == roles["reactive" if ahead else "predictive"].id
+        for transition in decision.transitions:
+            assert transition.left is not None
+            assert transition.right is not None
+            holds = transition.left < transition.right + transition.margin
+            if transition.kind == "greedy":
+                assert holds == (transition.new > transition.old)
+                assert (" - " in transition.reason) == (transition.margin < 0.0)
+            elif transition.kind != "entered":  # what is said must be true
+                assert holds == (transition.kind == "switched")
+    assert close >= 3
+    assert late >= 2
+
+
 def test_one_threshold_suits_targets_of_any_scale() -> None:
     expected = story(run(make(LinearRegression(), 0), turning(40)))
     assert ("entered", 20) in expected

@@ -74,7 +74,8 @@ class ModelRecord:
 class Transition:
     """Change of the state or of the predicting model, with the numbers that decided it.
 
-    ``left`` and ``right`` are the compared risks, and ``margin`` is the threshold that is added to ``right``.
+    ``left`` and ``right`` are the compared risks, and ``margin`` is the threshold that is added to ``right``; it is
+    negative where the left one must be lower by more than nothing.
     """
 
     kind: TransitionKind
@@ -114,7 +115,8 @@ class Transition:
             return f"risk {left} > {'best' if self.condition == 1 else 'stable model'} {right} + {margin}"
         better = self.new > self.old if self.kind == "greedy" else self.kind == "switched"
         over = "on this batch" if self.kind == "greedy" else f"over {_steps(self.over)}"
-        return f"new model {left} {'<' if better else '>='} old {right} {over}"
+        lead = f" - {margin.removeprefix('-')}" if self.margin else ""
+        return f"new model {left} {'<' if better else '>='} old {right}{lead} {over}"
 
     def describe(self) -> str:
         """Describe the transition in one line: the step, the reason, and what was done.

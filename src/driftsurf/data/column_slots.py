@@ -76,6 +76,11 @@ class ColumnSlots:
                 if self.gaps:
                     yield f"{self.name} is missing"
 
+    def calendar_slots(self) -> Iterator[int]:
+        """Yield the slots whose values follow the calendar: those of a date, without the one for a missing date."""
+        if self.kind == "date":
+            yield from range(self.first, self.first + self.width - 1)
+
     def encode(self, column: Column) -> Iterator[SlotValues]:
         """Yield the values of a column, in rising slots."""
         match self.kind:

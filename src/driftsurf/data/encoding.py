@@ -184,6 +184,10 @@ class TableEncoder:
             + [f"feature {place}" for place in range(layout.n_features)]
         )
 
+    def calendar_columns(self) -> list[int]:
+        """Return the places of encoded columns that follow the calendar: days, weekdays and hours of dates."""
+        return [place for column in self.layout.columns for place in column.calendar_slots()]
+
     def transform(self, X: Any) -> Any:
         """Return rows of numbers: a float64 array, or ``scipy.sparse.csr_array``. Changes nothing."""
         layout = self.layout

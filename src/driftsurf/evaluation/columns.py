@@ -63,11 +63,17 @@ class ColumnMove:
     """The size of changes that chance alone explains: sqrt(1 / rows before + 1 / rows after)."""
     counts: bool = False
     """Whether the column had only risen, or only fallen, from row to row since the run began, as a clock does."""
+    calendar: bool = False
+    """Whether the column follows the calendar, as weekdays and hours do: then its mean always moves."""
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the shift or the change of the correlation is more than three times the noise."""
-        return max(abs(self.shift), abs(self.correlation_change)) > 3.0 * self.noise
+        """Whether the shift or the change of the correlation is more than three times the noise.
+
+        That the mean of a part of the calendar shifts says nothing.
+        """
+        shift = 0.0 if self.calendar else abs(self.shift)
+        return max(shift, abs(self.correlation_change)) > 3.0 * self.noise
 
     @property
     def correlation_change(self) -> float:
@@ -175,11 +181,19 @@ class ColumnMoves:
         The model whose reactions count, and which knows the columns.
     names
         Returns the names of the columns, if the model gets rows without names.
+    calendar
+        Returns the places of columns that follow the calendar.
     """
 
-    def __init__(self, session: Session, names: Callable[[], Sequence[str]] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        names: Callable[[], Sequence[str]] | None = None,
+        calendar: Callable[[], Sequence[int]] = tuple,
+    ) -> None:
         self.session = session
         self.names = names
+        self.calendar = calendar
         self._centre: FloatArray | None = None
         """Column means of the first batch, then its mean target. Sums are taken of differences from it, because the
         sums of squares of large numbers lose the digits that a variance needs."""
@@ -276,13 +290,15 @@ class ColumnMoves:
         change = correlation_after - correlation_before
         most = np.argmax(np.abs(change), axis=0)
         changed = np.abs(np.take_along_axis(change, most[None], axis=0)[0])
-        counts = self._counters.found()
-        first = (np.argsort(np.where(counts, 0.0, -size), kind="stable")[:LISTED] for size in (np.abs(shift), changed))
+        counts, calendar = self._counters.found(), np.zeros(len(shift), np.bool_)
+        calendar[[place for place in self.calendar() if place < len(shift)]] = True
+        sizes = np.where(calendar, 0.0, np.abs(shift)), changed
+        first = (np.argsort(np.where(counts, 0.0, -size), kind="stable")[:LISTED] for size in sizes)
         chosen = {*chain.from_iterable(first), *np.flatnonzero(counts)[:LISTED]}
         names = self._names()
         noise = float(np.sqrt(1.0 / before[0, 0] + 1.0 / after[0, 0]))
         lines = []
-        for column in sorted(chosen, key=lambda j: (counts[j], -max(abs(shift[j]), changed[j]), j)):
+        for column in sorted(chosen, key=lambda j: (counts[j], calendar[j], -max(sizes[0][j], changed[j]), j)):
             if shift[column] or changed[column]:
                 label = "" if regression else self._label(self._codes[most[column]])
                 name = f"x{column}" if names is None else names[column]
@@ -291,7 +307,8 @@ class ColumnMoves:
                 correlations = correlation_before[most[column], column], correlation_after[most[column], column]
                 shown = (f"{value:.6g}" for value in (*means, shift[column]))
                 rest = (f"{value:.6g}" for value in (*correlations, noise))
-                lines.append(csv_line([*self._open[:2], column, name, *shown, label, *rest, int(counts[column])]))
+                kinds = int(counts[column]), int(calendar[column])
+                lines.append(csv_line([*self._open[:2], column, name, *shown, label, *rest, *kinds]))
         return "".join(lines)
 
     def _label(self, code: int) -> str:
@@ -421,7 +438,7 @@ def read_moves(text: str) -> list[ColumnMove]:
     """Read the complete lines of a file of column changes; InputError if it is something else."""
     whole = text[: text.rfind("\n") + 1]
     kinds: dict[str, Callable[[str], Any]] = {"step": int, "steps": int, "column": int, "name": str, "label": str}
-    kinds["counts"] = lambda text: text == "1"
+    kinds["counts"] = kinds["calendar"] = lambda text: text == "1"
     try:
         return [
             ColumnMove(**{key: kinds.get(key, float)(value) for key, value in line.items()})

@@ -156,7 +156,7 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
         batches = "this batch"
     else:
         before = decision.judge == "prequential"
-        batches = f"the {_steps(transition.over)} of the reactive state"
+        batches = f"the {'last step' if transition.over == 1 else _steps(transition.over)} of the reactive state"
     a, b = _pair_of_numbers(left, right)
     yield _entry(
         "compared",
@@ -165,7 +165,10 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
     )
     if left is not None and right is not None:
         better = "new" if left < right else "old"
-        yield _entry("better", f"the {better} model, by {_number(abs(left - right))}")
+        needed = (
+            f"; to predict it needed {_number(-transition.margin)}" if better == "new" and transition.margin else ""
+        )
+        yield _entry("better", f"the {better} model, by {_number(abs(left - right))}{needed}")
 
 
 def _limit(model: int | str, risk: float | None, best: float | None, margin: str, stable: int | str | None) -> str:
@@ -248,10 +251,12 @@ def _columns_moved(moves: Sequence[ColumnMove], counters: Sequence[ColumnMove], 
     """Yield the columns that changed most at a step, if any changed more than by chance."""
     real = [move for move in moves if move.beyond_chance]
     over = f"up to {_steps(steps)} before this step compared with the {steps} from it on"
-    if not real:
-        yield _entry("columns", f"no column changed more than by chance ({over})")
+    headed = bool(real) and not real[0].calendar
+    if not headed:
+        yield _entry("columns", f"no column{' but the calendar' * bool(real)} changed more than by chance ({over})")
     for k, move in enumerate(real[:SHOWN_COLUMNS]):
-        yield _entry("columns" if k == 0 else "", move.describe() + (f" ({over})" if k == 0 else ""))
+        head = headed and k == 0
+        yield _entry("columns" if head else "", move.describe() + f" ({over})" * head)
     if counters:
         yield _entry("", name_counters(counters))
 

@@ -129,7 +129,11 @@ class _TablePlanner:
         else:
             batches = TableBatches(self.rows, encoded, id=self.id)
             session = Session(strategy, batch_size=None, guard=GUARD, owner=named)
-            sidecars[COLUMNS] = ColumnMoves(session, names=lambda: encoded.encoder.feature_names())
+            sidecars[COLUMNS] = ColumnMoves(
+                session,
+                names=lambda: encoded.encoder.feature_names(),
+                calendar=lambda: encoded.encoder.calendar_columns(),
+            )
         # The first batch is predicted by a model that has learned nothing; where labels are late, it is not scored.
         warmup = 0 if self.late or self.start is not None else 1
         learning = session.session if isinstance(session, LateSession) else session

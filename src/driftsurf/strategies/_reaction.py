@@ -18,6 +18,9 @@ from driftsurf.strategies._base import declared
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._unit import RiskUnit
 
+REGRESSION_LEAD = 1.0 / 3.0
+"""Share of the risk of w by which a regression w' must be better to predict, under the prequential judge."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contest:

@@ -27,7 +27,7 @@ from driftsurf.kernels.compile import inline
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
 from driftsurf.strategies._base import PooledStrategy, make_decision
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
-from driftsurf.strategies._reaction import Contest, Live, Step, live_fields, restored_members
+from driftsurf.strategies._reaction import REGRESSION_LEAD, Contest, Live, Step, live_fields, restored_members
 from driftsurf.strategies._unit import RiskUnit
 
 __all__ = ["DriftSurf", "challenger_predicts", "entering", "switching"]
@@ -128,22 +128,21 @@ class DriftSurf(PooledStrategy[Live]):
         Whether the better model predicts inside a reactive state. If False, w predicts until the end of it.
     variant
         "algorithm-1", or "authors" for the authors' published code, which differs: the greedy policy uses the risks
-        before the update; a stable model is made only at a switch, pauses during reactive states and later catches up
-        on the rows it missed; T keeps the batches of all reactive states since the last switch; a divided budget stays
-        halved after the first reactive state.
+        before the update; a stable model is made only at a switch, pauses in reactive states and later catches up on
+        its rows; T keeps the batches since the last switch; a divided budget stays halved after a reactive state.
     risk
-        Risk by which models are compared: "loss", the learner's loss with its penalty (as in the paper), or "zero-one",
-        the share of wrong predictions.
+        Risk by which models are compared: "loss" with the penalty, as in the paper, or "zero-one", the share of errors.
     judge
         Risks by which w and w' are compared in a reactive state. "training", as in the paper: the risks on the last
         batch and on T after learning them. "prequential": the risks on each batch before learning it, summed over T
-        without its first batch, on which w' was untrained; it needs a ``reactive_length`` of at least 2, and w predicts
-        until the second batch. A learner that can fit its training rows perfectly always has a low risk on them, so
-        "auto" is "prequential" if the learner's capabilities include ``can_memorise``, else "training".
+        without the first one, when w' was untrained, so that r must be at least 2, and w predicts until the second. A
+        regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on the
+        last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, so "auto" is
+        "prequential" if the learner's capabilities include ``can_memorise``, else "training".
     threshold_unit
-        "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of a trivial
-        model, which predicts the mean of the previous batch, and divided by ln 2, the log loss of a coin toss; then 0.1
-        means the same for a regression in any unit as for log loss. "auto" is "trivial" for regression, else "risk".
+        "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of predicting
+        the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1 means the same for
+        a regression in any unit as for log loss. "auto" is "trivial" for regression, else "risk".
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -245,6 +244,11 @@ class DriftSurf(PooledStrategy[Live]):
         if self.judge == "auto":
             return self._can.can_memorise and self.variant == "algorithm-1"
         return self.judge == "prequential"
+
+    @property
+    def _lead(self) -> float:
+        """Share of the risk of w by which w' must be better to predict the next batch."""
+        return REGRESSION_LEAD if self._prequential and self._can.regression else 0.0
 
     @property
     def _relative(self) -> bool:
@@ -350,12 +354,13 @@ class DriftSurf(PooledStrategy[Live]):
         if live.reactive_step == self.reactive_length:
             return self._exit(now, live)
         judged = now.before if self._prequential or self.variant == "authors" else now.after
-        # On its first batch an untrained w' has no risk before learning: no evidence, so w predicts on.
-        challenger = judged.get("reactive", math.nan)
-        challenged = challenger_predicts(judged["predictive"], challenger, bool(self.greedy))
+        # NaN: an untrained w' without a risk before learning is no evidence, so w predicts on.
+        challenger, defender = judged.get("reactive", math.nan), judged["predictive"]
+        lead = self._lead * defender if defender > 0.0 else 0.0
+        challenged = challenger_predicts(defender - lead, challenger, bool(self.greedy))
         if challenged != live.challenged:
             ids = {"old": old.id, "new": new.id} if challenged else {"old": new.id, "new": old.id}
-            now.note("greedy", challenger, judged["predictive"], **ids)
+            now.note("greedy", challenger, defender, margin=0.0 - lead, **ids)
         return replace(live, step=live.step + 1, challenged=challenged)
 
     def _exit(self, now: Step, live: Live) -> Live:
@@ -368,6 +373,9 @@ class DriftSurf(PooledStrategy[Live]):
             risks, over = (self._pool.risk(old, *live.trial), self._pool.risk(new, *live.trial)), len(live.trial)
         now.trial["predictive"], now.trial["reactive"] = risks
         switched = switching(*risks)
+        last = now.before["predictive"], now.before.get("reactive", math.nan)
+        if switched and self._lead and not switching(*last):  # one batch with large errors outweighed the others
+            risks, over, switched = last, 1, False
         kind: TransitionKind = "switched" if switched else "kept"
         now.note(kind, risks[1], risks[0], over=over)
         after = Live(new if switched else old, step=live.step + 1, reacted=True, unit=live.unit)

@@ -36,23 +36,24 @@ class DriftSurfClassifier(AdaptiveClassifier):
         Whether the better model predicts inside a reactive state. If False, w predicts until the end of it.
     variant
         "algorithm-1", or "authors" for the authors' published code, which differs: the greedy policy uses the risks
-        before the update; a stable model is made only at a switch, pauses during reactive states and later catches
-        up on the rows it missed; T keeps the batches of all reactive states since the last switch; a divided budget
-        stays halved after the first reactive state.
+        before the update; a stable model is made only at a switch, pauses in reactive states and later catches up
+        on its rows; T keeps the batches since the last switch; a divided budget stays halved after a reactive
+        state.
     risk
-        Risk by which models are compared: "loss", the learner's loss with its penalty (as in the paper), or
-        "zero-one", the share of wrong predictions.
+        Risk by which models are compared: "loss" with the penalty, as in the paper, or "zero-one", the share of
+        errors.
     judge
         Risks by which w and w' are compared in a reactive state. "training", as in the paper: the risks on the last
         batch and on T after learning them. "prequential": the risks on each batch before learning it, summed over T
-        without its first batch, on which w' was untrained; it needs a ``reactive_length`` of at least 2, and w
-        predicts until the second batch. A learner that can fit its training rows perfectly always has a low risk on
-        them, so "auto" is "prequential" if the learner's capabilities include ``can_memorise``, else "training".
+        without the first one, when w' was untrained, so that r must be at least 2, and w predicts until the second.
+        A regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on
+        the last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, so
+        "auto" is "prequential" if the learner's capabilities include ``can_memorise``, else "training".
     threshold_unit
-        "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of a
-        trivial model, which predicts the mean of the previous batch, and divided by ln 2, the log loss of a coin
-        toss; then 0.1 means the same for a regression in any unit as for log loss. "auto" is "trivial" for
-        regression, else "risk".
+        "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of
+        predicting the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1
+        means the same for a regression in any unit as for log loss. "auto" is "trivial" for regression, else
+        "risk".
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -152,23 +153,24 @@ class DriftSurfRegressor(AdaptiveRegressor):
         Whether the better model predicts inside a reactive state. If False, w predicts until the end of it.
     variant
         "algorithm-1", or "authors" for the authors' published code, which differs: the greedy policy uses the risks
-        before the update; a stable model is made only at a switch, pauses during reactive states and later catches
-        up on the rows it missed; T keeps the batches of all reactive states since the last switch; a divided budget
-        stays halved after the first reactive state.
+        before the update; a stable model is made only at a switch, pauses in reactive states and later catches up
+        on its rows; T keeps the batches since the last switch; a divided budget stays halved after a reactive
+        state.
     risk
-        Risk by which models are compared: "loss", the learner's loss with its penalty (as in the paper), or
-        "zero-one", the share of wrong predictions.
+        Risk by which models are compared: "loss" with the penalty, as in the paper, or "zero-one", the share of
+        errors.
     judge
         Risks by which w and w' are compared in a reactive state. "training", as in the paper: the risks on the last
         batch and on T after learning them. "prequential": the risks on each batch before learning it, summed over T
-        without its first batch, on which w' was untrained; it needs a ``reactive_length`` of at least 2, and w
-        predicts until the second batch. A learner that can fit its training rows perfectly always has a low risk on
-        them, so "auto" is "prequential" if the learner's capabilities include ``can_memorise``, else "training".
+        without the first one, when w' was untrained, so that r must be at least 2, and w predicts until the second.
+        A regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on
+        the last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, so
+        "auto" is "prequential" if the learner's capabilities include ``can_memorise``, else "training".
     threshold_unit
-        "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of a
-        trivial model, which predicts the mean of the previous batch, and divided by ln 2, the log loss of a coin
-        toss; then 0.1 means the same for a regression in any unit as for log loss. "auto" is "trivial" for
-        regression, else "risk".
+        "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of
+        predicting the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1
+        means the same for a regression in any unit as for log loss. "auto" is "trivial" for regression, else
+        "risk".
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows

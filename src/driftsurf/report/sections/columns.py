@@ -53,12 +53,14 @@ def _names_explained(moves: Sequence[ColumnMove]) -> str:
 
 def _rows(step: int, moves: Sequence[ColumnMove]) -> Iterator[Sequence[str]]:
     chosen = [move for move in moves if move.beyond_chance][:COLUMNS_SHOWN]
-    if not chosen:
-        yield str(step), '<span class="soft">none beyond chance</span>', "", "", "", ""
+    headed = bool(chosen) and not chosen[0].calendar
+    if not headed:
+        what = f"none{' but the calendar' * bool(chosen)} beyond chance"
+        yield str(step), f'<span class="soft">{what}</span>', "", "", "", ""
     for place, move in enumerate(chosen):
         of_class = f" ({escape(move.label)})" if move.label else ""
         yield (
-            str(step) if place == 0 else "",
+            str(step) if headed and place == 0 else "",
             escape(move.name),
             f"{significant(move.mean_before)} &rarr; {significant(move.mean_after)}",
             _meter(move.shift / 2, f"{move.shift:+.2f} sd"),
