@@ -176,7 +176,7 @@ def _batches(
         seen = read.table if id is None or id in frames.columns else read.table.without(id)
         X = frames.rows(seen)
         found = predict_now(session, X)
-        shares = model._probabilities(session.scores(X)) if classes else np.zeros((0, 0))
+        shares = model._probabilities(session.now, session.scores(X)) if classes else np.zeros((0, 0))
         yield PredictionBatch(
             0,
             None,
