@@ -2,8 +2,9 @@
 
 Each checkout has a process of its own, with its own ``benchmarks`` package. The two take turns: one runs a contender
 once, then the other runs the same contender once. Noise of a shared machine hits both, so the ratio of two turns that
-follow each other says more than two separate measurements. The median ratio is reported, with the interval that holds
-the true median with a confidence of about 95 %.
+follow each other says more than two separate measurements. Times are CPU times. The median ratio is reported, with the
+interval that holds the true median with a confidence of about 95 %. The command ends with the contenders that are
+slower than ``--limit`` for certain, and with exit code 1 if there are any.
 
 >>> interval([1.0, 1.1, 0.9, 1.05, 0.95])
 (0.9, 1.0, 1.1)
@@ -24,9 +25,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-PEERS = "scikit-learn", "river", "frouros", "Vowpal", "capymoa", " C", "C ", "numpy", "trivial", "without learning"
-"""Words in the names of contenders that are not ours."""
-DEFAULT_SUITES = "whole-run", "adaptive", "step", "ageing", "growth", "detectors", "wrapping", "checkpoint", "fleet"
+PEERS = (
+    "scikit-learn",
+    "river",
+    "frouros",
+    "Vowpal",
+    "SGDClassifier",
+    "C",
+    "import n",
+    "import s",
+    "the same in",
+    "dict",
+)
+"""First words of the names of contenders that are not ours, or that are there for comparison only."""
+DEFAULT_SUITES = (
+    *("whole-run", "adaptive", "step", "trial", "visit", "kernel", "growth", "detectors", "wrapping", "checkpoint"),
+    *("fleet", "start", "ageing"),
+)
+"""All suites but those on Spark."""
+LIMIT = 1.1
+"""Ratio of times above which a contender is reported as slower."""
 
 
 class Checkout:
@@ -34,7 +52,11 @@ class Checkout:
 
     def __init__(self, path: Path, suite: str, quick: bool) -> None:
         command = [sys.executable, "-c", WORKER, suite, str(int(quick))]
-        environment = {**os.environ, "PYTHONPATH": f"{path / 'src'}{os.pathsep}{path}"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{path / 'src'}{os.pathsep}{path}",
+            **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+        }
         self._process = subprocess.Popen(
             command, cwd=path, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -57,7 +79,8 @@ class Checkout:
         self._process.wait()
 
 
-WORKER = "from benchmarks.against import serve; serve()"
+# This file and not the one of the other checkout, which may have another version of it, or none.
+WORKER = f"import runpy; runpy.run_path({__file__!r})['serve']()"
 
 
 def serve() -> None:
@@ -100,7 +123,7 @@ def compared(other: Path, suite: str, rounds: int, quick: bool) -> Iterator[tupl
         title, names = contest
         known = (there.ask("next") or ["", []])[1]
         for place, name in enumerate(names):
-            if name not in known or any(word in f"{name} " for word in PEERS):
+            if name not in known or name.startswith(PEERS):
                 continue
             at, ratios = known.index(name), list[float]()
             for turn in range(-1, rounds):  # the first round warms up
@@ -121,12 +144,18 @@ def main() -> None:
     parser.add_argument("suites", nargs="*", help=f"suites to run (default: {', '.join(DEFAULT_SUITES)})")
     parser.add_argument("--rounds", type=int, default=15, help="turns of each contender (default: 15)")
     parser.add_argument("--quick", action="store_true", help="use small shapes")
+    parser.add_argument("--limit", type=float, default=LIMIT, help=f"largest ratio that is fine (default: {LIMIT})")
     options = parser.parse_args()
+    slower = list[str]()
     print("| suite | contest | contender | time / other | 95 % interval |\n|---|---|---|---:|---:|", flush=True)
     for suite in options.suites or DEFAULT_SUITES:
         for title, name, ratios in compared(options.other.resolve(), suite, options.rounds, options.quick):
             low, middle, high = interval(ratios)
             print(f"| {suite} | {title} | {name} | {middle:.3f} | {low:.3f} to {high:.3f} |", flush=True)
+            if low > options.limit:
+                slower.append(f"{suite}, {title}, {name}: {middle:.3f}")
+    print("\n" + "\n".join([f"{len(slower)} contenders are slower than {options.limit:g} times the other.", *slower]))
+    sys.exit(bool(slower))
 
 
 if __name__ == "__main__":

@@ -100,6 +100,7 @@ def test_the_page_warns_if_no_model_is_better_than_a_trivial_rule() -> None:
 
     assert re.search(r'class="warning".*persistence', page(0.2))
     assert 'class="warning"' not in page(0.1)
+    assert re.findall(r"</b>(\w+)</div>", page(0.1))[-3:] == ["source", "models", "seed"]
 
 
 def test_a_long_name_is_cut_in_the_chart() -> None:

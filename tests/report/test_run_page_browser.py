@@ -241,6 +241,8 @@ def test_no_figure_is_cut_off_on_a_phone(script: bool, browser: Browser, report:
     try:
         browser.open(report)
         assert browser.tell("document.documentElement.scrollWidth") <= 380
+        hint = "[...document.querySelectorAll('.wide')].map((one) => getComputedStyle(one).backgroundAttachment)"
+        assert set(browser.tell(hint)) == {"local, local, scroll, scroll"}  # shadows where a table scrolls sideways
         wide = "[...document.querySelectorAll('.chart svg, .square svg')].map((one) => one.getBoundingClientRect())"
         assert browser.tell(f"{wide}.every((box) => box.left >= 0 && box.right <= 380 && box.width > 300)")
         ends = "[...document.querySelectorAll('.chart svg text')].map((one) => one.getBoundingClientRect().right)"

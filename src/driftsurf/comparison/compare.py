@@ -45,8 +45,8 @@ TABLE_MODELS = "recommended-linear,aue:logistic,oblivious:logistic,majority,pers
 TABLE_REGRESSION_MODELS = "recommended-linear,aue:linear,oblivious:linear,mean,persistence"
 
 METHOD = (
-    "95 % intervals from a circular block bootstrap with 2,000 resamples: blocks of time steps are drawn for all "
-    "models together, seeds for each model separately; the streams are fixed"
+    "the 95 % intervals are from a circular block bootstrap with 2,000 resamples: blocks of time steps are drawn for "
+    "all models together, seeds for each model separately; the streams are fixed"
 )
 RELATIVE = "the absolute error relative to that of predicting the mean of all targets before the batch"
 """Error of a regression."""

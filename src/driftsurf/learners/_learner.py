@@ -294,7 +294,8 @@ class LinearLearner(Parameterised, ABC):
         """
         counted = rows.weight > 0.0
         sizes = squared_norms(rows.X, fitted.factor, fitted.centre)[counted] * rows.weight[counted]
-        usual = float(np.quantile(sizes, STEP_QUANTILE, method="lower")) if len(sizes) else math.nan
+        place = math.floor(STEP_QUANTILE * (len(sizes) - 1))
+        usual = float(np.partition(sizes, place)[place]) if len(sizes) else math.nan
         usual = usual if math.isfinite(usual) and usual > 0.0 else 1.0
         return AUTO_STEP / (float(self.l2) + self._curvature(fitted) * usual)
 

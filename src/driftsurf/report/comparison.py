@@ -141,9 +141,14 @@ def page(result: Comparison) -> str:
         html.cards(
             [
                 (f"mean {_error_name(result)} of the winner", _number(result.overall.winner.error.value)),
-                ("sources", str(len(result.sources))),
-                ("models", str(len(result.overall.models))),
-                ("seeds", str(len(result.seeds))),
+                *(
+                    (f"{word}{'s' * (len(found) != 1)}", str(len(found)))
+                    for word, found in (
+                        ("source", result.sources),
+                        ("model", result.overall.models),
+                        ("seed", result.seeds),
+                    )
+                ),
             ]
         ),
         "<h2>Errors with their 95 % intervals</h2>",
@@ -228,11 +233,17 @@ def _range(found: Interval) -> str:
 
 
 def _method(result: Comparison) -> str:
-    """Return how the models were compared, in one sentence."""
-    many = len(result.seeds)
-    seeds = f"{many} seeds" if many > 1 else "one seed, so the intervals do not include the randomness of the models"
-    budget = "" if result.gradients_per_row is None else f"; {result.gradients_per_row:g} gradients per row for all"
-    protocol = "Each batch was predicted before it was learned; the first batch does not count"
-    measure = f"; the relative error is {RELATIVE}" if result.regression else ""
-    columns = "the gap is the error minus that of the winner, the win rate the share of resamples with the lowest error"
-    return f"{protocol}{measure}; {columns}; {METHOD}; {seeds}{budget}"
+    """Return how the models were compared, and what the columns mean, in a few sentences."""
+    many, budget = len(result.seeds), result.gradients_per_row
+    sentences = [
+        "Each batch was predicted before it was learned; the first batch does not count",
+        *([f"The relative error is {RELATIVE}"] if result.regression else []),
+        "The gap is the error minus that of the winner",
+        "The win rate is the share of resamples in which the model had the lowest error",
+        f"{METHOD[0].upper()}{METHOD[1:]}",
+        f"Each model ran with {many} seeds"
+        if many > 1
+        else "Each model ran with one seed, so that the intervals do not include the randomness of the models",
+        *([] if budget is None else [f"All models had {budget:g} gradients per row"]),
+    ]
+    return ". ".join(sentences)

@@ -25,9 +25,11 @@ __all__ = [
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --paper: #ffffff;
-  --model: #0072b2; --oracle: #6b6b6b; --drift: #d55e00; --band: #e69f0033; --switch: #009e73; --keep: #cc79a7; }
+  --model: #0072b2; --oracle: #6b6b6b; --drift: #d55e00; --band: #e69f0033; --switch: #009e73; --keep: #cc79a7;
+  --shade: #1d243055; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8ebf0; --soft: #a3adba; --line: #39424f; --paper: #14181e;
-  --model: #56b4e9; --oracle: #b0b0b0; --drift: #ff8a3d; --band: #e69f0040; --switch: #3ddbaa; --keep: #e7a3c9; } }
+  --model: #56b4e9; --oracle: #b0b0b0; --drift: #ff8a3d; --band: #e69f0040; --switch: #3ddbaa; --keep: #e7a3c9;
+  --shade: #e8ebf055; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1040px; padding: 28px 24px 60px; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
@@ -40,7 +42,12 @@ a { color: var(--model); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
 .card b { display: block; white-space: nowrap; font-size: 22px; font-variant-numeric: tabular-nums; }
-.wide { overflow-x: auto; } .chart > svg { width: 100%; height: auto; display: block; }
+.wide { overflow-x: auto;
+  background: linear-gradient(to right, var(--paper) 40%, transparent) left / 36px 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 40%, transparent) right / 36px 100% no-repeat local,
+  linear-gradient(to right, var(--shade), transparent) left / 14px 100% no-repeat scroll,
+  linear-gradient(to left, var(--shade), transparent) right / 14px 100% no-repeat scroll; }
+.chart > svg { width: 100%; height: auto; display: block; }
 .grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
 .tick, .name, .rule-label { fill: var(--soft); font-size: 12px; }
 .rule-label { fill: var(--drift); text-anchor: middle; }
@@ -124,7 +131,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Colle
 
 
 def wide_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = ()) -> str:
-    """Return a table that scrolls sideways if it is wider than the page."""
+    """Return a table that scrolls sideways if it is wider than the page; shadows at its edges show that it does."""
     return f'<div class="wide">{table(heads, rows, numbers=numbers)}</div>'
 
 
