@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,15 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet
 from driftsurf.core.contracts import CSR
 from driftsurf.core.input import Schema, read_rows, read_schema, read_weights
 from driftsurf.core.targets import ClassTargets
-from driftsurf.errors import InputError, LabelError, ShapeError, ValueTypeError
+from driftsurf.errors import InputError, LabelError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
+from driftsurf.learners import LogisticRegression
+from driftsurf.session.late import DelayedLabels
+from driftsurf.session.session import Session
+from driftsurf.strategies import DriftSurf
 
 
 def read(X: Any, **options: Any) -> Any:
@@ -115,3 +121,76 @@ def test_classes_and_schema_survive_a_round_trip() -> None:
         assert [type(label) for label in again.labels] == [type(label) for label in classes.labels]
     for schema in (Schema(3), Schema(2, sparse=True), Schema(2, names=("ä", 'quote"'))):
         assert Schema.from_state(schema.state(), "this model") == schema
+
+
+MASKED = np.ma.array([0, 1, 1], mask=[False, False, True])
+ROWS = np.array([[0.0], [1.0], [2.0]])
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: DriftSurfClassifier().partial_fit(ROWS, MASKED), "y[2]"),
+        (lambda: DriftSurfClassifier().partial_fit(ROWS, MASKED.astype(str)), "y[2]"),
+        (lambda: DriftSurfRegressor().partial_fit(ROWS, MASKED), "y[2]"),
+        (lambda: DriftSurfClassifier().partial_fit(ROWS, [0, 1, 1], sample_weight=MASKED), "sample_weight[2]"),
+        (lambda: Fleet(1, classes=(0, 1), step_size=0.1, l2=1e-3).observe(MASKED, ROWS, [0, 1, 1]), "keys[2]"),
+        (lambda: Fleet(1, classes=(0, 1), step_size=0.1, l2=1e-3).observe([0, 1, 2], ROWS, MASKED), "y[2]"),
+        (lambda: DelayedLabels(Session(DriftSurf(LogisticRegression()))).predict(MASKED, ROWS), "keys[2]"),
+        (lambda: DriftSurfClassifier().partial_fit(np.ma.array([[1], [2]], mask=[[False], [True]]), [0, 1]), "row 1"),
+    ],
+)
+def test_masked_values_are_refused(call: Callable[[], Any], named: str) -> None:
+    with pytest.raises(NonFiniteError) as error:
+        call()
+    assert named in str(error.value)
+
+
+def test_arrays_without_masked_values_are_taken() -> None:
+    whole = np.ma.array([0, 1, 1])
+    assert read_weights(whole, 3).tolist() == [0.0, 1.0, 1.0]
+    assert DriftSurfClassifier().partial_fit(ROWS, whole).classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "named"),
+    [
+        (lambda: read_weights(np.ones(3) + 1j, 3), ValueTypeError, "complex"),
+        (lambda: read_weights([10**400] * 3, 3), ValueTypeError, "sample_weight"),
+        (lambda: read_rows([[1], [10**400]], Schema(1)), ValueTypeError, "row 1"),
+        (lambda: read_rows([[10**5000]], Schema(1)), ValueTypeError, "16,610 bits"),
+        (lambda: DriftSurfClassifier().partial_fit({"a": [1, 10**400]}, [0, 1]), ValueTypeError, "'a'"),
+        (lambda: DriftSurfClassifier().partial_fit(ROWS, [10**400, 1, 1]), LabelError, "401"),
+        (lambda: DriftSurfRegressor().partial_fit(ROWS, [10**400, 1, 1]), ValueTypeError, "y"),
+    ],
+)
+def test_values_that_no_number_can_hold_are_refused(
+    call: Callable[[], Any], error: type[Exception], named: str
+) -> None:
+    with pytest.raises(error) as found:
+        call()
+    assert named in str(found.value)
+    assert len(str(found.value)) < 400
+
+
+def test_frames_of_every_kind_are_taken_or_refused_by_name() -> None:
+    pl, pa = (pytest.importorskip(name) for name in ("polars", "pyarrow"))
+    columns = {"a": [1.0, 2.0], "b": [3, 4]}
+    expected = [[1.0, 3.0], [2.0, 4.0]]
+    for table in (pa.table(columns), pa.record_batch(columns), pd.DataFrame(columns), pl.DataFrame(columns)):
+        schema = read_schema(table)
+        assert schema.names == ("a", "b")
+        assert np.asarray(read_rows(table, schema)).tolist() == expected
+    lazy = pl.DataFrame(columns).lazy()
+    refused: list[Callable[[], Any]] = [
+        lambda: read_rows(lazy, Schema(2)),
+        lambda: DriftSurfClassifier().partial_fit(expected, lazy),
+    ]
+    for call in refused:
+        with pytest.raises(ValueTypeError, match="collect"):
+            call()
+    levels = pd.DataFrame(expected, columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")]))
+    refused = [lambda: read_schema(levels), lambda: DriftSurfClassifier().partial_fit(levels, [0, 1])]
+    for call in refused:
+        with pytest.raises(SchemaError, match=r"\('a', 'x'\)"):
+            call()

@@ -1,17 +1,31 @@
-"""Protocols of the tables that other libraries pass in, so that none of them has to be imported.
+"""Tables and columns that other libraries pass in, as protocols, so that none of them has to be imported.
 
 Rows may be anything that ``numpy.asarray`` understands, a frame of pandas or polars, or a sparse matrix of scipy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Frame", "LazyFrame", "PandasCategories", "PandasFrame", "PandasSeries", "SparseMatrix"]
+from driftsurf.errors import NonFiniteError, RowIndex, SchemaError, ValueTypeError
+
+__all__ = [
+    "ArrowTable",
+    "Frame",
+    "LazyFrame",
+    "PandasCategories",
+    "PandasFrame",
+    "PandasSeries",
+    "SparseMatrix",
+    "check_levels",
+    "frame_columns",
+    "lazy_frame",
+    "unmasked",
+]
 
 
 @runtime_checkable
@@ -25,6 +39,23 @@ class Frame(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
+
+
+@runtime_checkable
+class ArrowTable(Protocol):
+    """A table or a record batch of pyarrow."""
+
+    @property
+    def schema(self) -> Any:
+        """Types of the columns."""
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        """Names of the columns."""
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """Values of the columns."""
 
 
 @runtime_checkable
@@ -90,3 +121,43 @@ class SparseMatrix(Protocol):
 
     def tocsr(self) -> Any:
         """Return the matrix in CSR format."""
+
+
+def check_levels(names: Sequence[Any]) -> None:
+    """Raise SchemaError if columns have names of several levels, which could not be found by one name later."""
+    for name in names:
+        if isinstance(name, tuple):
+            raise SchemaError(
+                f"the column {name!r} has a name of several levels (a MultiIndex); give each column one name, for "
+                "example with X.columns = ['_'.join(map(str, name)) for name in X.columns]."
+            )
+
+
+def frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield names and values of the columns of a frame of pandas or polars, or of a table of pyarrow."""
+    if isinstance(X, ArrowTable):
+        yield from zip(X.column_names, X.columns, strict=True)
+        return
+    for place, name in enumerate(X.columns):
+        yield name, X.iloc[:, place] if isinstance(X, PandasFrame) else X.get_column(name)
+
+
+def unmasked(values: Any, name: str) -> Any:
+    """Return labels, keys or weights as they are; an error if some of them are masked, or if they are a lazy frame."""
+    if isinstance(values, LazyFrame):
+        raise lazy_frame(name)
+    if not np.ma.isMaskedArray(values):
+        return values
+    masked = np.flatnonzero(np.ma.getmaskarray(values))
+    if len(masked):
+        raise NonFiniteError(
+            RowIndex(name, int(masked[0])),
+            f" is masked: its value is missing ({len(masked)} such values in all). Drop those rows.",
+            row=int(masked[0]),
+        )
+    return np.ma.getdata(values)
+
+
+def lazy_frame(name: str) -> ValueTypeError:
+    """Return the error for a query that has not been collected."""
+    return ValueTypeError(f"{name} is a lazy frame; pass {name}.collect().")

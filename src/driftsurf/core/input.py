@@ -16,12 +16,29 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, DenseRows, FloatArray, Rows, State, n_rows
 from driftsurf.core.fields import Converted, Fields, Rule, Truth, Whole
-from driftsurf.core.frames import Frame, LazyFrame, PandasFrame, PandasSeries, SparseMatrix
+from driftsurf.core.frames import (
+    ArrowTable,
+    Frame,
+    LazyFrame,
+    PandasSeries,
+    SparseMatrix,
+    check_levels,
+    frame_columns,
+    lazy_frame,
+    unmasked,
+)
 from driftsurf.core.typing import MatrixLike, TargetLike
 from driftsurf.errors import InputError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
 from driftsurf.kernels.columns import all_finite, all_within_dense
 
-__all__ = ["Schema", "listed", "read_rows", "read_schema", "read_weights"]
+__all__ = [
+    "Schema",
+    "listed",
+    "read_rows",
+    "read_schema",
+    "read_weights",
+    "shortened",
+]
 
 DENSE_LIMIT_BYTES = 2**28
 """Largest size in bytes to which a sparse batch is expanded for a model that works on dense rows."""
@@ -89,7 +106,7 @@ FIELDS = Fields(
 def read_schema(X: MatrixLike, owner: str = "this model") -> Schema:
     """Return the schema that a first batch fixes."""
     if isinstance(X, LazyFrame):
-        raise ValueTypeError("X is a lazy frame; pass X.collect().")
+        raise lazy_frame("X")
     if isinstance(X, SparseMatrix):
         return Schema(int(X.shape[-1]), sparse=True, owner=owner)
     names = _column_names(X)
@@ -146,6 +163,8 @@ def is_ready(
 
 
 def _read_dense(X: npt.ArrayLike | Frame, schema: Schema, dtype: np.dtype[Any], finite: bool) -> DenseRows:
+    if isinstance(X, LazyFrame):
+        raise lazy_frame("X")
     names = _column_names(X)
     array = _read_frame(X) if isinstance(X, Frame) else _as_array(X)
     if names is not None and schema.names is not None and names != schema.names:
@@ -159,7 +178,7 @@ def _read_dense(X: npt.ArrayLike | Frame, schema: Schema, dtype: np.dtype[Any], 
 
 def _as_array(X: Any) -> npt.NDArray[Any]:
     try:
-        array = np.ma.filled(X, np.nan) if np.ma.isMaskedArray(X) else np.asarray(X)
+        array = _filled(X) if np.ma.isMaskedArray(X) else np.asarray(X)
     except ValueError as error:
         raise ShapeError(f"X is not a table ({error}). All rows must have the same length.") from error
     if np.iscomplexobj(array):
@@ -174,6 +193,11 @@ def _as_array(X: Any) -> npt.NDArray[Any]:
             f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required. Pass at least one column."
         )
     return array
+
+
+def _filled(X: Any) -> npt.NDArray[Any]:
+    """Return a masked array with NaN where it is masked."""
+    return np.asarray(np.ma.filled(X.astype(np.float64) if X.dtype.kind in "iub" else X, np.nan))
 
 
 def _as_numbers(array: npt.NDArray[Any], dtype: np.dtype[Any], names: tuple[str, ...] | None) -> DenseRows:
@@ -199,9 +223,9 @@ def _column_numbers(values: npt.NDArray[Any], column: str) -> npt.NDArray[Any]:
                 continue
         except (ValueError, TypeError, OverflowError) as error:
             cause = error
-        shown = str(value) if isinstance(value, str) else value
+        shown = shortened(str(value) if isinstance(value, str) else value)
         raise ValueTypeError(
-            f"{shown!r} in row {row}, column {column} is not a number ({cause}). {MIXED_TABLES}; or drop the column."
+            f"{shown} in row {row}, column {column} is not a number ({cause}). {MIXED_TABLES}; or drop the column."
         )
     return numbers
 
@@ -242,7 +266,8 @@ def _column_names(X: MatrixLike) -> tuple[str, ...] | None:
     """Return the column names of a frame if all are text, else None (scikit-learn's rule)."""
     if not isinstance(X, Frame):
         return None
-    names = tuple(X.columns)
+    names = tuple(X.column_names if isinstance(X, ArrowTable) else X.columns)
+    check_levels(names)
     if not names or not all(isinstance(name, str) for name in names):
         return None
     if len(set(names)) < len(names):
@@ -266,10 +291,7 @@ def _column_order(names: tuple[str, ...], wanted: tuple[str, ...]) -> list[int]:
 
 def _read_frame(X: Any) -> npt.NDArray[Any]:
     """Return a pandas or polars frame as one array, column by column, without importing either library."""
-    columns = []
-    for position, name in enumerate(X.columns):
-        series = X.iloc[:, position] if isinstance(X, PandasFrame) else X.get_column(name)
-        columns.append(_column_numbers(_read_series(series), repr(name)))
+    columns = [_column_numbers(_read_series(series), repr(name)) for name, series in frame_columns(X)]
     if not columns:
         raise ShapeError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     return np.column_stack(columns)
@@ -279,7 +301,7 @@ def _read_series(series: Any) -> npt.NDArray[Any]:
     if isinstance(series, PandasSeries) and series.dtype.kind in ("i", "u", "f", "b"):
         # The missing values of a nullable column become NaN, which is refused later with its row and column.
         return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(series.to_numpy())
+    return np.asarray(series)
 
 
 # ---------------------------------------------------------------------------- sparse
@@ -374,9 +396,12 @@ def read_weights(weight: TargetLike | None, count: int) -> FloatArray:
     """Return the weights of ``count`` rows as an array; ones for None."""
     if weight is None:
         return ONES[:count] if count <= len(ONES) else np.ones(count)
+    given: Any = unmasked(weight, "sample_weight")
+    if np.iscomplexobj(given):
+        raise ValueTypeError("sample_weight is complex; weights must be finite and not negative.")
     try:
-        array = np.asarray(weight, np.float64)
-    except (ValueError, TypeError) as error:
+        array = np.asarray(given, np.float64)
+    except (ValueError, TypeError, OverflowError) as error:
         raise ValueTypeError(f"sample_weight must be numeric: {error}") from error
     if array.ndim == 0:
         array = np.full(count, float(array))
@@ -393,6 +418,19 @@ def read_weights(weight: TargetLike | None, count: int) -> FloatArray:
             f"sample_weight[{bad}] is {array[bad]}; the largest weight is {LARGEST_WEIGHT:g}. Divide all by a constant."
         )
     return array
+
+
+def shortened(value: Any, most: int = 60) -> str:
+    """Return a value for a message, without the middle if it is long.
+
+    >>> shortened(10**400)
+    '1000000000000000000000000000... (401 characters)'
+    """
+    try:
+        text = str(value) if isinstance(value, int) else repr(value)
+    except ValueError:  # Python refuses to write integers with thousands of digits
+        return f"an integer of {value.bit_length():,} bits"
+    return text if len(text) <= most else f"{text[:28]}... ({len(text)} characters)"
 
 
 def listed(values: Sequence[Any], most: int = 8) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.input import listed
+from driftsurf.core.frames import unmasked
+from driftsurf.core.input import listed, shortened
 from driftsurf.errors import LabelError, RowIndex, ShapeError
 
 __all__ = ["check_limit", "label_array", "listed_labels"]
@@ -34,7 +35,7 @@ def label_array(y: Any) -> npt.NDArray[Any]:
     """Return labels as an array of integers, booleans or text; InputError if they are none."""
     if y is None:
         raise LabelError("learning requires y to be passed, but the target y is None. Pass one label for each row.")
-    array = np.asarray(y)
+    array = np.asarray(unmasked(y, "y"))
     if array.dtype.kind == "U" and isinstance(y, list | tuple):
         array = np.asarray(y, object)  # numpy would convert numbers among text to text
     if array.ndim == 2 and array.shape[1] == 1:
@@ -47,6 +48,9 @@ def label_array(y: Any) -> npt.NDArray[Any]:
             array = array.astype(str)
         elif all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
             array = np.array(array.tolist())
+            if array.dtype.kind == "O":
+                large = shortened(max(array.tolist(), key=abs))
+                raise LabelError(f"the label {large} is too large; class labels must be integers below 2**63.")
         else:
             for row, label in enumerate(array.tolist()):
                 if label is None or (isinstance(label, float) and math.isnan(label)):

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import Capabilities, FloatArray, IntArray, State
 from driftsurf.core.fields import Fields, Json, Real, Rule, Truth, Whole
+from driftsurf.core.frames import unmasked
 from driftsurf.core.input import listed
 from driftsurf.core.labels import check_limit, label_array, listed_labels
 from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, ValueTypeError
@@ -277,7 +278,7 @@ class RegressionTargets:
             raise LabelError(
                 "learning requires y to be passed, but the target y is None. Pass one number for each row."
             )
-        array = np.asarray(y)
+        array = np.asarray(unmasked(y, "y"))
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim != 1 or len(array) != count:
@@ -286,7 +287,7 @@ class RegressionTargets:
             raise ValueTypeError(f"y has type {array.dtype}, which is not numeric. {LABELS}")
         try:
             numbers = array.astype(np.float64)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise ValueTypeError(f"y contains a value that is not a number ({error}). {LABELS}") from error
         if not np.isfinite(numbers).all():
             bad = int(np.argmax(~np.isfinite(numbers)))

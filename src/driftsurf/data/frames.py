@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,31 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR
-from driftsurf.core.frames import Frame, LazyFrame, PandasCategories, PandasFrame, PandasSeries, SparseMatrix
-from driftsurf.core.input import listed, read_rows, read_schema
+from driftsurf.core.frames import (
+    ArrowTable,
+    Frame,
+    LazyFrame,
+    PandasCategories,
+    PandasSeries,
+    SparseMatrix,
+    check_levels,
+    frame_columns,
+)
+from driftsurf.core.input import listed, read_rows, read_schema, shortened
 from driftsurf.data.arrow_columns import arrow_column
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 
 __all__ = ["is_table", "read_table"]
-
-
-@runtime_checkable
-class ArrowTable(Protocol):
-    """A table or a record batch of pyarrow."""
-
-    @property
-    def schema(self) -> Any:
-        """Types of the columns."""
-
-    @property
-    def column_names(self) -> Sequence[str]:
-        """Names of the columns."""
-
-    @property
-    def columns(self) -> Sequence[Any]:
-        """Values of the columns."""
 
 
 @runtime_checkable
@@ -76,6 +68,7 @@ def read_table(X: Any) -> Table:
         return Table({}, rows)
     table: dict[str, Column] = {}
     for name, values in _columns(X):
+        check_levels([name])
         if str(name) in table:
             raise SchemaError(f"the column name {str(name)!r} occurs more than once; rename one of the columns")
         table[str(name)] = _finite(str(name), _read_column(str(name), values))
@@ -85,21 +78,14 @@ def read_table(X: Any) -> Table:
 
 
 def _columns(X: Any) -> Iterable[tuple[Any, Any]]:
-    if isinstance(X, ArrowTable):
-        return zip(X.column_names, X.columns, strict=True)
     if isinstance(X, Mapping):
         return X.items()
-    if isinstance(X, Frame):
-        return _frame_columns(X)
+    if isinstance(X, Frame | ArrowTable):
+        return frame_columns(X)
     array = np.asarray(X)
     if array.ndim != 2:
         raise ShapeError(f"Expected 2D array, got {array.ndim}D array instead: pass rows of columns.")
     return ((f"x{i}", array[:, i]) for i in range(array.shape[1]))
-
-
-def _frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
-    for place, name in enumerate(X.columns):
-        yield name, X.iloc[:, place] if isinstance(X, PandasFrame) else X.get_column(name)
 
 
 def _finite(name: str, column: Column) -> Column:
@@ -189,7 +175,7 @@ def _float(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueTypeError(f"{value!r} in the column {name!r} cannot be a float ({error})") from error
+        raise ValueTypeError(f"{shortened(value)} in the column {name!r} cannot be a float ({error})") from error
 
 
 def _utc(name: str, value: Any) -> np.datetime64:

@@ -9,7 +9,7 @@ import numpy as np
 
 from driftsurf import registry
 from driftsurf.core.contracts import Detector, Learner
-from driftsurf.core.frames import SparseMatrix
+from driftsurf.core.frames import SparseMatrix, unmasked
 from driftsurf.core.typing import LearnerLike, RandomState, TargetLike
 from driftsurf.detectors import MDDM
 from driftsurf.detectors.river import as_detector
@@ -58,7 +58,7 @@ class _Dimensioned(Protocol):
 def as_column(y: TargetLike) -> TargetLike:
     """Return a single column as a one-dimensional array, with scikit-learn's warning."""
     if isinstance(y, np.ndarray | _Dimensioned) and y.ndim == 2:
-        return column_or_1d(y, warn=True)
+        return column_or_1d(unmasked(y, "y"), warn=True)
     return y
 
 

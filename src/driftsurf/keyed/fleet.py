@@ -13,6 +13,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.decisions import Transition
 from driftsurf.core.fields import misfit
+from driftsurf.core.frames import unmasked
 from driftsurf.core.input import Schema, listed, read_rows
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
@@ -169,7 +170,7 @@ class Fleet:
                 read_rows(X, self._schema, np.float32)  # raises the error that names the place
             bad = np.where(np.isfinite(rows).all(axis=1), 0, REASON_CODES["not_finite"]).astype(np.uint8)
         first, second = self._classes.labels
-        labels = np.asarray(y)
+        labels = np.asarray(unmasked(y, "y"))
         if labels.shape == (len(rows),):
             positive = labels == second
             unknown = ~(positive | (labels == first))

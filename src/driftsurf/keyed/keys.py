@@ -12,6 +12,7 @@ from numba import types
 
 from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, misfit
+from driftsurf.core.frames import unmasked
 from driftsurf.core.typing import Series
 from driftsurf.errors import InputError, ShapeError, ValueTypeError
 from driftsurf.kernels.compile import I8, _in, _out, inline, kernel
@@ -172,7 +173,7 @@ class Keys:
 
     def read(self, keys: KeysLike) -> IntArray | list[str]:
         """Check keys and return them as the index takes them: an array of integers, or a list of text."""
-        array = np.asarray(keys)
+        array = np.asarray(unmasked(keys, "keys"))
         if array.ndim != 1:
             raise ShapeError(f"keys must be one-dimensional, one key per row; got shape {array.shape}.")
         if array.dtype.kind in "iu":

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import CSR, IncrementalState, Rows, Segment, State, n_rows
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import Fields, Json, Real, Rule, Values, misfit
+from driftsurf.core.frames import unmasked
 from driftsurf.core.input import Schema, read_rows, read_schema
 from driftsurf.core.options import number, whole
 from driftsurf.core.samples import Samples
@@ -404,7 +405,7 @@ def _read_keys(keys: Iterable[Any], count: int | None) -> list[Key]:
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise InputError(f"keys is {keys!r}; pass a list with one key for each row")
     read: list[Key] = []
-    for key in keys:
+    for key in unmasked(keys, "keys"):
         plain: Hashable = key.item() if isinstance(key, np.generic) else key
         if isinstance(plain, bool) or not isinstance(plain, str | int):
             raise InputError(f"the key {key!r} is neither text nor an integer")
