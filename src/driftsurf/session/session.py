@@ -117,7 +117,8 @@ class Session(BaseSession):
         if pending is None or len(pending) + 1 == self.batch_size or not (type(X) is np.ndarray and len(X.shape) == 2):
             return None
         code = self.targets.code_of(y)
-        most = None if self._guard is None else self._guard.limits
+        guard = self._now.guard
+        most = None if guard is None else guard.limits
         if code is None or len(X) != 1 or not is_ready(X, self.schema, pending.dtype, most=most):  # type: ignore[arg-type]
             return None  # a buffer implies a schema
         return code
