@@ -85,7 +85,7 @@ def predict(
     asked = PredictOptions() if options is None else options
     check_bounds(asked)
     about, model = _load(Path(run), trusted=asked.trust_config)
-    frames = model._frames
+    frames = model._model.frames
     if frames is None:
         raise SchemaError(
             f"the model of {str(run)!r} has learned arrays of a built-in stream; predict arrays with driftsurf.load"
@@ -183,7 +183,7 @@ def _batches(
         seen = read.table if id is None or id in frames.columns else read.table.without(id)
         X = frames.rows(seen)
         found = predict_now(session, X)
-        shares = model._probabilities(session.scores(X)) if classes else np.zeros((0, 0))
+        shares = model._probabilities(session.now, session.scores(X)) if classes else np.zeros((0, 0))
         yield PredictionBatch(
             0,
             None,
