@@ -34,6 +34,7 @@ GOAL: dict[str, tuple[int, float]] = {
     "files": (1, 50.0),
     "fuzz": (10, 1.0),
     "rows": (1, 1.0),
+    "inputs": (1, 1.0),
     "fuzz-guided": (22, 1.0),
     "bad-values": (1, 1.0),
     "bad-values-peers": (1, 1.0),

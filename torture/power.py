@@ -65,14 +65,14 @@ class MemoryDisk(Disk):
         self.open[handle] = inode
         return handle
 
-    def create(self, path: Path) -> int:
+    def create(self, path: Path, shared: bool = False) -> int:
         """Create a file."""
         if path in self.inodes:
             raise FileExistsError(path)
         self._name(path, Inode())
         return self._opened(self.inodes[path])
 
-    def append(self, path: Path, mode: int = 0o666) -> int:
+    def append(self, path: Path) -> int:
         """Open or create a file."""
         if path not in self.inodes:
             self._name(path, Inode())

@@ -19,6 +19,7 @@ caught. Each message names the value, the choices and the remedy.
      +-- DivergenceError (ArithmeticError)
      +-- StateError (ValueError)
      |    +-- StateVersionError
+     +-- StepInProgressError (RuntimeError)
      +-- LockedError (OSError)
      +-- RunFolderError (OSError)
      +-- FetchError (OSError)
@@ -80,6 +81,7 @@ __all__ = [
     "StateError",
     "StateVersionError",
     "StateWarning",
+    "StepInProgressError",
     "ValueTypeError",
 ]
 
@@ -224,6 +226,10 @@ class StateError(DriftsurfError, ValueError):
 
 class StateVersionError(StateError):
     """An intact saved state has a format that this version of the package does not read."""
+
+
+class StepInProgressError(DriftsurfError, RuntimeError):
+    """A model was called from inside its own step, such as by a signal handler; nothing has changed."""
 
 
 class LockedError(DriftsurfError, OSError):

@@ -37,7 +37,7 @@ def test_no_two_groups_define_an_option_of_the_same_name() -> None:
 
 def test_command_line_has_every_option_under_the_heading_of_its_group() -> None:
     params = {param.name: param for param in run_command.params if isinstance(param, click.Option)}
-    own = {"config", "write_config", "quiet"}
+    own = {"config", "write_config", "trust_config", "quiet"}
     assert set(params) == {name for name, field in FIELDS.items() if field.flag is not None} | own
     for group in GROUPS:
         for name, field in group.fields.items():
@@ -76,7 +76,7 @@ def test_compare_and_reproduce_have_every_option_under_the_heading_of_its_group(
     flagged = {
         name: (field, group) for group in groups for name, field in group.fields.items() if field.flag is not None
     }
-    assert set(params) == {*flagged, "config", "write_config", "quiet"}
+    assert set(params) == {*flagged, "config", "write_config", "trust_config", "quiet"}
     text = invoke(command.name, "--help").output
     for name, (field, group) in flagged.items():
         param = params[name]
@@ -165,6 +165,41 @@ def test_mistake_in_a_toml_file_is_named(text: str, named: tuple[str, ...], tmp_
     assert result.exit_code in (1, 2)
     message = " ".join(result.output.split())
     assert [name for name in named if name not in message] == [], message
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("run", "learner = 'os:system'\n[set]\ncommand = 'touch ran'"),
+        ("run", "learner = 'os.system(command=\"touch ran\")'"),
+        ("run", "model = 'driftsurf:os.system(command=\"touch ran\")'"),
+        ("run", "model = 'driftsurf(threshold=0.2):sklearn.tree:DecisionTreeClassifier(max_depth=3)'"),
+        ("run", "on-transition = 'touch ran'"),
+        ("run", "key = 'k'\nsequence = 's'\nmaster = 'spark://elsewhere:7077'"),
+        ("compare", "models = 'aue, oblivious:os.system(command=\"touch ran\")'"),
+        ("compare", "models = 'river:tree.HoeffdingTreeClassifier'"),
+        ("compare", "cluster = 'tcp://elsewhere:8786'"),
+        ("reproduce", "cluster = 'tcp://elsewhere:8786'"),
+    ],
+)
+def test_a_toml_file_runs_no_code_unless_it_is_trusted(
+    command: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("x,k,s,y\n" + "".join(f"{i},{i % 2},{i},{i % 3}\n" for i in range(60)))
+    argument = {"run": "source = 'rows.csv'\nlabel = 'y'", "compare": "sources = ['rows.csv']\nlabel = 'y'"}
+    Path("given.toml").write_text(f"{argument.get(command, '')}\n{line}\n")
+    words = [command, "given.toml"] if command != "reproduce" else [command, "--config", "given.toml"]
+    refused = invoke(*words)
+    assert refused.exit_code == 2
+    assert "--trust-config" in refused.output
+    assert not Path("ran").exists()
+    accepted = invoke(*words, "--trust-config", "--write-config", "again.toml")
+    assert accepted.exit_code == 0, accepted.output
+    assert "trust" not in Path("again.toml").read_text()
+    Path("sly.toml").write_text(f"trust-config = true\n{Path('given.toml').read_text()}")
+    assert invoke(*(word.replace("given", "sly") for word in words)).exit_code in (1, 2)
+    assert not Path("ran").exists()
 
 
 def test_every_kind_of_option_survives_a_toml_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,8 +89,25 @@ def test_the_report_has_the_tables_the_verdict_and_the_chart(tmp_path: Path) -> 
 def test_with_more_models_than_sources_each_model_has_a_row() -> None:
     three = {name: scores([error] * 16) for name, error in (("a", 0.1), ("b", 0.2), ("c", 0.3))}
     text = comparison.markdown(stand([("easy", three), ("hard", three)], seeds=(0,), gradients_per_row=None))
-    assert "| model | easy | hard | mean | mean rank | CPU s in all |" in text
-    assert "| a | **0.100** | **0.100** | **0.100** | 1.00 | 2.0 |" in text
+    assert "| model | easy | hard | mean | mean rank |\n" in text
+    assert "| a | **0.100** | **0.100** | **0.100** | 1.00 |\n" in text
+
+
+def test_measured_times_are_in_a_file_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written = []
+    for seconds in (1.0, 7.0):
+        table = {name: scores([error] * 16, seconds=seconds) for name, error in (("a", 0.1), ("b", 0.2))}
+        result = stand([("easy", table), ("hard", table)], seeds=(0,), gradients_per_row=None)
+        folder = tmp_path / str(seconds)
+        folder.mkdir()
+        comparison.write(folder, result)
+        comparison.print_result(result, folder)
+        assert f"{2 * seconds:.2f}" in capsys.readouterr().out
+        written.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    times = [json.loads(files.pop("timings.json")) for files in written]
+    assert [one["cpu_seconds"]["a"] for one in times] == [2.0, 14.0]
+    assert times[1]["sources"]["hard"]["b"] == 7.0
+    assert written[0] == written[1]
 
 
 def test_the_page_warns_if_no_model_is_better_than_a_trivial_rule() -> None:
@@ -168,7 +185,7 @@ def test_a_mistake_on_the_command_line_is_reported_in_one_line(tmp_path: Path) -
 
 def test_a_narrow_terminal_has_fewer_columns_and_full_names() -> None:
     row = ["driftsurf:logistic", "0.1234", "0.1200 to 0.1300", "0.0000", "0.0000 to 0.0000", "100%", "1.00", "9.0", "2"]
-    first, sources = comparison._sheets(two_sources())
+    first, sources = comparison._sheets(two_sources(), timed=True)
     sheet = first._replace(rows=[[comparison.Cell(text) for text in row]])
     assert comparison._fitting(sheet, 140) == list(range(9))
     assert comparison._fitting(sheet, 80) == [0, 1, 2, 3, 5]

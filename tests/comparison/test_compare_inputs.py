@@ -24,6 +24,7 @@ from driftsurf.errors import (
     LabelError,
     OptionError,
     SchemaError,
+    SourceError,
 )
 
 TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=4)"
@@ -139,6 +140,14 @@ def test_a_constant_label_is_refused(cell: str, named: str, tmp_path: Path) -> N
     path.write_text("a,y\n" + f"1,{cell}\n" * 30)
     with pytest.raises(LabelError, match=f" {named}"):
         load(Input(str(path), "y"))
+
+
+def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("price,sold\n")
+    what = Input(str(tmp_path / "a.csv"), label="sold")
+    for use in (what.hints, what.is_regression, lambda: load(what)):
+        with pytest.raises(SourceError, match=r"a\.csv"):
+            use()
 
 
 def test_a_missing_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

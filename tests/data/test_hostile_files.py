@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import logging
+import lzma
 import os
 import threading
 import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import invoke
@@ -186,3 +189,40 @@ def test_what_a_run_writes_does_not_depend_on_whether_the_file_was_followed(tmp_
         assert done.exit_code == 0, done.output
     for file in ("run.json", "trace.csv", "journal.jsonl"):
         assert (tmp_path / "plain" / file).read_bytes() == (tmp_path / "followed" / file).read_bytes()
+
+
+# ---------------------------------------------------------------------------- wide tables and packed files
+
+
+def test_wide_tables_are_converted_some_columns_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "a.csv", "n,t,d,b,m\n1,x,2020-01-01,true,\n2.5,y,2020-01-02,false,3\n")
+    rows = everything(FileSource(path))
+    monkeypatch.setattr("driftsurf.data.formats.csv.COLUMNS_AT_A_TIME", 2)
+    assert everything(FileSource(path)) == rows
+
+
+def test_thousands_of_columns_of_one_name_get_names_of_their_own(tmp_path: Path) -> None:
+    width = 20_000
+    path = write(tmp_path, "a.csv", "a," * width + "b\n" + "1," * width + "2\n")
+    table, _ = next(FileSource(path).tables())
+    assert list(table.columns)[:3] == ["a", "a_2", "a_3"]
+    assert list(table.columns)[-2:] == [f"a_{width}", "b"]
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress])
+@pytest.mark.parametrize("block", [1, 100, 2**20])
+def test_packed_files_of_several_streams_are_read_in_blocks(pack: Any, block: int, tmp_path: Path) -> None:
+    ending = "bz2" if pack is bz2.compress else "xz"
+    rows = [(float(k % 3),) for k in range(3_000)]
+    halves = ["n\n" + "".join(f"{n:g}\n" for (n,) in rows[:2000]), "".join(f"{n:g}\n" for (n,) in rows[2000:])]
+    data = b"".join(pack(half.encode()) for half in halves)
+    reading = ReadingOptions(block_bytes=block)
+    assert everything(FileSource(write(tmp_path, f"a.csv.{ending}", data), reading)) == rows
+    with pytest.raises(SourceError, match=f"{ending}"):
+        everything(FileSource(write(tmp_path, f"b.csv.{ending}", data[:-9]), reading))
+
+
+def test_a_packed_file_that_needs_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftsurf.data.formats._bytes.XZ_MEMORY", 2**16)
+    with pytest.raises(SourceError, match=r"a\.csv\.xz"):
+        everything(FileSource(write(tmp_path, "a.csv.xz", lzma.compress(b"n\n1\n"))))

@@ -177,3 +177,13 @@ def test_the_command_names_mistakes(run_folder: Path, tmp_path: Path) -> None:
     result = invoke("explain", str(tmp_path))
     assert result.exit_code == 1
     assert "journal.jsonl" in result.output
+
+
+def test_risks_that_were_not_measured_are_left_out() -> None:
+    run = decisions_of(judge="prequential")
+    inside = next(decision for decision in run if decision.reactive_step == 2 and not decision.transitions)
+    text = explain(run, step=inside.step)
+    assert "unknown" not in text
+    old, new = (record for record in inside.models)
+    assert f"the old model {old.id} " in text
+    assert f"the new model {new.id} " in text

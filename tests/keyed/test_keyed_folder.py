@@ -36,9 +36,9 @@ class _Names(disk.Disk):
     def __init__(self) -> None:
         self.unsafe: set[Path] = set()
 
-    def create(self, path: Path) -> int:
+    def create(self, path: Path, shared: bool = False) -> int:
         self.unsafe.add(path.parent)
-        return super().create(path)
+        return super().create(path, shared)
 
     def remove(self, path: Path) -> None:
         self.unsafe.add(path.parent)

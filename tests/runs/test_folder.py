@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
+from commands import invoke
 
+import driftsurf
 from driftsurf.core.files import write_text
 from driftsurf.errors import RunFolderError
 from driftsurf.runs.folder import ABOUT, TRACE, RunFolder, next_run_folder
+from driftsurf.runs.predict import predict
+from driftsurf.runs.predict_options import PredictOptions
 
 
 def test_two_runs_into_one_folder_never_mix(tmp_path: Path) -> None:
@@ -63,3 +69,28 @@ def test_new_folders_are_numbered(tmp_path: Path) -> None:
     (tmp_path / "sea0").mkdir()
     (tmp_path / "sea0-2.partial").mkdir()
     assert next_run_folder("sea0", tmp_path) == tmp_path / "sea0-3"
+
+
+@pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")
+def test_only_the_owner_may_read_what_a_run_writes(tmp_path: Path) -> None:
+    """Rows, models and names of columns and keys are nobody else's business, whatever the umask allows."""
+    before = os.umask(0)
+    try:
+        rows = "".join(f"{i % 7},{i % 3},{i},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(400))
+        source = tmp_path / "rows.csv"
+        source.write_text("x,k,i,y\n" + rows)
+        tables = [str(tmp_path / name) for name in ("p.csv", "p.parquet")]
+        run = driftsurf.run(source, label="y", batch_size=100, out=tmp_path / "one", predictions=tables[0])
+        driftsurf.run(source, label="y", batch_size=100, checkpoint=tmp_path / "durable", predictions=tables[1])
+        driftsurf.run(source, label="y", key="k", sequence="i", out=tmp_path / "keyed")
+        predict(run.folder, source, PredictOptions(out=str(tmp_path / "answers.jsonl")))
+        driftsurf.save(driftsurf.load(run.folder), tmp_path / "model.state")
+        words = ["--label", "y", "--models", "majority,persistence", "--batch-size", 50, "--jobs", 1, "--quiet"]
+        assert invoke("compare", source, *words, "--out", tmp_path / "compared").exit_code == 0
+        assert invoke("run", source, "--label", "y", "--write-config", tmp_path / "run.toml").exit_code == 0
+    finally:
+        os.umask(before)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if path.is_file()}
+    public = {path.name for path, mode in modes.items() if mode & 0o077}
+    assert public == {"rows.csv", "run.toml"}
+    assert len(modes) > 20

@@ -121,8 +121,27 @@ def test_a_learner_of_another_library_is_found_by_its_name(tmp_path: Path) -> No
     model = "driftsurf:sklearn.tree:DecisionTreeClassifier(max_depth=3)"
     made = driftsurf.run(write(tmp_path), label="sold", drop=["id"], batch_size=200, model=model, out=tmp_path / "run")
     out = tmp_path / "p.csv"
-    assert predict(made.folder, write(tmp_path, NEW), PredictOptions(out=str(out))).rows == len(NEW)
+    trusted = PredictOptions(out=str(out), trust_config=True)
+    assert predict(made.folder, write(tmp_path, NEW), trusted).rows == len(NEW)
     assert {one["prediction"] for one in read_csv(out.read_text())} <= {"no", "yes"}
+
+
+def test_the_class_that_a_run_names_is_imported_only_if_it_is_trusted(tmp_path: Path) -> None:
+    model = "driftsurf:sklearn.tree:DecisionTreeClassifier(max_depth=3)"
+    made = driftsurf.run(write(tmp_path), label="sold", drop=["id"], batch_size=200, model=model, out=tmp_path / "run")
+    about = made.folder / "run.json"
+    told = json.loads(about.read_text())
+    hostile = told | {"learner": "os:system", "model": "driftsurf", "parameters": {"command": f"touch {tmp_path}/ran"}}
+    for content in (told, hostile):
+        about.write_text(json.dumps(content))
+        refused = invoke("predict", made.folder, write(tmp_path, NEW))
+        assert refused.exit_code == 2
+        assert "--trust-config" in refused.output
+        with pytest.raises(OptionError):
+            driftsurf.run(write(tmp_path), start_from=made.folder, out=tmp_path / "second")
+    assert not (tmp_path / "ran").exists()
+    about.write_text(json.dumps(told))
+    assert driftsurf.run(write(tmp_path), start_from=made.folder, model=model, out=tmp_path / "third").trace is not None
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -19,6 +19,7 @@ from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet
 from driftsurf.core.disk import using
 from driftsurf.core.state import resolved, to_bytes
 from driftsurf.errors import InputError
+from driftsurf.estimators.fitted import Fitted
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.learners.foreign import SklearnLearner
 from driftsurf.runs.checkpoint import CheckpointFolder
@@ -151,7 +152,7 @@ class Life(RuleBasedStateMachine):
         self.model = self.made()
         session, params = self.model._new_session()
         session.restore(found.state)
-        self.model._publish(session, params, None)
+        self.model._publish(Fitted(session, params, None))
         self.folder.follow(found, session.incremental_state())
         self.learned, self.followed = list(self.kept), True
 

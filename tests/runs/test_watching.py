@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,10 +22,12 @@ from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.errors import OptionError
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LogisticRegression
+from driftsurf.runs import metrics_server
 from driftsurf.runs.hooks import TransitionCommand, TransitionLog
 from driftsurf.runs.late_session import Arrived, LateSession
 from driftsurf.runs.live import LiveRun
-from driftsurf.runs.prometheus import MetricsFile, MetricsServer, RunMetrics
+from driftsurf.runs.metrics_server import MetricsServer
+from driftsurf.runs.prometheus import MetricsFile, RunMetrics
 from driftsurf.runs.source import StreamBatches
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
@@ -222,6 +226,56 @@ def test_metrics_port_answers_with_metrics_only(run: LiveRun) -> None:
         with pytest.raises(urllib.error.HTTPError, match="404") as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{server.port}/")
         refused.value.close()
+
+
+def answer(server: MetricsServer, request: bytes) -> bytes:
+    """Send bytes, and return all that comes back until the server closes the connection."""
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:1", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:9", 200),
+        ("evil.example", 403),
+        ("localhost.evil.example", 403),
+        ("127.0.0.1.evil.example:80", 403),
+        ("", 403),
+    ],
+)
+def test_metrics_port_answers_to_names_of_this_machine_only(run: LiveRun, host: str, status: int) -> None:
+    with MetricsServer(0, RunMetrics(run)) as server:
+        found = answer(server, f"GET /metrics HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+    assert found.startswith(f"HTTP/1.0 {status} ".encode())
+    assert (b"driftsurf_step" in found) == (status == 200)
+
+
+def test_metrics_port_ends_slow_connections_and_bounds_their_number(
+    run: LiveRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_server, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(metrics_server, "DEADLINE", 0.3)
+    with MetricsServer(0, RunMetrics(run)) as server, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(3)]
+        for connection in slow:
+            connection.sendall(b"GET /metrics HTTP/1.0\r\nX-Slow: ")
+        with socket.create_connection(("127.0.0.1", server.port)) as fourth:
+            fourth.settimeout(5)
+            assert fourth.recv(1) == b""  # closed at once
+        for connection in slow:
+            connection.settimeout(5)
+            with contextlib.suppress(OSError):  # a byte now and then does not help
+                connection.sendall(b"a")
+            while connection.recv(4096):
+                pass
+        found = b""
+        while b"driftsurf_step" not in found:  # the threads that were cut off make room
+            found = answer(server, b"GET /metrics HTTP/1.0\r\n\r\n")
 
 
 # ---------------------------------------------------------------------------- the command line

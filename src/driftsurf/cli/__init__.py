@@ -10,6 +10,8 @@ options.
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -34,6 +36,9 @@ from driftsurf.errors import (
 )
 
 __all__ = ["main"]
+
+BROKEN_PIPE = 141
+"""Exit code of a command whose reader, such as head, has seen enough: that of a process which SIGPIPE ends."""
 
 
 MODULES: Final[Mapping[str, str]] = {
@@ -76,6 +81,11 @@ class _Group(click.Group):
                 [(name, MODULES.get(name) or first_clause(self.commands[name])) for name in self.list_commands(ctx)]
             )
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command, also if standard input, output or error is closed."""
+        _open_closed_streams()
+        return super().main(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         def spelled(message: Exception | str) -> str:
             command = self.commands.get(ctx.invoked_subcommand or "", self)
@@ -87,7 +97,12 @@ class _Group(click.Group):
                 warnings.simplefilter("always", category)
             warnings.showwarning = lambda message, *_, **__: say(f"warning: {spelled(message)}", err=True)
             try:
-                return self._invoke(ctx, spelled)
+                result = self._invoke(ctx, spelled)
+                sys.stdout.flush()  # what is still in the buffer may meet a broken pipe, too
+                return result
+            except BrokenPipeError:
+                _close_broken_pipes()
+                ctx.exit(BROKEN_PIPE)
             except click.ClickException as error:
                 wrap_error(error)
                 raise
@@ -100,12 +115,30 @@ class _Group(click.Group):
         try:
             with StartLine() as ctx.obj:
                 return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
         except OptionError as error:
             raise _WrongOption(spelled(error)) from error
         except (DriftsurfError, OSError) as error:
             raise click.ClickException(spelled(error)) from error
         except MemoryError as error:
             raise click.ClickException(f"there is not enough memory: {error}") from error
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for standard streams that are closed: a file must not take the place of one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if vars(sys)[name] is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+
+
+def _close_broken_pipes() -> None:
+    """Let Python flush standard output and standard error at its end without another error."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _download_progress(name: str) -> AbstractContextManager[Report]:

@@ -39,8 +39,8 @@ def compare(
     Files are read as by `driftsurf run`. Rows without a label are left out; with --on-bad-row skip, so are rows that
     cannot be read. SOURCES may also be a TOML file that --write-config wrote.
 
-    Writes comparison.json, comparison.md, comparison.svg and report.html. If it is interrupted, the same command
-    continues.
+    Writes comparison.json, comparison.md, comparison.svg and report.html, and measured CPU seconds to timings.json. If
+    it is interrupted, the same command continues.
     """
     from driftsurf.comparison.compare import compare as run
     from driftsurf.comparison.compare import default_models

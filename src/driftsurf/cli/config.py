@@ -15,13 +15,13 @@ from click.core import ParameterSource
 
 from driftsurf.cli.options import GroupedCommand, GroupedOption
 from driftsurf.cli.wording import flag_name, say
-from driftsurf.core.option_fields import option
-from driftsurf.errors import InputError
+from driftsurf.core.option_fields import RunsCode, option
+from driftsurf.errors import InputError, OptionError
 from driftsurf.runs.options import StrPath
 
 __all__ = ["CommandOptions", "ConfiguredCommand", "to_toml"]
 
-NOT_WRITTEN = "config", "write_config", "resume", "overwrite", "help"
+NOT_WRITTEN = "config", "write_config", "trust_config", "resume", "overwrite", "help"
 """Options that say how to run now, not what to run."""
 MOST_BYTES = 2**20
 """Largest size of a TOML file."""
@@ -36,6 +36,7 @@ class CommandOptions:
 
     config: StrPath | None = option(None, "Take options from a TOML file.", metavar="FILE")
     write_config: StrPath | None = option(None, "Write the options to a TOML file, and stop.", metavar="FILE")
+    trust_config: bool = option(False, "Let the TOML file name classes to import, commands to run and clusters to use.")
     quiet: bool = option(False, "Print only the result.")
 
 
@@ -58,7 +59,8 @@ class ConfiguredCommand(GroupedCommand):
                 named = typed[0]
                 args = self._without(ctx, args, argument.name, typed)
             if named is not None:
-                options = self._read(Path(named))
+                trusted = self.make_parser(ctx).parse_args(list(args))[0].get("trust_config") is True
+                options = self._read(Path(named), trusted=trusted)
                 found = options.pop(argument.name, ())
                 if not typed[is_file:]:
                     if not found and argument.required:
@@ -88,13 +90,13 @@ class ConfiguredCommand(GroupedCommand):
 
         path = ctx.params["write_config"]
         if path is not None:
-            files.write_text(path, to_toml(ctx))
+            files.write_text(path, to_toml(ctx), shared=True)
             say(f"written: {path}; run it with: {ctx.command_path} {path}")
             return None
-        del ctx.params["config"], ctx.params["write_config"]
+        del ctx.params["config"], ctx.params["write_config"], ctx.params["trust_config"]
         return super().invoke(ctx)
 
-    def _read(self, path: Path) -> dict[str, Any]:
+    def _read(self, path: Path, *, trusted: bool) -> dict[str, Any]:
         content = _read_toml(path)
         known = {_toml_name(param): param for param in self.params if param.name not in NOT_WRITTEN}
         options: dict[str, Any] = {}
@@ -102,7 +104,7 @@ class ConfiguredCommand(GroupedCommand):
             param = known.get(name)
             if param is None or param.name is None:
                 raise InputError(f"{path} has an unknown option {name[:100]!r}; choices: {', '.join(known)}")
-            if isinstance(param, GroupedOption) and param.pairs:
+            if isinstance(param, GroupedOption) and param.field.pairs:
                 if not isinstance(value, Mapping):
                     raise InputError(f"{path}: {name} must be a table, [{name}]; got {reprlib.repr(value)}")
                 value = [f"{key}={_text(entry)}" for key, entry in value.items()]
@@ -112,7 +114,21 @@ class ConfiguredCommand(GroupedCommand):
                 wanted = "a list" if param.multiple else "a single value"
                 raise InputError(f"{path}: {name} must be {wanted}; got {reprlib.repr(value)}")
             options[param.name] = value if isinstance(value, bool | list) else str(value)
+            if isinstance(param, GroupedOption) and not trusted and _runs_code(param.field.runs_code, str(value)):
+                raise OptionError(
+                    f"{path}: {name} = {reprlib.repr(value)} would run code that is not part of driftsurf. If you "
+                    "trust this file, add --trust-config"
+                )
         return options
+
+
+def _runs_code(which: RunsCode, value: str) -> bool:
+    """Return whether this value of an option runs code that is not driftsurf's."""
+    from driftsurf.session.model_names import imported_class
+
+    if which in ("never", "always"):
+        return which == "always"
+    return bool(imported_class(None, value) if which == "learner" else imported_class(value))
 
 
 def _arguments(path: Path, name: str, value: Any, *, several: bool) -> list[str]:

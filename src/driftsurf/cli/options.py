@@ -31,11 +31,11 @@ OTHER: Final = "Options"
 class GroupedOption(click.Option):
     """An option under a heading of the help."""
 
-    def __init__(self, *arguments: Any, section: str = OTHER, pairs: bool = False, **options: Any) -> None:
+    def __init__(self, *arguments: Any, field: OptionField | None = None, section: str = OTHER, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.section = section
-        self.pairs = pairs
-        """Whether each value is NAME=VALUE: a mapping in Python, a table in TOML."""
+        self.field = OptionField() if field is None else field
+        """What the option is made from."""
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Return what the help adds to the text of an option, without the range in mathematical notation."""
@@ -113,7 +113,7 @@ def _click_option(one: OptionField, section: str) -> Callable[[Command], Command
         one.name,
         cls=GroupedOption,
         section=section,
-        pairs=one.pairs,
+        field=one,
         metavar=one.metavar or METAVARS.get(next(iter(kinds)) if len(kinds) == 1 and not one.choices else None),
         help=one.help,
         **shape,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,6 @@ from driftsurf.runs.predict_options import PredictOptions
 
 READING = {name: one for name, one in option_fields(ReadingOptions).items() if name != "categorical"}
 """Options of reading; which columns are categories was decided by the run."""
-
-BROKEN_PIPE = 141
-"""Exit code of a command that SIGPIPE ends."""
 
 
 @click.command(cls=GroupedCommand)
@@ -41,11 +36,7 @@ def predict(run: Path, source: str, **options: Any) -> None:
     from driftsurf.runs.predict import predict as predict_rows
 
     asked = PredictOptions(**collect(PredictOptions, options))
-    try:
-        found = predict_rows(run, source, asked, ReadingOptions(**collect(ReadingOptions, options)))
-    except BrokenPipeError:  # the reader of standard output, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(BROKEN_PIPE) from None
+    found = predict_rows(run, source, asked, ReadingOptions(**collect(ReadingOptions, options)))
     if asked.out != "-":
         say(f"{found.rows:,} rows predicted: {asked.out}")
     if found.skipped:

@@ -34,6 +34,7 @@ __all__ = [
     "compare",
     "default_models",
     "stand",
+    "timings",
     "to_json",
 ]
 
@@ -336,7 +337,7 @@ def _standings(of: _Numbers) -> Standings:
 
 
 def to_json(result: Comparison) -> str:
-    """Return all results as JSON."""
+    """Return all results as JSON, without measured times: a repeated comparison gives the same bytes."""
     whole_result: dict[str, Any] = {
         "driftsurf": __version__,
         "error": RELATIVE if result.regression else "the share of wrong rows",
@@ -345,7 +346,21 @@ def to_json(result: Comparison) -> str:
         "gradients_per_row": result.gradients_per_row,
         "winner": result.overall.winner.model,
         "verdict": result.overall.verdict(),
-        "overall": asdict(result.overall),
-        "sources": [asdict(one) for one in result.sources],
+        "overall": _untimed(result.overall),
+        "sources": [_untimed(one) for one in result.sources],
     }
     return json.dumps(whole_result, indent=1) + "\n"
+
+
+def timings(result: Comparison) -> str:
+    """Return the measured CPU seconds of each model as JSON, in all and on each source."""
+    overall, *every = ({each.model: each.seconds for each in one.models} for one in (result.overall, *result.sources))
+    by_source = dict(zip((one.title for one in result.sources), every, strict=True))
+    return json.dumps({"cpu_seconds": overall, "sources": by_source}, indent=1) + "\n"
+
+
+def _untimed(standings: Standings) -> dict[str, Any]:
+    found = asdict(standings)
+    for one in found["models"]:
+        del one["seconds"]
+    return found

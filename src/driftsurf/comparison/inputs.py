@@ -24,7 +24,7 @@ from driftsurf.data.hints import hints
 from driftsurf.data.sources._web import is_web_address
 from driftsurf.data.tables import Table
 from driftsurf.data.target import TASKS, Target, find_target
-from driftsurf.errors import InputError, LabelError, Message, Option, OptionError
+from driftsurf.errors import InputError, LabelError, Message, Option, OptionError, SourceError
 from driftsurf.runs.options import BATCH_ROWS
 from driftsurf.streams.base import Block, Drift
 
@@ -86,7 +86,7 @@ class Input(ReadingOptions, InputOptions):
             return self._checked(FILES[self.source].regression)
         if self.source in catalogue.CATALOGUE:
             return self._checked(catalogue.get(self.source).regression)
-        return _target(self, next(_tables(self))).task == "regression"
+        return _target(self, next(_tables(_source(self)))).task == "regression"
 
     def _checked(self, regression: bool) -> bool:
         """Return whether a named source is a regression; OptionError if ``task`` contradicts it."""
@@ -104,7 +104,7 @@ class Input(ReadingOptions, InputOptions):
             return []
         self.paths()  # raises if there is no file
         source = _source(self)
-        table = _first(self, next(source.tables())[0])
+        table = _first(self, next(_tables(source)))
         target = _target(self, table)
         table = table.select(~target.missing(table))
         return hints(source, table, target.column, target.read(table), regression=target.task == "regression")
@@ -238,12 +238,18 @@ def _source(what: Input) -> FileSource:
     return FileSource(path, replace(what.reading_options(), drop=drop), batch_size=READ_ROWS)
 
 
-def _tables(what: Input) -> Iterator[Table]:
-    return (table for table, _ in _source(what).tables())
+def _tables(source: FileSource) -> Iterator[Table]:
+    """Yield the tables of a source; raise SourceError if there is none."""
+    rows = 0
+    for table, _ in source.tables():
+        rows += len(table)
+        yield table
+    if not rows:
+        raise SourceError(f"{source.name} has no row that can be used")
 
 
 def _read(what: Input) -> Table:
-    return Table.concatenate(list(_tables(what)))
+    return Table.concatenate(list(_tables(_source(what))))
 
 
 def _labelled(what: Input, table: Table, label: str) -> Table:

@@ -47,6 +47,7 @@ class CompareOptions:
         "built-in stream driftsurf around a linear learner), aue, oblivious and trivial rules]",
         metavar="MODEL,...",
         parse=_parse_models,
+        runs_code="model",
     )
     gradients_per_row: float | None = option(
         None,
@@ -65,7 +66,9 @@ class WorkOptions:
     jobs: int | None = option(
         None, "Number of processes.  [default: one for each core; in Python a single one]", at_least=1
     )
-    cluster: str | None = option(None, "Run on this Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS")
+    cluster: str | None = option(
+        None, "Run on this Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS", runs_code="always"
+    )
     out: StrPath | None = option(
         None,
         "The folder for results.  [default: runs/compare-SOURCE, a new one for other sources]",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TextIO, TypeVar
 
 import driftsurf
+from driftsurf.core import disk
 from driftsurf.data.datasets import authors
 from driftsurf.data.datasets import known as datasets
 
@@ -82,7 +83,8 @@ class Ledger:
     def open(self) -> TextIO:
         """Open the file to append to it. The next record starts a new line, however the file ends."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = self.path.open("a", encoding="utf-8")
+        handle = disk.private(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        file = os.fdopen(handle, "a", encoding="utf-8")
         if file.tell() > 0:
             file.write("\n")
         return file

@@ -11,11 +11,13 @@ ability                  of          what it is good for
 `JointlyTrained`         learner     the models of one strategy learn a batch in one call
 `JointlyScored`          learner     the models of one strategy score a batch in one call
 `ShapeChecked`           learner     a saved model for other rows is refused
+`Reversible`             both        an exception at any line of a step leaves it as it was
 `RowsChecked`            learner     a saved model whose rows are not in the store is refused
 `Refittable`             learner     declared by ``state_kind="rows"``: saved as the rows of its fit
 `Anchorable`             learner     declared by ``anchor=True``: needed by Candor
 `OnePassLearner`         learner     declared by ``one_pass=True``: needed by OnePass
 `LinearPredictor`        learner     can be exported as plain arrays and ONNX
+`SnapshotScoring`        strategy    threads predict while another one learns, without waiting
 `SinglePredictor`        strategy    says which of its models predicts now
 `RowBounded`             strategy    keeps at most ``max_rows`` rows
 `DetectorBased`          strategy    has a drift detector with options of its own
@@ -54,10 +56,12 @@ __all__ = [
     "LinearPredictor",
     "OnePassLearner",
     "Refittable",
+    "Reversible",
     "RowBounded",
     "RowsChecked",
     "ShapeChecked",
     "SinglePredictor",
+    "SnapshotScoring",
     "abilities_of",
     "check_contract",
     "missing_members",
@@ -73,6 +77,28 @@ class IncrementallySaved(Protocol):
 
     def incremental_state(self) -> IncrementalState:
         """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
+        ...
+
+
+@runtime_checkable
+class Reversible(Protocol):
+    """Can go back to where it was marked, from any point, even from the middle of a change that was broken off."""
+
+    def mark(self) -> Any:
+        """Return a mark of how it is now. A mark is valid until the next one."""
+        ...
+
+    def put_back(self, mark: Any) -> None:
+        """Make it as it was when it was marked; if an exception breaks this off, calling it again completes it."""
+        ...
+
+
+@runtime_checkable
+class SnapshotScoring(Protocol):
+    """Can hand out its scores as of now, which later steps do not affect."""
+
+    def scorer(self) -> Callable[[Rows], FloatArray]:
+        """Return ``scores`` of the models as the last complete step left them."""
         ...
 
 
@@ -256,6 +282,8 @@ def _abilities_of_class(kind: type) -> frozenset[type]:
 
 _OF_METHODS: tuple[type, ...] = (
     IncrementallySaved,
+    Reversible,
+    SnapshotScoring,
     JointlyTrained,
     JointlyScored,
     ShapeChecked,

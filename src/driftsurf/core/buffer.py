@@ -143,13 +143,12 @@ class Buffer:
     def adopt(self, plan: npt.NDArray[Any] | None, count: int = 0) -> int:
         """Use the planned array; return the number of positions by which the live values moved to the front."""
         live, moved = len(self), self._start
-        if plan is not None:
-            self._array = plan
-        elif self._stop + count > len(self._array):
-            self._array[:live] = self.live  # no overlap: at most half of the capacity is live
-        else:
-            return 0
-        self._start, self._stop = 0, live
+        if plan is None:
+            if self._stop + count <= len(self._array):
+                return 0
+            plan = self._array
+            plan[:live] = self.live  # no overlap: at most half of the capacity is live
+        self._array, self._start, self._stop = plan, 0, live  # one statement: an exception comes before or after it
         return moved
 
     def write(self, values: npt.NDArray[Any]) -> None:
@@ -158,14 +157,47 @@ class Buffer:
         self._array[self._stop : stop] = values
         self._stop = stop
 
+    def write_at(self, length: int, values: npt.NDArray[Any]) -> None:
+        """Write values after the first ``length`` ones, where there is capacity already; drop those behind them."""
+        start = self._start + length
+        stop = start + len(values)
+        self._array[start:stop] = values
+        self._stop = stop
+
+    def shift(self, amount: int) -> None:
+        """Subtract a number from all values, in a copy, so that ``put_back`` finds the old ones."""
+        array = self._array.copy()
+        array[self._start : self._stop] -= amount
+        self._array = array
+
+    def mark(self) -> Any:
+        """Return a mark of the live values, for ``put_back``.
+
+        Nothing is copied. Values are appended behind the live ones, and where these are moved to the front of the
+        array, it is so long that neither they nor the appended ones reach the place where they were.
+        """
+        array = self._array
+        kept: Any = array
+        if array.base is not None:  # the mapping itself, since one that an array looks into cannot be lengthened
+            kept = _mapping_of(array), array.dtype, array.shape[1:]
+        return kept, self._start, self._stop, self.first
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked values; those that were overwritten in place keep their new value."""
+        array, start, stop, first = mark
+        if isinstance(array, tuple):
+            mapping, dtype, width = array
+            length = len(mapping) // (dtype.itemsize * math.prod(width))
+            array = _array((length, *width), dtype, mapping)
+        self._array, self._start, self._stop, self.first = array, start, stop, first
+
     def truncate(self, length: int) -> None:
         """Drop all but the first ``length`` values."""
         self._stop = self._start + length
 
     def trim(self, count: int) -> None:
         """Drop the first ``count`` values."""
-        self._start += count
-        self.first += count
+        self._start, self.first = self._start + count, self.first + count
 
     def untrim(self, values: npt.NDArray[Any]) -> None:
         """Undo a ``trim`` of these values, even if the live values have been moved over them since.

@@ -11,19 +11,30 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["Disk", "using"]
+__all__ = ["Disk", "private", "using"]
+
+PRIVATE, SHARED = 0o600, 0o666
+
+
+def private(path: str | Path, flags: int) -> int:
+    """Open a file that only its owner may read, if it has to be created; an ``opener`` for :func:`open`.
+
+    Models, checkpoints, predictions and copies hold rows, and pages hold names and keys.
+    """
+    return os.open(path, flags | os.O_CLOEXEC, PRIVATE)
 
 
 class Disk:
     """Calls to the operating system that touch files, each as thin as possible."""
 
-    def create(self, path: Path) -> int:
-        """Create a file that must not exist, and open it for writing."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    def create(self, path: Path, shared: bool = False) -> int:
+        """Create a file that must not exist, and open it for writing; only its owner may read it unless ``shared``."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.open(path, flags, SHARED if shared else PRIVATE)
 
-    def append(self, path: Path, mode: int = 0o666) -> int:
-        """Open a file for appending; create it with these permissions if it does not exist."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
+    def append(self, path: Path) -> int:
+        """Open a file for appending; if it does not exist, create one that only its owner may read."""
+        return private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def write(self, handle: int, data: bytes | memoryview) -> int:
         """Write some of the data; return the number of bytes written."""
@@ -91,7 +102,7 @@ class Disk:
         """
         import fcntl  # not available on Windows; nothing else needs it
 
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = private(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(handle, 0)

@@ -1,7 +1,8 @@
 """Durable files: atomic writes, files that grow, backups and locks.
 
 A file is either written whole or not at all. The recipe: write a temporary file in the same folder, flush it, rename it
-over the target, flush the folder. A crash at any point leaves the old file or the new one, never a part of one.
+over the target, flush the folder. A crash at any point leaves the old file or the new one, never a part of one. Only
+the owner may read a new file, because most of them hold rows; ``shared`` files hold none, and follow the umask.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ __all__ = [
     "sync_folder",
     "write_bytes",
     "write_new",
-    "write_private",
     "write_text",
     "write_with_backup",
 ]
@@ -52,24 +52,17 @@ LOCK = "lock"
 # ---------------------------------------------------------------------------- whole files
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, shared: bool = False) -> None:
     """Write a file atomically: to a temporary file, flushed, then renamed over ``path``.
 
     The folder is not flushed; see ``sync_folder``.
     """
-    _through_temporary(path, data, lambda temporary: disk.calls.replace(temporary, path))
+    _through_temporary(path, data, lambda temporary: disk.calls.replace(temporary, path), shared=shared)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, shared: bool = False) -> None:
     """Write a text file atomically."""
-    write_bytes(path, text.encode())
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write text to a new file that only its owner may read."""
-    with AppendedFile(path, mode=0o600) as file:
-        file.write(text)
-        file.sync()
+    write_bytes(path, text.encode(), shared=shared)
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -83,10 +76,10 @@ def write_new(path: Path, data: bytes) -> None:
     _through_temporary(path, data, publish)
 
 
-def _through_temporary(path: Path, data: bytes, publish: Callable[[Path], None]) -> None:
+def _through_temporary(path: Path, data: bytes, publish: Callable[[Path], None], *, shared: bool = False) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
-        handle = disk.calls.create(temporary)
+        handle = disk.calls.create(temporary, shared)
     except FileNotFoundError as error:  # its folder is missing: name the file that was asked for
         raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
     try:
@@ -229,11 +222,9 @@ class AppendedFile:
         The file. Anything beyond ``size`` is cut off.
     size, digest
         Size and SHA-256 of the content to keep; StateError if the file does not begin with that content.
-    mode
-        Permissions of the file if it has to be created.
     """
 
-    def __init__(self, path: Path, size: int = 0, digest: str = "", *, mode: int = 0o666) -> None:
+    def __init__(self, path: Path, size: int = 0, digest: str = "") -> None:
         self.path = path
         self.size: int = size
         self._sha = hashlib.sha256()
@@ -242,7 +233,7 @@ class AppendedFile:
             self._sha.update(kept)
             if len(kept) < size or self.digest != digest:
                 raise StateError(f"{path.name} does not begin with the {size} bytes that were written to it before")
-        self._handle: int | None = disk.calls.append(path, mode)
+        self._handle: int | None = disk.calls.append(path)
         disk.calls.truncate(self._handle, size)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -67,6 +67,10 @@ class Schema:
     names: tuple[str, ...] | None = None
     owner: str = "this model"
     """Name of the model in error messages; not saved."""
+
+    def named(self, names: tuple[str, ...]) -> Schema:
+        """Return the schema with names of its columns."""
+        return replace(self, names=names)
 
     def state(self) -> State:
         """Return the schema as flat entries."""

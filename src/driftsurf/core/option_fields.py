@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from typing import Any, get_type_hints
+from typing import Any, Literal, TypeAlias, get_type_hints
 
 from driftsurf.core.options import choice, is_number
 from driftsurf.errors import Option, OptionError
@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 _METADATA_KEY = "driftsurf.option"
+RunsCode: TypeAlias = Literal["never", "always", "model", "learner"]
+"""Values that run code of others: those that name a model or a learner do if they hold the import path of a class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ class OptionField:
     parse: Callable[[str], Any] | None = None
     """Turns the text of the command line into the value (of a pair, the text after "="; with commas, the text of each
     value); ValueError if it cannot."""
+    runs_code: RunsCode = "never"
+    """Which values run code that is not driftsurf's. A file may hold such a value only if the user trusts it."""
 
     @property
     def toml_name(self) -> str:
@@ -80,6 +84,7 @@ def option(
     pairs: bool = False,
     commas: bool = False,
     parse: Callable[[str], Any] | None = None,
+    runs_code: RunsCode = "never",
 ) -> Any:
     """A dataclass field that is an option. ``flag=None`` keeps it off the command line; "" derives it from the name.
 
@@ -100,6 +105,7 @@ def option(
         pairs=pairs,
         commas=commas,
         parse=parse,
+        runs_code=runs_code,
     )
     metadata = {_METADATA_KEY: information}
     if pairs:  # a mapping cannot be hashed; options that are equal still have equal hashes without it

@@ -95,28 +95,31 @@ class Samples:
         lo, count = self.next_row, n_rows(X)
         weight = np.ones(count) if weight is None else weight
         if not isinstance(X, CSR) and self._X.fits(count) and self._y.fits(count) and self._weight.fits(count):
-            self._X.write(X)
-            self._y.write(y)
-            self._weight.write(weight)
-            return Segment(lo, lo + count)  # the usual case: nothing has to grow
-        parts: list[tuple[Buffer, npt.NDArray[Any]]] = [
-            (self._y, y),
-            (self._weight, weight),
-        ]
+            # The usual case: nothing has to grow. The targets come last, because their number is that of the rows: if
+            # an exception comes before, the values that have been written are overwritten by the next call.
+            known = len(self._y)
+            self._X.write_at(known, X)
+            self._weight.write_at(known, weight)
+            self._y.write_at(known, y)
+            return Segment(lo, lo + count)
+        self.truncate(lo)
         ends = np.zeros(0, np.int64)
+        parts: list[tuple[Buffer, npt.NDArray[Any]]]
         if isinstance(X, CSR):
             a, b = int(X.indptr[0]), int(X.indptr[-1])
             ends = X.indptr[1:] - a
-            parts += [(self._data, X.data[a:b]), (self._indices, X.indices[a:b]), (self._indptr, ends)]
+            parts = [(self._data, X.data[a:b]), (self._indices, X.indices[a:b]), (self._indptr, ends)]
         else:
-            parts.append((self._X, X))
+            parts = [(self._X, X)]
+        parts += [(self._weight, weight), (self._y, y)]
         plans = [buffer.plan(len(values)) for buffer, values in parts]
         # From here on nothing can fail.
         moved = [buffer.adopt(plan, len(values)) for (buffer, values), plan in zip(parts, plans, strict=True)]
         if self.sparse:
             # The data may have moved to the front, and the boundaries with them. Data and indices always move alike,
             # because they have the same lengths and the same history.
-            self._indptr.live[:] -= moved[2]
+            if moved[0]:
+                self._indptr.shift(moved[0])
             ends += self._data.stop
         for buffer, values in parts:
             buffer.write(values)
@@ -142,6 +145,18 @@ class Samples:
             self._X.truncate(keep)
         self._y.truncate(keep)
         self._weight.truncate(keep)
+
+    def mark(self) -> Any:
+        """Return a mark of the rows, for ``put_back``."""
+        buffers = (self._data, self._indices, self._indptr) if self.sparse else (self._X,)
+        return self.first_row, [(one, one.mark()) for one in (*buffers, self._weight, self._y)]
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked rows, from any point of ``append``, ``truncate`` or ``release``."""
+        first_row, buffers = mark
+        for buffer, place in buffers:
+            buffer.put_back(place)
+        self.first_row = first_row
 
     def release(self, before_row: int) -> None:
         """Release the rows before number ``before_row``; their numbers are never used again."""
@@ -170,8 +185,8 @@ class Samples:
             "sparse": self.sparse,
             "dtype": "float64" if self.dtype == np.float64 else "float32",
             "first_row": self.first_row,
-            "y": _growing(self._y),
-            "weight": _growing(self._weight),
+            "y": _growing(self._y, len(self)),
+            "weight": _growing(self._weight, len(self)),
         }
         if self.sparse:
             starts = self._indptr
@@ -180,10 +195,13 @@ class Samples:
             def lengths(lo: int, hi: int) -> npt.NDArray[Any]:
                 return np.diff(starts.numbered(lo, hi + 1))
 
-            state |= {"data": _growing(self._data), "indices": _growing(self._indices)}
+            state |= {
+                "data": _growing(self._data, len(self._data)),
+                "indices": _growing(self._indices, len(self._indices)),
+            }
             state["indptr"] = AppendOnlyArray(starts, starts.first, starts.first + len(self), lengths, ends=True)
         else:
-            state["X"] = _growing(self._X)
+            state["X"] = _growing(self._X, len(self))
         return state
 
     @classmethod
@@ -205,8 +223,8 @@ class Samples:
         return CSR(self._data.physical, self._indices.physical, indptr, self.n_features)
 
 
-def _growing(buffer: Buffer) -> AppendOnlyArray:
-    return AppendOnlyArray(buffer, buffer.first, buffer.first + len(buffer), buffer.numbered)
+def _growing(buffer: Buffer, length: int) -> AppendOnlyArray:
+    return AppendOnlyArray(buffer, buffer.first, buffer.first + length, buffer.numbered)
 
 
 def _are_targets(known: Values) -> bool:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from driftsurf.core import disk
 from driftsurf.core.files import PARTIAL
 from driftsurf.data.download_progress import Report
 from driftsurf.errors import DriftsurfError, FetchError
@@ -77,7 +78,7 @@ class _UnavailableError(Exception):
 @contextmanager
 def _alone(partial: Path) -> Iterator[IO[bytes]]:
     """Open the partial file to append to it; raise FetchError if another process writes it."""
-    with open(partial, "ab") as file:
+    with open(partial, "ab", opener=disk.private) as file:
         try:
             import fcntl
         except ImportError:  # pragma: no cover - Windows has no such locks

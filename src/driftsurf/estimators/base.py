@@ -1,59 +1,33 @@
-"""Base classes of the scikit-learn estimators: parameters and conventions around a session."""
+"""Base classes of the scikit-learn estimators: how they learn and predict. What they keep is in ``fitted.py``."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf import registry
-from driftsurf.core import files
 from driftsurf.core.abilities import SinglePredictor
-from driftsurf.core.contracts import FloatArray, Learner, Strategy
-from driftsurf.core.fields import misfit
+from driftsurf.core.contracts import FloatArray
 from driftsurf.core.journal import Journal
-from driftsurf.core.state import from_bytes, pick, read_header
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import Classes, LearnerLike, RandomState, TableLike, TargetLike
-from driftsurf.data.frame_encoder import FrameEncoder
-from driftsurf.data.frames import is_table
-from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
-from driftsurf.estimators._parameters import (
-    as_column,
-    copied,
-    detector_from_json,
-    detector_of,
-    fit_rows,
-    same_learner,
-    seed_of,
-)
-from driftsurf.estimators._sklearn import (
-    BaseEstimator,
-    ClassifierMixin,
-    RegressorMixin,
-    available_if,
-    check_is_fitted,
-    clone,
-)
-from driftsurf.estimators.saved import FIELDS, estimator_bytes
+from driftsurf.errors import CapabilityError, OptionError, ShapeError
+from driftsurf.estimators._parameters import as_column, fit_rows
+from driftsurf.estimators._sklearn import ClassifierMixin, RegressorMixin, available_if
+from driftsurf.estimators.fitted import Fitted
+from driftsurf.estimators.saving import SavedEstimator
 from driftsurf.learners.export import LinearModel, linear_model
-from driftsurf.learners.foreign import as_learner
 from driftsurf.session.observation import Observation
-from driftsurf.session.session import Session
+from driftsurf.session.surroundings import Surroundings
 
 __all__ = ["AdaptiveClassifier", "AdaptiveEstimator", "AdaptiveRegressor"]
 
-COMMON = "learner", "batch_size", "guard", "classes", "random_state"
-"""Parameters of every estimator; all others are options of its strategy."""
 
-
-class AdaptiveEstimator(BaseEstimator):
+class AdaptiveEstimator(SavedEstimator):
     """Base class of all estimators: a strategy around a learner, with scikit-learn's interface.
 
     A subclass names its strategy in ``_strategy_class``, and its constructor has the options of that strategy.
@@ -62,6 +36,9 @@ class AdaptiveEstimator(BaseEstimator):
     or dictionaries of columns. A table may have text, categories, dates, booleans and missing values. Its first batch
     decides how columns are encoded (:class:`~driftsurf.data.encoding.TableEncoder`); later tables need the same
     columns, in any order. The encoding is part of the model: it is saved, loaded and copied with it.
+
+    Any number of threads may predict while one learns, without waiting, and see whole steps only. Calls that learn,
+    save, pickle or copy wait for one another.
 
     Parameters
     ----------
@@ -74,23 +51,6 @@ class AdaptiveEstimator(BaseEstimator):
     random_state
         An integer makes every run the same.
     """
-
-    learner: Any
-    batch_size: int | None
-    guard: float | None
-    random_state: RandomState
-    n_features_in_: int
-    feature_names_in_: npt.NDArray[Any]
-
-    _strategy_class: ClassVar[Callable[..., Strategy]]
-    _default_task: ClassVar[str]
-    """The task whose default learner is used when none is given."""
-    _current: Session | None = None
-    """None until the first batch has been learned."""
-    _frames: FrameEncoder | None = None
-    """How tables become rows; None for a model that learns arrays."""
-    _params: dict[str, Any]
-    """The parameters that the session was made with; ``set_params`` does not change them."""
 
     def __init__(
         self,
@@ -121,22 +81,22 @@ class AdaptiveEstimator(BaseEstimator):
         rows: Any = X if frames is None else frames.rows(X)
         size = fit_rows(rows) if session.batch_size is None else session.batch_size
         session.learn_in_steps(rows, as_column(y), size, weight=sample_weight)
-        self._publish(session, params, frames)
+        self._publish(Fitted(session, params, frames))
         return self
 
     def flush(self) -> Self:
         """Learn the rows that wait in the buffer (``batch_size``) as one time step, if there are any."""
-        if self._current is not None:
-            self._current.flush()
+        if self._fitted is not None:
+            self._fitted.session.flush()
         return self
 
     def _learn(self, X: TableLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None) -> Self:
-        session = self._current
-        if session is None:
-            with self._first_session(X) as (session, rows):
-                session.learn(rows, as_column(y), classes=classes, weight=sample_weight)
+        fitted = self._fitted
+        if fitted is None:
+            with self._first_session(X) as first:
+                first.session.learn(first.rows(X), as_column(y), classes=classes, weight=sample_weight)
             return self
-        rows = self._rows(X)
+        session, rows = fitted.session, fitted.rows(X)
         if classes is not None or sample_weight is not None or not session.try_buffer_one(rows, y):
             session.learn(rows, as_column(y), classes=classes, weight=sample_weight)
         return self
@@ -144,101 +104,26 @@ class AdaptiveEstimator(BaseEstimator):
     def _observe(
         self, X: TableLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None
     ) -> Observation:
-        session = self._current
-        if session is not None:
-            seen = session.observe(self._rows(X), as_column(y), classes=classes, weight=sample_weight)
+        fitted = self._fitted
+        if fitted is not None:
+            seen = fitted.session.observe(fitted.rows(X), as_column(y), classes=classes, weight=sample_weight)
         else:
-            with self._first_session(X) as (session, rows):
-                seen = session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
-        journal = session.journal
+            with self._first_session(X) as fitted:
+                seen = fitted.session.observe(fitted.rows(X), as_column(y), classes=classes, weight=sample_weight)
+        session, journal = fitted.session, fitted.session.journal
         next_row = (journal[-1].rows_seen if len(journal) else 0) + session.rows_pending
         journal.predictions.add(next_row, seen.true, seen.predicted, seen.scores, seen.probabilities)
         return seen
 
-    def _rows(self, X: TableLike) -> Any:
-        """Return X as the session takes it: a table encoded, an array as it is."""
-        return X if self._frames is None else self._frames.rows(X)
-
-    def _first_frames(self, X: TableLike, session: Session) -> FrameEncoder | None:
-        """Return the encoder that a first table fixes; None for an array."""
-        if not is_table(X):
-            return None
-        # A model of a run still ignores the label and the columns that the run left out when it is fitted again.
-        ignored = () if self._frames is None else self._frames.ignored
-        return FrameEncoder.of(X, sparse=session.strategy.learner.capabilities.sparse, ignored=ignored)
-
-    def _template(self) -> Learner:
-        """Return the learner; a model of another library in its adapter."""
-        if self.learner is None:
-            made: Learner = registry.default("learner", self._default_task).make()
-            return made
-        learner = as_learner(self.learner)
-        if (self._default_task == "regression") != learner.capabilities.regression:
-            wanted = "'regression'" if self._default_task == "regression" else "'binary' or 'multiclass'"
-            raise CapabilityError(
-                f"learner is {learner!r}, whose tasks are {', '.join(sorted(learner.capabilities.tasks))}; "
-                f"{type(self).__name__} needs {wanted}"
-            )
-        return learner
-
-    def _new_session(self) -> tuple[Session, dict[str, Any]]:
-        """Make a session with the parameters of this moment, and return these parameters with it."""
-        params = {name: copied(value) for name, value in self.get_params(deep=False).items() if name != "learner"}
-        params["random_state"] = seed_of(self.random_state)
-        options = {
-            name: detector_of(value) if name == "detector" else value
-            for name, value in params.items()
-            if name not in COMMON
-        }
-        strategy = type(self)._strategy_class(clone(self._template()), **options, seed=params["random_state"])
-        session = Session(
-            strategy,
-            classes=params.get("classes"),
-            batch_size=self.batch_size,
-            guard=self.guard,
-            owner=type(self).__name__,
-        )
-        return session, params
-
-    @contextlib.contextmanager
-    def _first_session(self, X: TableLike) -> Iterator[tuple[Session, Any]]:
-        """Make the first session and its first rows. It is kept even if a later time step of the same call fails."""
-        session, params = self._new_session()
-        frames = self._first_frames(X, session)
-        try:
-            yield session, X if frames is None else frames.rows(X)
-        finally:
-            if session.schema is not None:
-                self._publish(session, params, frames)
-
-    def _publish(self, session: Session, params: dict[str, Any], frames: FrameEncoder | None) -> None:
-        assert session.schema is not None
-        if frames is not None:
-            session.schema = replace(session.schema, names=tuple(frames.encoder.feature_names()))
-        self._current, self._params, self._frames = session, params, frames
-        self.__dict__.pop("feature_names_in_", None)
-        if frames is None:
-            self.n_features_in_ = session.schema.n_features
-        else:
-            self.n_features_in_ = frames.n_columns
-            self.feature_names_in_ = np.array(frames.columns, dtype=object)
-
     # -------------------------------------------------------------------- predicting
-
-    @property
-    def _session(self) -> Session:
-        if self._current is None:
-            check_is_fitted(self)  # raises scikit-learn's own error; the check is slow, so a fitted model skips it
-        assert self._current is not None
-        return self._current
 
     def predict(self, X: TableLike) -> npt.NDArray[Any]:
         """Predict the label, or the number, of each row with the model that predicts now.
 
         Rows that wait in the buffer have not been learned yet and do not affect the predictions.
         """
-        session = self._session
-        return session.predict(self._rows(X))
+        fitted = self._model
+        return fitted.session.predict(fitted.rows(X))
 
     @property
     def journal_(self) -> Journal:
@@ -263,9 +148,6 @@ class AdaptiveEstimator(BaseEstimator):
         """Bytes held for rows and models."""
         return self._session.strategy.nbytes
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._current is not None
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         with contextlib.suppress(OptionError, CapabilityError):  # fit refuses an unusable learner by name
@@ -285,67 +167,6 @@ class AdaptiveEstimator(BaseEstimator):
         names = None if session.schema is None else session.schema.names
         span = session.targets.limits if isinstance(session.targets, RegressionTargets) else (-np.inf, np.inf)
         return linear_model(predicting, labels, names, session.column_limits, span)
-
-    # -------------------------------------------------------------------- state
-
-    def to_bytes(self, *, trust_pickle: bool = False) -> bytes:
-        """Return the whole model as bytes; ``from_bytes`` resumes it exactly.
-
-        A learner of another library that only pickle can save is refused by name unless ``trust_pickle`` is true; then
-        it has to be true for loading, too. The journal is not saved with the model; keep it with
-        ``journal_.to_jsonl()``, or set ``model.journal_.sink = write_line``.
-        """
-        return estimator_bytes(
-            type(self).__name__, self._params, self._session, self._frames, trust_pickle=trust_pickle
-        )
-
-    def save(self, path: str | Path, *, trust_pickle: bool = False) -> None:
-        """Write ``to_bytes()`` to a file, completely or not at all; a previous file is kept as ``path.previous``."""
-        files.write_with_backup(Path(path), self.to_bytes(trust_pickle=trust_pickle), good=read_header)
-
-    @classmethod
-    def load(cls, path: str | Path, learner: LearnerLike | None = None, *, trust_pickle: bool = False) -> Self:
-        """Load a model that ``save`` wrote; the arguments are those of ``from_bytes``.
-
-        StateWarning if the file is damaged and ``path.previous`` was loaded instead.
-        """
-        return cls.from_bytes(files.read_with_backup(Path(path), good=read_header), learner, trust_pickle=trust_pickle)
-
-    @classmethod
-    def from_bytes(cls, data: bytes, learner: LearnerLike | None = None, *, trust_pickle: bool = False) -> Self:
-        """Return the model that ``to_bytes`` was called on.
-
-        Parameters
-        ----------
-        data
-            The saved bytes.
-        learner
-            The learner, if it is one of another library; one of a registered class is restored from the bytes.
-        trust_pickle
-            Whether to load bytes that hold a pickle. Pickles can run any code: trust only files of your own.
-        """
-        state = from_bytes(data, trust_pickle=trust_pickle)
-        if state.get("estimator") != cls.__name__:
-            raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}", entry="estimator")
-        known = FIELDS.read(state)
-        try:
-            params = json.loads(known["params"], object_hook=detector_from_json)
-            template = same_learner(learner, known["learner"], known["learner_params"])
-            model = cls(template, **params)
-            session, params = model._new_session()
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, StateError):
-                raise
-            raise StateError(f"the parameters in these bytes cannot be read: {error}") from error
-        session.restore(pick("session", state))
-        if session.schema is None:
-            raise StateError("these bytes hold a model that has not learned any batch")
-        encoder = pick("encoder", state)
-        frames = FrameEncoder.from_state(encoder) if encoder else None
-        if frames is not None and frames.encoder.width != session.schema.n_features:
-            raise misfit(encoder, "parts", f"make {frames.encoder.width} columns, not {session.schema.n_features}")
-        model._publish(session, params, frames)
-        return model
 
 
 class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
@@ -397,9 +218,9 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
 
     def decision_function(self, X: TableLike) -> FloatArray:
         """Return margins (n,), positive for ``classes_[1]``; for more classes, a column of scores for each of them."""
-        session = self._session
-        scores = session.scores(self._rows(X))
-        order = np.argsort(self._known)
+        fitted = self._model
+        now, scores = fitted.session.scores_and_classes(fitted.rows(X))
+        order = np.argsort(_labels(now.targets))
         if scores.ndim == 1:
             return -scores if len(order) == 2 and order[0] == 1 else scores
         if len(order) > 2:
@@ -407,7 +228,7 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
         return scores[:, order[1]] - scores[:, order[0]] if len(order) == 2 else scores[:, 0]
 
     def _has_probabilities(self) -> bool:
-        learner = self._template() if self._current is None else self._current.strategy.learner
+        learner = self._template() if self._fitted is None else self._fitted.session.strategy.learner
         if not learner.capabilities.probabilities:
             raise AttributeError(f"{learner!r} has no probabilities (capability 'probabilities')")
         return True
@@ -415,30 +236,23 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
     @available_if(_has_probabilities)
     def predict_proba(self, X: TableLike) -> FloatArray:
         """Return the probability of each class, with a column for each of ``classes_``."""
-        session = self._session
-        return self._probabilities(session.scores(self._rows(X)))
+        fitted = self._model
+        return self._probabilities(*fitted.session.scores_and_classes(fitted.rows(X)))
 
-    def _probabilities(self, scores: FloatArray) -> FloatArray:
-        known, session = self._known, self._session
+    def _probabilities(self, now: Surroundings, scores: FloatArray) -> FloatArray:
+        known = _labels(now.targets)
         if scores.ndim == 2:
             return np.exp(scores[:, np.argsort(known)])
-        if len(known) == 1 or (session.steps and session.n_classes_learned == 1):
+        if len(known) == 1 or (now.steps and now.n_classes_learned == 1):
             # Margins need two classes to tell apart: with a single one so far, that class is certain.
             return np.tile((np.sort(known) == known[0]).astype(np.float64), (len(scores), 1))
         shares = np.exp(-np.logaddexp(0.0, np.column_stack([scores, -scores])))
         return shares[:, np.argsort(known)]
 
     @property
-    def _known(self) -> npt.NDArray[Any]:
-        """The known labels by code."""
-        targets = self._session.targets
-        assert isinstance(targets, ClassTargets)
-        return targets.array
-
-    @property
     def classes_(self) -> npt.NDArray[Any]:
         """The known labels, sorted."""
-        return np.sort(self._known)
+        return np.sort(_labels(self._session.targets))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -465,3 +279,9 @@ class AdaptiveRegressor(RegressorMixin, AdaptiveEstimator):
     def observe(self, X: TableLike, y: TargetLike, sample_weight: TargetLike | None = None) -> Observation:
         """Predict the batch, then learn it; return predictions and decisions."""
         return self._observe(X, y, None, sample_weight)
+
+
+def _labels(targets: ClassTargets | RegressionTargets) -> npt.NDArray[Any]:
+    """Return the known labels by code."""
+    assert isinstance(targets, ClassTargets)
+    return targets.array

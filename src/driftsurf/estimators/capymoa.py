@@ -157,7 +157,7 @@ class OnlineClassifier(_OnlineModel):
         scores = self._scores(instance)
         if scores is None:
             return None
-        probabilities: FloatArray = self.estimator._probabilities(scores)[0]
+        probabilities: FloatArray = self.estimator._probabilities(self._session.now, scores)[0]
         return probabilities
 
 

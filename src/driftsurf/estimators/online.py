@@ -161,7 +161,8 @@ class OnlineEstimator:
     def probabilities(self, rows: Rows) -> list[dict[Any, float]]:
         """Return for each row the probability of every label so far."""
         if self.has_learned:
-            known = self.estimator._probabilities(self.estimator._session.scores_of(rows)).tolist()
+            session = self.estimator._session
+            known = self.estimator._probabilities(session.now, session.scores_of(rows)).tolist()
             found = [dict(zip(self.learned_labels, row, strict=True)) for row in known]
             if len(self.learned_labels) == len(self.label_counts) >= BINARY:
                 return found

@@ -47,7 +47,9 @@ def estimator_bytes(
         "learner_params": described(learner),
     }
     encoder = {} if frames is None else frames.state()
-    return to_bytes(head | nest("session", session.state()) | nest("encoder", encoder), trust_pickle=trust_pickle)
+    with session.lock:  # the arrays of a state are views, valid until the next step
+        state = head | nest("session", session.state()) | nest("encoder", encoder)
+        return to_bytes(state, trust_pickle=trust_pickle)
 
 
 def session_bytes(session: Session, frames: FrameEncoder | None) -> bytes:

@@ -38,6 +38,8 @@ MOST_MODELS = 40
 """Largest number of models listed for a run."""
 MOST_REACTIONS = 100
 """Largest number of steps explained for a run."""
+ROLES = {"predictive": "old", "reactive": "new"}
+"""What the models of a reactive state are called."""
 RISK_UNIT = (
     "Thresholds are shares of the risk unit: the risk of predicting the mean label of the batch before, over ln 2."
 )
@@ -216,8 +218,10 @@ def _risks(models: Sequence[ModelRecord]) -> str:
     """Describe the risk of each model on the batch, before and after learning it."""
     shown = []
     for record in models:
-        before, after = (_number(risk) for risk in (record.risk_before, record.risk_after))
-        shown.append(f"{record.role} model {record.id} had risk {before} before learning the batch, {after} after")
+        after = "" if record.risk_after is None else f", {_number(record.risk_after)} after"
+        role = ROLES.get(record.role, record.role)
+        before = _number(record.risk_before)
+        shown.append(f"the {role} model {record.id} had risk {before} before learning the batch{after}")
     return "; ".join(shown)
 
 
@@ -243,7 +247,8 @@ def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
         if len(weights):
             mean = float(np.average(error[start:stop], weights=weights))
             text = _number(mean) if record.trace.labels else significant(math.sqrt(mean))
-            shown.append(f"{text} {words.format(_steps(len(weights)))}")
+            span_words = "step" if len(weights) == 1 else _steps(len(weights))
+            shown.append(f"{text} {words.format(span_words)}")
     yield _entry("error" if record.trace.labels else "RMSE", ", ".join(shown))
 
 

@@ -136,7 +136,7 @@ class EngineOptions:
     ttl: float | None = option(
         None, "Drop keys without a new row for longer than this, in units of the sequence.", above=0.0
     )
-    master: str | None = option(None, "Where Spark runs: local[4], spark://host:7077, yarn ...")
+    master: str | None = option(None, "Where Spark runs: local[4], spark://host:7077, yarn ...", runs_code="always")
     partitions: int | None = option(None, "Partitions of Spark's state; fixed for the life of a run.", at_least=1)
     epoch: int | None = option(
         None, "Size of an epoch: rows (local, 100,000 by default) or files (Spark, all by default).", at_least=1

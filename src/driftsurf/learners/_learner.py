@@ -64,6 +64,8 @@ class LinearLearner(Parameterised, ABC):
     _raw: tuple[Linear, FloatArray]
     _table: Buffer
     _touched: Touched
+    _overwritten: list[tuple[Buffer, IntArray, FloatArray]] | None = None
+    """Entries of the table that were overwritten since the last mark; None if it was never marked."""
 
     def __init__(
         self,
@@ -331,6 +333,22 @@ class LinearLearner(Parameterised, ABC):
         self._table.trim(len(entries))
         self._fitted = after
         return undo
+
+    def mark(self) -> Any:
+        """Return a mark of the model, for ``put_back``."""
+        self._overwritten = []
+        return vars(self).copy(), self._table.mark()
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked model, from any point of ``update``, ``forget`` or ``grow``."""
+        entries, place = mark
+        table: Buffer = entries["_table"]
+        table.put_back(place)
+        for written, order, old in reversed(entries["_overwritten"]):
+            if written is table:  # growing replaces the table
+                known = order < len(table)
+                table.live[order[known]] = old[known]
+        vars(self).update(entries)
 
     # -------------------------------------------------------------------- properties of the model
 

@@ -48,6 +48,8 @@ class Update:
             order, live.reshape(-1), touched.reshape(-1), admitted, waiting, before.seed, before.words, alternating
         )
         self.touched = touched
+        if self.model._overwritten is not None:
+            self.model._overwritten.append((table, order, touched))  # before the steps write
         self.model._touched.add(order, table.first, limit=len(live))
         return words
 

@@ -11,13 +11,14 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from driftsurf.comparison.compare import METHOD, RELATIVE, Comparison, Standing, Standings, to_json
+from driftsurf.comparison.compare import METHOD, RELATIVE, Comparison, Standing, Standings, timings, to_json
 from driftsurf.core import files
 from driftsurf.core.decisions import significant
 from driftsurf.evaluation.resampling import Interval
 from driftsurf.report import html
 from driftsurf.report.comparison_chart import NARROW, WIDE, chart
 from driftsurf.report.terminal import console
+from driftsurf.runs.folder import TIMINGS
 from driftsurf.visible import escape, visible
 
 __all__ = ["TRIVIAL", "markdown", "page", "print_result", "write"]
@@ -62,10 +63,8 @@ IN_UNITS = (
     Column("RMSE", lambda one: "" if one.in_units is None else significant(one.in_units.rmse), 7),
 )
 RATIO = (Column("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 7),)
-COSTS = (
-    Column("CPU s", lambda one: f"{one.seconds:.2f}", 2),
-    Column("gradients per row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),
-)
+TIMES = (Column("CPU s", lambda one: f"{one.seconds:.2f}", 2),)
+COSTS = (Column("gradients per row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),)
 STYLE = ".wide table { font-size: 13.5px; } td.number, th.number { white-space: nowrap; } td b { font-weight: 700; }"
 TABLE_WIDTH = 160
 """Width of the tables if the output is not a terminal."""
@@ -76,18 +75,19 @@ TOO_LARGE = 1000.0
 
 
 def write(folder: Path, result: Comparison) -> None:
-    """Write comparison.json, comparison.md, comparison.svg and report.html."""
+    """Write comparison.json, comparison.md, comparison.svg and report.html, and measured times to timings.json."""
     files.write_text(folder / "comparison.json", to_json(result))
     files.write_text(folder / "comparison.md", markdown(result))
     files.write_text(folder / "comparison.svg", chart(result))
     files.write_text(folder / "report.html", page(result))
+    files.write_text(folder / TIMINGS, timings(result))
 
 
 def print_result(result: Comparison, folder: Path) -> None:
     """Print the tables, the winner and the method."""
     screen = console()
     screen.width = screen.width if screen.is_terminal else TABLE_WIDTH
-    for sheet in _sheets(result):
+    for sheet in _sheets(result, timed=True):
         table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
         shown = _fitting(sheet, screen.width)
         for place in shown:
@@ -158,7 +158,8 @@ def page(result: Comparison) -> str:
         cells = [[f"<b>{escape(one.text)}</b>" if one.best else escape(one.text) for one in row] for row in sheet.rows]
         heads = [escape(head) for head in sheet.heads]
         body += [f"<h2>{sheet.title}</h2>", html.wide_table(heads, cells, numbers=range(1, len(heads)))]
-    return html.document(title, [*body, html.note(f"{_method(result)}.")], style=html.look() + STYLE)
+    measured = html.note(f"Measured CPU seconds are in {TIMINGS}, so that a repeated comparison gives the same page.")
+    return html.document(title, [*body, html.note(f"{_method(result)}."), measured], style=html.look() + STYLE)
 
 
 def _warning(result: Comparison) -> str:
@@ -171,8 +172,8 @@ def _warning(result: Comparison) -> str:
     return f"No model is better than the trivial rule {rule}."
 
 
-def _sheets(result: Comparison) -> Iterator[Sheet]:
-    """Return the table of models and, for several sources, the table of sources."""
+def _sheets(result: Comparison, *, timed: bool = False) -> Iterator[Sheet]:
+    """Return the table of models and, for several sources, the table of sources; ``timed`` with CPU seconds."""
     several = len(result.sources) > 1
     of_regression = RATIO if several else IN_UNITS
     columns = (
@@ -180,6 +181,7 @@ def _sheets(result: Comparison) -> Iterator[Sheet]:
         Column(_error_name(result), lambda one: _number(one.error.value)),
         *ERRORS,
         *(of_regression if result.regression else ()),
+        *(TIMES if timed else ()),
         *COSTS,
     )
     ordered = sorted(result.overall.models, key=lambda one: one.error.value)
@@ -187,16 +189,16 @@ def _sheets(result: Comparison) -> Iterator[Sheet]:
     rows = [[Cell(column.cell(one)) for column in columns] for one in ordered]
     yield Sheet("Models", [column.head for column in columns], rows, narrow)
     if several:
-        yield _source_sheet(result)
+        yield _source_sheet(result, timed)
 
 
-def _source_sheet(result: Comparison) -> Sheet:
+def _source_sheet(result: Comparison, timed: bool) -> Sheet:
     models = result.overall.models
     rows = [
         *(_errors(source.title, source) for source in result.sources),
         _errors("mean", result.overall),
         [Cell("mean rank"), *(Cell(f"{one.rank:.2f}") for one in models)],
-        [Cell("CPU s in all"), *(Cell(f"{one.seconds:.1f}") for one in models)],
+        *([[Cell("CPU s in all"), *(Cell(f"{one.seconds:.1f}") for one in models)]] if timed else ()),
     ]
     heads = [Cell("source"), *(Cell(one.model) for one in models)]
     if len(models) > len(result.sources):  # more models than sources: names of models are easier to read as rows

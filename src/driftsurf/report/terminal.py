@@ -45,6 +45,10 @@ class Screen(Console):
 
         super().print(*(shown(one) if isinstance(one, str) else one for one in objects), **options)
 
+    def on_broken_pipe(self) -> None:
+        """Pass the error on: the command line ends with it, without a message."""
+        raise
+
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a cell of a table, or other text inside an object, on one line."""
         return super().render_str(visible(text), **options)

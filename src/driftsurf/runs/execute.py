@@ -106,7 +106,7 @@ class Execution:
                     for name in (TRACE, JOURNAL, *plan.sidecars):
                         files.write_text(folder / name, live.text(name))
                     if plan.keeps_bad_rows:
-                        files.write_private(folder / BAD_ROWS, live.text(BAD_ROWS))
+                        files.write_text(folder / BAD_ROWS, live.text(BAD_ROWS))
                     files.write_text(folder / ABOUT, plan.about)
                     return _publish(live, folder)
 

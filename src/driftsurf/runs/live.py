@@ -44,7 +44,6 @@ from driftsurf.session.session import Session
 __all__ = ["LiveRun"]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
-PRIVATE = 0o600
 """File mode of bad rows: they may hold what was never meant to be published."""
 
 UNOBSERVED = Observation(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), ())
@@ -133,7 +132,7 @@ class LiveRun:
         self._files = {JOURNAL: rotated, TRACE: RolledFile(place, TRACE)}
         self._files |= {name: RolledFile(place, name) for name in plan.sidecars}
         if plan.keeps_bad_rows:
-            self._files[BAD_ROWS] = RolledFile(place, BAD_ROWS, plan.rotation, mode=PRIVATE)
+            self._files[BAD_ROWS] = RolledFile(place, BAD_ROWS, plan.rotation)
 
     def __enter__(self) -> Self:
         return self

@@ -130,9 +130,12 @@ class ModelOptions:
         "STRATEGY(name=value):LEARNER(name=value).  [default: recommended for tables, or recommended-linear if "
         "LightGBM is not installed or an option of linear learners is given; driftsurf with --learner, for each key "
         "and for a built-in stream]",
+        runs_code="model",
     )
     learner: str | None = option(
-        None, "logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]"
+        None,
+        "logistic, softmax, svm, linear, lightgbm, or module:Class.  [default: by the task]",
+        runs_code="learner",
     )
     start_from: StrPath | None = option(
         None, "Start with the model of this finished run, and with its settings unless others are given.", metavar="RUN"
@@ -237,7 +240,7 @@ class WatchOptions:
     """Monitoring of a run: a command for transitions, Prometheus metrics, the log."""
 
     on_transition: str | None = option(
-        None, "Shell command to run for each transition, with JSON on its input.", metavar="COMMAND"
+        None, "Shell command to run for each transition, with JSON on its input.", metavar="COMMAND", runs_code="always"
     )
     on_transition_timeout: float = option(30.0, "Seconds after which that command is killed.", above=0.0)
     metrics: str | None = option(

@@ -20,7 +20,7 @@ from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target
-from driftsurf.errors import Option, RunFolderError, SchemaError, StateError
+from driftsurf.errors import Option, OptionError, RunFolderError, SchemaError, StateError
 from driftsurf.registry import find
 from driftsurf.runs.folder import ABOUT, model_path
 from driftsurf.runs.options import StrPath
@@ -28,7 +28,7 @@ from driftsurf.runs.predict_options import PredictOptions
 from driftsurf.runs.predictions import LabelType, PredictionBatch, by_class, label_text, predict_now, shown_classes
 from driftsurf.runs.sinks import Closable, SinkContext, open_sink
 from driftsurf.runs.table_rows import text_of
-from driftsurf.session.model_names import make_strategy
+from driftsurf.session.model_names import imported_class, make_strategy
 
 if TYPE_CHECKING:
     from driftsurf.estimators.base import AdaptiveEstimator
@@ -58,7 +58,7 @@ def predict(
     ----------
     run
         A run folder, a folder of checkpoints, or the file model.state. A learner of another library is imported by the
-        name in run.json, so use only runs of your own.
+        name in run.json only with ``trust_config``.
     source
         A file, a folder, a pattern, "-" for standard input, or a URL. The label may be there or not.
     options
@@ -84,8 +84,8 @@ def predict(
     """
     asked = PredictOptions() if options is None else options
     check_bounds(asked)
-    about, model = _load(Path(run))
-    frames = model._frames
+    about, model = _load(Path(run), trusted=asked.trust_config)
+    frames = model._model.frames
     if frames is None:
         raise SchemaError(
             f"the model of {str(run)!r} has learned arrays of a built-in stream; predict arrays with driftsurf.load"
@@ -95,7 +95,7 @@ def predict(
     return _predicted(model, frames, reader, _id_column(reader.peek(), asked, about), asked)
 
 
-def _load(path: Path) -> tuple[Mapping[str, Any], AdaptiveEstimator]:
+def _load(path: Path, *, trusted: bool) -> tuple[Mapping[str, Any], AdaptiveEstimator]:
     """Return what was run, if that is known, and the model."""
     from driftsurf.estimators.classes import find_estimator
 
@@ -114,6 +114,13 @@ def _load(path: Path) -> tuple[Mapping[str, Any], AdaptiveEstimator]:
     learner = None
     if find("learner", str(head["learner"])) is None and "decided" in about:
         task = Target.from_json(about["decided"]["target"]).task
+        foreign = imported_class(about["model"], about["learner"])
+        if foreign and not trusted:
+            raise OptionError(
+                f"the learner of {str(path)!r} is {foreign}, which is not part of driftsurf; if you trust this run, "
+                "import it with ",
+                Option("trust_config", True),
+            )
         learner = make_strategy(about["model"], about["learner"], task, about["parameters"]).learner
     return about, kind.from_bytes(data, learner)
 
@@ -176,7 +183,7 @@ def _batches(
         seen = read.table if id is None or id in frames.columns else read.table.without(id)
         X = frames.rows(seen)
         found = predict_now(session, X)
-        shares = model._probabilities(session.scores(X)) if classes else np.zeros((0, 0))
+        shares = model._probabilities(session.now, session.scores(X)) if classes else np.zeros((0, 0))
         yield PredictionBatch(
             0,
             None,

@@ -26,3 +26,4 @@ class PredictOptions:
         metavar="COLUMN",
     )
     all_classes: bool = option(False, ALL_CLASSES)
+    trust_config: bool = option(False, "Import the class of the learner that the run.json of RUN names.")

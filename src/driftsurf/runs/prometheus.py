@@ -1,4 +1,4 @@
-"""Metrics of a run in the text format of Prometheus, in a file or behind a port."""
+"""Metrics of a run in the text format of Prometheus, as text or in a file."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision
-from driftsurf.errors import Option, OptionError
 from driftsurf.runs.live import LiveRun
 from driftsurf.session.protocols import LateLabelled, Model
 from driftsurf.visible import visible
 
-__all__ = ["MetricsFile", "MetricsServer", "RunMetrics"]
+__all__ = ["MetricsFile", "RunMetrics"]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS_BETWEEN = 1.0
 """A file of metrics is written at most this often."""
 
@@ -160,65 +157,9 @@ class MetricsFile:
     def _write(self) -> None:
         self._next = self.clock() + SECONDS_BETWEEN
         try:
-            files.write_text(self.path, self.metrics.text())
+            files.write_text(self.path, self.metrics.text(), shared=True)
             self._failed = False
         except OSError as error:
             if not self._failed:  # one line in the log for a failure that lasts, not one a second
                 log.warning("metrics cannot be written: %s", error)
             self._failed = True
-
-
-class MetricsServer:
-    """Context that answers ``GET /metrics`` in a thread of its own.
-
-    Parameters
-    ----------
-    port
-        Port to listen on; 0 takes a free one.
-    metrics
-        What to answer with.
-    host
-        Address to listen on. The default serves this machine only.
-    """
-
-    def __init__(self, port: int, metrics: RunMetrics, host: str = "127.0.0.1") -> None:
-        try:
-            self.server: ThreadingHTTPServer = ThreadingHTTPServer((host, port), _handler(metrics))
-        except OSError as error:
-            raise OptionError(
-                Option("metrics"), f" cannot be served at {host}:{port}: {error}; choose another port, or a file"
-            ) from error
-        self.server.daemon_threads = True
-        self.port: int = self.server.server_address[1]
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.server.serve_forever, daemon=True, name="driftsurf-metrics").start()
-        log.info("metrics: http://%s:%d/metrics", self.server.server_address[0], self.port)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
-def _handler(metrics: RunMetrics) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        """Answers ``GET /metrics`` and nothing else."""
-
-        timeout = 5  # do not wait for a client that sends nothing
-
-        def do_GET(self) -> None:
-            if self.path.partition("?")[0] != "/metrics":
-                self.send_error(404)
-                return
-            body = metrics.text().encode()
-            self.send_response(200)
-            self.send_header("Content-Type", CONTENT_TYPE)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            log.debug("metrics: " + format, *arguments)
-
-    return Handler

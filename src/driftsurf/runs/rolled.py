@@ -37,16 +37,11 @@ class RolledFile:
         Name of the first part.
     rotation
         When to begin a new part, and how many are kept besides the one that grows.
-    mode
-        Permissions of the files.
     """
 
-    def __init__(
-        self, place: Callable[[str], Path], name: str, rotation: Rotation | None = None, *, mode: int = 0o666
-    ) -> None:
+    def __init__(self, place: Callable[[str], Path], name: str, rotation: Rotation | None = None) -> None:
         self.name = name
         self.rotation: Rotation = Rotation() if rotation is None else rotation
-        self.mode = mode
         self.number: int = 0
         self._place = place
         self._file: files.AppendedFile | None = None
@@ -92,7 +87,7 @@ class RolledFile:
     def _open(self, number: int, size: int = 0, digest: str = "") -> None:
         self.close()
         self.number = number
-        self._file = files.AppendedFile(self._place(self._name(number)), size, digest, mode=self.mode)
+        self._file = files.AppendedFile(self._place(self._name(number)), size, digest)
 
     def write(self, text: str) -> None:
         """Append text."""

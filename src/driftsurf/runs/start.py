@@ -17,6 +17,7 @@ from driftsurf.estimators.saved import estimator_name
 from driftsurf.runs.folder import ABOUT, model_path
 from driftsurf.runs.options import GROUPS, RunOptions
 from driftsurf.session.described import described_option, told_apart
+from driftsurf.session.model_names import imported_class
 from driftsurf.session.session import Session
 
 __all__ = ["FinishedRun", "with_settings_of"]
@@ -80,15 +81,22 @@ class FinishedRun:
 
 def with_settings_of(run: FinishedRun, options: RunOptions) -> RunOptions:
     """Return options with the settings of a finished run wherever they have their default value."""
-    encoder = run.frames.encoder
+    encoder, given = run.frames.encoder, options.given()
     known = {name for group in GROUPS if group.name in INHERITED_GROUPS for name in group.fields}
     settings = {
         name: value
         for name, value in run.about.items()
         if name in known and name not in NOT_INHERITED and value is not None
     }
+    foreign = imported_class(settings.get("model"), settings.get("learner"))
+    if foreign and not {"model", "learner"} & given.keys():
+        own = "learner" if settings.get("learner") else "model"
+        raise OptionError(
+            f"the learner of {str(run.path)!r} is {foreign}, which is not part of driftsurf; if you trust this run, "
+            "name it yourself with ",
+            Option(own, settings[own]),
+        )
     kinds = {one.name: one.kind for one in encoder.layout.columns if one.name not in encoder.categorical}
-    given = options.given()
     if given.get("label", run.about.get("label")) != run.about.get("label"):
         raise OptionError(
             Option("label"),

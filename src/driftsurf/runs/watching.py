@@ -10,6 +10,7 @@ from pathlib import Path
 from driftsurf.runs.hooks import TransitionCommand, TransitionLog
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.options import LogLevel, WatchOptions
+from driftsurf.runs.prometheus import MetricsFile, RunMetrics
 from driftsurf.visible import visible
 
 __all__ = ["watching"]
@@ -26,14 +27,14 @@ def watching(live: LiveRun, options: WatchOptions) -> Iterator[None]:
             command = TransitionCommand(options.on_transition, live.plan.model, options.on_transition_timeout)
             live.listeners.append(command)
         if options.metrics is not None:
-            from driftsurf.runs.prometheus import MetricsFile, MetricsServer, RunMetrics  # loads a web server
-
             counts = RunMetrics(live)
             live.listeners.append(counts)
             address = options.metrics_address
             if address is None:
                 live.listeners.append(stack.enter_context(MetricsFile(Path(options.metrics), counts)))
             else:
+                from driftsurf.runs.metrics_server import MetricsServer  # loads a web server
+
                 host, port = address
                 stack.enter_context(MetricsServer(port, counts, host))
         yield

@@ -32,8 +32,16 @@ class DelayedModel(Protocol):
     """Model behind the delay, such as :class:`~driftsurf.session.session.Session`."""
 
     batch_size: int | None
-    targets: ClassTargets | RegressionTargets
-    schema: Schema | None
+
+    @property
+    def targets(self) -> ClassTargets | RegressionTargets:
+        """Known labels and their codes, or what is known about the numbers to predict."""
+        ...
+
+    @property
+    def schema(self) -> Schema | None:
+        """Columns; None before the first batch."""
+        ...
 
     @property
     def steps(self) -> int:

@@ -28,6 +28,7 @@ __all__ = [
     "RECOMMENDED",
     "ModelName",
     "PartName",
+    "imported_class",
     "make_learner",
     "make_strategy",
     "model_names",
@@ -204,6 +205,22 @@ def split_names(text: str) -> list[str]:
     ['driftsurf:logistic', 'oblivious:sklearn.svm.SVC(C=2, gamma=0.1)']
     """
     return [name.strip() for name in re.split(f",{_OUTSIDE_BRACKETS}", text) if name.strip()]
+
+
+def imported_class(models: str | None, learner: str | None = None) -> str:
+    """Return the import path of the first class that names of models, or of a learner, would import; "" for none.
+
+    A file that a stranger wrote may name registered parts only: any function could be called instead of such a class.
+
+    >>> imported_class("aue, driftsurf:sklearn.svm.SVC(C=2)"), imported_class("driftsurf:softmax", "os:system")
+    ('sklearn.svm.SVC', 'os:system')
+    """
+    split = [re.split(f":{_OUTSIDE_BRACKETS}", name, maxsplit=1) for name in split_names(models or "")]
+    for name in [*(parts[1] for parts in split if len(parts) > 1), learner or ""]:
+        path = name.partition("(")[0].strip()
+        if re.search(r"\w[.:]\w", path) and registry.lookup("learner", path) is None:
+            return path
+    return ""
 
 
 # ---------------------------------------------------------------------------- making models

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import abstractmethod
 
 import numpy as np
 
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import FloatArray, Segment
 from driftsurf.core.values import replace
 from driftsurf.strategies._pool import Member
@@ -30,7 +30,7 @@ class AgeingModel(SingleModel):
     def _fading(self, age: FloatArray) -> FloatArray:
         """Return the factor of the weight of rows of this age."""
 
-    def _fit(self, model: Member, segment: Segment, undo: contextlib.ExitStack) -> int:
+    def _fit(self, model: Member, segment: Segment, undo: UndoStack) -> int:
         def fading(part: Segment) -> FloatArray:
             return self._fading(np.arange(segment.hi - 1 - part.lo, segment.hi - 1 - part.hi, -1, dtype=np.float64))
 

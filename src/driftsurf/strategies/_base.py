@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from driftsurf.core.abilities import check_contract
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord, StateName, Transition
 from driftsurf.core.fields import Entry, Fields, Rule, Text, Whole, misfit
@@ -128,7 +128,7 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
         """Return the live state before the first batch."""
 
     @abstractmethod
-    def _advance(self, live: L, segment: Segment, undo: contextlib.ExitStack) -> tuple[L, Decision]:
+    def _advance(self, live: L, segment: Segment, undo: UndoStack) -> tuple[L, Decision]:
         """Learn the rows of ``segment``; return the next live state and the decision."""
 
     @abstractmethod
@@ -193,8 +193,8 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was."""
-        # Callbacks of an ExitStack run in reverse order, so each change is undone before the one that it built on.
-        with contextlib.ExitStack() as undo:
+        undo = UndoStack()
+        try:
             # The first callback runs last, when the models are as they were: a scorer may hold what it read from them.
             undo.callback(self._publish, self._live)
             segment = self._pool.admit(batch, undo)
@@ -205,10 +205,26 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
             learning = self._learning(after)
             self._pool.cap(*learning, undo=undo)
             self._publish(after)
-            undo.pop_all()  # the step is complete: forget the way back
+        except BaseException:
+            undo.close()
+            raise
         # Rows are released only now: an undone step still needs them.
         self._pool.release(*learning, keep=self._keep(after))
         return decision
+
+    def scorer(self) -> Scorer:
+        """Return ``scores`` of the models as the last complete step left them; later steps do not affect it."""
+        return self._scorer
+
+    def mark(self) -> Any:
+        """Return a mark of the models and their rows, for ``put_back``. The strategy has to have begun."""
+        return vars(self).copy(), self._pool.mark(*self._live.members)
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked models and rows, from any point of a step, a reset or a restore."""
+        entries, pool = mark
+        entries["_pool"].put_back(pool)
+        vars(self).update(entries)
 
     @property
     def nbytes(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +11,12 @@ from driftsurf.core.abilities import (
     IncrementallySaved,
     JointlyTrained,
     Refittable,
+    Reversible,
     RowsChecked,
     ShapeChecked,
     abilities_of,
 )
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, IncrementalState, Learner, SampleStore, Segment, State
 from driftsurf.core.decisions import ModelRecord, Role
 from driftsurf.core.fields import Fields, Real, Whole, misfit
@@ -105,6 +106,7 @@ class Pool:
         self.grows = "multiclass" in self.capabilities.tasks
         self._risk = risk
         self._abilities = abilities_of(learner)
+        self._reversible = Reversible in self._abilities
         self.seed = seed
         self.max_rows = None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
         self.dtype = dtype
@@ -139,14 +141,14 @@ class Pool:
         """Return an untrained model for these rows and classes that is not a member."""
         return self.template.fresh(seed, self.samples.n_features, self.n_classes)
 
-    def admit(self, batch: Batch, undo: contextlib.ExitStack) -> Segment:
+    def admit(self, batch: Batch, undo: UndoStack) -> Segment:
         """Append a batch to the store; return its row numbers."""
         # With the number, a repeated step also draws the same random numbers: they derive from seed and number.
         undo.callback(setattr, self, "made", self.made)
         undo.callback(self.samples.truncate, self.samples.next_row)
         return self.samples.append(batch.X, batch.y, batch.weight)
 
-    def grow(self, batch: Batch, members: tuple[Member, ...], undo: contextlib.ExitStack) -> bool:
+    def grow(self, batch: Batch, members: tuple[Member, ...], undo: UndoStack) -> bool:
         """Make room in all models for classes that first appear in this batch; return whether there are any."""
         known = int(largest(batch.y)) + 1
         if known <= self.n_classes:
@@ -171,7 +173,7 @@ class Pool:
         member: Member,
         segment: Segment,
         steps: int,
-        undo: contextlib.ExitStack,
+        undo: UndoStack,
         *,
         seen_as: SampleStore | None = None,
     ) -> int:
@@ -183,7 +185,7 @@ class Pool:
         members: Sequence[Member],
         segment: Segment,
         steps: Sequence[int],
-        undo: contextlib.ExitStack,
+        undo: UndoStack,
         *,
         seen_as: SampleStore | None = None,
     ) -> list[int]:
@@ -230,11 +232,11 @@ class Pool:
         self.made += 1
         return Member(self.made - 1, learner, step, member.first_row)
 
-    def retire(self, member: Member, undo: contextlib.ExitStack) -> None:
+    def retire(self, member: Member, undo: UndoStack) -> None:
         """Drop the rows of a model that keeps voting but will not learn again."""
         undo.callback(member.learner.forget(self.samples, self.samples.next_row))
 
-    def cap(self, *members: Member, undo: contextlib.ExitStack) -> None:
+    def cap(self, *members: Member, undo: UndoStack) -> None:
         """Drop the oldest rows beyond ``max_rows`` from the sample set of every model."""
         if self.max_rows is None or len(self.samples) <= self.max_rows:
             return
@@ -249,6 +251,22 @@ class Pool:
             oldest = member.learner.needs()
             needed.append(max(member.first_row, floor) if oldest is None else oldest)
         self.samples.release(min(needed))
+
+    def mark(self, *members: Member) -> Any:
+        """Return a mark of the rows and of these models, for ``put_back``."""
+        learners: list[Any] = [member.learner for member in members] if self._reversible else []
+        return vars(self).copy(), self.samples.mark(), [(learner, learner.mark()) for learner in learners]
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked rows and models, from any point of a step.
+
+        A learner that is not reversible is as its own undo has left it.
+        """
+        entries, rows, learners = mark
+        entries["samples"].put_back(rows)
+        for learner, place in learners:
+            learner.put_back(place)
+        vars(self).update(entries)
 
     def nbytes(self, *members: Member) -> int:
         """Return the bytes of the rows and of these models."""

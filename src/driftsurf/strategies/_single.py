@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Segment, State
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields
@@ -52,7 +52,7 @@ class SingleModel(PooledStrategy[Single]):
         """Return the gradients that ``_watch`` spent, given the memory before and after it."""
         return 0
 
-    def _fit(self, model: Member, segment: Segment, undo: contextlib.ExitStack) -> int:
+    def _fit(self, model: Member, segment: Segment, undo: UndoStack) -> int:
         """Learn the batch; return the gradients spent."""
         return self._pool.train(model, segment, self._pool.template.budget(segment), undo)
 
@@ -73,7 +73,7 @@ class SingleModel(PooledStrategy[Single]):
     def _first(self) -> Single:
         return Single(self._pool.make(step=0, first_row=0), memory=self._memory())
 
-    def _advance(self, live: Single, segment: Segment, undo: contextlib.ExitStack) -> tuple[Single, Decision]:
+    def _advance(self, live: Single, segment: Segment, undo: UndoStack) -> tuple[Single, Decision]:
         step, old = live.step, live.model
         before = self._pool.risk(old, segment)
         model = tested = old.after_batch(before)

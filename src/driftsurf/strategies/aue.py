@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, Literal
 
 import numpy as np
 
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import FloatArray, Learner, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import choice, whole
@@ -84,7 +84,7 @@ class AUE(VotingStrategy):
         whole("experts", self.experts, at_least=1)
         choice("budget", self.budget, ("each", "divided", "equal"))
 
-    def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
+    def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
         if not batch.weight.any():  # no evidence: the ensemble stays as it is
             after = replace(live, step=live.step + 1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
 
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, Learner, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import number, whole
@@ -124,7 +124,7 @@ class Candor(VotingStrategy):
         shares = np.exp(logs - logs.max(initial=0.0))
         return scores, shares / max(shares.sum(), 1.0)
 
-    def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
+    def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
         known, self._tested = self._tested, None
         shares = self._follow(batch)[1] if known is None else known[2]

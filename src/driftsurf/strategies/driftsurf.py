@@ -8,7 +8,6 @@ ends the reactive state and decides about the switch. The three comparisons them
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import astuple
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role, TransitionKind
 from driftsurf.core.fields import Fields
@@ -265,7 +265,7 @@ class DriftSurf(PooledStrategy[Live]):
         stable = self.threshold / 2 if self.stable_threshold is None else self.stable_threshold
         return float(self.threshold) * live.unit.value, float(stable) * live.unit.value
 
-    def _advance(self, live: Live, segment: Segment, undo: contextlib.ExitStack) -> tuple[Live, Decision]:
+    def _advance(self, live: Live, segment: Segment, undo: UndoStack) -> tuple[Live, Decision]:
         """Process the batch X_t: watch for a sign of drift, train, compare the models."""
         now = Step(segment, live, self._thresholds(live), live.unit.value if self._relative else None)
         self._watch(now)
@@ -319,7 +319,7 @@ class DriftSurf(PooledStrategy[Live]):
             right, margin = now.before["stable"], now.thresholds[1]
         now.note("entered", now.before["predictive"], right, margin=margin, condition=now.condition)
 
-    def _train(self, now: Step, undo: contextlib.ExitStack) -> None:
+    def _train(self, now: Step, undo: UndoStack) -> None:
         """Update w together with w' (reactive state) or w'' (stable state), within the budget."""
         live = now.live
         rival: Role = "stable" if live.reactive is None else "reactive"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import choice, number, whole
@@ -99,7 +98,7 @@ class DWM(VotingStrategy):
     def _first(self) -> Ensemble:
         return Ensemble((self._pool.make(step=0, first_row=0),), (1.0,))
 
-    def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
+    def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:
         weights, mistaken = self._evaluate(live, segment)
         staying = [place for place, weight in enumerate(weights) if weight > 0.0]
         if mistaken and len(staying) == self.experts:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, Learner, Segment, State
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import Array, Fields
@@ -111,7 +111,7 @@ class LearnNSE(VotingStrategy):
     def _learning(self, live: Ensemble) -> tuple[Member, ...]:
         return ()
 
-    def _advance(self, live: Ensemble, segment: Segment, undo: contextlib.ExitStack) -> tuple[Ensemble, Decision]:
+    def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
         factor = np.ones(len(segment)) if not live.experts else emphasis(self._scoring(live)(batch.X), batch)
         newcomer = self._pool.make(live.step, segment.lo)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role, Transition
 from driftsurf.core.fields import Array, Fields, Rule
@@ -118,7 +118,7 @@ class PairedLearners(PooledStrategy[_Live]):
     def _first(self) -> _Live:
         return _Live(self._pool.make(0, 0), self._pool.make(0, 0), np.zeros(0, np.bool_))
 
-    def _advance(self, live: _Live, segment: Segment, undo: contextlib.ExitStack) -> tuple[_Live, Decision]:
+    def _advance(self, live: _Live, segment: Segment, undo: UndoStack) -> tuple[_Live, Decision]:
         step = live.step
         risks = {member.id: self._pool.risk(member, segment) for member in live.members}
         old, reactive = (member.after_batch(risks[member.id]) for member in live.members)

@@ -58,7 +58,8 @@ class ColumnarReader(Reader):
         first = 0 if start is None else start.offset
         with self._named_errors():
             schema = self._schema()
-            present = [name for name in wanted.kinds if name in schema.names]
+            declared = set(schema.names)
+            present = [name for name in wanted.kinds if name in declared]
             head = str(schema.remove_metadata()).encode()
             # The row before the first one is read too: its values tell whether it is still the same file.
             for at, batch in self._batches(present, max(0, first - 1)):
@@ -73,9 +74,10 @@ class ColumnarReader(Reader):
         count = len(batch)
         columns: dict[str, Column] = {}
         reasons: dict[int, str] = {}
+        present = set(batch.schema.names)
         for name, kind in wanted.kinds.items():
             assert kind is not None
-            if name not in batch.schema.names or str(batch.column(name).type) == "null":
+            if name not in present or str(batch.column(name).type) == "null":
                 columns[name] = empty_column(kind, count)
                 continue
             columns[name] = arrow_column(name, batch.column(name), kind)

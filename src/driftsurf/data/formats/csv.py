@@ -37,6 +37,8 @@ __all__ = ["CsvReader"]
 DELIMITERS = ",;\t|"
 HEAD_COMMENT = "#"
 """Lines before the header that begin with it are comments, whatever the options say."""
+COLUMNS_AT_A_TIME = 2_000
+"""Columns that pyarrow converts at a time."""
 _SEPARATOR_LINE = re.compile(rb"sep=([,;\t|])\r?\n?")
 
 
@@ -175,10 +177,14 @@ class CsvReader(TextReader):
     def _text_columns(self, sample: Records) -> dict[str, list[str | None]]:
         """Return the cells of each column, without rows that cannot be read; None for a missing cell."""
         valid, _ = self._valid(sample)
-        found = self._convert(sample.take(valid), dict.fromkeys(self._names, "text"), {})
+        kept = sample.take(valid)
+        if not len(kept):
+            return {name: [] for name in self._names}
+        found = self._arrow_table(kept, dict.fromkeys(self._names, extra("pyarrow").string()))
+        cells = (column.to_pylist() for column in found.columns)
         return {
-            name: [column.words[code] if code >= 0 else None for code in column.values.tolist()]
-            for name, column in found.items()
+            name: [None if cell is None else cell.strip() for cell in own]
+            for name, own in zip(self._names, cells, strict=True)
         }
 
     def _kinds(self, columns: Mapping[str, list[str | None]]) -> dict[str, Kind | None]:
@@ -267,14 +273,9 @@ class CsvReader(TextReader):
         self, records: Records, kinds: dict[str, Kind], own_readers: Mapping[Kind, Callable[[str], Any]]
     ) -> dict[str, Column]:
         """Convert cells with pyarrow; cells of a kind in ``own_readers`` are read by that function instead."""
-        pa, pa_csv = extra("pyarrow"), self._csv
-        data = records.bytes() if kinds else b""
-        if records.padded.any():
-            data = trim_cells(data, self._delimiter)
-        if not data:
+        if not kinds or not len(records):
             return {name: empty_column(kind, 0) for name, kind in kinds.items()}
-        if self.encoding != UTF8:
-            data = data.decode(self.encoding).encode()
+        pa = extra("pyarrow")
         types: dict[Kind, Any] = {
             "number": pa.float64(),
             "boolean": pa.bool_(),
@@ -283,25 +284,45 @@ class CsvReader(TextReader):
         }
         types |= dict.fromkeys(own_readers, types["text"])
         zoned = types["date"] if "date" in own_readers else pa.timestamp("us", "UTC")
-        table = pa_csv.read_csv(
-            pa.py_buffer(data),
-            read_options=pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
-            parse_options=pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
-            convert_options=pa_csv.ConvertOptions(
-                column_types={n: zoned if k == "date" and n in self._zoned else types[k] for n, k in kinds.items()},
-                include_columns=list(kinds),
-                null_values=list(self.reading.missing_cells),
-                strings_can_be_null=True,
-                decimal_point=self.reading.decimal,
-                timestamp_parsers=[pa_csv.ISO8601],
-            ),
+        table = self._arrow_table(
+            records, {n: zoned if k == "date" and n in self._zoned else types[k] for n, k in kinds.items()}
         )
-        assert len(table) == len(records), "pyarrow found other records than find_records"
         columns = {name: arrow_column(name, table.column(name)) for name in kinds}
         return {
             name: _read_words(column, kinds[name], own_readers[kinds[name]]) if kinds[name] in own_readers else column
             for name, column in columns.items()
         }
+
+    def _arrow_table(self, records: Records, types: Mapping[str, Any]) -> Any:
+        """Return the cells of some columns as values of types of pyarrow; raise ValueError if one does not fit."""
+        pa, pa_csv = extra("pyarrow"), self._csv
+        data = records.bytes()
+        if records.padded.any():
+            data = trim_cells(data, self._delimiter)
+        if self.encoding != UTF8:
+            data = data.decode(self.encoding).encode()
+        # pyarrow takes 10 KB for each column while it reads: of a wide table, some columns are read at a time.
+        names, parts = list(types), []
+        for first in range(0, len(names), COLUMNS_AT_A_TIME):
+            some = names[first : first + COLUMNS_AT_A_TIME]
+            parts += pa_csv.read_csv(
+                pa.py_buffer(data),
+                read_options=pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
+                parse_options=pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types={name: types[name] for name in some},
+                    include_columns=some,
+                    null_values=list(self.reading.missing_cells),
+                    strings_can_be_null=True,
+                    decimal_point=self.reading.decimal,
+                    timestamp_parsers=[pa_csv.ISO8601],
+                ),
+            ).columns
+        if len(names) > COLUMNS_AT_A_TIME:
+            pa.default_memory_pool().release_unused()
+        table = pa.Table.from_arrays(parts, names)
+        assert len(table) == len(records), "pyarrow found other records than find_records"
+        return table
 
     def _reason(self, record: Records, kinds: dict[str, Kind]) -> str:
         """Return why one record cannot be converted; the column is found by halving too."""

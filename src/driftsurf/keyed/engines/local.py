@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from driftsurf.core import disk
 from driftsurf.core.files import FolderLock
 from driftsurf.core.options import number, whole
 from driftsurf.data import BadRow, FileSource, ReadingOptions, Source
@@ -72,6 +74,7 @@ class StateStore:
     """The states of all keys in one SQLite file; an epoch is committed as one transaction."""
 
     def __init__(self, path: Path) -> None:
+        os.close(disk.private(path, os.O_RDWR | os.O_CREAT))  # SQLite would let others read it
         self._db = sqlite3.connect(path, isolation_level=None)
         try:
             self._db.execute("PRAGMA journal_mode=WAL")

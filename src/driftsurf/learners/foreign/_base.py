@@ -187,6 +187,14 @@ class ForeignLearner(BaseEstimator, ABC):
             self._fitted = replace(before, lo=max(before.lo, before_row), hi=max(before.hi, before_row), fit=fit)
         return functools.partial(setattr, self, "_fitted", before)
 
+    def mark(self) -> Any:
+        """Return a mark of the model, for ``put_back``: an update makes another value and leaves this one unchanged."""
+        return self._fitted
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked model."""
+        self._fitted = mark
+
     def grow(self, n_classes: int) -> Undo:
         """Make room for more classes; before the first update every learner can."""
         before = self._fitted

@@ -1,0 +1,136 @@
+"""Objects that change one step at a time: completely or not at all, whatever raises where, and from any thread.
+
+An object of this kind has a lock, which every call that changes it or saves it takes. Before the first change of a step
+it *marks* where it is and keeps the mark itself; the last statement of the step publishes the new values and drops the
+mark. If an exception breaks a step off, the object is put back to the mark: at once, and if an exception breaks that
+off too, by the next call. So it makes no difference whether the exception comes from the data, from a signal handler or
+from another thread, nor at which line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Self, TypeVar
+
+from driftsurf.errors import StepInProgressError
+
+__all__ = ["Changeable", "UndoStack"]
+
+Result = TypeVar("Result")
+NOT_COPIED = "lock", "_before"
+
+
+class UndoStack:
+    """The way back from the changes of a step, which a step that fails goes in reverse order."""
+
+    __slots__ = ("_undos",)
+
+    def __init__(self) -> None:
+        self._undos: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+
+    def callback(self, undo: Callable[..., Any], *arguments: Any) -> None:
+        """Add the undo of a change. A later change is undone before this one, because it may build on it."""
+        self._undos.append((undo, arguments))
+
+    def close(self) -> None:
+        """Undo everything.
+
+        An exception may have come between a change and the note of its undo. Then another undo may fail, which must
+        not hide that exception; only ``put_back`` is complete in this case.
+        """
+        while self._undos:
+            undo, arguments = self._undos.pop()
+            with contextlib.suppress(Exception):
+                undo(*arguments)
+
+
+class Changeable:
+    """Base class of objects that change one step at a time. A subclass says how it is marked and put back.
+
+    ``_now`` holds the values that other threads may read at any time without the lock; they are replaced as a whole.
+    """
+
+    lock: threading.RLock
+    """Held by every call that changes or saves the object; a thread that holds it may call them again."""
+    _now: Any
+    _before: tuple[Any, FrameType] | None = None
+    """The mark of the step under way, and the frame that takes it; None between steps."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Make the object with a lock of its own."""
+        made = super().__new__(cls)
+        made.lock = threading.RLock()
+        return made
+
+    # -------------------------------------------------------------------- defined by a subclass
+
+    def _mark(self) -> Any:
+        """Return a mark of the object, for ``_put_back``; change nothing."""
+        raise NotImplementedError
+
+    def _put_back(self, mark: Any) -> None:
+        """Return to the mark from any point of a step; if this is broken off, calling it again completes it."""
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------- steps
+
+    def settle(self) -> None:
+        """Go back to before a step that was broken off. The caller holds the lock.
+
+        StepInProgressError if the step is not over: the call comes from inside it, such as from a signal handler.
+        """
+        before = self._before
+        if before is None:
+            return
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            if frame is before[1]:
+                raise StepInProgressError(
+                    f"{type(self).__name__} is in the middle of a step of this thread; call it when the step is over. "
+                    "A signal handler can set a flag, which is looked at between steps."
+                )
+            frame = frame.f_back
+        self._put_back(before[0])
+        self._before = None
+
+    def _change(self, step: Callable[..., tuple[Any, Result]], *arguments: Any) -> Result:
+        """Take a step, which returns the new ``_now`` and a result: completely, or not at all if anything raises.
+
+        The caller holds the lock.
+        """
+        self.settle()
+        mark = self._mark()
+        self._before = mark, sys._getframe()
+        try:
+            now, result = step(*arguments)
+            self._now, self._before = now, None  # one statement: an exception comes before or after it
+        except BaseException:
+            self._put_back(mark)
+            self._before = None
+            raise
+        return result
+
+    # -------------------------------------------------------------------- copies
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a copy as of the last complete step, with a lock of its own."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        with self.lock:
+            self.settle()
+            vars(made).update(copy.deepcopy(self._entries(), memo))
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: copies, since the pickle is written when the lock is free again."""
+        with self.lock:
+            self.settle()
+            return copy.deepcopy(self._entries())
+
+    def _entries(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in NOT_COPIED}

@@ -1,0 +1,168 @@
+"""What a fitted estimator keeps, and how its first batch makes it: session, parameters, encoding of tables."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf import registry
+from driftsurf.core.contracts import Learner, Strategy
+from driftsurf.core.typing import LearnerLike, RandomState, TableLike
+from driftsurf.data.frame_encoder import FrameEncoder
+from driftsurf.data.frames import is_table
+from driftsurf.errors import CapabilityError
+from driftsurf.estimators._parameters import copied, detector_of, seed_of
+from driftsurf.estimators._sklearn import BaseEstimator, check_is_fitted, clone
+from driftsurf.learners.foreign import as_learner
+from driftsurf.session.session import Session
+
+__all__ = ["Fitted", "FittedEstimator"]
+
+COMMON = "learner", "batch_size", "guard", "classes", "random_state"
+"""Parameters of every estimator; all others are options of its strategy."""
+_NOT_PICKLED = "_first_call"
+
+
+class Fitted(NamedTuple):
+    """Everything that fitting makes, as one value, so that a thread never sees the parts of two models."""
+
+    session: Session
+    params: dict[str, Any]
+    """The parameters that the session was made with; ``set_params`` does not change them."""
+    frames: FrameEncoder | None
+    """How tables become rows; None for a model that learns arrays."""
+
+    def rows(self, X: TableLike) -> Any:
+        """Return X as the session takes it: a table encoded, an array as it is."""
+        return X if self.frames is None else self.frames.rows(X)
+
+
+class FittedEstimator(BaseEstimator):
+    """Estimator with a session of its own, which the first batch makes."""
+
+    learner: Any
+    batch_size: int | None
+    guard: float | None
+    random_state: RandomState
+
+    if TYPE_CHECKING:
+
+        def __init__(self, learner: LearnerLike | None = None, **options: Any) -> None: ...
+
+    _strategy_class: ClassVar[Callable[..., Strategy]]
+    _default_task: ClassVar[str]
+    """The task whose default learner is used when none is given."""
+    _fitted: Fitted | None = None
+    """None until the first batch has been learned."""
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of the first batch."""
+        session, _, frames = self._known_as("n_features_in_")
+        assert session.schema is not None
+        return session.schema.n_features if frames is None else frames.n_columns
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the columns of the first batch, if it was a table."""
+        frames = self._known_as("feature_names_in_").frames
+        if frames is None:
+            raise AttributeError(f"this {type(self).__name__} has learned an array, whose columns have no names")
+        return np.array(frames.columns, dtype=object)
+
+    def _known_as(self, name: str) -> Fitted:
+        """Return what was fitted; AttributeError before, as scikit-learn expects it of an attribute like this."""
+        if self._fitted is None:
+            raise AttributeError(f"this {type(self).__name__} has no {name!r} before it is fitted")
+        return self._fitted
+
+    @property
+    def _model(self) -> Fitted:
+        """What was fitted; NotFittedError before."""
+        if self._fitted is None:
+            check_is_fitted(self)  # raises scikit-learn's own error; the check is slow, so a fitted model skips it
+        assert self._fitted is not None
+        return self._fitted
+
+    @property
+    def _session(self) -> Session:
+        return self._model.session
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted is not None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != _NOT_PICKLED}
+
+    # -------------------------------------------------------------------- the first batch
+
+    def _template(self) -> Learner:
+        """Return the learner; a model of another library in its adapter."""
+        if self.learner is None:
+            made: Learner = registry.default("learner", self._default_task).make()
+            return made
+        learner = as_learner(self.learner)
+        if (self._default_task == "regression") != learner.capabilities.regression:
+            wanted = "'regression'" if self._default_task == "regression" else "'binary' or 'multiclass'"
+            raise CapabilityError(
+                f"learner is {learner!r}, whose tasks are {', '.join(sorted(learner.capabilities.tasks))}; "
+                f"{type(self).__name__} needs {wanted}"
+            )
+        return learner
+
+    def _new_session(self) -> tuple[Session, dict[str, Any]]:
+        """Make a session with the parameters of this moment, and return these parameters with it."""
+        params = {name: copied(value) for name, value in self.get_params(deep=False).items() if name != "learner"}
+        params["random_state"] = seed_of(self.random_state)
+        options = {
+            name: detector_of(value) if name == "detector" else value
+            for name, value in params.items()
+            if name not in COMMON
+        }
+        strategy = type(self)._strategy_class(clone(self._template()), **options, seed=params["random_state"])
+        session = Session(
+            strategy,
+            classes=params.get("classes"),
+            batch_size=self.batch_size,
+            guard=self.guard,
+            owner=type(self).__name__,
+        )
+        return session, params
+
+    def _first_frames(self, X: TableLike, session: Session) -> FrameEncoder | None:
+        """Return the encoder that a first table fixes; None for an array."""
+        if not is_table(X):
+            return None
+        # A model of a run still ignores the label and the columns that the run left out when it is fitted again.
+        before = None if self._fitted is None else self._fitted.frames
+        ignored = () if before is None else before.ignored
+        return FrameEncoder.of(X, sparse=session.strategy.learner.capabilities.sparse, ignored=ignored)
+
+    @contextlib.contextmanager
+    def _first_session(self, X: TableLike) -> Iterator[Fitted]:
+        """Make the session of the first batch, unless another thread has just done it.
+
+        It is kept even if a later time step of the same call fails.
+        """
+        with vars(self).setdefault(_NOT_PICKLED, threading.RLock()):
+            if self._fitted is not None:
+                yield self._fitted
+                return
+            session, params = self._new_session()
+            made = Fitted(session, params, self._first_frames(X, session))
+            try:
+                yield made
+            finally:
+                if session.schema is not None:
+                    self._publish(made)
+
+    def _publish(self, made: Fitted) -> None:
+        if made.frames is not None:
+            made.session.name_columns(tuple(made.frames.encoder.feature_names()))
+        self._fitted = made

@@ -1,0 +1,101 @@
+"""What a session knows besides its strategy: columns, classes, range guard. One value, which a step replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from driftsurf.core.contracts import Capabilities, FloatArray, Rows, State
+from driftsurf.core.fields import misfit
+from driftsurf.core.input import Schema, is_ready, read_rows
+from driftsurf.core.state import nest, pick
+from driftsurf.core.targets import ClassTargets, RegressionTargets
+from driftsurf.core.typing import MatrixLike
+from driftsurf.errors import StateError
+from driftsurf.session.guard import RangeGuard
+from driftsurf.session.saved import FIELDS
+
+__all__ = ["Surroundings"]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Columns, classes, guard and counts of a session after a step, with the scores of its models at that moment.
+
+    Nothing in it ever changes, so that any thread can predict with it while another one learns.
+    """
+
+    targets: ClassTargets | RegressionTargets
+    guard: RangeGuard | None
+    schema: Schema | None = None
+    """Columns; None before the first batch."""
+    steps: int = 0
+    """Number of time steps learned."""
+    n_classes_learned: int = 0
+    """Number of classes known at the last time step; only these can be predicted."""
+    scorer: Callable[[Rows], FloatArray] | None = None
+    """Scores of the models; None before the first batch, and for a strategy that cannot hand them out."""
+
+    @property
+    def column_limits(self) -> tuple[FloatArray, FloatArray] | None:
+        """Smallest and largest value of each column in predictions; None without limits."""
+        limits = None if self.guard is None else self.guard.limits
+        if limits is None or self.schema is None:
+            return None
+        most = limits[: self.schema.n_features]
+        return -most, most
+
+    def read(self, X: MatrixLike, dtype: str) -> Rows:
+        """Return checked rows in the form that the strategy accepts."""
+        if self.schema is None:
+            raise StateError("this model has not seen any rows yet, so it has no columns; learn a batch first.")
+        return read_rows(X, self.schema, dtype)
+
+    def is_usual(self, X: MatrixLike, dtype: str) -> bool:
+        """Return whether X needs neither reading nor limiting: one pass, as values within the limits are finite."""
+        most = None if self.guard is None else self.guard.limits
+        return most is not None and is_ready(X, self.schema, np.dtype(dtype), most=most)  # type: ignore[arg-type]
+
+    def limited(self, rows: Rows) -> Rows:
+        """Return rows to be predicted, with extreme values limited; the same object if there are none."""
+        return rows if self.guard is None else self.guard.limited(rows)
+
+    def restricted(self, scores: FloatArray) -> FloatArray:
+        """Return scores without the classes that have not been learned yet."""
+        return self.targets.restrict(scores, self.n_classes_learned)
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """Return the state as flat entries."""
+        state: State = {
+            "steps": self.steps,
+            "n_classes_learned": self.n_classes_learned,
+            "started": self.schema is not None,
+        }
+        state |= nest("classes", self.targets.state())
+        if self.guard is not None:
+            state |= nest("guard", self.guard.state())
+        if self.schema is not None:
+            state |= nest("schema", self.schema.state())
+        return state
+
+    def from_state(self, state: Mapping[str, Any], can: Capabilities, owner: str) -> Surroundings:
+        """Return what ``state()`` was called on, for a session with the options of this one; ``scorer`` is None."""
+        known = FIELDS.read(state)
+        targets = self.targets.from_state(pick("classes", state))
+        if known["n_classes_learned"] > len(targets.labels):
+            raise misfit(state, "n_classes_learned", f"must be at most {len(targets.labels)}, the number of labels")
+        schema = Schema.from_state(pick("schema", state), owner) if known["started"] else None
+        guard = pick("guard", state)
+        width = None if schema is None or not known["steps"] else schema.n_features
+        return Surroundings(
+            targets=targets,
+            guard=RangeGuard.from_state(guard, width, clips=can.linear) if guard else None,
+            schema=schema,
+            steps=known["steps"],
+            n_classes_learned=known["n_classes_learned"],
+        )

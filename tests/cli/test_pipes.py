@@ -1,0 +1,70 @@
+"""Commands whose standard streams are closed, or whose reader goes away."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from table_files import csv_text
+from table_runs import ROWS
+
+import driftsurf
+
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pipes")
+    (folder / "rows.csv").write_text(csv_text(ROWS, list(ROWS[0])))
+    driftsurf.run(folder / "rows.csv", label="sold", drop=["id"], batch_size=100, out=folder / "run")
+    return folder
+
+
+def command(place: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-m", "driftsurf", *words], cwd=place, check=False, timeout=120, **options)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "rows.csv", "--label", "sold", "--drop", "id", "--batch-size", "100", "--out", "second"],
+        ["explain", "run"],
+        ["predict", "run", "rows.csv"],
+        ["runs", "."],
+        ["run", "--help"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_reader_that_goes_away_ends_a_command_silently(words: list[str], place: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = command(place, *words, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("closed", "words", "code"),
+    [
+        ([1], ["streams"], 0),
+        ([1], ["predict", "run", "rows.csv"], 0),
+        ([0], ["predict", "run", "-"], 1),
+        ([2], ["run", "no such file.csv"], 1),
+        ([0, 1, 2], ["explain", "run"], 0),
+    ],
+)
+def test_closed_standard_streams_are_no_error_of_their_own(
+    closed: list[int], words: list[str], code: int, place: Path
+) -> None:
+    def close() -> None:
+        for handle in closed:
+            os.close(handle)
+
+    ended = command(place, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=close)
+    assert ended.returncode == code
+    assert b"Traceback" not in ended.stderr

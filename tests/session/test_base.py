@@ -1,0 +1,172 @@
+"""Steps of a session are whole: for an exception at any line, and for threads that predict, save and copy meanwhile."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from any_line import lines_of, raise_at
+from scipy.sparse import csr_array
+
+from driftsurf.core.state import to_bytes
+from driftsurf.errors import StateError
+from driftsurf.learners import LogisticRegression, SoftmaxRegression
+from driftsurf.learners.foreign import SklearnLearner
+from driftsurf.session.session import Session
+from driftsurf.strategies import AUE, DriftSurf, SlidingWindow
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(600, 3))
+Y = np.where(np.arange(600) < 300, X[:, 0] > 0, X[:, 0] <= 0).astype(int)
+SPARSE = csr_array(X * (RNG.random(X.shape) < 0.4))
+
+
+def learned(rows: Any, strategy: Any = None, **options: Any) -> Session:
+    one = Session(strategy or DriftSurf(LogisticRegression(), max_rows=150), **options)
+    for start in range(0, 400, 100):  # in a reactive state at the end
+        one.learn(rows[start : start + 100], Y[start : start + 100])
+    return one
+
+
+def softmax() -> Session:
+    """The next batch has a class that is new."""
+    one = Session(DriftSurf(SoftmaxRegression()))
+    one.learn(X[:100], Y[:100])
+    return one
+
+
+STATE = learned(X[200:].copy()).state()
+CALLS: dict[str, tuple[Callable[[], Session], Callable[[Session], Any]]] = {
+    "observe": (lambda: learned(X), lambda one: one.observe(X[400:500], Y[400:500])),
+    "first": (lambda: Session(DriftSurf(LogisticRegression())), lambda one: one.observe(X[:100], Y[:100])),
+    "sparse": (lambda: learned(SPARSE), lambda one: one.learn(SPARSE[400:500], Y[400:500])),
+    "ensemble": (
+        lambda: learned(X, AUE(LogisticRegression(), experts=3)),
+        lambda one: one.learn(X[400:500], Y[400:500]),
+    ),
+    "new class": (softmax, lambda one: one.learn(X[100:200], Y[100:200] * 2)),
+    "one row": (lambda: learned(X, batch_size=90), lambda one: one.try_buffer_one(X[400:401], Y[400:401])),
+    "buffer": (lambda: learned(X, batch_size=90), lambda one: one.observe(X[400:430], Y[400:430])),
+    "flush": (lambda: learned(X, batch_size=90), lambda one: one.flush()),
+    "drop": (lambda: learned(X, batch_size=90), lambda one: one.drop_pending()),
+    "reset": (lambda: learned(X), lambda one: one.reset("asked for")),
+    "restore": (lambda: learned(X), lambda one: one.restore(STATE)),
+    "save": (lambda: learned(X), lambda one: one.state()),
+}
+
+
+def bytes_of(one: Session) -> bytes:
+    with one.lock:
+        return to_bytes(one.state())
+
+
+@pytest.mark.parametrize("persistent", [False, True], ids=["once", "persistently"])
+@pytest.mark.parametrize("name", CALLS)
+def test_an_exception_at_a_line_leaves_the_state_before_or_after(name: str, persistent: bool) -> None:
+    """A sample of the lines; ``python -m torture lines`` takes all of them."""
+    make, call = CALLS[name]
+    whole = make()
+    before = bytes_of(whole)
+    count = lines_of(lambda: call(whole))
+    after = bytes_of(whole)
+    start = 1 + len(name) % 7
+    for line in range(start, count + 1, max(1, count // 40)):
+        one = make()
+        came = raise_at(line, functools.partial(call, one), persistent=persistent)
+        state = bytes_of(one)
+        assert state in (before, after), f"line {line} of {count}"
+        if not came:
+            assert state == after
+        if state == before:
+            call(one)
+            assert bytes_of(one) == after, f"again after line {line} of {count}"
+
+
+def test_a_learner_of_another_library_is_put_back() -> None:
+    from sklearn.naive_bayes import GaussianNB
+
+    one = learned(X, SlidingWindow(SklearnLearner(GaussianNB())))
+    shown = one.predict(X)
+    count = lines_of(lambda: learned(X, SlidingWindow(SklearnLearner(GaussianNB()))).learn(X[400:500], Y[400:500]))
+    for line in range(5, count, count // 20):
+        two = copy.deepcopy(one)
+        if raise_at(line, functools.partial(two.learn, X[400:500], Y[400:500])) and two.steps == one.steps:
+            assert np.array_equal(two.predict(X), shown)
+
+
+def test_a_refused_state_changes_nothing() -> None:
+    one = learned(X)
+    before = bytes_of(one)
+    with pytest.raises(StateError):
+        one.restore(STATE | {"strategy.predictive.learner.weights": np.zeros(2)})
+    assert bytes_of(one) == before
+
+
+def test_threads_see_whole_steps_while_one_learns() -> None:
+    """Every prediction and every saved state is that of a step of the same session without other threads."""
+    alone, states, shown = learned(X), set[bytes](), set[bytes]()
+    steps = [(X[i : i + 25], Y[i : i + 25]) for i in range(0, 600, 25)] * 2
+    for rows, labels in [(X[:0], Y[:0]), *steps]:
+        if len(labels):
+            alone.learn(rows, labels)
+        states.add(bytes_of(alone))
+        shown.add(alone.predict(X).tobytes() + alone.scores(X).tobytes())
+    one, stop, wrong = learned(X), threading.Event(), list[str]()
+
+    def read(look: Callable[[], Any], known: set[bytes], what: str) -> None:
+        while not stop.is_set():
+            if look() not in known:
+                wrong.append(what)
+                return
+
+    def predicted() -> bytes:
+        now, scores = one.scores_and_classes(X)
+        return now.targets.decode(now.targets.predicted(scores)).tobytes() + scores.tobytes()
+
+    readers = [
+        (predicted, shown, "predicted"),
+        (lambda: bytes_of(one), states, "saved"),
+        (lambda: bytes_of(copy.deepcopy(one)), states, "copied"),
+        (lambda: bytes_of(pickle.loads(pickle.dumps(one))), states, "pickled"),
+    ]
+    threads = [threading.Thread(target=read, args=args) for args in readers]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for rows, labels in steps:
+            one.learn(rows, labels)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+    assert wrong == []
+    assert bytes_of(one) == bytes_of(alone)
+
+
+def test_threads_that_learn_take_turns() -> None:
+    one = learned(X)
+
+    def work(start: int) -> None:
+        for _ in range(20):
+            one.observe(X[start : start + 50], Y[start : start + 50])
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in (0, 100, 200, 300)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert one.steps == 4 + 4 * 20
+    assert [decision.step for decision in one.journal][-3:] == [81, 82, 83]
+    again = learned(X)
+    again.restore(one.state())
+    assert bytes_of(again) == bytes_of(one)
