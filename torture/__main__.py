@@ -9,7 +9,21 @@ import sys
 import time
 from dataclasses import asdict
 
-from torture import attack, bad_values, damage, endurance, faults, fuzz, inputs, kills, ledger, power, rows, spark
+from torture import (
+    attack,
+    bad_values,
+    damage,
+    endurance,
+    faults,
+    fuzz,
+    inputs,
+    kills,
+    ledger,
+    lines,
+    power,
+    rows,
+    spark,
+)
 from torture.harness import TABLE, Outcome, Proof, timed, write_report
 from torture.ledger import Part
 
@@ -23,6 +37,7 @@ PROOFS: dict[str, Proof] = {
     "inputs": inputs.hostile,
     "bad-values": bad_values.ours,
     "fuzz": fuzz.loader,
+    "lines": lines.every_line,
     "faults": faults.file_calls,
     "faults-learners": faults.learners,
     "save": faults.saving,

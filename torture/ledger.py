@@ -25,6 +25,7 @@ GOAL: dict[str, tuple[int, float]] = {
     "kills": (1, 1.0),
     "command-line": (10, 1.0),
     "faults": (1, 1.0),
+    "lines": (1, 1.0),
     "faults-learners": (1, 3.0),
     "save": (1, 1.0),
     "full-disk": (1, 1.0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -358,3 +359,27 @@ def test_invalid_options_are_named_at_the_first_use(options: dict[str, Any], mes
     many = Fleet(**({"n_features": 2, "step_size": 0.1} | options))
     with pytest.raises((OptionError, LabelError), match=message):
         many.observe([1], [[0.0, 0.0]], [0])
+
+
+def test_threads_take_turns_and_lose_no_row() -> None:
+    fleet = Fleet(n_features=2, step_size=0.1, batch_size=8, threads=2)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(64, 2))
+    wrong = list[BaseException]()
+
+    def work(first: int) -> None:
+        try:
+            for turn in range(15):
+                fleet.observe((np.arange(64) + turn) % 5 + first, X, (X[:, 0] > 0).astype(int))
+                fleet.predict([first], X[:1])
+                Fleet.from_bytes(fleet.to_bytes())
+        except BaseException as error:  # told in the main thread
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in (0, 3, 6, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert fleet.table()["rows"].sum() == 4 * 15 * 64

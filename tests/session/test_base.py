@@ -12,81 +12,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from any_line import lines_of, raise_at
-from scipy.sparse import csr_array
+from torture.lines import CALLS, X, Y, broken_off, bytes_of, learned, lines_of, raise_at
 
-from driftsurf.core.state import to_bytes
 from driftsurf.errors import StateError
-from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.learners.foreign import SklearnLearner
-from driftsurf.session.session import Session
-from driftsurf.strategies import AUE, DriftSurf, SlidingWindow
-
-RNG = np.random.default_rng(5)
-X = RNG.normal(size=(600, 3))
-Y = np.where(np.arange(600) < 300, X[:, 0] > 0, X[:, 0] <= 0).astype(int)
-SPARSE = csr_array(X * (RNG.random(X.shape) < 0.4))
-
-
-def learned(rows: Any, strategy: Any = None, **options: Any) -> Session:
-    one = Session(strategy or DriftSurf(LogisticRegression(), max_rows=150), **options)
-    for start in range(0, 400, 100):  # in a reactive state at the end
-        one.learn(rows[start : start + 100], Y[start : start + 100])
-    return one
-
-
-def softmax() -> Session:
-    """The next batch has a class that is new."""
-    one = Session(DriftSurf(SoftmaxRegression()))
-    one.learn(X[:100], Y[:100])
-    return one
-
-
-STATE = learned(X[200:].copy()).state()
-CALLS: dict[str, tuple[Callable[[], Session], Callable[[Session], Any]]] = {
-    "observe": (lambda: learned(X), lambda one: one.observe(X[400:500], Y[400:500])),
-    "first": (lambda: Session(DriftSurf(LogisticRegression())), lambda one: one.observe(X[:100], Y[:100])),
-    "sparse": (lambda: learned(SPARSE), lambda one: one.learn(SPARSE[400:500], Y[400:500])),
-    "ensemble": (
-        lambda: learned(X, AUE(LogisticRegression(), experts=3)),
-        lambda one: one.learn(X[400:500], Y[400:500]),
-    ),
-    "new class": (softmax, lambda one: one.learn(X[100:200], Y[100:200] * 2)),
-    "one row": (lambda: learned(X, batch_size=90), lambda one: one.try_buffer_one(X[400:401], Y[400:401])),
-    "buffer": (lambda: learned(X, batch_size=90), lambda one: one.observe(X[400:430], Y[400:430])),
-    "flush": (lambda: learned(X, batch_size=90), lambda one: one.flush()),
-    "drop": (lambda: learned(X, batch_size=90), lambda one: one.drop_pending()),
-    "reset": (lambda: learned(X), lambda one: one.reset("asked for")),
-    "restore": (lambda: learned(X), lambda one: one.restore(STATE)),
-    "save": (lambda: learned(X), lambda one: one.state()),
-}
-
-
-def bytes_of(one: Session) -> bytes:
-    with one.lock:
-        return to_bytes(one.state())
+from driftsurf.strategies import SlidingWindow
 
 
 @pytest.mark.parametrize("persistent", [False, True], ids=["once", "persistently"])
 @pytest.mark.parametrize("name", CALLS)
 def test_an_exception_at_a_line_leaves_the_state_before_or_after(name: str, persistent: bool) -> None:
     """A sample of the lines; ``python -m torture lines`` takes all of them."""
-    make, call = CALLS[name]
-    whole = make()
-    before = bytes_of(whole)
-    count = lines_of(lambda: call(whole))
-    after = bytes_of(whole)
-    start = 1 + len(name) % 7
-    for line in range(start, count + 1, max(1, count // 40)):
-        one = make()
-        came = raise_at(line, functools.partial(call, one), persistent=persistent)
-        state = bytes_of(one)
-        assert state in (before, after), f"line {line} of {count}"
-        if not came:
-            assert state == after
-        if state == before:
-            call(one)
-            assert bytes_of(one) == after, f"again after line {line} of {count}"
+    for line, found in broken_off(name, share=40, persistent=persistent):
+        assert found == "", f"line {line}"
 
 
 def test_a_learner_of_another_library_is_put_back() -> None:
@@ -102,10 +40,10 @@ def test_a_learner_of_another_library_is_put_back() -> None:
 
 
 def test_a_refused_state_changes_nothing() -> None:
-    one = learned(X)
+    one, bad = learned(X), learned(X[200:]).state()
     before = bytes_of(one)
     with pytest.raises(StateError):
-        one.restore(STATE | {"strategy.predictive.learner.weights": np.zeros(2)})
+        one.restore(bad | {"strategy.predictive.learner.weights": np.zeros(2)})
     assert bytes_of(one) == before
 
 

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from driftsurf.errors import StepInProgressError
 
-__all__ = ["Changeable", "UndoStack"]
+__all__ = ["Changeable", "UndoStack", "locked"]
 
 Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 NOT_COPIED = "lock", "_before"
 
 
@@ -134,3 +136,14 @@ class Changeable:
 
     def _entries(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in NOT_COPIED}
+
+
+def locked(method: Method) -> Method:
+    """Return a method of a :class:`Changeable` that holds its lock, so that calls of such methods take turns."""
+
+    @functools.wraps(method)
+    def call(self: Changeable, *arguments: Any, **options: Any) -> Any:
+        with self.lock:
+            return method(self, *arguments, **options)
+
+    return cast("Method", call)

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.changes import Changeable, locked
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.decisions import Transition
 from driftsurf.core.fields import misfit
@@ -40,7 +41,7 @@ LEARNER_OPTIONS = "step_size", "l2", "steps_per_row", "start"
 STRATEGY_OPTIONS = "threshold", "stable_threshold", "reactive_length", "greedy", "max_rows"
 
 
-class Fleet:
+class Fleet(Changeable):
     """One adaptive classifier per key; keys are integers or text.
 
     Each key has exactly what a separate :class:`~driftsurf.DriftSurfClassifier` would have: the same predictions,
@@ -54,6 +55,8 @@ class Fleet:
 
     A key takes ``bytes_per_key`` bytes from its first row on and never more: 9.7 kB with ten columns and the
     defaults. Columns are not scaled, so bring them to a common scale first.
+
+    Several threads may use a fleet: their calls take turns. A call uses several threads itself.
 
     Parameters
     ----------
@@ -133,6 +136,7 @@ class Fleet:
 
     # -------------------------------------------------------------------- learning
 
+    @locked
     def observe(self, keys: KeysLike, X: MatrixLike, y: TargetLike) -> npt.NDArray[Any]:
         """Predict each row with its key's model as it is when the row arrives, then learn. Returns the predictions.
 
@@ -156,6 +160,7 @@ class Fleet:
         labels: npt.NDArray[Any] = self._classes.array[predicted]
         return labels
 
+    @locked
     def readmit(self, keys: KeysLike) -> None:
         """End the quarantine of keys: they resume learning from their last good models."""
         slots = self._find(keys)
@@ -197,6 +202,7 @@ class Fleet:
 
     # -------------------------------------------------------------------- reading
 
+    @locked
     def predict(self, keys: KeysLike, X: MatrixLike) -> npt.NDArray[Any]:
         """Return the labels that each key's current model predicts; a key that was never observed is an error."""
         slots = self._find(keys)
@@ -205,22 +211,27 @@ class Fleet:
         labels: npt.NDArray[Any] = self._classes.array[(self._backend.scores(rows, slots) > 0.0).astype(np.int64)]
         return labels
 
+    @locked
     def __len__(self) -> int:
         return len(self._keys) if self._ready else 0
 
+    @locked
     def __contains__(self, key: Key) -> bool:
         return self._ready and bool(self._keys.find(self._keys.read([key]))[0] >= 0)
 
     @property
+    @locked
     def keys(self) -> Sequence[Key]:
         """The keys, in order of appearance."""
         return self._keys.labels() if self._ready else []
 
+    @locked
     def weights(self, key: Key) -> FloatArray:
         """Return the weights that predict this key's next row, the intercept last."""
         slot = self._find_one(key)
         return self._backend.weights(slot)
 
+    @locked
     def table(self) -> dict[str, npt.NDArray[Any]]:
         """Return columns with one entry per key; ``pandas.DataFrame(fleet.table())`` makes a frame of them.
 
@@ -231,6 +242,7 @@ class Fleet:
         self._prepare()
         return {"key": np.array(self.keys), **self._backend.summary()}
 
+    @locked
     def transitions(self) -> dict[str, npt.NDArray[Any]]:
         """Return columns with the last 100,000 or so transitions of all keys, by call, and within a call by key.
 
@@ -239,22 +251,26 @@ class Fleet:
         self._prepare()
         return self._backend.transitions(self.keys)
 
+    @locked
     def journal(self, key: Key) -> list[Transition]:
         """Return the transitions of one key that are among the last 100,000 or so of all keys."""
         slot = self._find_one(key)
         return self._backend.journal(slot)
 
     @property
+    @locked
     def nbytes(self) -> int:
         """Bytes allocated: for the keys, for the room to add more, and for the index that finds them."""
         return self._backend.nbytes + self._keys.nbytes if self._ready else 0
 
     @property
+    @locked
     def bytes_per_key(self) -> int:
         """Bytes that a key takes, without the index that finds it."""
         self._prepare()
         return self._backend.bytes_per_key
 
+    @locked
     def session(self, key: Key) -> Session:
         """Return a copy of this key's model as a session of its own, which continues exactly as it would have here."""
         slot = self._find_one(key)
@@ -339,6 +355,7 @@ class Fleet:
 
     # -------------------------------------------------------------------- state
 
+    @locked
     def state(self) -> State:
         """Return everything that decides what comes next, keys and options included; the journal is not part of it."""
         self._prepare()
@@ -357,6 +374,7 @@ class Fleet:
         fleet._backend.restore(state, fleet._keys.seeds(fleet._seed, 0))
         return fleet
 
+    @locked
     def to_bytes(self) -> bytes:
         """Save the whole fleet exactly: ``from_bytes`` continues as if there had been no break."""
         return to_bytes(self.state())
