@@ -15,9 +15,11 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.anchor import Anchor, Loop, build
 from benchmarks.harness import Contender, Contest
 from driftsurf.kernels import multi
-from driftsurf.kernels.linear import saga_csr, saga_dense, sgd_dense
+from driftsurf.kernels.linear import saga_both_dense, saga_csr, saga_dense, sgd_dense
 
 COLUMNS = 3, 10, 54
+NARROW_COLUMNS = 3, 10, 16
+"""Numbers of columns of two models that learn in one loop."""
 ROWS = 1_000, 100_000, 500_000
 CLASSES, CLASSES_COLUMNS = (3, 10), (10, 54)
 WIDE_COLUMNS, WIDE_ROWS = 679, 20_000
@@ -203,6 +205,10 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
             task = classes(n_rows, n_columns, outputs, 200_000 // (10 if quick else 1))
             where = f"{outputs} classes, {n_columns} columns, {n_rows:,} rows"
             yield _against_c(f"softmax, {where}", task, softmax, Anchor.saga_softmax, strict, relaxed)
+    for n_columns in NARROW_COLUMNS:
+        for n_rows in ROWS[:2]:
+            problem = dense(n_rows, n_columns, 400_000 // (10 if quick else 1))
+            yield _two_models(f"two models, {n_columns} columns, {n_rows:,} rows", problem)
     problem = sparse(SPARSE_ROWS // (10 if quick else 1), 100_000 // (10 if quick else 1))
     where = f"{SPARSE_COLUMNS:,} columns, {SPARSE_NONZEROS} non-zeros a row, {problem.n_rows:,} rows"
     yield _against_c(f"saga_csr, {where}", problem, saga_csr, Anchor.saga_csr, strict, relaxed)
@@ -232,6 +238,35 @@ def _saga_dense(
     for task, loop in loops.values():
         agree(task, loop, problem, saga_dense)
     return Contest(title, "step", "C, prefetch", [*(saga(name, *what) for name, what in loops.items()), *ours])
+
+
+def _two_models(title: str, problem: Problem) -> Contest:
+    """Return a contest of two models that learn in one loop, and one after the other; the weights must be equal."""
+    rows, order, eta, frame = problem.rows, problem.order, problem.eta, problem.frame
+    counts = problem.n_rows, problem.n_rows
+
+    def models() -> Any:
+        return problem.model(drawn=True), problem.model(drawn=True)
+
+    def one_loop(pair: Any) -> None:
+        parts = [(rows, order, model, drawn, eta, frame) for model, drawn in zip(pair, counts, strict=True)]
+        saga_both_dense(*parts[0], *parts[1], MU)
+
+    def in_turn(pair: Any) -> None:
+        for model, drawn in zip(pair, counts, strict=True):
+            saga_dense(rows, order, model, drawn, eta, MU, frame, None)
+
+    together, apart = models(), models()
+    one_loop(together)
+    in_turn(apart)
+    if not all(np.array_equal(one[0], other[0]) for one, other in zip(together, apart, strict=True)):
+        raise AssertionError("two models learn other weights in one loop than one after the other")
+    steps = 2 * len(order)
+    contenders = [
+        Contender("one after the other", steps, models, in_turn),
+        Contender("both in one loop", steps, models, one_loop),
+    ]
+    return Contest(title, "step", contenders[0].name, contenders)
 
 
 def _sgd_dense(title: str, problem: Problem, strict: Anchor | None, relaxed: Anchor | None) -> Contest:

@@ -192,3 +192,10 @@ def test_no_figure_is_cut_off_on_a_phone(runs: Path, phone: Browser, page: str) 
     assert boxes
     assert min(left for left, _ in boxes) >= 0
     assert max(right for _, right in boxes) <= 380
+
+
+def test_a_folder_whose_name_is_no_text_is_linked(tmp_path: Path, mixed_run: tuple[Path, str]) -> None:
+    shutil.copytree(mixed_run[0], tmp_path / "run\udcff")
+    shown = invoke("runs", tmp_path)
+    assert (shown.exit_code, "run\\udcff" in shown.output) == (0, True)
+    assert 'href="run%FF/report.html"' in (tmp_path / "index.html").read_text()

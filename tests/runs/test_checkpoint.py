@@ -343,3 +343,34 @@ def test_judging_learns_nothing() -> None:
 def test_resolved_keeps_plain_entries() -> None:
     assert resolved({"a": 1}) == {"a": 1}
     assert state_digest({"a": 1}) == state_digest(resolved({"a": 1}))
+
+
+def test_the_older_of_two_holders_writes_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Storage that shares no locks: both processes believe that they hold the folder."""
+    with CheckpointFolder(tmp_path) as older:
+        older.save({"step": 1})
+        monkeypatch.setattr(disk.Disk, "lock", lambda self, path, who: os.open(os.devnull, os.O_RDWR))
+        monkeypatch.setattr(disk.Disk, "unlock", lambda self, handle: None)
+        with CheckpointFolder(tmp_path) as newer:
+            taken = newer.load()
+            assert taken is not None
+            newer.follow(taken, {"step": 1})
+            before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+            with pytest.raises(LockedError, match=str(os.getpid())):
+                older.save({"step": 2})
+            with pytest.raises(LockedError):
+                older.check_held()
+            assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+            newer.save({"step": 3})
+            found = newer.load()
+            assert found is not None
+            assert found.state == {"step": 3}
+    with CheckpointFolder(tmp_path) as third:
+        third.save({"step": 4})
+
+
+def test_a_damaged_fence_is_replaced_by_the_next_holder(tmp_path: Path) -> None:
+    for content in (b"", b"[]", b'{"number": "x"}', b"\xff", b"[" * 100_000):
+        (tmp_path / "fence").write_bytes(content)
+        with CheckpointFolder(tmp_path) as folder:
+            folder.check_held()

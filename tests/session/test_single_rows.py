@@ -39,6 +39,20 @@ def test_single_rows_equal_the_whole_batch(names: tuple[Any, Any]) -> None:
     assert to_bytes(single.state()) == to_bytes(whole.state())
 
 
+def test_single_rows_with_extreme_values_equal_the_whole_batch_and_are_limited_when_predicted() -> None:
+    rows = X[:250].copy()
+    rows[::7, 1] = 1e4
+    whole, single = session(batch_size=50), session(batch_size=50)
+    whole.learn(rows, Y[:250])
+    for k in range(250):
+        row = rows[k : k + 1]
+        expected = single.scores(row).tolist() if k else None
+        seen = single.observe(row, Y[k : k + 1])
+        assert expected in (None, seen.scores.tolist())
+        assert np.abs(seen.scores).max() < 1e3
+    assert to_bytes(single.state()) == to_bytes(whole.state())
+
+
 def test_single_rows_of_a_regression_are_buffered() -> None:
     X = RNG.normal(size=(90, 2))
     whole, single = (Session(DriftSurf(LinearRegression()), batch_size=40) for _ in range(2))

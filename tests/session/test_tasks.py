@@ -238,7 +238,7 @@ def test_a_regressor_learns_and_adapts() -> None:
         assert seen.errors == 200
         assert np.isnan(seen.log_losses()).all()
         errors.append(seen.squared_errors().mean())
-    assert [(t.kind, t.step) for t in model.journal_.transitions] == [("entered", 15), ("greedy", 15), ("switched", 18)]
+    assert [(t.kind, t.step) for t in model.journal_.transitions] == [("entered", 15), ("greedy", 16), ("switched", 18)]
     assert errors[14] < 2.0
     assert errors[15] > 100.0
     assert errors[-1] < 2.0

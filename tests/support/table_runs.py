@@ -51,7 +51,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     found = {
         str(path.relative_to(folder)): path.read_bytes()
         for path in kept
-        if path.name not in ("timings.json", "lock") and (path.suffix != ".state" or path.name == MODEL)
+        if path.name not in ("timings.json", "lock", "fence") and (path.suffix != ".state" or path.name == MODEL)
     }
     last = CheckpointFolder(folder / "live").load()
     assert last is not None

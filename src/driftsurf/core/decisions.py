@@ -114,7 +114,7 @@ class Transition:
         if self.kind == "entered":
             return f"risk {left} > {'best' if self.condition == 1 else 'stable model'} {right} + {margin}"
         better = self.new > self.old if self.kind == "greedy" else self.kind == "switched"
-        over = "on this batch" if self.kind == "greedy" else f"over {_steps(self.over)}"
+        over = "on this batch" if self.kind == "greedy" or self.over == 1 else f"over {_steps(self.over)}"
         lead = f" - {margin.removeprefix('-')}" if self.margin else ""
         return f"new model {left} {'<' if better else '>='} old {right}{lead} {over}"
 

@@ -15,7 +15,7 @@ import os
 import secrets
 import socket
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -47,6 +47,7 @@ __all__ = [
 PARTIAL = ".partial"
 PREVIOUS = ".previous"
 LOCK = "lock"
+FENCE = "fence"
 
 
 # ---------------------------------------------------------------------------- whole files
@@ -279,9 +280,13 @@ class FolderLock:
 
     The operating system releases the lock of a process that has ended, so a stale lock is impossible. The lock file
     names the holder, for the error message that the next process gets.
+
+    Network storage may not share locks between machines, or may drop one while its holder is cut off. Every holder
+    therefore takes the next fencing number, and ``check`` refuses a holder after which another one has taken its own.
     """
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         now = datetime.now(UTC).isoformat(timespec="seconds")
         me = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
         try:
@@ -291,6 +296,22 @@ class FolderLock:
                 f"{str(folder)!r} is locked by {holder(folder) or 'another process'}. Wait for it, stop it, or use "
                 "another folder."
             ) from None
+        try:
+            self.number: int = _fence(folder).get("number", 0) + 1
+            self._mark = me | {"number": self.number, "token": secrets.token_hex(8)}
+            write_bytes(folder / FENCE, json.dumps(self._mark).encode())
+        except BaseException:
+            self.release()
+            raise
+
+    def check(self) -> None:
+        """Raise LockedError if another process has taken the folder since; to be called before each write."""
+        found = _fence(self.folder)
+        if found != self._mark:
+            raise LockedError(
+                f"{str(self.folder)!r} was taken over by {_process(found) or 'another process'}; this process writes "
+                "nothing more to it"
+            )
 
     def release(self) -> None:
         """Release the lock."""
@@ -302,11 +323,26 @@ def holder(folder: Path) -> str:
 
     A process that was killed could not erase its name, so the holder may have ended; see ``is_held``.
     """
+    return _process(_read_json(folder / LOCK))
+
+
+def _process(about: Mapping[str, Any]) -> str:
+    known = {"pid", "host", "since"} <= about.keys()
+    return f"process {about['pid']} on {about['host']} since {about['since']}" if known else ""
+
+
+def _fence(folder: Path) -> dict[str, Any]:
+    """Return the fencing number of a folder, and who took it."""
+    found = _read_json(folder / FENCE)
+    return found if isinstance(found.get("number"), int) else {}
+
+
+def _read_json(path: Path) -> dict[str, Any]:
     try:
-        process: dict[str, Any] = json.loads(disk.calls.read(folder / LOCK))
-        return f"process {process['pid']} on {process['host']} since {process['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        found = json.loads(disk.calls.read(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def is_held(folder: Path) -> bool:

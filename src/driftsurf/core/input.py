@@ -401,12 +401,13 @@ def read_weights(weight: TargetLike | None, count: int) -> FloatArray:
     if weight is None:
         return ONES[:count] if count <= len(ONES) else np.ones(count)
     given: Any = unmasked(weight, "sample_weight")
-    if np.iscomplexobj(given):
-        raise ValueTypeError("sample_weight is complex; weights must be finite and not negative.")
     try:
-        array = np.asarray(given, np.float64)
+        given = np.asarray(given)
+        array = given if given.dtype.kind == "c" else np.asarray(given, np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueTypeError(f"sample_weight must be numeric: {error}") from error
+    if array.dtype.kind == "c":
+        raise ValueTypeError("sample_weight is complex; weights must be finite and not negative.")
     if array.ndim == 0:
         array = np.full(count, float(array))
     if array.ndim != 1:

@@ -31,7 +31,7 @@ COMPACT = "keys.parquet"
 PAGE = "keys.html"
 """The page that shows the keys."""
 _OWN = {
-    *(ABOUT, COMPACT, PAGE, "key_pages", "epochs", "lock", *TABLES),
+    *(ABOUT, COMPACT, PAGE, "key_pages", "epochs", "lock", "fence", *TABLES),
     *("state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "checkpoint"),
 }
 """Names of what a run and its engine write."""

@@ -160,7 +160,7 @@ def _table(index: RunIndex, page: Path) -> str:
         name = escape(_name(index, one))
         if one.page is not None:
             link = os.path.relpath(one.page.resolve(), page.resolve().parent)
-            name = f'<a href="{escape(quote(Path(link).as_posix()))}">{name}</a>'
+            name = f'<a href="{escape(quote(os.fsencode(Path(link).as_posix())))}">{name}</a>'
         tags = f'<span class="tag">{_kind(one)}</span>' + ' <span class="tag open">unfinished</span>' * (
             not one.finished
         )

@@ -14,7 +14,7 @@ import json
 import re
 import warnings
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -160,12 +160,15 @@ class CheckpointFolder:
         self._next = 1
         self._failed = False
         self._held = contextlib.ExitStack()
+        self.check_held: Callable[[], None] = lambda: None
+        """Raises LockedError if another process has taken the folder over since it was locked here."""
 
     def __enter__(self) -> Self:
         files.make_folder(self.path)
         with contextlib.ExitStack() as undo:
             lock = files.FolderLock(self.path)
             undo.callback(lock.release)
+            self.check_held = lock.check
             for name in files.names(self.path):
                 if name.startswith((f".{HEAD}-", f".{SEGMENT}-")):  # left by a process that was killed
                     files.remove(self.path / name)
@@ -326,9 +329,11 @@ class CheckpointFolder:
             raise StateError(f"an earlier checkpoint in {self.path} could not be saved; resume from the last valid one")
         if self._next == 1:
             self._scan()
+        self.check_held()
         self._failed = True
         number = self._write(state, {} if outputs is None else outputs)
         self._failed = False
+        self.check_held()
         self._collect(spare)
         return number
 
@@ -367,6 +372,7 @@ class CheckpointFolder:
             "logs": json.dumps(records, separators=(",", ":")),
             "outputs": json.dumps({name: (file.size, file.digest) for name, file in outputs.items()}),
         }
+        self.check_held()
         files.write_bytes(
             self.file(HEAD, number), to_bytes(head | nest("state", small), trust_pickle=self.trust_pickle)
         )

@@ -221,6 +221,8 @@ class LiveRun:
             Predictions and decisions of the leading model.
         """
         with self._lock:
+            if self.checkpoints is not None:
+                self.checkpoints.check_held()
             leading = self.plan.model
             batch = None if isinstance(self.models[leading], LateLabelled) else _table_rows(rows, labels)
             rows = rows if batch is None else batch.to_learn

@@ -84,7 +84,7 @@ class Session(BaseSession):
             if code is None:
                 return self._take(X, y, classes, weight, predict=True)
             assert isinstance(X, np.ndarray)
-            scores = self.scores_of(X)
+            scores = self.targets.restrict(self.strategy.scores(X), self.n_classes_learned)
             self._buffer_one(X, code)
             return self._observation(self.targets, np.array((code,)), scores, ())
 
@@ -108,13 +108,18 @@ class Session(BaseSession):
             return True
 
     def _code_of_single(self, X: Any, y: Any) -> float | None:
-        """Return the label code of a single row that only has to be appended to the buffer; None for any other call."""
+        """Return the label code of a single row that only has to be appended to the buffer; None for any other call.
+
+        The values of such a row are usual: they need not be limited to be predicted.
+        """
         self.settle()
         pending = self._pending
         if pending is None or len(pending) + 1 == self.batch_size or not (type(X) is np.ndarray and len(X.shape) == 2):
             return None
         code = self.targets.code_of(y)
-        if code is None or len(X) != 1 or not is_ready(X, self.schema, pending.dtype):  # type: ignore[arg-type]
+        guard = self._now.guard
+        most = None if guard is None else guard.limits
+        if code is None or len(X) != 1 or not is_ready(X, self.schema, pending.dtype, most=most):  # type: ignore[arg-type]
             return None  # a buffer implies a schema
         return code
 

@@ -137,8 +137,9 @@ class DriftSurf(PooledStrategy[Live]):
         batch and on T after learning them. "prequential": the risks on each batch before learning it, summed over T
         without the first one, when w' was untrained, so that r must be at least 2, and w predicts until the second. A
         regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on the
-        last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, so "auto" is
-        "prequential" if the learner's capabilities include ``can_memorise``, else "training".
+        last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, and a new
+        regression has one because it knows the level of the last rows; so "auto" is "prequential" for regression and
+        for learners with the capability ``can_memorise``, else "training".
     threshold_unit
         "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of predicting
         the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1 means the same for
@@ -242,7 +243,7 @@ class DriftSurf(PooledStrategy[Live]):
     @property
     def _prequential(self) -> bool:
         if self.judge == "auto":
-            return self._can.can_memorise and self.variant == "algorithm-1"
+            return (self._can.can_memorise or self._can.regression) and self.variant == "algorithm-1"
         return self.judge == "prequential"
 
     @property

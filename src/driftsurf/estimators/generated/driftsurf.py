@@ -47,8 +47,9 @@ class DriftSurfClassifier(AdaptiveClassifier):
         batch and on T after learning them. "prequential": the risks on each batch before learning it, summed over T
         without the first one, when w' was untrained, so that r must be at least 2, and w predicts until the second.
         A regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on
-        the last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, so
-        "auto" is "prequential" if the learner's capabilities include ``can_memorise``, else "training".
+        the last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, and a
+        new regression has one because it knows the level of the last rows; so "auto" is "prequential" for
+        regression and for learners with the capability ``can_memorise``, else "training".
     threshold_unit
         "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of
         predicting the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1
@@ -164,8 +165,9 @@ class DriftSurfRegressor(AdaptiveRegressor):
         batch and on T after learning them. "prequential": the risks on each batch before learning it, summed over T
         without the first one, when w' was untrained, so that r must be at least 2, and w predicts until the second.
         A regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on
-        the last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, so
-        "auto" is "prequential" if the learner's capabilities include ``can_memorise``, else "training".
+        the last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, and a
+        new regression has one because it knows the level of the last rows; so "auto" is "prequential" for
+        regression and for learners with the capability ``can_memorise``, else "training".
     threshold_unit
         "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of
         predicting the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1

@@ -142,7 +142,7 @@ def run_local(
     lock = FolderLock(out)
     try:
         with contextlib.closing(StateStore(out / "state.sqlite")) as store:
-            _run(source, folder, learner, columns, store, ttl, on_epoch, derived)
+            _run(source, folder, learner, columns, store, ttl, on_epoch, derived, lock)
     finally:
         lock.release()
     return folder
@@ -157,6 +157,7 @@ def _run(
     ttl: float | None,
     on_epoch: EpochReport | None,
     derived: DerivedColumns,
+    lock: FolderLock,
 ) -> None:
     done = store.progress()
     unreadable = 0
@@ -174,6 +175,7 @@ def _run(
         top = max([*tops, *([] if done.top is None else [done.top])], default=None)
         counts = grouped.counts | {"unreadable": unreadable}
         unreadable = 0
+        lock.check()
         # The tables come first: if the process ends before the states are kept, the epoch is repeated and rewritten.
         _write(folder, done.epochs, visits, counts, grouped.types, on_epoch)
         done = Progress(done.epochs + 1, position, top)
