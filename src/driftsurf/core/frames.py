@@ -144,6 +144,8 @@ def frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
 
 def unmasked(values: Any, name: str) -> Any:
     """Return labels, keys or weights as they are; an error if some of them are masked, or if they are a lazy frame."""
+    if type(values) is np.ndarray or type(values) is list:  # the usual case, at once: asking for a protocol is slow
+        return values
     if isinstance(values, LazyFrame):
         raise lazy_frame(name)
     if not np.ma.isMaskedArray(values):
