@@ -117,7 +117,7 @@ class LinearLearner(Parameterised, ABC):
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return the loss of each row, given its score and its target."""
 
-    def _met(self, fitted: Linear, rows: Batch) -> Linear:
+    def _met(self, fitted: Linear, samples: SampleStore, new: Segment) -> Linear:
         """Return the model after it has met new rows and before it learns them."""
         return fitted
 
@@ -258,7 +258,7 @@ class LinearLearner(Parameterised, ABC):
             words=words,
         )
         if hi > known:
-            after = self._met(after, samples.view(Segment(known, hi)))
+            after = self._met(after, samples, Segment(known, hi))
         update.fitted = after if after.seen < after.rescale_at else self._rescaled(after, rows)
 
     @property

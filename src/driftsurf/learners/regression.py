@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from driftsurf.core.contracts import Batch, Capabilities, FloatArray
+from driftsurf.core.contracts import Batch, Capabilities, FloatArray, SampleStore, Segment
 from driftsurf.core.options import choice, number
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
@@ -115,9 +115,10 @@ class LinearRegression(MultiLearner):
             )
         return 1
 
-    def _met(self, fitted: Linear, rows: Batch) -> Linear:
+    def _met(self, fitted: Linear, samples: SampleStore, new: Segment) -> Linear:
         if not self._scaled:
             return fitted
+        rows = samples.view(new)
         predicted, judged_by = None, rows
         if len(fitted.evidence):
             predicted = score_rows(self.read, fitted.full_weights, fitted.limits, rows.X)

@@ -247,7 +247,7 @@ class Session(BaseSession):
             tested = self._tested(part if shown is part.X else part._replace(X=shown))
             seen = known.restrict(tested, now.n_classes_learned)
             tested = tested if shown is part.X else None
-        now = replace(now, targets=targets)
+        now = now if targets is now.targets else replace(now, targets=targets)
         pending = self._pending
         if pending is None or unbuffered:
             now, decision = self._step(now, part, None if unbuffered else tested)
