@@ -16,6 +16,7 @@ from source_files import everything, write
 
 from driftsurf.comparison.inputs import expand
 from driftsurf.data import open_source
+from driftsurf.data.fetch import fetch
 from driftsurf.data.hints import hints
 from driftsurf.data.sources import _web
 from driftsurf.data.sources._web import local_copy, local_name
@@ -102,12 +103,11 @@ def test_a_copy_can_be_renewed_while_another_process_renews_it(
     url = f"{site}/a.csv"
     local_copy(url)
     write(tmp_path / "site", "a.csv", "n\n1\n2\n")
-    real = _web.fetch
 
     def late(*arguments: Any, **options: Any) -> bool:
         """Download the file; then another process downloads it, too, before this one goes on."""
-        found = real(*arguments, **options)
-        monkeypatch.setattr(_web, "fetch", real)
+        found = fetch(*arguments, **options)
+        monkeypatch.setattr(_web, "fetch", fetch)
         other, remark = local_copy(url)
         assert (other.read_text(), remark) == ("n\n1\n2\n", None)
         return found
