@@ -50,7 +50,7 @@ METHOD = (
     "all models together, seeds for each model separately; the streams are fixed"
 )
 SAME = 1e-12
-"""Errors that differ by no more are the same: sums of the same numbers in another order may differ in their last bit."""
+"""Errors that differ by no more are the same: a sum in another order may differ in its last bit."""
 RELATIVE = "the absolute error relative to that of predicting the mean of all targets before the batch"
 """Error of a regression."""
 
