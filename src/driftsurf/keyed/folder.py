@@ -143,6 +143,8 @@ class KeyedFolder:
         """Return what run.json says: engine, columns, options, versions."""
         try:
             about: dict[str, Any] = json.loads(files.read_text(self.path / ABOUT))
+            if not isinstance(about, dict):
+                raise ValueError(f"{ABOUT} holds no object")
         except (OSError, ValueError) as error:
             raise RunFolderError(f"{str(self.path)!r} is not the folder of a keyed run ({error})") from error
         return about
