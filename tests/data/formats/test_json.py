@@ -13,6 +13,7 @@ from source_files import everything, write
 
 from driftsurf.data import BadRow, FileSource, ReadingOptions
 from driftsurf.data.formats._elements import find_elements
+from driftsurf.data.source import Position
 from driftsurf.errors import BadRowError, SchemaError, SourceError
 
 pytestmark = pytest.mark.python_kernels
@@ -107,11 +108,9 @@ def test_a_resumed_read_ends_as_one_that_was_never_stopped(
 ) -> None:
     path = write(tmp_path, "a.json", '[{"n": 1}, {"n": 2}, {"n": 3}' + end)
     source = FileSource(path, ReadingOptions(block_bytes=block), batch_size=1)
-    positions = [None]
-    rows = source.tables()
+    positions: list[Position] = [None]
     with contextlib.nullcontext() if named is None else pytest.raises(SourceError, match=named):
-        for _, position in rows:
-            positions.append(position)
+        positions.extend(position for _, position in source.tables())
     assert len(positions) >= 2
     for position in positions:
         with contextlib.nullcontext() if named is None else pytest.raises(SourceError, match=named):

@@ -21,8 +21,8 @@ def find_elements(data: bytes, *, final: bool, limit: int = ROW_BYTES) -> Record
     """Return the complete elements of an array as records; ``data`` begins after its bracket, or after an element.
 
     A record includes the comma or the bracket that follows the element; the bracket ends the search. With ``final``,
-    text after the last comma is UNCLOSED. An element whose brackets, braces or quotes do not match is MISMATCHED, and ends where the next object
-    begins, so that a forgotten brace costs one row and not the rest of the file.
+    text after the last comma is UNCLOSED. An element whose brackets, braces or quotes do not match is MISMATCHED, and
+    ends where the next object begins, so that a forgotten brace costs one row and not the rest of the file.
 
     >>> records = find_elements(b' {"a": "]"},\\n 2]', final=True)
     >>> [records[i] for i in range(len(records))], records.lines
