@@ -122,6 +122,25 @@ def test_classes_without_a_place_are_counted_together(monkeypatch: pytest.Monkey
     assert table[:, 2].sum() == sum(int((one.predicted >= 2).sum()) for one in seen[1:])
 
 
+def test_a_class_called_other_is_counted_with_those_without_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftsurf.evaluation.scores.MOST_CLASSES", 2)
+    recorder, seen = observed(4)
+    recorder.labels = lambda: (OTHER, "c1", "c2", "c3")
+    labels, table = recorded(recorder, seen).confusion()
+    codes = [[np.where(column == 1, 0, 1) for column in (one.true, one.predicted)] for one in seen[1:]]
+    true, predicted = np.concatenate(codes, axis=1)
+    assert labels == ["c1", OTHER]
+    np.testing.assert_array_equal(table, metrics.confusion_matrix(true, predicted))
+
+
+def test_a_run_of_warm_up_steps_has_all_statistics_of_them() -> None:
+    recorder, seen = observed(2)
+    recorder.warmup_steps = 2
+    scores, whole = recorded(recorder, seen[:2]), recorded(ScoreRecorder(recorder.labels), seen[:2])
+    assert scores.auc == whole.auc
+    assert scores.confusion()[1].sum() == scores.calibration()[2].sum() == 800
+
+
 def test_batches_without_labels_have_no_line_and_late_labels_have_no_scores() -> None:
     recorder, (one, *_) = observed(2)
     assert recorder.lines(None, {"model": replace(one, true=one.true[:0], labels=one.labels[:0])}) == ""

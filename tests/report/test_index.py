@@ -71,6 +71,14 @@ def test_every_run_is_listed_and_other_folders_are_skipped_with_a_reason(runs: P
         list_runs(runs / "none")
 
 
+def test_a_run_of_an_older_version_is_skipped_with_the_column_that_it_lacks(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "mixed", tmp_path / "old")
+    trace = tmp_path / "old" / "trace.csv"
+    trace.write_text(trace.read_text().replace("majority_errors", "true:new"))
+    (skipped,) = list_runs(tmp_path).skipped
+    assert re.search(r"'majority_errors'.*older version", skipped.reason)
+
+
 def test_numbers_of_a_run_are_those_of_its_page(runs: Path) -> None:
     trace = read_run(runs / "mixed").trace
     assert trace is not None

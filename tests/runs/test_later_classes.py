@@ -72,6 +72,20 @@ def bins(probability: npt.NDArray[Any], hit: npt.NDArray[Any]) -> list[tuple[flo
     return [(probability[one].mean(), hit[one].mean(), int(one.sum())) for one in groups]
 
 
+def test_a_class_called_other_is_counted_as_what_it_is(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "rows.csv", rows=200, third_from=100)
+    source.write_text(source.read_text().replace(",c\n", f",{OTHER}\n"))
+    good(source, *OPTIONS, "--out", tmp_path / "run", "--predictions", tmp_path / "p.csv", "--all-classes")
+    lines = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))[SIZE:]
+    true, predicted = [line["true"] for line in lines], [line["prediction"] for line in lines]
+    sums = [float(line["probability:a"]) + float(line[f"probability:{OTHER}"]) for line in lines]
+    np.testing.assert_allclose(sums, 1.0)
+    trace = Trace.load(tmp_path / "run" / TRACE)
+    found = class_metrics(trace, trace.models[0])
+    assert list(found) == ["a", "b", OTHER]
+    assert all((one.rows, one.predicted) == (true.count(label), predicted.count(label)) for label, one in found.items())
+
+
 @pytest.mark.parametrize("situation", ["whole", "resumed", "started", "binary"])
 def test_what_a_run_reports_follows_from_its_predictions(situation: str, tmp_path: Path) -> None:
     folder, known = run_rows(situation, tmp_path)

@@ -29,7 +29,7 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.summary import summarise_classification
-from driftsurf.evaluation.trace import OTHER, PER_CLASS, TraceBuilder
+from driftsurf.evaluation.trace import OTHER, PER_CLASS, Trace, TraceBuilder
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.run_page import render
 from driftsurf.runs.checkpoint import CheckpointFolder
@@ -173,6 +173,9 @@ def test_classes_that_appear_later_are_counted_and_those_beyond_the_limit_togeth
         builder.add(book.row("m", true, predicted, None, ()))
     trace = builder.build("s", 5, (), {})
     assert trace.labels == ("a", "b", "c", OTHER)
+    saved = Trace.from_csv(trace.to_csv())
+    assert saved.labels == trace.labels
+    assert saved.to_csv() == trace.to_csv()
     counts = {what: [trace.columns[f"{what}:{label}"].tolist() for label in trace.labels] for what in PER_CLASS}
     assert counts == {
         "true": [[1, 1], [0, 1], [0, 1], [0, 2]],

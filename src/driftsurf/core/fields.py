@@ -69,7 +69,7 @@ class Entry(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An integer from ``least`` to ``most``, of which either may be the name of another entry."""
+    """An integer from ``least`` to ``most``, which may be the name of another entry."""
 
     least: int = 0
     most: int | str = MOST

@@ -426,7 +426,7 @@ def read_weights(weight: TargetLike | None, count: int) -> FloatArray:
 
 
 def shortened(value: Any, most: int = 60) -> str:
-    """Return a value for a message, without the middle if it is long.
+    """Return a value for a message, cut off if it is long.
 
     >>> shortened(10**400)
     '1000000000000000000000000000... (401 characters)'

@@ -41,7 +41,7 @@ class ScoreRecorder:
     labels
         Returns the classes that are known by now, in the order of their codes.
     warmup_steps
-        Steps at the beginning that the ROC AUC of the whole run leaves out.
+        Steps at the beginning that the ROC AUC of the whole run leaves out, if there are others.
     """
 
     def __init__(self, labels: Callable[[], Sequence[Any]], warmup_steps: int = 0) -> None:
@@ -85,12 +85,13 @@ class ScoreRecorder:
         wide = len(labels) + 1
         pairs = np.bincount(wide * true + (predicted + wide + 1), minlength=wide * wide).tolist()
         found["confusion"] = [(k // wide - 1, k % wide - 1, count) for k, count in enumerate(pairs) if count]
+        if self._step == self.warmup_steps:
+            self._scores = self._scores[:0]
         if len(one.scores) == len(true):
             counts = _score_counts(one.scores, true)
             found["auc"] = _mean_auc(counts)
-            if self._step >= self.warmup_steps:
-                self._scores = _added(self._scores, counts)
-                found["auc_so_far"] = _mean_auc(self._scores)
+            self._scores = _added(self._scores, counts)
+            found["auc_so_far"] = _mean_auc(self._scores)
             if one.probabilities:
                 found |= _calibration(one.scores, true, predicted)
         return found
@@ -253,13 +254,14 @@ class Scores:
     def confusion(self) -> tuple[list[Any], npt.NDArray[np.int64]]:
         """Return the labels, and for each true class (row) how often each class (column) was predicted.
 
-        The last label is ``OTHER`` if classes were counted together.
+        The last label is ``OTHER`` if classes were counted together, or one is called so.
         """
-        labels = self.labels
+        labels = [label for label in self.labels if label != OTHER]
+        places = [*(-1 if label == OTHER else labels.index(label) for label in self.labels), -1]
         table = np.zeros((len(labels) + 1, len(labels) + 1), np.int64)
         for line in self.counted:
             for true, predicted, count in line.get("confusion", ()):
-                table[true, predicted] += count  # -1, the classes counted together, is the last one
+                table[places[true], places[predicted]] += count  # -1, the classes counted together, is the last one
         if table[-1].any() or table[:, -1].any():
             return [*labels, OTHER], table
         return labels, table[:-1, :-1]
@@ -271,7 +273,7 @@ class Scores:
         A class has the probability 0 in the rows before it appeared. The AUC is computed from counts in bins of
         log-odds. NaN if the model has no scores, or only one class appeared.
         """
-        known = [line["auc_so_far"] for line in self.lines if line.get("auc_so_far") is not None]
+        known = [line["auc_so_far"] for line in self.counted if line.get("auc_so_far") is not None]
         return float(known[-1]) if known else float("nan")
 
     @property

@@ -30,7 +30,7 @@ class Scorebook:
     Parameters
     ----------
     labels
-        The classes; empty for regression. If more classes may appear later, the last label is ``OTHER``.
+        The classes; empty for regression. If more classes may appear later, ``OTHER`` is among them.
 
     Examples
     --------
@@ -144,7 +144,8 @@ class Scorebook:
             found, counts = np.unique(strange, return_counts=True)
             tally |= dict(zip(found.tolist(), counts.tolist(), strict=True))
             if self._open:
-                self._named += found.tolist()[: max(0, MOST_CLASSES - len(self._named))]
+                new = [label for label in found.tolist() if label != OTHER]
+                self._named += new[: max(0, MOST_CLASSES - len(self._named))]
         return tally
 
     def _majority(self) -> Any:
@@ -262,7 +263,10 @@ class StreamInfo(Protocol):
 
 
 class TraceRecorder:
-    """Write the trace of a run line by line; the file is the same as that of ``Trace.save`` at the end.
+    """Write the trace of a run line by line, as ``Trace.load`` reads it.
+
+    The file differs from that of ``Trace.save`` where classes may appear later: each line has the counts of such
+    classes in one column, because the columns of a file cannot grow.
 
     ``time`` returns the time of the first row of the batch that is being scored, if rows have one.
     """

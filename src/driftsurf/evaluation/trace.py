@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from driftsurf import registry
 from driftsurf.core import files
+from driftsurf.core.input import listed
 from driftsurf.errors import InputError, OptionError
 from driftsurf.streams.base import Drift
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["OTHER", "Trace", "TraceBuilder", "column_names", "csv_head", "csv_line"]
+__all__ = ["OTHER", "Trace", "TraceBuilder", "column_names", "csv_head", "csv_line", "open_labels"]
 
 COLUMNS: dict[str, type] = {
     "step": int,
@@ -55,8 +56,8 @@ REGRESSION_COLUMNS: dict[str, type] = {
 """Columns of a regression trace, with their types. Errors are means over the rows of a step. The last two are squared
 errors of trivial predictions: the target of the row before, and the mean target of all rows before the step."""
 OTHER = "(other)"
-"""As the last label of a trace that begins: more classes may appear. As a label of a trace: the classes beyond those
-that are counted one by one, all together."""
+"""As a label of a trace that begins: more classes may appear. As a label of a trace: the classes beyond those that are
+counted one by one, all together. A class that is itself called so is one of them."""
 LATER = "later_classes"
 """Column of a saved trace to which classes may be added: the counts of the classes that were not known when the trace
 began, as a JSON list of ``[label, true, predicted, wrong]``; empty in steps without them."""
@@ -173,13 +174,21 @@ class Trace:
             columns = {
                 name: np.array([TYPES.get(name, int)(line[k]) for line in lines]) for k, name in enumerate(names)
             }
-            later = [json.loads(cell) if cell else [] for cell in columns.pop(LATER, np.zeros(0, str)).tolist()]
-            labels, columns = _with_later_classes(tuple(head["labels"]), columns, later)
+            labels = tuple(head["labels"])
+            if LATER in columns:
+                later = [json.loads(cell) if cell else [] for cell in columns.pop(LATER).tolist()]
+                labels, columns = _with_later_classes(labels, columns, later)
             drifts = tuple(Drift(**drift) for drift in head["drifts"])
             warmup_steps = int(head.get("warmup_steps", 0))
-            return cls(head["stream"], head["batch_size"], drifts, labels, columns, warmup_steps=warmup_steps)
+            trace = cls(head["stream"], head["batch_size"], drifts, labels, columns, warmup_steps=warmup_steps)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise InputError(f"the text is not a trace that Trace.save wrote: {error}") from error
+        missing = [name for name in _own_columns(labels) if name not in columns]
+        if missing:
+            raise InputError(
+                f"the trace has no column {listed(missing)}: an older version of driftsurf wrote it; run it again"
+            )
+        return trace
 
     def save(self, path: str | Path) -> None:
         """Write the trace to a CSV file."""
@@ -214,19 +223,30 @@ def csv_line(values: Iterable[Any]) -> str:
 
 def column_names(labels: tuple[Any, ...], *, timed: bool = False) -> list[str]:
     """Return the names of the columns of a trace, in their order; ``timed`` if its steps have a time."""
-    own = COLUMNS if labels else REGRESSION_COLUMNS
     named = [label for label in labels if label != OTHER]
     by_class = [f"{what}:{label}" for what in PER_CLASS for label in named]
-    return [*own, *[TIME] * timed, *by_class, *[LATER] * (len(named) < len(labels))]
+    return [*_own_columns(labels), *[TIME] * timed, *by_class, *[LATER] * (len(named) < len(labels))]
+
+
+def _own_columns(labels: tuple[Any, ...]) -> Mapping[str, type]:
+    """Return the columns that every trace of these labels has, with their types."""
+    return COLUMNS if labels else REGRESSION_COLUMNS
+
+
+def open_labels(known: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the labels of a trace that begins with these classes, and to which classes may be added.
+
+    >>> open_labels(["no", "(other)", "yes"])
+    ('no', 'yes', '(other)')
+    """
+    return *(label for label in known if label != OTHER), OTHER
 
 
 def _with_later_classes(
     labels: tuple[Any, ...], columns: dict[str, npt.NDArray[Any]], later: Sequence[LaterClasses]
 ) -> tuple[tuple[Any, ...], dict[str, npt.NDArray[Any]]]:
     """Return all classes of a trace in order, and its columns with those of the classes that appeared later."""
-    if OTHER not in labels:
-        return labels, columns
-    named, found = labels[:-1], {label for cell in later for label, *_ in cell}
+    named, found = open_labels(labels)[:-1], {label for cell in later for label, *_ in cell}
     counts = {label: np.zeros((len(later), len(PER_CLASS)), np.int64) for label in found}
     for line, cell in enumerate(later):
         for label, *numbers in cell:
@@ -260,5 +280,7 @@ class TraceBuilder:
             for name, values in self._columns.items()
             if name != LATER
         }
-        labels, columns = _with_later_classes(self.labels, columns, self._columns.get(LATER, []))
+        labels = self.labels
+        if LATER in self._columns:
+            labels, columns = _with_later_classes(labels, columns, self._columns[LATER])
         return Trace(stream, batch_size, drifts, labels, columns, seconds)

@@ -15,7 +15,7 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import Journal
 from driftsurf.evaluation.scores import ScoreRecorder, Scores
 from driftsurf.evaluation.scoring import Scorebook
-from driftsurf.evaluation.trace import OTHER, Trace, TraceBuilder
+from driftsurf.evaluation.trace import Trace, TraceBuilder, open_labels
 from driftsurf.registry import register
 from driftsurf.report import html, interactive
 from driftsurf.report.overlay import overlay_of
@@ -56,7 +56,7 @@ def journal_trace(
     known = tuple[Any, ...]()
     if labels and steps:  # as a run, which knows the classes of its first batch
         first = steps[0][1]
-        known = *sorted({*first.labels.tolist(), *np.array(labels)[first.true].tolist()}), OTHER
+        known = open_labels(sorted({*first.labels.tolist(), *np.array(labels)[first.true].tolist()}))
     untrained = int(bool(steps) and steps[0][0].step == 0)
     book, builder, recorder = Scorebook(known), TraceBuilder(known), ScoreRecorder(lambda: labels, untrained)
     lines = list[str]()

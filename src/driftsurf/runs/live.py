@@ -44,7 +44,6 @@ from driftsurf.session.session import Session
 __all__ = ["LiveRun"]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
-"""File mode of bad rows: they may hold what was never meant to be published."""
 
 UNOBSERVED = Observation(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), ())
 """What a model observes of a batch without labels."""

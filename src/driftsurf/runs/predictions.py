@@ -174,7 +174,7 @@ def by_class(shares: FloatArray, labels: Sequence[Any], shown: Sequence[Any]) ->
     """
     known = dict(zip(labels, shares.T, strict=False))
     nothing = np.zeros(len(shares))
-    others = sum((column for label, column in known.items() if label not in shown), nothing)
+    others = sum((column for label, column in known.items() if label == OTHER or label not in shown), nothing)
     found = {label: others if label == OTHER else known.get(label, nothing) for label in shown}
     return {label_text(label): column.tolist() for label, column in found.items()}
 

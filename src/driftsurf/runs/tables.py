@@ -28,7 +28,7 @@ from driftsurf.errors import LabelError, Message, Option, SchemaError, StateErro
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import MOST_CLASSES, TraceRecorder
-from driftsurf.evaluation.trace import OTHER
+from driftsurf.evaluation.trace import open_labels
 from driftsurf.runs.folder import COLUMNS, SCORES, short_name
 from driftsurf.runs.late_batches import LabelPace, LateBatches
 from driftsurf.runs.late_session import LateSession
@@ -114,7 +114,7 @@ class _TablePlanner:
         if self.start is not None:
             encoder = self.start.frames.encoder
         encoded = RowEncoder(encoder, target, self.hidden, decided["time"])
-        classes = () if target.task == "regression" else (*decided["classes"], OTHER)
+        classes = () if target.task == "regression" else open_labels(decided["classes"])
         shown = shown_classes(strategy.learner, classes) if options.output.all_classes else ()
         name = short_name(self.source)
         batches: TableBatches | LateBatches

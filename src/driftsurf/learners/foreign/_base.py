@@ -71,7 +71,7 @@ ROWS = Rule(
 )
 LEARNED = Rule(
     "present",
-    "must be rising codes, with as many columns as the model has",
+    "must be rising codes",
     lambda known: "present" not in known or (known["present"][1:] > known["present"][:-1]).all(),
 )
 WORST_SHARE = 0.01
