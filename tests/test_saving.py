@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import driftsurf
 from driftsurf import DriftSurfClassifier, detectors, learners, saving
 from driftsurf.core.state import FORMAT, OLDEST, read_header, to_bytes
-from driftsurf.errors import CapabilityError, StateError
+from driftsurf.errors import CapabilityError, InputError, StateError
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.strategies import DriftSurf
 
@@ -159,3 +160,14 @@ def test_a_file_that_cannot_be_loaded_is_refused(state: Any, named: str | None, 
 def test_estimator_that_is_not_registered_is_named() -> None:
     with pytest.raises(StateError, match="GoneClassifier"):
         saving.loads(to_bytes({"estimator": "GoneClassifier", "steps": 1}))
+
+
+@pytest.mark.parametrize("path", [".", "/", "a\0b"])
+def test_what_is_not_the_path_of_a_file_is_named(path: str) -> None:
+    with pytest.raises(InputError, match=re.escape(repr(path))):
+        driftsurf.save(trained(DriftSurfClassifier(random_state=0)), path)
+    if "\0" in path:
+        with pytest.raises(InputError, match=re.escape(repr(path))):
+            driftsurf.load(path)
+        with pytest.raises(InputError, match=re.escape(repr(path))):
+            driftsurf.explain(path)

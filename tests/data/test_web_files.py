@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -15,7 +16,9 @@ from source_files import everything, write
 
 from driftsurf.comparison.inputs import expand
 from driftsurf.data import open_source
+from driftsurf.data.fetch import fetch
 from driftsurf.data.hints import hints
+from driftsurf.data.sources import _web
 from driftsurf.data.sources._web import local_copy, local_name
 from driftsurf.errors import FetchError
 
@@ -85,9 +88,33 @@ def test_a_copy_is_kept_until_the_new_version_is_complete(site: str, tmp_path: P
     assert "503" in str(source.remarks[0])  # type: ignore[attr-defined]
     Handler.refused = {}
     assert everything(open_source(url)) == [(1.0,), (2.0,)]
-    write(local_copy(url)[0].parent, "a.csv.new", "n\n9\n")  # from a process that was killed before the rename
+    folder = local_copy(url)[0].parent
+    write(folder, "a.csv.partial", "n\n9\n")  # from a process that was killed before the rename
+    about = {"url": url, "version": "Thu, 01 Jan 1970 00:00:00 GMT", "total": 4}
+    write(folder, "a.csv.partial.json", json.dumps(about))
     write(tmp_path / "site", "a.csv", "n\n1\n2\n3\n")
     assert everything(open_source(url)) == [(1.0,), (2.0,), (3.0,)]
+
+
+def test_a_copy_can_be_renewed_while_another_process_renews_it(
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "site", "a.csv", "n\n1\n")
+    url = f"{site}/a.csv"
+    local_copy(url)
+    write(tmp_path / "site", "a.csv", "n\n1\n2\n")
+
+    def late(*arguments: Any, **options: Any) -> bool:
+        """Download the file; then another process downloads it, too, before this one goes on."""
+        found = fetch(*arguments, **options)
+        monkeypatch.setattr(_web, "fetch", fetch)
+        other, remark = local_copy(url)
+        assert (other.read_text(), remark) == ("n\n1\n2\n", None)
+        return found
+
+    monkeypatch.setattr(_web, "fetch", late)
+    path, remark = local_copy(url)
+    assert (path.read_text(), remark) == ("n\n1\n2\n", None)
 
 
 def test_a_server_that_refuses_head_requests_still_sends_new_versions(site: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -374,3 +375,16 @@ def test_a_damaged_fence_is_replaced_by_the_next_holder(tmp_path: Path) -> None:
         (tmp_path / "fence").write_bytes(content)
         with CheckpointFolder(tmp_path) as folder:
             folder.check_held()
+
+
+def test_a_fence_that_cannot_be_read_is_no_takeover(tmp_path: Path) -> None:
+    class Broken(disk.Disk):
+        def read(self, path: Path) -> bytes:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+
+    lock = files.FolderLock(tmp_path)
+    with disk.using(Broken()), pytest.raises(OSError, match=files.FENCE) as failed:
+        lock.check()
+    assert not isinstance(failed.value, LockedError)
+    lock.check()
+    lock.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,11 @@ def test_mistakes_are_named(run: Path, tmp_path: Path) -> None:
         predict(run, source, PredictOptions(id="name"))
     with pytest.raises(RunFolderError, match=r"model\.state"):
         predict(tmp_path, source)
+    damaged = shutil.copytree(run, tmp_path / "damaged")
+    for content in ("[]", "1", "", "[" * 100_000):
+        (damaged / "run.json").write_text(content)
+        with pytest.raises(RunFolderError, match=r"damaged/run\.json"):
+            predict(damaged, source)
     svm = driftsurf.run(source, label="sold", model="driftsurf:svm", drop=["id"], out=tmp_path / "svm").folder
     with pytest.raises(CapabilityError, match="LinearSVM"):
         predict(svm, source, PredictOptions(all_classes=True))

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import socket
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -253,6 +254,28 @@ def test_metrics_port_answers_to_names_of_this_machine_only(run: LiveRun, host: 
         found = answer(server, f"GET /metrics HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
     assert found.startswith(f"HTTP/1.0 {status} ".encode())
     assert (b"driftsurf_step" in found) == (status == 200)
+
+
+@pytest.mark.parametrize("which", ["the connection", "its deadline"])
+def test_metrics_port_answers_again_after_threads_could_not_be_started(
+    run: LiveRun, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    monkeypatch.setattr(metrics_server, "MOST_CONNECTIONS", 2)
+    request = b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n"
+
+    def fail(thread: threading.Thread) -> None:
+        if isinstance(thread, threading.Timer) == (which == "its deadline"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    start = threading.Thread.start
+    with MetricsServer(0, RunMetrics(run)) as server:
+        with monkeypatch.context() as changed:
+            changed.setattr(threading.Thread, "start", fail)
+            for _ in range(3):
+                with contextlib.suppress(OSError):  # closed before the request was read
+                    assert answer(server, request) == b""
+        assert b"driftsurf_step" in answer(server, request)
 
 
 def test_metrics_port_ends_slow_connections_and_bounds_their_number(

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from driftsurf.core import disk
-from driftsurf.errors import LockedError, StateError, StateVersionError, StateWarning
+from driftsurf.errors import InputError, LockedError, StateError, StateVersionError, StateWarning
 
 __all__ = [
     "AppendedFile",
@@ -38,6 +38,7 @@ __all__ = [
     "read_with_backup",
     "remove",
     "sync_folder",
+    "usable",
     "write_bytes",
     "write_new",
     "write_text",
@@ -157,6 +158,13 @@ def sync_folder(path: Path) -> None:
     disk.calls.sync_folder(path)
 
 
+def usable(path: str | Path) -> Path:
+    """Return a path; raise InputError if no file can have it."""
+    if "\0" in str(path):
+        raise InputError(f"{str(path)!r} holds a NUL character, so it is not the path of a file")
+    return Path(path)
+
+
 def backup_path(path: Path) -> Path:
     """Return the path of the backup of ``path``."""
     return path.with_name(path.name + PREVIOUS)
@@ -168,6 +176,8 @@ def write_with_backup(path: Path, data: bytes, good: Callable[[bytes], object]) 
     ``good`` raises StateError for damaged content; a damaged file does not replace a good backup. Once a good file has
     been written, at least one of the two is good at every moment, even if the process or the power fails.
     """
+    if not usable(path).name:
+        raise InputError(f"{str(path)!r} is a folder; pass the path of a file")
     try:
         good(disk.calls.read(path))
     except (OSError, StateError):
@@ -184,7 +194,7 @@ def write_with_backup(path: Path, data: bytes, good: Callable[[bytes], object]) 
 def read_with_backup(path: Path, good: Callable[[bytes], object]) -> bytes:
     """Read a file that ``write_with_backup`` wrote; if it is damaged, return its backup and issue a StateWarning."""
     try:
-        data = disk.calls.read(path)
+        data = disk.calls.read(usable(path))
         good(data)
         return data
     except (StateError, FileNotFoundError, OSError) as error:
@@ -305,7 +315,10 @@ class FolderLock:
             raise
 
     def check(self) -> None:
-        """Raise LockedError if another process has taken the folder since; to be called before each write."""
+        """Raise LockedError if another process has taken the folder since; to be called before each write.
+
+        OSError if the folder cannot be read: then nobody knows.
+        """
         found = _fence(self.folder)
         if found != self._mark:
             raise LockedError(
@@ -323,7 +336,10 @@ def holder(folder: Path) -> str:
 
     A process that was killed could not erase its name, so the holder may have ended; see ``is_held``.
     """
-    return _process(_read_json(folder / LOCK))
+    try:
+        return _process(_read_json(folder / LOCK))
+    except OSError:
+        return ""
 
 
 def _process(about: Mapping[str, Any]) -> str:
@@ -338,9 +354,10 @@ def _fence(folder: Path) -> dict[str, Any]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a file, without entries if the file is missing or damaged."""
     try:
         found = json.loads(disk.calls.read(path))
-    except (OSError, ValueError, RecursionError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -32,6 +32,7 @@ def fetch(
     n_bytes: int | None = None,
     check: Callable[[Path], object] | None = None,
     report: Report = lambda done, total: None,
+    replace: bool = False,
 ) -> bool:
     """Download a file from the first address that has it; return False if the file exists already.
 
@@ -51,13 +52,17 @@ def fetch(
         Called with the downloaded file before it is moved into place; it raises an error of this package to refuse it.
     report
         Called after each piece.
+    replace
+        Whether to download the file also if it exists.
     """
-    if path.is_file() and sha256 in (None, _sha256(path)):
+    if not replace and path.is_file() and sha256 in (None, _sha256(path)):
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + PARTIAL)
     notes = partial.with_name(partial.name + ".json")
     with _alone(partial) as file:
+        if replace and any(file.tell() == _read_notes(notes, url)[1] for url in urls):
+            file.seek(file.truncate(0))  # complete, but the server may have a newer version
         url = _download(urls, file, notes, n_bytes, report)
         os.fsync(file.fileno())
         try:

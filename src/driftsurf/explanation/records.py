@@ -78,7 +78,7 @@ class RunRecord:
 
 def read_run(path: str | Path) -> RunRecord:
     """Read a run folder or a folder of checkpoints, also while the run is writing it (incomplete lines are ignored)."""
-    folder = Path(path)
+    folder = files.usable(path)
     journal, trace = _text(folder / JOURNAL), _text(folder / TRACE)
     if journal is None:
         raise InputError(f"{str(folder)!r} has no {JOURNAL}; pass a run folder, or the folder of --checkpoint")

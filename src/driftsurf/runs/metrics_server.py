@@ -72,15 +72,22 @@ class _Server(ThreadingHTTPServer):
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._free.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer, for as long as the deadline allows."""
         deadline = threading.Timer(DEADLINE, _end, [request])
         deadline.daemon = True
-        deadline.start()
         try:
+            deadline.start()
             super().process_request_thread(request, client_address)
+        except RuntimeError:  # no thread for the deadline; what fails while answering does not come here
+            self.handle_error(request, client_address)
+            self.shutdown_request(request)
         finally:
             deadline.cancel()
             self._free.release()

@@ -108,9 +108,11 @@ def _load(path: Path, *, trusted: bool) -> tuple[Mapping[str, Any], AdaptiveEsti
     about: dict[str, Any] = {}
     if (file.parent / ABOUT).exists():
         try:
-            about = dict(json.loads(files.read_text(file.parent / ABOUT)))
-        except (ValueError, TypeError) as error:
+            about = json.loads(files.read_text(file.parent / ABOUT))
+        except (ValueError, RecursionError) as error:
             raise RunFolderError(f"{str(file.parent / ABOUT)!r} is damaged: {error}") from error
+        if not isinstance(about, dict):
+            raise RunFolderError(f"{str(file.parent / ABOUT)!r} is damaged: it holds no object, but {about!r:.50}")
     learner = None
     if find("learner", str(head["learner"])) is None and "decided" in about:
         task = Target.from_json(about["decided"]["target"]).task

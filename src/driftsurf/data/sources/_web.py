@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
-import os
 import re
 import urllib.error
 import urllib.request
@@ -43,19 +42,16 @@ def local_copy(url: str) -> tuple[Path, Message | None]:
     name = local_name(url)
     path = cache_folder().parent / "web" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
     notes = path.with_name(name + ".version.json")
-    new = path.with_name(name + ".new")
     try:
         version = _version(url)
         if path.is_file() and any(version.values()) and version == _read(notes):
             return path, None
-        new.unlink(missing_ok=True)  # nobody knows any more which version it is
         with show_download.get()(name) as report:
-            fetch([url], new, report=report)
+            fetch([url], path, report=report, replace=True)
     except FetchError as error:
         if not path.is_file():
             raise
         return path, Message(f"the copy from an earlier download was read, {path}, because of this: {error}")
-    os.replace(new, path)
     files.write_text(notes, json.dumps(version))
     return path, None
 
