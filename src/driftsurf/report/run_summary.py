@@ -14,11 +14,12 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
+from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import work_unit
 from driftsurf.runs.result import RunResult
 
-__all__ = ["print_run"]
+__all__ = ["print_run", "reaction_rows"]
 
 SUGGESTED_STEPS = 10
 """Steps that a suggested batch size would give, if a run has few batches."""
@@ -64,6 +65,21 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
     screen.print(f"report: {result.folder / 'report.html'}")
 
 
+def reaction_rows(summary: Summary, way: str) -> dict[str, int]:
+    """Return how often a model reacted, by name: what its way to look for drift can lead to, and what happened.
+
+    ``way`` is that of :func:`~driftsurf.explanation.records.looks_for_drift`.
+    """
+    both, fresh = way == "thresholds" or summary.reactions > 0, way == "detector" or summary.fresh_starts > 0
+    rows = {"reactions": summary.reactions} if both else {}
+    rows |= {"switches to a new model": summary.switches} if both or summary.switches else {}
+    return rows | ({"fresh starts": summary.fresh_starts} if fresh else {})
+
+
+def _way(result: RunResult) -> str:
+    return looks_for_drift(result.about, result.decisions)
+
+
 def _print_beside_baselines(screen: Console, result: RunResult) -> None:
     """Print the error of the model and of trivial predictions, then the other numbers of the model."""
     trace, model = result.trace, result.model
@@ -76,8 +92,7 @@ def _print_beside_baselines(screen: Console, result: RunResult) -> None:
         "steps": f"{len(columns['step']):,}",
         **_other_errors(summary),
         **_scores(result, summary),
-        "reactions": str(summary.reactions),
-        "switches to a new model": str(summary.switches),
+        **{name: str(count) for name, count in reaction_rows(summary, _way(result)).items()},
         **_costs(result, summary),
     }
     for label, value in rows.items():
@@ -93,9 +108,8 @@ def _print_beside_oracle(screen: Console, result: RunResult, oracle: str) -> Non
     costs = [_costs(result, summary) for summary in (mine, other)]
     rows = {
         **{label: [one[label] for one in both] for label in both[0]},
-        "reactions": [str(mine.reactions), "-"],
-        "  false reactions": [str(mine.false_reactions), "-"],
-        "switches to a new model": [str(mine.switches), "-"],
+        **{name: [str(count), "-"] for name, count in reaction_rows(mine, _way(result)).items()},
+        "false reactions": [str(mine.false_reactions), "-"],
         "reactive steps": [f"{mine.share_reactive:.0%}", "-"],
         **{label: [one[label] for one in costs] for label in costs[0]},
     }
