@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -208,6 +210,36 @@ def test_losses_before_the_first_step_are_those_of_the_predictions() -> None:
         right = seen.labels == labels
         assert (seen.log_losses()[right] <= np.log(2)).all()
         assert (seen.log_losses()[~right] >= np.log(2)).all()
+
+
+@pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
+@pytest.mark.parametrize("batch_size", [None, 12])
+def test_threads_that_learn_take_turns_and_number_their_rows(batch_size: int | None) -> None:
+    X, y = np.array([[0.0], [1.0], [2.0]]), [0, 1, 1]
+    model = DriftSurfClassifier(batch_size=batch_size, random_state=0)
+    errors = list[BaseException]()
+
+    def work() -> None:
+        try:
+            for turn in range(300):
+                model.test_then_train(X, y)
+                if turn % 10 == 0:
+                    model.journal_.predictions.table()
+        except BaseException as error:  # told in the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == []
+    assert model.journal_.predictions.table()["row"].tolist() == list(range(4 * 300 * 3))
 
 
 # ---------------------------------------------------------------------------- behaviour

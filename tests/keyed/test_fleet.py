@@ -283,6 +283,21 @@ def test_failing_to_allocate_blocks_changes_nothing(monkeypatch: pytest.MonkeyPa
     first.observe([1], np.zeros((1, 3)), [0])
 
 
+def test_failing_to_make_the_first_models_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    many = served(Fleet(3, **SMALL), calls(5))
+    before = many.to_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "begin", fail)
+        with pytest.raises(KeyboardInterrupt):
+            many.observe([7, 8], np.zeros((2, 3)), np.zeros(2))
+    assert many.to_bytes() == before
+    many.observe([7, 8], np.zeros((2, 3)), np.zeros(2))
+    assert len(many) == len(many.table()["rows"]) == 7
+
+
 def test_failing_to_allocate_the_index_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     many = served(Fleet(3, **SMALL), calls(5))
     before, double, calls_of_it = many.to_bytes(), Keys._double, itertools.count()

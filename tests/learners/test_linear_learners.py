@@ -14,12 +14,13 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from sklearn.linear_model import Ridge
 
-from driftsurf.core.contracts import FloatArray, Learner, Segment
+from driftsurf.core.contracts import Batch, FloatArray, Learner, Segment
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import CapabilityError, DivergenceError, OptionError, ShapeError, StateError
 from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.learners._learner import LinearLearner
+from driftsurf.learners._linear import Linear
 
 CASES: dict[str, tuple[LinearLearner, twins.Loss, int]] = {
     "softmax": (SoftmaxRegression(), twins.Loss("softmax"), 3),
@@ -418,7 +419,7 @@ def test_a_regression_is_drawn_to_the_mean_by_what_would_have_suited_its_predict
             y, w = batches[step][1], batches[step][2]
             if loss == "huber" and step:
                 y = np.clip(y, full[step] - 1.35, full[step] + 1.35)
-            fading = 10_000 / (10_000 + w.sum())
+            fading = 10_000 / (10_000 + np.sum(w > 0.0))
             if step:
                 product = fading * product + np.sum(w * (full[step] - mean) * (y - mean))
                 square = fading * square + np.sum(w * (full[step] - mean) ** 2)
@@ -442,6 +443,19 @@ def test_a_regression_that_knows_nothing_predicts_the_mean_and_one_that_knows_is
         assert errors[0] < 1.1 * np.square(y[2:]).mean()
     with pytest.raises(StateError):
         LinearRegression.from_state(LinearRegression(), model.state() | {"evidence": np.zeros(3)})
+
+
+def test_the_unit_of_the_weights_does_not_change_how_far_a_regression_is_drawn_to_the_mean() -> None:
+    random = np.random.default_rng(1)
+    rows = Batch(random.normal(size=(50, 2)), random.normal(size=50), random.integers(3, size=50).astype(float))
+    predicted, found = random.normal(size=50) + rows.y, list[Linear]()
+    for unit in (1.0, 2.0**10):
+        judged = LinearRegression().fresh(0, n_features=2, n_classes=0)._fitted
+        for step in range(4):
+            judged = judged.judged(predicted * (step + 1.0), rows._replace(weight=unit * rows.weight))
+        found.append(judged)
+    assert 0.0 < found[0].trust == found[1].trust < 1.0
+    assert found[0].evidence[1] == found[1].evidence[1]
 
 
 def test_with_a_given_step_size_a_regression_is_not_drawn_to_the_mean() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_a_model_is_not_worse_than_the_trivial_rule(name: str, model: str, tmp_p
 def test_probabilities_are_better_than_the_base_rate(name: str, tmp_path: Path) -> None:
     found = measure(_generated(name, tmp_path, 8_000), tmp_path, ["driftsurf", "recommended-linear"], by_hand=False)
     assert max(found.log_loss.values()) < found.base_rate
+
+
+def test_the_base_rate_counts_classes_that_appear_later(tmp_path: Path) -> None:
+    labels = ["a", "b"] * 10 + ["a", "c"] * 10 + ["b", "c"] * 10
+    lines = [f"{row % 7}.5,{label}" for row, label in enumerate(labels)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,y", *lines]) + "\n")
+    found = measure(RealTable("t", "t.csv", "y", 20), tmp_path, ["driftsurf"], by_hand=False)
+    shares = [11 / 23, 1 / 23, 11 / 43, 11 / 43]  # a and c in the second step, b and c in the third; one more of each
+    assert found.base_rate == pytest.approx(-sum(map(math.log, shares)) / 4)
 
 
 def test_after_a_drift_it_is_as_good_as_trees_that_are_refitted_by_hand(tmp_path: Path) -> None:

@@ -108,3 +108,28 @@ def test_threads_that_learn_take_turns() -> None:
     again = learned(X)
     again.restore(one.state())
     assert bytes_of(again) == bytes_of(one)
+
+
+def test_names_of_columns_stay_after_a_step_that_was_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = learned(X)
+    put_back, tries = one._put_back, []
+
+    def fail_first(mark: Any) -> None:
+        tries.append(mark)
+        if len(tries) == 1:
+            raise KeyboardInterrupt
+        put_back(mark)
+
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(one, "_put_back", fail_first)
+    monkeypatch.setattr(one, "_step", fail)
+    with pytest.raises(KeyboardInterrupt):
+        one.learn(X[:50], Y[:50])
+    assert one.schema is not None
+    names = tuple(f"column {k}" for k in range(one.schema.n_features))
+    one.name_columns(names)
+    one.settle()
+    assert len(tries) == 2
+    assert one.schema.names == names

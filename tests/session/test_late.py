@@ -228,6 +228,28 @@ def test_rows_learned_before_an_error_count_as_learned(monkeypatch: pytest.Monke
     assert to_bytes(delayed.model.state()) == to_bytes(plain.state())
 
 
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_rows_whose_decision_cannot_be_written_are_learned_once(batch_size: int | None) -> None:
+    X, y = some(50)
+
+    def fail(_: Decision) -> None:
+        raise OSError("disk full")
+
+    model = session(batch_size)
+    delayed = DelayedLabels(model)
+    delayed.predict(range(50), X)
+    model.journal.sink = fail
+    with pytest.raises(OSError, match="disk full"):
+        delayed.label(range(50), y)
+    model.journal.sink = None
+    delayed.label(range(50), y)
+    first = 50 if batch_size is None else batch_size
+    assert (delayed.counts.labelled, delayed.counts.duplicate, len(delayed)) == (50, first, 0)
+    plain = session(batch_size)
+    plain.learn(X, y)
+    assert to_bytes(model.state()) == to_bytes(plain.state())
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -58,7 +59,7 @@ class RecentPredictions:
     """The last predictions that were made before their rows were learned.
 
     They take the memory of ``limit`` rows with one score each, so there are fewer rows with more scores. Adding a call
-    costs next to nothing: tables are put together, and losses computed, when somebody asks.
+    costs next to nothing: tables are put together, and losses computed, when somebody asks, from any thread.
 
     Examples
     --------
@@ -76,6 +77,7 @@ class RecentPredictions:
         self._calls: deque[_Call] = deque()
         self._waiting = 0
         """Number of rows in the calls."""
+        self._lock = threading.RLock()
 
     def add(
         self,
@@ -90,12 +92,13 @@ class RecentPredictions:
         ``probabilities`` says whether the scores are log-odds or log-probabilities.
         """
         calls = self._calls
-        calls.append(_Call(next_row, true, predicted, scores, probabilities))
-        self._waiting += len(true)
-        while self._waiting - len(calls[0].true) >= self.limit:  # the later calls are enough
-            self._waiting -= len(calls.popleft().true)
-        if len(calls) >= MOST_CALLS:
-            self._join()
+        with self._lock:
+            calls.append(_Call(next_row, true, predicted, scores, probabilities))
+            self._waiting += len(true)
+            while self._waiting - len(calls[0].true) >= self.limit:  # the later calls are enough
+                self._waiting -= len(calls.popleft().true)
+            if len(calls) >= MOST_CALLS:
+                self._join()
 
     def __reduce__(self) -> tuple[type[RecentPredictions], tuple[int]]:
         """Leave the predictions out of pickles and copies."""
@@ -107,8 +110,9 @@ class RecentPredictions:
         ``scores`` has one column with margins, or a column of log-probabilities for each class; no column if there are
         too many classes.
         """
-        self._join()
-        return {**dict(zip(PREDICTED, self._joined, strict=True)), "scores": self._scores}
+        with self._lock:
+            self._join()
+            return {**dict(zip(PREDICTED, self._joined, strict=True)), "scores": self._scores}
 
     def _join(self) -> None:
         """Join the calls to one table, and forget the oldest rows."""

@@ -104,16 +104,10 @@ class AdaptiveEstimator(SavedEstimator):
     def _observe(
         self, X: TableLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None
     ) -> Observation:
-        fitted = self._fitted
-        if fitted is not None:
-            seen = fitted.session.observe(fitted.rows(X), as_column(y), classes=classes, weight=sample_weight)
-        else:
-            with self._first_session(X) as fitted:
-                seen = fitted.session.observe(fitted.rows(X), as_column(y), classes=classes, weight=sample_weight)
-        session, journal = fitted.session, fitted.session.journal
-        next_row = (journal[-1].rows_seen if len(journal) else 0) + session.rows_pending
-        journal.predictions.add(next_row, seen.true, seen.predicted, seen.scores, seen.probabilities)
-        return seen
+        if self._fitted is not None:
+            return _observed(self._fitted, X, y, classes, sample_weight)
+        with self._first_session(X) as first:
+            return _observed(first, X, y, classes, sample_weight)
 
     # -------------------------------------------------------------------- predicting
 
@@ -279,6 +273,19 @@ class AdaptiveRegressor(RegressorMixin, AdaptiveEstimator):
     def observe(self, X: TableLike, y: TargetLike, sample_weight: TargetLike | None = None) -> Observation:
         """Predict the batch, then learn it; return predictions and decisions."""
         return self._observe(X, y, None, sample_weight)
+
+
+def _observed(
+    fitted: Fitted, X: TableLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None
+) -> Observation:
+    """Predict and learn rows, and keep their predictions under their numbers."""
+    session, rows = fitted.session, fitted.rows(X)
+    with session.lock:  # until the rows are numbered: another thread may learn too
+        seen = session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
+        journal = session.journal
+        next_row = (journal[-1].rows_seen if len(journal) else 0) + session.rows_pending
+        journal.predictions.add(next_row, seen.true, seen.predicted, seen.scores, seen.probabilities)
+    return seen
 
 
 def _labels(targets: ClassTargets | RegressionTargets) -> npt.NDArray[Any]:

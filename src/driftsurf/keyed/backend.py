@@ -42,7 +42,7 @@ class FleetBackend(Protocol):
         ...
 
     def add(self, seeds: npt.NDArray[np.uint64]) -> None:
-        """Make the first models of new keys, in the next slots."""
+        """Make the first models of new keys, in the next slots; an error changes nothing."""
         ...
 
     def observe(self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots) -> tuple[Codes, IntArray]:

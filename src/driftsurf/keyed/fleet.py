@@ -193,11 +193,10 @@ class Fleet(Changeable):
         try:
             slots = self._keys.add(given, self._threads)
             self._backend.reserve(len(self))
-            seeds = self._keys.seeds(self._seed, before)
+            self._backend.add(self._keys.seeds(self._seed, before))
         except BaseException:
             self._keys.truncate(before)
             raise
-        self._backend.add(seeds)
         return slots
 
     # -------------------------------------------------------------------- reading

@@ -181,13 +181,13 @@ class Linear:
     def judged(self, predicted: FloatArray | None, rows: Batch) -> Linear:
         """Return the same model with more evidence: what it predicted for rows it has not learned yet; None: nothing.
 
-        Evidence fades with a memory of 10,000 rows.
+        Evidence fades with a memory of 10,000 rows of positive weight, so that the unit of the weights does not matter.
         """
         weight, mean, product, square = self.evidence if len(self.evidence) else np.zeros(4)
         mass = float(rows.weight.sum())
         if mass <= 0.0:
             return self
-        kept = EVIDENCE_ROWS / (EVIDENCE_ROWS + mass)
+        kept = EVIDENCE_ROWS / (EVIDENCE_ROWS + np.count_nonzero(rows.weight))
         if predicted is not None and weight > 0.0:
             apart = predicted - mean
             product = kept * product + float((rows.weight * apart * (rows.y - mean)).sum())

@@ -152,8 +152,8 @@ def _extent(run: RunView) -> str:
 def orphan_warning(labels: int) -> str:
     """Return a warning of labels without a row, in words."""
     return (
-        f"{_count(labels, 'label')} had no row and could not be learned: no row had the key, or its row came after more "
-        "labels without a row than are held (max_pending)."
+        f"{_count(labels, 'label')} had no row and could not be learned: no row had the key, or its row came after "
+        "more labels without a row than are held (max_pending)."
     )
 
 

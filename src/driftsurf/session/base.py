@@ -118,6 +118,7 @@ class BaseSession(Changeable):
     def name_columns(self, names: tuple[str, ...]) -> None:
         """Give the columns names, once the first batch has been learned."""
         with self.lock:
+            self.settle()
             assert self.schema is not None
             self._now = replace(self._now, schema=self.schema.named(names))
 

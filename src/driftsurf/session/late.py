@@ -22,6 +22,7 @@ from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import MatrixLike, TargetLike
 from driftsurf.errors import InputError, ShapeError
+from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.label_counts import LabelCounts
 
 __all__ = ["DelayedLabels", "DelayedModel", "Joined"]
@@ -252,8 +253,15 @@ class DelayedLabels:
                 # At most one time step at once, so that each call to ``learn`` is applied completely or not at all.
                 stop = min(stop, start + self.model.batch_size - self.model.rows_pending)
             part = found[start:stop]
-            decisions += self.model.learn(self._rows([self._waiting[names[i]].row for i in part]), labels[part])
-            self._settle([names[i] for i in part], labels[part].tolist())
+            rows = self._rows([self._waiting[names[i]].row for i in part])
+            before = self.model.steps, self.model.rows_pending
+            with uninterrupted():
+                try:
+                    decisions += self.model.learn(rows, labels[part])
+                finally:
+                    # A journal that cannot be written raises after the rows were learned.
+                    if (self.model.steps, self.model.rows_pending) != before:
+                        self._settle([names[i] for i in part], labels[part].tolist())
             start = stop
         for place, label in zip(early, labels[early].tolist(), strict=True):
             self._remember(self._early, names[place], label)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from source_files import everything, write
 
 from driftsurf.data import BadRow, FileSource, ReadingOptions
 from driftsurf.data.formats._elements import find_elements
+from driftsurf.data.source import Position
 from driftsurf.errors import BadRowError, SchemaError, SourceError
 
 pytestmark = pytest.mark.python_kernels
@@ -76,7 +78,11 @@ def test_a_missing_or_extra_brace_or_quote_costs_one_row(broken: str, block: int
     [
         ('[{"n": 1},', SourceError, "truncated"),
         ('[{"n": 1}, {"n": 2}', SourceError, "truncated"),
-        ('[{"n": 1}] [', SourceError, "follows"),
+        ('[{"n": 1}] [', SourceError, r"follows.*'\['"),
+        ('[{"n": 1}]]', SourceError, r"follows.*'\]'"),
+        ('[{"n": 1}] , {"n": 2}]', SourceError, "follows.*', {"),
+        ('[{"n": 1}]\n[{"n": 2}]', SourceError, "follows"),
+        ('[{"n": 1},,] ,', SourceError, "follows.*','"),
         ('{"n": {"0": 1, "1": 2}, "t": {"0": "a"}}', SourceError, "orient"),
         ('{\n "n": 1\n}', SourceError, "orient"),
         ("12", SourceError, "array"),
@@ -85,9 +91,30 @@ def test_a_missing_or_extra_brace_or_quote_costs_one_row(broken: str, block: int
         ('[{"n": [1]}]', SchemaError, "'n'"),
     ],
 )
-def test_other_files_are_refused_with_a_remedy(text: str, error: type[Exception], named: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [1, 2**20])
+def test_other_files_are_refused_with_a_remedy(
+    text: str, error: type[Exception], named: str, block: int, tmp_path: Path
+) -> None:
     with pytest.raises(error, match=named):
-        everything(FileSource(write(tmp_path, "a.json", text)))
+        everything(FileSource(write(tmp_path, "a.json", text), ReadingOptions(block_bytes=block)))
+
+
+@pytest.mark.parametrize(
+    ("end", "named"), [(",", "truncated"), (", ", "truncated"), ("", "truncated"), ("]]", "follows"), ("] \n", None)]
+)
+@pytest.mark.parametrize("block", [1, 2**20])
+def test_a_resumed_read_ends_as_one_that_was_never_stopped(
+    end: str, named: str | None, block: int, tmp_path: Path
+) -> None:
+    path = write(tmp_path, "a.json", '[{"n": 1}, {"n": 2}, {"n": 3}' + end)
+    source = FileSource(path, ReadingOptions(block_bytes=block), batch_size=1)
+    positions: list[Position] = [None]
+    with contextlib.nullcontext() if named is None else pytest.raises(SourceError, match=named):
+        positions.extend(position for _, position in source.tables())
+    assert len(positions) >= 2
+    for position in positions:
+        with contextlib.nullcontext() if named is None else pytest.raises(SourceError, match=named):
+            everything(source, position)
 
 
 VALUES = st.recursive(

@@ -20,9 +20,9 @@ _IN = types.Array(types.uint8, 1, "C", readonly=True)
 def find_elements(data: bytes, *, final: bool, limit: int = ROW_BYTES) -> Records:
     """Return the complete elements of an array as records; ``data`` begins after its bracket, or after an element.
 
-    A record includes the comma or the bracket that follows the element. With ``final``, text after the last of them is
-    UNCLOSED. An element whose brackets, braces or quotes do not match is MISMATCHED, and ends where the next object
-    begins, so that a forgotten brace costs one row and not the rest of the file.
+    A record includes the comma or the bracket that follows the element; the bracket ends the search. With ``final``,
+    text after the last comma is UNCLOSED. An element whose brackets, braces or quotes do not match is MISMATCHED, and
+    ends where the next object begins, so that a forgotten brace costs one row and not the rest of the file.
 
     >>> records = find_elements(b' {"a": "]"},\\n 2]', final=True)
     >>> [records[i] for i in range(len(records))], records.lines
@@ -36,12 +36,18 @@ def find_elements(data: bytes, *, final: bool, limit: int = ROW_BYTES) -> Record
         out = np.empty((room, 4), np.int64)
         count = _find_elements(array, final, limit, np.array([start, line]), out)
         found.append(out[:count])
-        if count < room or out[-1, 3] == TOO_LONG:
+        if count < room or out[-1, 3] == TOO_LONG or _closes(array, *out[-1, [0, 3]]):
             break
         start, line = int(out[-1, 0]), int(out[-1, 1])
     table = np.concatenate(found) if found else np.empty((0, 4), np.int64)
     ends, lines, cells, faults = (np.ascontiguousarray(column) for column in table.T)
     return Records(data, np.concatenate([[0], ends])[:-1], ends, lines, cells, faults, np.zeros_like(ends))
+
+
+@inline
+def _closes(data: Any, end: Any, fault: Any) -> Any:
+    """Whether a record ends with the bracket that closes the array."""
+    return fault == 0 and data[end - 1] == 93
 
 
 @inline
@@ -150,9 +156,9 @@ def _find_elements(data: Any, final: Any, limit: Any, begin: Any, out: Any) -> A
         start = end
         if cells == 0 and count and out[count - 1, 2] == 0:  # nothing between two commas
             out[count - 1, 0], out[count - 1, 1] = end, line
-            continue
-        out[count, 0], out[count, 1], out[count, 2], out[count, 3] = end, line, cells, fault
-        count += 1
-        if fault == 4:
+        else:
+            out[count, 0], out[count, 1], out[count, 2], out[count, 3] = end, line, cells, fault
+            count += 1
+        if fault == 4 or _closes(data, end, fault):
             return count
     return count

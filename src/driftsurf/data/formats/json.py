@@ -9,7 +9,7 @@ from typing import Any
 from driftsurf.data.formats._bytes import ByteFile
 from driftsurf.data.formats._elements import find_elements
 from driftsurf.data.formats._reader import Chunk, Mark, Shape
-from driftsurf.data.formats._records import Records
+from driftsurf.data.formats._records import SOUND, Records, one_blank
 from driftsurf.data.formats._text import read_each
 from driftsurf.data.formats.jsonl import JsonLinesReader
 from driftsurf.data.reading_options import ReadingOptions
@@ -19,6 +19,8 @@ from driftsurf.registry import register
 __all__ = ["JsonReader"]
 
 _NEXT_OBJECT = re.compile(rb",\s*+\{")
+SHOWN_BYTES = 40
+"""Bytes of text after an array that the error shows."""
 ADVICE = "write an array of objects, one for each row, as pandas does with to_json(orient='records')"
 
 
@@ -33,16 +35,20 @@ class JsonReader(JsonLinesReader):
     def __init__(self, file: ByteFile, reading: ReadingOptions) -> None:
         super().__init__(file, reading)
         self._array = False
-        self._last = b""
-        """The last character of what was found, blanks aside."""
+        self._closed = False
+        """Whether the end of the array was found."""
+        self._after = b""
+        """The beginning of what follows the array, blanks aside."""
 
     def split(self, data: bytes, *, final: bool) -> Records:
         """Return the complete elements of an array, or the complete lines."""
         if not self._array:
             return super().split(data, final=final)
+        if self._closed:
+            self._after = self._after or data.strip()[:SHOWN_BYTES]
+            return one_blank(data)
         found = find_elements(data, final=final, limit=self.reading.max_row_bytes)
-        if len(found):
-            self._last = found[-1].rstrip()[-1:] or self._last
+        self._closed = len(found) > 0 and found.faults[-1] == SOUND and found[-1].endswith(b"]")
         return found
 
     def next_record(self, data: bytes, *, final: bool) -> int:
@@ -51,7 +57,7 @@ class JsonReader(JsonLinesReader):
             return super().next_record(data, final=final)
         found = _NEXT_OBJECT.search(data)
         if found is None and final:
-            self._last = data.rstrip()[-1:]
+            self._closed = data.rstrip().endswith(b"]")
         return found.start() + 1 if found else len(data) if final else -1
 
     def lines_within(self, data: bytes) -> int:
@@ -87,9 +93,23 @@ class JsonReader(JsonLinesReader):
         return super().read_record(record[:-1] if self._array else record)
 
     def chunks(self, wanted: Shape, start: Mark | None, *, ignore_added: bool) -> Iterator[Chunk]:
-        """Yield the rows from ``start`` on; raise SourceError if the file ends within its array."""
+        """Yield the rows from ``start`` on; SourceError if its array is not closed, or text follows it."""
         self.shape()
-        self._last = b"]"
-        yield from super().chunks(wanted, start, ignore_added=ignore_added)
-        if self._array and self._last != b"]" and self.file.follow is None:
-            raise SourceError(f"{self.file.name} is truncated, or text follows its array: the last character must be ]")
+        self._closed, self._after = False, b""
+        for chunk in super().chunks(wanted, start, ignore_added=ignore_added):
+            yield chunk
+            if self._after:
+                text = self._after.decode(self.encoding, "backslashreplace")
+                raise SourceError(f"{self.file.name}: text follows the array, which must be all of the file: {text!r}")
+        if self._array and not self._closed and self.file.follow is None:
+            raise SourceError(f"{self.file.name} is truncated: its array is not closed with ]")
+
+    def _head_split(self, data: bytes, start: Mark) -> Records:
+        self._closed = False  # the head is split anew each time it has grown
+        return super()._head_split(data, start)
+
+    def _resume(self, start: Mark) -> tuple[bytes, Iterator[bytes]]:
+        before, blocks = super()._resume(start)
+        # A place is after a comma or the closing bracket; blanks are passed over only after the bracket.
+        self._closed = before != b"" and before.rstrip()[-1:] in (b"", b"]")
+        return before, blocks
