@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from table_files import FORMS, write_csv
 from table_runs import LATE, LEARN, ROWS, SAVED, files_of, good, killed, split
 
-from driftsurf import Trace, run
+import driftsurf
+from driftsurf import Trace
+from driftsurf.errors import DriftsurfWarning, LabelError
+from driftsurf.evaluation.summary import RegressionSummary
 from driftsurf.explanation.records import read_run
 from driftsurf.report.run_page import render_record
 
@@ -29,6 +34,22 @@ def test_late_regression_targets_are_predicted_labelled_and_scored(tmp_path: Pat
     output = good(path, "--label", "price", "--batch-size", 100, "--delay", 1, "--out", tmp_path / "run").output
     counts = next(line for line in output.splitlines() if "expired" in line)
     assert re.findall(r"\d+", counts)[:4] == ["400", "400", "200", "0"]  # predicted, labelled, scored, expired
+
+
+@pytest.mark.parametrize("size", [500, 2000])  # the first rows have no label; kinds are decided by 1,000 rows
+def test_numbers_that_are_missing_at_first_are_read_as_numbers(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("x,price\n" + "".join(f"{i % 50},{i % 50 + 0.5 if i >= 1000 else ''}\n" for i in range(3000)))
+    run: dict[str, Any] = {"label": "price", "batch_size": size}
+    if size < 1000:
+        with pytest.raises(LabelError, match=r"'price'.* 500 "):
+            driftsurf.run(path, **run, out=tmp_path / "auto")
+        run["task"] = "regression"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DriftsurfWarning)  # x tells the label
+        result = driftsurf.run(path, **run, out=tmp_path / "run")
+    assert isinstance(result.summary, RegressionSummary)
+    assert result.unlabelled_rows == 1000
 
 
 def test_labels_from_a_file_without_delay_train_the_same_model(tmp_path: Path) -> None:
@@ -67,7 +88,9 @@ def test_labels_in_any_order_find_their_rows(tmp_path: Path) -> None:
     head, *lines = labels.read_text().splitlines()
     lines = [line for place, line in enumerate(lines) if place % 10]  # labels run ahead of rows without a label
     labels.write_text("\n".join([head, *lines]) + "\n")
-    result = run(rows, labels=str(labels), key="id", label="sold", drop=["when"], batch_size=100, out=tmp_path / "run")
+    result = driftsurf.run(
+        rows, labels=str(labels), key="id", label="sold", drop=["when"], batch_size=100, out=tmp_path / "run"
+    )
     counts = result.label_counts
     assert counts is not None
     assert (counts.labelled, counts.orphan, counts.late, counts.duplicate) == (len(lines), 0, 0, 0)
