@@ -28,7 +28,6 @@ from driftsurf.registry import register
 from driftsurf.report import html, interactive
 from driftsurf.report.figure import Bars, Figure
 from driftsurf.report.overlay import overlay_of
-from driftsurf.report.run_summary import reaction_rows
 from driftsurf.report.sections import RunView, sections
 from driftsurf.report.what_was_run import settings
 from driftsurf.runs.folder import work_unit
@@ -37,7 +36,7 @@ from driftsurf.runs.result import RunResult
 from driftsurf.runs.streams import ORACLE
 from driftsurf.visible import escape
 
-__all__ = ["render", "render_record", "write_run_page"]
+__all__ = ["orphan_warning", "reaction_rows", "render", "render_record", "write_run_page"]
 
 NOTHING_SCORED = "No row was scored: no label arrived for a row that had been predicted."
 
@@ -55,6 +54,7 @@ def write_run_page(result: RunResult, path: Path) -> None:
         scores=result.scores,
         about=result.about,
         unlabelled=result.unlabelled_rows,
+        orphans=0 if result.label_counts is None else result.label_counts.orphan,
     )
     files.write_text(path, page)
 
@@ -75,6 +75,7 @@ def render_record(record: RunRecord) -> str:
         seconds_from=record.seconds_from,
         scores=record.scores,
         unlabelled=record.unlabelled,
+        orphans=record.orphans,
         about=record.about,
     )
 
@@ -93,18 +94,20 @@ def render(
     about: Mapping[str, Any] | None = None,
     above: Sequence[str] = (),
     unlabelled: int = 0,
+    orphans: int = 0,
     work: str | None = None,
 ) -> str:
     """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
 
     The page is the same to the byte for every run of the same thing, unless ``seconds`` are given. They were measured
     from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title, and
-    ``unlabelled`` the number of rows that were predicted and not learned. ``work`` says what learning is counted in,
-    unless ``about`` does.
+    ``unlabelled`` the number of rows that were predicted and not learned, ``orphans`` that of labels without a row.
+    ``work`` says what learning is counted in, unless ``about`` does.
     """
     title = f"{model} on {trace.stream}"
+    lost = [html.warning(orphan_warning(orphans))] if orphans else []
     if not len(trace.columns["step"]):
-        return html.document(title, [*above, f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>"])
+        return html.document(title, [*above, f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>", *lost])
     known = about or {}
     counted_in = work_unit(known) if work is None else work
     run = RunView(
@@ -119,6 +122,7 @@ def render(
         *_what(run),
         f'<p class="lead">{escape(_lead(run))}</p>',
         *_warning(run),
+        *lost,
         html.cards(_cards(run)),
         interactive.TOOLBAR,
     ]
@@ -143,6 +147,14 @@ def _extent(run: RunView) -> str:
     if steps <= trace.warmup_steps:
         return f"{text} There is only one batch, so everything was predicted before anything was learned."
     return f"{text} Mean errors leave out the first batch, which was predicted before anything was learned."
+
+
+def orphan_warning(labels: int) -> str:
+    """Return a warning of labels without a row, in words."""
+    return (
+        f"{_count(labels, 'label')} had no row and could not be learned: no row had the key, or its row came after "
+        "more labels without a row than are held (max_pending)."
+    )
 
 
 def _unlabelled(count: int) -> str:
@@ -217,6 +229,17 @@ def _recovered(summary: Summary) -> str:
         f"After {len(times)} of the {drifts} drifts it came to predict from new rows alone; after the others its model "
         "kept rows from before the drift."
     )
+
+
+def reaction_rows(summary: Summary, way: str) -> dict[str, int]:
+    """Return how often a model reacted, by name: what its way to look for drift can lead to, and what happened.
+
+    ``way`` is that of :func:`~driftsurf.explanation.records.looks_for_drift`.
+    """
+    both, fresh = way == "thresholds" or summary.reactions > 0, way == "detector" or summary.fresh_starts > 0
+    rows = {"reactions": summary.reactions} if both else {}
+    rows |= {"switches to a new model": summary.switches} if both or summary.switches else {}
+    return rows | ({"fresh starts": summary.fresh_starts} if fresh else {})
 
 
 def _cards(run: RunView) -> Iterator[tuple[str, str]]:

@@ -15,11 +15,12 @@ from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
 from driftsurf.explanation.records import looks_for_drift
+from driftsurf.report.run_page import orphan_warning, reaction_rows
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import work_unit
 from driftsurf.runs.result import RunResult
 
-__all__ = ["print_run", "reaction_rows"]
+__all__ = ["print_run"]
 
 SUGGESTED_STEPS = 10
 """Steps that a suggested batch size would give, if a run has few batches."""
@@ -54,6 +55,8 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         counts = asdict(result.label_counts)
         shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
         screen.print(f"labels: {shown}")
+        if result.label_counts.orphan:
+            screen.print(f"warning: {orphan_warning(result.label_counts.orphan)}", style="yellow")
     if result.unlabelled_rows:
         screen.print(f"rows without a label: {result.unlabelled_rows:,}; they were predicted and not learned")
     if result.skipped_rows:
@@ -63,17 +66,6 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
     else:
         screen.print(f"model: {result.folder / 'model.state'}")
     screen.print(f"report: {result.folder / 'report.html'}")
-
-
-def reaction_rows(summary: Summary, way: str) -> dict[str, int]:
-    """Return how often a model reacted, by name: what its way to look for drift can lead to, and what happened.
-
-    ``way`` is that of :func:`~driftsurf.explanation.records.looks_for_drift`.
-    """
-    both, fresh = way == "thresholds" or summary.reactions > 0, way == "detector" or summary.fresh_starts > 0
-    rows = {"reactions": summary.reactions} if both else {}
-    rows |= {"switches to a new model": summary.switches} if both or summary.switches else {}
-    return rows | ({"fresh starts": summary.fresh_starts} if fresh else {})
 
 
 def _way(result: RunResult) -> str:
