@@ -313,8 +313,9 @@ def test_a_folder_that_is_not_a_keyed_run_is_an_error(tmp_path: Path) -> None:
     result = invoke("keys", tmp_path)
     assert result.exit_code == 1
     assert str(tmp_path) in result.output
-    (tmp_path / "run.json").write_text("{}")
-    assert invoke("keys", tmp_path).exit_code == 1
+    for text in ("{}", "[]"):
+        (tmp_path / "run.json").write_text(text)
+        assert invoke("keys", tmp_path).exit_code == 1
     assert invoke("keys", "--help").exit_code == 0
 
 

@@ -60,6 +60,18 @@ def test_the_first_batch_does_not_count_and_errors_are_averaged_over_seeds_and_s
     assert result.overall.models[0].wins + result.overall.models[1].wins == pytest.approx(1.0)
 
 
+def test_models_with_the_same_error_are_tied_and_share_the_win_rate() -> None:
+    same, worse = [0.1, 0.2, 0.3] * 6, [0.4] * 18
+    three = {"a": scores(same), "b": scores(worse), "c": scores(same)}
+    overall = stand([("table", three)], seeds=(0,), gradients_per_row=None).overall
+    assert [one.wins for one in overall.models] == [0.5, 0.0, 0.5]
+    assert [one.model for one in overall.tied] == ["a", "c"]
+    assert not overall.sure
+    assert "a and c are tied" in overall.verdict()
+    assert "wins" not in overall.verdict()
+    assert [one.model for one in two_sources().sources[0].tied] == ["a"]
+
+
 def test_a_winner_by_chance_is_not_significant() -> None:
     rng = np.random.default_rng(0)
     a, b = (scores(list(0.3 + 0.1 * rng.normal(size=30))) for _ in range(2))

@@ -76,6 +76,13 @@ def test_a_folder_that_is_not_a_keyed_run_is_not_changed(tmp_path: Path) -> None
         run_keyed(source, tmp_path, COLUMNS, OPTIONS)
 
 
+@pytest.mark.parametrize("text", ["[]", "{", "null"])
+def test_a_description_that_is_no_object_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(RunFolderError, match=re.escape(str(tmp_path))):
+        KeyedFolder(tmp_path).about()
+
+
 def test_the_compact_table_of_keys_is_updated(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(2):

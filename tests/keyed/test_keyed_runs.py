@@ -20,9 +20,10 @@ from keyed_rows import COLUMNS, OPTIONS, predictions, shops, write_rows
 from torture import spark as torture_spark
 
 import driftsurf
+from driftsurf.core.files import FolderLock
 from driftsurf.core.journal import read_lines
 from driftsurf.data import ReadingOptions
-from driftsurf.errors import ColumnWarning, OptionError, SourceError
+from driftsurf.errors import ColumnWarning, InputError, LockedError, OptionError, SourceError
 from driftsurf.keyed import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
 from driftsurf.keyed.engines.local import LocalEngine
 from driftsurf.keyed.engines.spark import SparkEngine
@@ -253,6 +254,44 @@ def test_a_run_that_fails_before_its_first_epoch_leaves_no_folder(tmp_path: Path
     with pytest.raises(MemoryError):
         run_keyed(source, tmp_path / "other", COLUMNS, OPTIONS, engine=FailingEngine())
     assert not (tmp_path / "other").exists()
+
+
+def test_a_folder_that_another_process_has_made_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, out, opened = str(write_rows(tmp_path / "a.csv", shops(50))), tmp_path / "run", KeyedFolder.open
+    other: list[FolderLock] = []
+
+    def late(self: KeyedFolder, *given: Any) -> bool:
+        opened(self, *given)
+        other.append(FolderLock(out))  # the other process was faster
+        if failure is not None:
+            raise failure
+        return opened(self, *given)
+
+    monkeypatch.setattr(KeyedFolder, "open", late)
+    for failure in (None, MemoryError()):
+        with pytest.raises(LockedError if failure is None else MemoryError):
+            run_keyed(source, out, COLUMNS, OPTIONS)
+        assert (out / "run.json").exists()
+        other.pop().release()
+        shutil.rmtree(out)
+
+
+def test_a_run_that_learned_nothing_is_an_error_and_is_removed_under_its_lock(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "a.csv", [["s0", 1e17 + i, i % 2, 0.5, 1.0, ""] for i in range(20)])
+    run: dict[str, Any] = {"key": "shop", "sequence": "at", "label": "bought", "out": tmp_path / "run"}
+    locks: list[FolderLock] = []
+
+    def hold(epoch: int, counts: Mapping[str, int]) -> None:
+        (tmp_path / "run" / "lock").unlink()  # a lock that this process does not hold
+        locks.append(FolderLock(tmp_path / "run"))
+
+    with pytest.raises(InputError, match="'at'"):
+        driftsurf.run(source, **run, on_epoch=hold)
+    assert (tmp_path / "run").exists()
+    locks.pop().release()
+    with pytest.raises(InputError, match="'at'"):
+        driftsurf.run(source, **run)
+    assert not (tmp_path / "run").exists()
 
 
 class FailingEngine(LocalEngine):

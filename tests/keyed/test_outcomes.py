@@ -147,6 +147,16 @@ def test_the_curve_has_the_mean_error_of_each_span(tmp_path: Path) -> None:
     assert outcomes.curve(10) == pytest.approx(expected)
 
 
+def test_the_curve_ends_with_the_last_row_of_a_long_sequence(tmp_path: Path) -> None:
+    # As microseconds, the distance of the two years times 10 / (distance + 1) is rounded up to 10.
+    days = [*(f"1835-01-{day:02d}" for day in range(1, 31)), "2009-01-01"]
+    rows = [["s0", day, i % 2, i % 2, 1.0, ""] for i, day in enumerate(days)]
+    folder = run_keyed(str(write_rows(tmp_path / "a.csv", rows)), tmp_path / "run", COLUMNS, OPTIONS)
+    table = folder.read("predictions")
+    wrong = [float(a != b) for a, b in zip(table["prediction"], table["true"], strict=True) if a is not None]
+    assert Outcomes.read(folder).curve(10) == pytest.approx([np.mean(wrong[:-1]), wrong[-1]])
+
+
 def test_a_model_is_no_better_only_once_it_has_learned() -> None:
     assert KeyScore(20, 10, 0.4, 0.4, 0.5).no_better
     assert not KeyScore(20, 0, 0.4, 0.4, 0.5).no_better

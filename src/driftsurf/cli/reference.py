@@ -24,7 +24,8 @@ VALUES = {bool: "yes or no", float: "number", int: "whole number"}
 TABLE_HEAD = "| option | value | default | meaning |\n|---|---|---|---|"
 HEAD = """# Options
 
-Every option is defined once, in `driftsurf.runs.options`, `driftsurf.data.reading_options`, `driftsurf.keyed.options`,
+Every option is defined once, in `driftsurf.runs.options`, `driftsurf.runs.watch_options`,
+`driftsurf.runs.predict_options`, `driftsurf.data.reading_options`, `driftsurf.keyed.options`,
 `driftsurf.comparison.options` or `driftsurf.reproduction.options`. This page is made by
 `python -m driftsurf.cli.reference docs/options.md`.
 

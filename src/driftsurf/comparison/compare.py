@@ -49,6 +49,8 @@ METHOD = (
     "the 95 % intervals are from a circular block bootstrap with 2,000 resamples: blocks of time steps are drawn for "
     "all models together, seeds for each model separately; the streams are fixed"
 )
+SAME = 1e-12
+"""Errors that differ by no more are the same: a sum in another order may differ in its last bit."""
 RELATIVE = "the absolute error relative to that of predicting the mean of all targets before the batch"
 """Error of a regression."""
 
@@ -63,7 +65,7 @@ class Standing:
     behind: Interval
     """Its error minus the error of the winner."""
     wins: float
-    """Share of the resamples in which its error was the lowest."""
+    """Share of the resamples in which its error was the lowest; models with the same lowest error share a resample."""
     rank: float
     """Rank among the models, 1 for the lowest error; over all sources the mean rank."""
     seconds: float
@@ -89,8 +91,13 @@ class Standings:
 
     @property
     def winner(self) -> Standing:
-        """Model with the lowest error."""
+        """Model with the lowest error; the first of those that are tied."""
         return min(self.models, key=lambda one: one.error.value)
+
+    @property
+    def tied(self) -> tuple[Standing, ...]:
+        """Models with the lowest error: the winner alone, unless others have the same error."""
+        return tuple(one for one in self.models if one.behind.value <= SAME)
 
     @property
     def second(self) -> Standing:
@@ -103,11 +110,17 @@ class Standings:
         return all(one.behind.low > 0.0 for one in self.models if one is not self.winner)
 
     def verdict(self) -> str:
-        """Return a sentence that names the winner and how certain it is."""
+        """Return a sentence that names the winner and how certain it is, or the models that are tied."""
         best, next_best = self.winner, self.second
         gap = next_best.behind
         certainty = "significantly lower than all others" if self.sure else "not significantly lower than all others"
         what = "an error" if best.relative_rmse is None else "a relative error"
+        if len(self.tied) > 1:
+            *others, last = (one.model for one in self.tied)
+            return (
+                f"{', '.join(others)} and {last} are tied with {what} of {best.error.value:.4f} "
+                f"({best.error.low:.4f} to {best.error.high:.4f})"
+            )
         return (
             f"{best.model} wins with {what} of {best.error.value:.4f} ({best.error.low:.4f} to "
             f"{best.error.high:.4f}): {gap.value:.4f} ({gap.low:.4f} to {gap.high:.4f}) lower than that of "
@@ -317,13 +330,14 @@ def _over_all(each: Sequence[_Numbers]) -> _Numbers:
 
 def _standings(of: _Numbers) -> Standings:
     best = int(of.errors.argmin())
-    lowest = of.means.argmin(axis=1)
+    lowest = of.means <= of.means.min(axis=1, keepdims=True) + SAME
+    wins = (lowest / lowest.sum(axis=1, keepdims=True)).mean(axis=0)
     models = tuple(
         Standing(
             name,
             interval(of.errors[k], of.means[:, k]),
             interval(of.errors[k] - of.errors[best], of.means[:, k] - of.means[:, best]),
-            float(np.mean(lowest == k)),
+            float(wins[k]),
             float(of.ranks[k]),
             float(of.costs[k, 0]),
             float(of.costs[k, 1]) / of.n_rows,

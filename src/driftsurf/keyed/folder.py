@@ -143,6 +143,8 @@ class KeyedFolder:
         """Return what run.json says: engine, columns, options, versions."""
         try:
             about: dict[str, Any] = json.loads(files.read_text(self.path / ABOUT))
+            if not isinstance(about, dict):
+                raise ValueError(f"{ABOUT} holds no object")
         except (OSError, ValueError) as error:
             raise RunFolderError(f"{str(self.path)!r} is not the folder of a keyed run ({error})") from error
         return about
@@ -166,12 +168,23 @@ class KeyedFolder:
         if "source" not in about:
             files.write_text(self.path / ABOUT, _about_text(about | {"source": source}))
 
-    def discard(self) -> bool:
-        """Remove the folder, unless it holds anything but a run; return whether it was removed."""
-        own = set(files.names(self.path)) <= _OWN
-        if own:
-            files.remove_tree(self.path)
-        return own
+    def discard(self, *, new: bool = False) -> bool:
+        """Remove the folder of a run that has learned nothing; return whether it was removed.
+
+        It stays if another process is at work in it, or if it holds anything but a run. ``new`` says that this process
+        has made the folder, so that all of it belongs to the run.
+        """
+        try:
+            lock = files.FolderLock(self.path)
+        except OSError:  # another process has the lock, or there is no folder
+            return False
+        try:
+            removed = (new or set(files.names(self.path)) <= _OWN) and not self.has_learned()
+            if removed:
+                files.remove_tree(self.path)
+        finally:
+            lock.release()
+        return removed
 
     # -------------------------------------------------------------------- writing
 
@@ -265,6 +278,15 @@ class KeyedFolder:
             place_of = {key: row for row, key in enumerate(table.get("key", ()))}
             last |= {key: {name: table[name][row] for name in names} for key, row in place_of.items()}
         return dict(sorted(last.items()))
+
+    def has_learned(self) -> bool:
+        """Return whether any key has learned a row, or was able to after one of the epochs."""
+        if not self.epochs():
+            return False
+        parts = (part.to_pydict() for _, part in self.parts("keys", ("rows", "quarantine")))
+        return any(
+            rows or not held for part in parts for rows, held in zip(part["rows"], part["quarantine"], strict=True)
+        )
 
     def compact(self) -> dict[Any, dict[str, Any]]:
         """Write the latest entries to ``keys.parquet``, so that the next call reads only newer epochs; return them."""

@@ -109,6 +109,7 @@ class Outcomes:
             scored = is_known(predicted) & is_known(true)
             after = part["sequence"].to_numpy()[scored] - self.first
             place = (after * (points / (self.last - self.first + 1))).astype(np.int64)
+            place = np.minimum(place, points - 1)  # the product of the last row may be rounded up
             wrong = np.abs(predicted - true) if self.regression else predicted != true
             np.add.at(errors, place, wrong[scored])
             np.add.at(rows, place, 1)

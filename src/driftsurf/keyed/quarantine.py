@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from driftsurf.errors import DivergenceError, InputError, Message, RowIndex
+from driftsurf.errors import DivergenceError, InputError, Message, Option, RowIndex
 
-__all__ = ["Fault", "Reason", "error_fault", "label_fault"]
+__all__ = ["REMEDIES", "Fault", "Reason", "error_fault", "first_held", "label_fault"]
 
 Reason: TypeAlias = Literal[
     "", "not_finite", "out_of_range", "bad_label", "continuous_label", "diverged", "too_large", "error"
@@ -30,6 +30,18 @@ Reason: TypeAlias = Literal[
 "error"
     Learning raised another error.
 """
+
+REMEDIES: Mapping[Reason, Message] = {
+    "bad_label": Message(),
+    "continuous_label": Message("Predict numbers with ", Option("task", "regression"), ", or turn them into classes."),
+    "diverged": Message(
+        "Try other options; if a few rows are to blame, readmit keys with ",
+        Option("readmit"),
+        ", which drops the time step that failed.",
+    ),
+    "too_large": Message("Set a larger ", Option("max_bytes"), ", and readmit keys with ", Option("readmit"), "."),
+}
+"""Remedies for keys in quarantine, by the reason of the quarantine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +77,9 @@ def error_fault(error: Exception) -> Fault:
     reason: Reason = "diverged" if isinstance(error, DivergenceError) else "error"
     text = str(error) if reason == "diverged" else f"{type(error).__name__}: {error}"
     return Fault(reason, text)
+
+
+def first_held(keys: Mapping[Any, Mapping[str, Any]]) -> tuple[Any, str, Reason]:
+    """Return the first key in quarantine of a table of keys, why it is there as a sentence, and the reason."""
+    key, entry = next((key, entry) for key, entry in keys.items() if entry["quarantine"])
+    return key, f"{entry['quarantine_message'].rstrip('.')}.", entry["quarantine"]

@@ -16,13 +16,14 @@ from driftsurf.core.input import listed
 from driftsurf.data import FileSource, ReadingOptions, Source
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, Task, find_target
-from driftsurf.errors import Option, OptionError, SchemaError, SourceError
+from driftsurf.errors import InputError, LockedError, Message, Option, OptionError, SchemaError, SourceError
 from driftsurf.keyed.derived import DerivedColumns, find_derived
 from driftsurf.keyed.folder import ABOUT, KeyedFolder
 from driftsurf.keyed.grouping import Columns, check_columns
 from driftsurf.keyed.job import Engine, EpochReport, KeyedJob
 from driftsurf.keyed.models import keyed_task
 from driftsurf.keyed.options import KeyedOptions
+from driftsurf.keyed.quarantine import REMEDIES, first_held
 from driftsurf.keyed.visit import KeyedLearner
 
 __all__ = ["find_engine", "make_engine", "run_keyed"]
@@ -47,7 +48,8 @@ def run_keyed(
 ) -> KeyedFolder:
     """Learn each key of files, and write predictions, decisions and a table of keys to a run folder.
 
-    The same call later resumes the run with what is new.
+    The same call later resumes the run with what is new. InputError if not a single row could be learned; such a run
+    leaves no folder.
 
     Parameters
     ----------
@@ -118,6 +120,8 @@ def run_keyed(
     )
     with _leaving_nothing(out):
         folder = runner.run(job)
+    if not folder.has_learned():
+        raise _nothing_learned(folder, columns)
     folder.name_source(source)
     return folder
 
@@ -128,11 +132,30 @@ def _leaving_nothing(out: Path) -> Iterator[None]:
     new = not files.is_folder(out)
     try:
         yield
-    except (Exception, KeyboardInterrupt):
-        if new and not KeyedFolder(out).epochs():
-            with contextlib.suppress(OSError):
-                files.remove_tree(out)
+    except LockedError:  # another process has made the folder since
         raise
+    except (Exception, KeyboardInterrupt):
+        folder = KeyedFolder(out)
+        if new and not folder.epochs():
+            with contextlib.suppress(OSError):
+                folder.discard(new=True)
+        raise
+
+
+def _nothing_learned(folder: KeyedFolder, columns: Columns) -> InputError:
+    """Return the error of a run that could not learn a single row, and remove its folder."""
+    keys, remedy = folder.keys(), Message()
+    if keys:
+        key, why, reason = first_held(keys)
+        remedy = REMEDIES.get(reason, Message("Remove the cause, and run it again."))
+        cause = f"all {len(keys):,} keys are in quarantine. The first is {key}: {why} "
+    else:
+        cause = (
+            f"no row has both a key in {columns.key!r} and a sequence number in {columns.sequence!r}. Keys are whole "
+            "numbers or text; sequence numbers are dates, or whole numbers below 2^53."
+        )
+    removed = f" {str(folder.path)!r} was removed." * folder.discard()
+    return InputError(f"no row could be learned: {cause}", remedy, removed)
 
 
 def make_engine(engine: str | Engine, options: Mapping[str, Any]) -> Engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -25,30 +25,25 @@ from driftsurf.core.contracts import (
     Undo,
 )
 from driftsurf.core.fields import Fields
-from driftsurf.core.options import choice, number, truth, whole
-from driftsurf.core.parameters import Parameterised
 from driftsurf.core.state import resolved
 from driftsurf.core.values import replace
-from driftsurf.errors import CapabilityError, OptionError, StateError
+from driftsurf.errors import CapabilityError, StateError
 from driftsurf.kernels.draws import draw_uniformly, fill_uniform
 from driftsurf.learners._linear import Frame, Linear, blank, check_width, linear_from
+from driftsurf.learners._options import LinearOptions
 from driftsurf.learners._saved import linear_fields
 from driftsurf.learners._update import Update
 
 STEP_QUANTILE = 0.9
 GROWN_ROWS = 1_000
 NEVER = 2**61
-MOST_STEPS_PER_ROW, MOST_STEPS = 1e4, 10**8
-"""Steps for a row and for a batch stay below these, so that a saved option cannot exhaust the memory."""
-OPTIMIZERS = "strsaga", "saga", "sgd", "one-pass"
 AUTO_STEP = 0.1
 """Automatic step size times L. SAGA converges up to 1 / (3 L); 0.1 had the lowest mean error on drifting streams."""
 
-Optimizer = Literal["strsaga", "saga", "sgd", "one-pass"]
 Scorer = Callable[[Rows], FloatArray]
 
 
-class LinearLearner(Parameterised, ABC):
+class LinearLearner(LinearOptions, ABC):
     """A linear model in training. A subclass defines its loss: curvature, steps and scores.
 
     The rows of a model have numbers. Rows ``lo`` to ``admitted`` are its sample set S, from which steps draw; rows
@@ -66,27 +61,6 @@ class LinearLearner(Parameterised, ABC):
     _touched: Touched
     _overwritten: list[tuple[Buffer, IntArray, FloatArray]] | None = None
     """Entries of the table that were overwritten since the last mark; None if it was never marked."""
-
-    def __init__(
-        self,
-        *,
-        optimizer: Optimizer = "strsaga",
-        step_size: float | Literal["auto"] = "auto",
-        scale: bool | Literal["auto"] = "auto",
-        l2: float = 1e-4,
-        steps_per_row: float = 2.0,
-        steps_per_batch: int | None = None,
-        fit_intercept: bool = True,
-        start: Literal["zeros", "uniform"] = "zeros",
-    ) -> None:
-        self.optimizer = optimizer
-        self.step_size = step_size
-        self.scale = scale
-        self.l2 = l2
-        self.steps_per_row = steps_per_row
-        self.steps_per_batch = steps_per_batch
-        self.fit_intercept = fit_intercept
-        self.start = start
 
     # -------------------------------------------------------------------- defined by a subclass
 
@@ -147,43 +121,12 @@ class LinearLearner(Parameterised, ABC):
         """Return whether the model was made for this many columns and classes."""
         return self._fitted.weights.shape == self._shape(n_features, n_classes)
 
-    def one_pass(self) -> Self:
-        """Return a template with the same parameters that learns each row once and keeps none."""
-        return type(self)(**(self.get_params() | {"optimizer": "one-pass"}))
-
-    def budget(self, new: Segment) -> int:
-        """Return rho for these rows; fractions of a step are carried over by counting from row 0."""
-        if self.optimizer == "one-pass":
-            return len(new)
-        if self.steps_per_batch is not None:
-            return int(self.steps_per_batch)
-        per_row = float(self.steps_per_row)
-        return math.floor(per_row * new.hi) - math.floor(per_row * new.lo)
-
     def _make(self, fitted: Linear) -> Self:
         model = type(self)(**self.get_params())
         model._fitted, model._raw = fitted, (fitted, fitted.raw_weights)
         model._table = Buffer(np.float64, *fitted.weights.shape[1:])
         model._touched = Touched()
         return model
-
-    def _check_params(self) -> None:
-        choice("optimizer", self.optimizer, OPTIMIZERS)
-        choice("start", self.start, ("zeros", "uniform"))
-        truth("fit_intercept", self.fit_intercept)
-        number("l2", self.l2, at_least=0.0)
-        number("steps_per_row", self.steps_per_row, above=0.0, below=MOST_STEPS_PER_ROW)
-        if self.steps_per_batch is not None:
-            whole("steps_per_batch", self.steps_per_batch, at_least=1, at_most=MOST_STEPS, otherwise=", or None")
-        if self.scale != "auto":
-            truth("scale", self.scale)
-        if self.step_size != "auto":
-            product = number("step_size", self.step_size, above=0.0, otherwise=", or 'auto'") * self.l2
-            if product >= 1.0:
-                raise OptionError(
-                    f"step_size * l2 is {product:g}; it must be below 1, so that the factor 1 - step_size * l2 of the "
-                    "weights stays positive. Lower step_size."
-                )
 
     # -------------------------------------------------------------------- learning
 
@@ -260,16 +203,6 @@ class LinearLearner(Parameterised, ABC):
         if hi > known:
             after = self._met(after, samples, Segment(known, hi))
         update.fitted = after if after.seen < after.rescale_at else self._rescaled(after, rows)
-
-    @property
-    def _tabled(self) -> bool:
-        """Whether gradients are kept, one for each row of the sample set."""
-        return self.optimizer in ("strsaga", "saga")
-
-    @property
-    def _scaled(self) -> bool:
-        """Whether columns are scaled."""
-        return self.step_size == "auto" if self.scale == "auto" else self.scale
 
     def _rescaled(self, fitted: Linear, rows: Batch) -> Linear:
         """Return the model with scale and step size estimated again.

@@ -11,9 +11,9 @@ from driftsurf.core.options import choice, number
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
 from driftsurf.kernels import multi
-from driftsurf.learners._learner import Optimizer
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner, score_rows
+from driftsurf.learners._options import Optimizer
 from driftsurf.registry import REGRESSION, Example, register
 
 __all__ = ["LinearRegression"]

@@ -140,7 +140,7 @@ def page(result: Comparison) -> str:
         html.warning(warning) if warning else "",
         html.cards(
             [
-                (f"mean {_error_name(result)} of the winner", _number(result.overall.winner.error.value)),
+                (f"lowest mean {_error_name(result)}", _number(result.overall.winner.error.value)),
                 *(
                     (f"{word}{'s' * (len(found) != 1)}", str(len(found)))
                     for word, found in (
@@ -240,8 +240,8 @@ def _method(result: Comparison) -> str:
     sentences = [
         "Each batch was predicted before it was learned; the first batch does not count",
         *([f"The relative error is {RELATIVE}"] if result.regression else []),
-        "The gap is the error minus that of the winner",
-        "The win rate is the share of resamples in which the model had the lowest error",
+        "The gap is the error minus the lowest one",
+        "The win rate is the share of resamples in which the model had the lowest error; equal models share it",
         f"{METHOD[0].upper()}{METHOD[1:]}",
         f"Each model ran with {many} seeds"
         if many > 1

@@ -125,7 +125,7 @@ def _paged(record: KeyedRecord) -> list[Any]:
 
 
 def print_keys(record: KeyedRecord, *, limit: int = SHOWN) -> None:
-    """Print totals, and the keys that need attention."""
+    """Print totals, and the keys, those that need attention first."""
     out = console()
     out.width = out.width if out.is_terminal else TABLE_WIDTH
     total = _totals(record.keys)
@@ -312,7 +312,7 @@ def _what(about: Mapping[str, Any]) -> str:
 
 
 def _table(record: KeyedRecord, paged: Sequence[Any]) -> list[str]:
-    """Return the table of keys that need attention, with links to their pages."""
+    """Return the table of keys, those that need attention first, with links to their pages."""
     linked = set(paged)
     shown = _by_need(record)[: max(SHOWN, len(paged))]
     lines = []
@@ -328,4 +328,4 @@ def _table(record: KeyedRecord, paged: Sequence[Any]) -> list[str]:
             "other one."
         )
     table = html.wide_table(_heads(record), lines, numbers=NUMBERS)
-    return ["<h2>Keys that need attention</h2>", html.note(note), table]
+    return ["<h2>Keys, those that need attention first</h2>", html.note(note), table]

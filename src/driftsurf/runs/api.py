@@ -17,9 +17,10 @@ from driftsurf.evaluation.prequential import StepReport
 from driftsurf.keyed.options import OnGap
 from driftsurf.runs.execute import Execution
 from driftsurf.runs.folder import short_name
-from driftsurf.runs.options import GROUPS, LogLevel, RunOptions, StrPath
+from driftsurf.runs.options import GROUPS, RunOptions, StrPath
 from driftsurf.runs.plan import OnStart, PlanMaker
 from driftsurf.runs.result import RunResult
+from driftsurf.runs.watch_options import LogLevel
 
 if TYPE_CHECKING:
     from driftsurf.keyed.job import EpochReport

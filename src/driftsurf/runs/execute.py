@@ -37,13 +37,14 @@ from driftsurf.runs.folder import (
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.loop import RunLoop
 from driftsurf.runs.model_file import write_model
-from driftsurf.runs.options import OutputOptions, WatchOptions
+from driftsurf.runs.options import OutputOptions
 from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart
 from driftsurf.runs.predictions import label_text
 from driftsurf.runs.prometheus import MetricsFile
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Sink, SinkContext, open_sink
+from driftsurf.runs.watch_options import WatchOptions
 from driftsurf.runs.watching import watching
 
 __all__ = ["Execution"]

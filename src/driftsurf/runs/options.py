@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 from driftsurf.core.option_fields import OptionField, check_bounds, option, option_fields, options_given, parse_value
 from driftsurf.core.options import whole
@@ -15,26 +15,23 @@ from driftsurf.errors import Message, Option, OptionError
 from driftsurf.keyed.options import EngineOptions, KeyedOptions
 from driftsurf.registry import nearest
 from driftsurf.runs.predict_options import ALL_CLASSES
+from driftsurf.runs.watch_options import WatchOptions
 
 __all__ = [
     "GROUPS",
     "LabelOptions",
-    "LogLevel",
     "ModelOptions",
     "OptionGroup",
     "OutputOptions",
     "RunOptions",
     "TableOptions",
-    "WatchOptions",
 ]
 
-LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 StrPath: TypeAlias = str | os.PathLike[str]
 BATCH_ROWS = 1000
 """Rows of a time step of tables, if nothing else is asked for."""
 MAX_PENDING = 100_000
 """Rows that wait for their labels at most, if nothing else is asked for."""
-LAST_PORT = 65_535
 
 
 def _parse_step_size(text: str) -> float | Literal["auto"]:
@@ -233,43 +230,6 @@ class OutputOptions:
             raise OptionError(Option("resume"), " needs ", Option("checkpoint"), ": the folder to resume from")
         if self.all_classes and self.predictions is None:
             raise OptionError(Option("all_classes"), " needs ", Option("predictions"), ": where probabilities go")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchOptions:
-    """Monitoring of a run: a command for transitions, Prometheus metrics, the log."""
-
-    on_transition: str | None = option(
-        None, "Shell command to run for each transition, with JSON on its input.", metavar="COMMAND", runs_code="always"
-    )
-    on_transition_timeout: float = option(30.0, "Seconds after which that command is killed.", above=0.0)
-    metrics: str | None = option(
-        None,
-        "Metrics in Prometheus' text format: a file, a port of this machine, or HOST:PORT.",
-        metavar="FILE|PORT",
-    )
-    log_level: LogLevel | None = option(
-        None, "Level of the log on standard error.  [default on the command line: warning]", choices=get_args(LogLevel)
-    )
-
-    def check(self) -> None:
-        """Raise OptionError if an option has a value that cannot be used."""
-        check_bounds(self)
-        address = None if self.metrics is None else self.metrics_address
-        if address is not None and address[1] > LAST_PORT:
-            raise OptionError(
-                Option("metrics"), f" must be a file, or a port from 0 to {LAST_PORT}; got {self.metrics!r}"
-            )
-
-    @property
-    def metrics_address(self) -> tuple[str, int] | None:
-        """Host and port on which metrics are served; None if they go to a file.
-
-        >>> WatchOptions(metrics="9100").metrics_address, WatchOptions(metrics="metrics.prom").metrics_address
-        (('127.0.0.1', 9100), None)
-        """
-        host, _, port = (self.metrics or "").rpartition(":")
-        return (host or "127.0.0.1", int(port)) if port.isdecimal() else None
 
 
 class OptionGroup(NamedTuple):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from driftsurf.runs.hooks import TransitionCommand, TransitionLog
 from driftsurf.runs.live import LiveRun
-from driftsurf.runs.options import LogLevel, WatchOptions
 from driftsurf.runs.prometheus import MetricsFile, RunMetrics
+from driftsurf.runs.watch_options import LogLevel, WatchOptions
 from driftsurf.visible import visible
 
 __all__ = ["watching"]

@@ -80,8 +80,9 @@ class LibsvmReader(TextReader):
             if not ignore_added:
                 raise SchemaError(
                     f"{self.file.name}: a row has the index {indices[-1] + (not self.reading.zero_based)}, but the "
-                    f"source has {width} columns. Pass n_features, or leave added columns out with ",
+                    f"source has {width} columns, the largest index of the first rows. Leave added columns out with ",
                     Option("on_schema_change", "ignore-added"),
+                    ", or begin with a row that has the largest index; in Python, n_features sets the width",
                 )
             inside = sum(index < width for index in indices)
             return label, indices[:inside], values[:inside]

@@ -1,0 +1,51 @@
+"""Options of monitoring a run, which belong to those in ``options.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from driftsurf.core.option_fields import check_bounds, option
+from driftsurf.errors import Option, OptionError
+
+__all__ = ["LogLevel", "WatchOptions"]
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+LAST_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """Monitoring of a run: a command for transitions, Prometheus metrics, the log."""
+
+    on_transition: str | None = option(
+        None, "Shell command to run for each transition, with JSON on its input.", metavar="COMMAND", runs_code="always"
+    )
+    on_transition_timeout: float = option(30.0, "Seconds after which that command is killed.", above=0.0)
+    metrics: str | None = option(
+        None,
+        "Metrics in Prometheus' text format: a file, a port of this machine, or HOST:PORT.",
+        metavar="FILE|PORT",
+    )
+    log_level: LogLevel | None = option(
+        None, "Level of the log on standard error.  [default on the command line: warning]", choices=get_args(LogLevel)
+    )
+
+    def check(self) -> None:
+        """Raise OptionError if an option has a value that cannot be used."""
+        check_bounds(self)
+        address = None if self.metrics is None else self.metrics_address
+        if address is not None and address[1] > LAST_PORT:
+            raise OptionError(
+                Option("metrics"), f" must be a file, or a port from 0 to {LAST_PORT}; got {self.metrics!r}"
+            )
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Host and port on which metrics are served; None if they go to a file.
+
+        >>> WatchOptions(metrics="9100").metrics_address, WatchOptions(metrics="metrics.prom").metrics_address
+        (('127.0.0.1', 9100), None)
+        """
+        host, _, port = (self.metrics or "").rpartition(":")
+        return (host or "127.0.0.1", int(port)) if port.isdecimal() else None
