@@ -23,7 +23,7 @@ import driftsurf
 from driftsurf.core.files import FolderLock
 from driftsurf.core.journal import read_lines
 from driftsurf.data import ReadingOptions
-from driftsurf.errors import ColumnWarning, InputError, LockedError, OptionError, SourceError
+from driftsurf.errors import ColumnWarning, InputError, LabelError, LockedError, OptionError, SourceError
 from driftsurf.keyed import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
 from driftsurf.keyed.engines.local import LocalEngine
 from driftsurf.keyed.engines.spark import SparkEngine
@@ -254,6 +254,21 @@ def test_a_run_that_fails_before_its_first_epoch_leaves_no_folder(tmp_path: Path
     with pytest.raises(MemoryError):
         run_keyed(source, tmp_path / "other", COLUMNS, OPTIONS, engine=FailingEngine())
     assert not (tmp_path / "other").exists()
+
+
+def test_labels_that_come_late_in_the_first_rows_are_read_as_numbers(tmp_path: Path) -> None:
+    rows = [["s0", i, "" if i < 1100 else i * 7 % 11 + 0.5, i * 7 % 11, 1.0, ""] for i in range(1200)]
+    source, options = str(write_rows(tmp_path / "a.csv", rows)), KeyedOptions(features=("price", "age"))
+    assert run_keyed(source, tmp_path / "run", COLUMNS, options).regression
+    with pytest.raises(LabelError, match=r"'bought'.* 1,000 "):
+        run_keyed(source, tmp_path / "other", COLUMNS, options, epoch=1000)
+    assert not (tmp_path / "other").exists()
+    folder = run_keyed(source, tmp_path / "other", COLUMNS, options, epoch=1000, task="regression")
+    table = folder.read("predictions")
+    labels = [(at, true) for at, true in zip(table["sequence"], table["true"], strict=True) if true is not None]
+    assert labels == [(row[1], row[2]) for row in rows[1100:]]
+    named = replace(options, classes=(0, 1))
+    assert not run_keyed(source, tmp_path / "named", COLUMNS, named, epoch=1000).regression
 
 
 def test_a_folder_that_another_process_has_made_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from driftsurf.core.input import listed
 from driftsurf.core.options import choice
+from driftsurf.data.formats._cells import infer_kind
 from driftsurf.data.hints import number_hint
 from driftsurf.data.source import Source, remarks_of
 from driftsurf.data.tables import Column, Table, which_columns
 from driftsurf.errors import LabelError, Message, Option, OptionError, SchemaError, StateError
 
-__all__ = ["TASKS", "Target", "Task", "find_target"]
+__all__ = ["TASKS", "Target", "Task", "find_labelled", "find_target", "is_unread_number"]
 
 Task: TypeAlias = Literal["binary", "multiclass", "regression"]
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -140,6 +141,37 @@ def find_target(
             _hint(source, table[label]),
         )
     return Target(label, _task_of(table, label) if task == "auto" else task)  # type: ignore[arg-type]
+
+
+def find_labelled(target: Target, task: str, table: Table, remedy: Message) -> npt.NDArray[np.bool_]:
+    """Return which of the first rows have a label; LabelError if none has, and they were to decide on the task.
+
+    ``remedy`` says what can be done besides naming the task.
+    """
+    labelled = ~target.missing(table)
+    if task == "auto" and not labelled.any():
+        raise LabelError(
+            f"the label {target.column!r} is missing in all of the first {len(table):,} rows, which decide what is "
+            "predicted; say it with ",
+            Option("task"),
+            remedy,
+        )
+    return labelled
+
+
+def is_unread_number(label: str | None, task: str, table: Table, source: Source) -> bool:
+    """Return whether a label was read as text only because the rows that decide on kinds have no value of it.
+
+    Then it is a number if its values in later rows of ``table`` are, and without any if the task is "regression".
+    """
+    inferred = source.seekable and source.cells in ("text", "json")
+    if label is None or label not in table.columns or label in source.reading.kinds or not inferred:
+        return False
+    column = table[label]
+    if column.kind != "text" or not column.missing()[: source.reading.sample_rows].all():
+        return False
+    words = [column.words[code] for code in column.used().tolist()]
+    return infer_kind(words, source.reading) == "number" if words else task == "regression"
 
 
 def _hint(source: Source | None, column: Column) -> Message:

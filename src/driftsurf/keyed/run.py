@@ -15,7 +15,7 @@ from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.data import FileSource, ReadingOptions, Source
 from driftsurf.data.tables import Table, which_columns
-from driftsurf.data.target import Target, Task, find_target
+from driftsurf.data.target import Target, Task, find_labelled, find_target, is_unread_number
 from driftsurf.errors import InputError, LockedError, Message, Option, OptionError, SchemaError, SourceError
 from driftsurf.keyed.derived import DerivedColumns, find_derived
 from driftsurf.keyed.folder import ABOUT, KeyedFolder
@@ -85,13 +85,13 @@ def run_keyed(
     runner.check(reading)
     # A row that cannot be read must not stop all keys.
     reading = replace(reading, on_bad_row="skip", drop=())
-    opened = FileSource(source, reading, batch_size=runner.first_rows)
-    first = next(opened.tables(), None)
-    if first is None:
-        raise SourceError(f"{source!r} has no rows, so that there are no columns to learn from")
-    table, saved = first[0], _decided(out)
+    opened, table = _first_rows(source, reading, runner)
+    saved = _decided(out)
     if saved is not None and options.strategy is None and task == "auto":
         task = "regression" if saved.get("task") == "regression" else "binary"
+    if is_unread_number(columns.label, task, table, opened):
+        reading = replace(reading, kinds={**reading.kinds, columns.label: "number"})
+        opened, table = _first_rows(source, reading, runner)
     target = _target(table, columns, task, options, opened)
     derived = find_derived(table, columns.label, target, options.features, None if saved is None else saved["words"])
     without = (*columns, derived.target)
@@ -187,13 +187,24 @@ def _decided(out: Path) -> Mapping[str, Any] | None:
     return KeyedFolder(out).decided() if (out / ABOUT).exists() else None
 
 
+def _first_rows(source: str, reading: ReadingOptions, runner: Engine) -> tuple[FileSource, Table]:
+    opened = FileSource(source, reading, batch_size=runner.first_rows)
+    first = next(opened.tables(), None)
+    if first is None:
+        raise SourceError(f"{source!r} has no rows, so that there are no columns to learn from")
+    return opened, first[0]
+
+
 def _target(table: Table, columns: Columns, task: str, options: KeyedOptions, source: Source) -> Target:
     """Return how the label is read; a given strategy or named classes tell the task."""
     if options.strategy is not None:
         task = "regression" if options.strategy.learner.capabilities.regression else "auto"
     # A column that has another role can be the label too; a question cannot be about it.
     hidden = () if columns.label in table.columns else (columns.key, columns.sequence)
-    return find_target(columns.label, task, table, hidden=hidden, source=source)
+    target = find_target(columns.label, task, table, hidden=hidden, source=source)
+    if options.strategy is None and not options.classes:
+        find_labelled(target, task, table, Message(", or name the classes with ", Option("classes")))
+    return target
 
 
 def _numeric_columns(table: Table, columns: Iterable[str | None], drop: Sequence[str]) -> tuple[str, ...]:

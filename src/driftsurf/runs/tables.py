@@ -19,12 +19,13 @@ from driftsurf.data.column_summary import ColumnSummary, summarise_columns
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
+from driftsurf.data.kinds import Kind
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.row_time import find_time
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table, which_columns
-from driftsurf.data.target import Target, find_target
-from driftsurf.errors import LabelError, Message, Option, SchemaError, StateError
+from driftsurf.data.target import Target, find_labelled, find_target, is_unread_number
+from driftsurf.errors import Message, Option, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import MOST_CLASSES, TraceRecorder
@@ -96,8 +97,7 @@ class _TablePlanner:
         time, drop = options.tables.time, options.reading.drop
         # Columns that are read because something needs them, and that the model does not see.
         self.hidden = [name for name in (self.id, time) if name is not None and (name in drop or name == self.id)]
-        self.rows = self._reader(source)
-        self.labels = self._reader(options.labels.labels or source) if self.late else self.rows
+        self._start_reading({})
         for option, path in (("predictions", options.output.predictions), ("metrics", options.watch.metrics)):
             if path is not None:
                 check_not_input(option, path, files_of(self.rows.source, self.labels.source))
@@ -181,6 +181,12 @@ class _TablePlanner:
         when = None if rows.time is None else lambda: rows.first_time
         return TraceRecorder(_Description(name, classes), self.options.batch_rows, warmup, time=when)
 
+    def _start_reading(self, kinds: Mapping[str, Kind]) -> None:
+        """Open the rows and the labels, with these kinds of columns besides those of the options."""
+        self.kinds = kinds
+        self.rows = self._reader(self.source)
+        self.labels = self._reader(self.options.labels.labels or self.source) if self.late else self.rows
+
     def _reader(self, path: str) -> SourceReader:
         return SourceReader(self._open(path), raw=self.options.tables.raw)
 
@@ -188,9 +194,10 @@ class _TablePlanner:
         """Open the source of rows or of labels, which have other columns than the rows."""
         tables, reading = self.options.tables, self.options.reading
         seconds = tables.batch_seconds
-        own: dict[str, Any] = {"kinds": {}, "drop": (), "rows": None}
+        own: dict[str, Any] = {"kinds": self.kinds, "drop": (), "rows": None}
         if path == self.source:
-            own = {"drop": tuple(name for name in reading.drop if name not in (tables.time, self.id))}
+            drop = tuple(name for name in reading.drop if name not in (tables.time, self.id))
+            own = {"kinds": {**reading.kinds, **self.kinds}, "drop": drop}
         size = self.options.model.batch_size
         source = open_source(
             path,
@@ -255,21 +262,21 @@ class _TablePlanner:
             decided, columns = _decided_before(self.start.about)
             known = self.start.classes[:MOST_CLASSES]  # also those that appeared later
             return decided | {"classes": known}, columns
+        label, task = options.tables.label, options.model.task
+        if label is not None and is_unread_number(label, task, self.labels.peek(), self.labels.source):
+            self._start_reading({label: "number"})
         seen, table = self.rows.peek(), self.labels.peek()
         self._check_columns(seen, table)
         hidden = [] if self.id is None else [self.id]
-        target = find_target(options.tables.label, options.model.task, table, hidden=hidden, source=self.labels.source)
+        target = find_target(label, task, table, hidden=hidden, source=self.labels.source)
         if set(seen.columns) <= {target.column, self.id} and seen.features is None:
             raise SchemaError(f"{self.source} has no column to learn from besides the label {target.column!r}.")
-        labelled = ~target.missing(table)
-        if not labelled.any() and options.model.task == "auto":
-            raise LabelError(
-                f"the label {target.column!r} is missing in all of the first {len(table):,} rows, which decide what is "
-                "predicted; say it with ",
-                Option("task"),
-                ", or take more rows at a time with ",
-                Option("batch_size"),
-            )
+        labelled = find_labelled(
+            target,
+            task,
+            table,
+            Message(", or take more rows at a time with ", Option("batch_size")),
+        )
         y = target.read(table.select(labelled))
         decided = {
             "target": target.to_json(),
