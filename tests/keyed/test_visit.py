@@ -182,6 +182,17 @@ def test_with_late_labels_a_label_can_come_with_its_row() -> None:
     assert visit.true == own.y
 
 
+def test_a_label_that_comes_before_its_row_is_learned_with_it() -> None:
+    own = rows(20)
+    ids = [*range(20), *range(20)]
+    events = KeyRows(np.arange(40), np.vstack([np.full((20, 2), np.nan), own.X]), [*own.y, *[None] * 20], ids)
+    halves = events.take(np.arange(25)), events.take(np.arange(25, 40))
+    whole = visits(learner(delay=100), events)
+    same_end(visits(learner(delay=100), *halves), whole)
+    assert whole[0].true[20:] == own.y
+    assert (whole[0].summary.steps, whole[0].summary.waiting) == (2, 0)
+
+
 def test_late_labels_need_ids() -> None:
     with pytest.raises(InputError, match="ids"):
         learner(delay=5).visit(7, None, rows(3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from pathlib import Path
@@ -15,6 +16,8 @@ import driftsurf
 from driftsurf import Trace
 from driftsurf.errors import DriftsurfWarning, LabelError
 from driftsurf.evaluation.summary import RegressionSummary
+from driftsurf.explanation.records import read_run
+from driftsurf.report.run_page import render_record
 
 
 def test_late_labels_are_scored_only_after_a_model_has_learned(tmp_path: Path) -> None:
@@ -55,7 +58,9 @@ def test_labels_from_a_file_without_delay_train_the_same_model(tmp_path: Path) -
     good(write_csv(tmp_path, ROWS), *LEARN, "--out", tmp_path / "plain")
     late, plain = (Trace.load(tmp_path / name / "trace.csv").of("driftsurf") for name in ("late", "plain"))
     assert late["errors"].tolist() == plain["errors"][1:].tolist()  # the first batch came before there was a model
-    assert (tmp_path / "late" / "journal.jsonl").read_bytes() == (tmp_path / "plain" / "journal.jsonl").read_bytes()
+    *journal, orphans = (tmp_path / "late" / "journal.jsonl").read_text().splitlines()
+    assert journal == (tmp_path / "plain" / "journal.jsonl").read_text().splitlines()
+    assert json.loads(orphans)["total"] == 0
     counts = next(line for line in output.splitlines() if "1,500" in line)
     assert re.findall(r"\d,\d+", counts) == ["1,500", "1,500", "1,400"]  # predicted, labelled, scored
 
@@ -76,6 +81,29 @@ def test_late_labels_are_counted_by_outcome(tmp_path: Path) -> None:
     assert first == "row,id,prediction,probability,version"
     assert lines[0] == "0,r00000,,,0"
     assert lines[-1].startswith("1499,r01499,")
+
+
+def test_labels_in_any_order_find_their_rows(tmp_path: Path) -> None:
+    rows, labels = split(tmp_path, ROWS, shuffled=500)
+    head, *lines = labels.read_text().splitlines()
+    lines = [line for place, line in enumerate(lines) if place % 10]  # labels run ahead of rows without a label
+    labels.write_text("\n".join([head, *lines]) + "\n")
+    result = driftsurf.run(
+        rows, labels=str(labels), key="id", label="sold", drop=["when"], batch_size=100, out=tmp_path / "run"
+    )
+    counts = result.label_counts
+    assert counts is not None
+    assert (counts.labelled, counts.orphan, counts.late, counts.duplicate) == (len(lines), 0, 0, 0)
+    assert "had no row" not in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_labels_without_a_row_are_warned_of(tmp_path: Path) -> None:
+    rows, labels = split(tmp_path, ROWS)
+    labels.write_text(labels.read_text() + "".join(f"r9999{i},,no\n" for i in range(3)))
+    output = good(rows, "--labels", labels, *LATE, "--out", tmp_path / "run").output
+    assert "warning: 3 labels had no row" in " ".join(output.split())
+    assert "3 labels had no row" in (tmp_path / "run" / "report.html").read_text()
+    assert "3 labels had no row" in render_record(read_run(tmp_path / "run"))
 
 
 def test_delay_is_a_number_of_batches(tmp_path: Path) -> None:

@@ -100,6 +100,40 @@ def test_late_duplicate_and_orphan_labels_are_counted() -> None:
     )  # k1 is forgotten
 
 
+def test_a_label_that_comes_before_its_row_is_held_and_learned() -> None:
+    X, y = some(60)
+    delayed, plain = DelayedLabels(session()), session()
+    assert delayed.label(range(60), y).keys == ()
+    assert delayed.counts.orphan == 60
+    delayed.predict(range(40), X[:40])
+    saved = from_bytes(to_bytes(delayed.state()))
+    delayed = DelayedLabels(session())
+    delayed.restore(saved)
+    joined = delayed.label([], [])
+    plain.learn(X[:40], y[:40])
+    assert joined.true.tolist() == y[:40].tolist()
+    assert (delayed.counts.orphan, delayed.counts.labelled, delayed.counts.duplicate) == (20, 40, 0)
+    assert to_bytes(delayed.model.state()) == to_bytes(plain.state())
+
+
+def test_labels_beyond_the_limit_are_dropped_oldest_first() -> None:
+    X, y = some(6)
+    delayed = DelayedLabels(session(), max_pending=4)
+    delayed.label(range(6), y)
+    delayed.predict([0, 1, 2], X[:3])
+    assert delayed.label([], []).keys == (2,)
+    assert delayed.counts.orphan == 5
+
+
+def test_a_state_without_held_labels_is_one_of_an_earlier_version() -> None:
+    X, y = some(5)
+    delayed, again = DelayedLabels(session()), DelayedLabels(session())
+    delayed.predict(range(5), X)
+    again.restore({name: value for name, value in delayed.state().items() if name not in ("early", "ready")})
+    assert to_bytes(again.state()) == to_bytes(delayed.state())
+    assert again.label(range(5), y).keys == (0, 1, 2, 3, 4)
+
+
 def test_rows_time_out() -> None:
     X, y = some(3)
     delayed = DelayedLabels(session(), timeout=10.0)
@@ -225,6 +259,9 @@ def test_rows_whose_decision_cannot_be_written_are_learned_once(batch_size: int 
         {"waiting": '[["a", 99, null, 0, 1.0]]'},
         {"waiting": '[["a"]]'},
         {"learned": "[1.5]"},
+        {"early": '[["z", null]]'},
+        {"early": "[[1, 0]]"},
+        {"ready": '[["z", 0]]'},
         {"now": "soon"},
         {"samples.n_features": 3},
         {"schema.sparse": True},
@@ -254,6 +291,9 @@ class AgainstAPlainDictionary(RuleBasedStateMachine):
         self.rows: dict[int, tuple[int, Any, Any, int, float]] = {}
         self.learned: list[int] = []
         self.lost: list[int] = []
+        self.early: dict[int, int] = {}
+        self.ready: dict[int, int] = {}
+        self.dropped = 0
         self.now, self.seen = 0.0, 0
         self.counts = dict.fromkeys(
             ["labelled", "scored", "errors", "expired", "replaced", "late", "duplicate", "orphan"], 0
@@ -272,6 +312,10 @@ class AgainstAPlainDictionary(RuleBasedStateMachine):
         given = self.delayed.predict(keys, X, time=None if step is None else self.now)
         assert (given.tolist() if given is not None else [None] * len(keys)) == shown
         for place, key in enumerate(keys):
+            self.ready = {one: label for one, label in self.ready.items() if one != key} | {
+                one: label for one, label in (self.ready | self.early).items() if one == key
+            }
+            self.early.pop(key, None)
             self.counts["replaced"] += key in self.rows
             self.rows.pop(key, None)
             self.learned = [one for one in self.learned if one != key]
@@ -285,31 +329,33 @@ class AgainstAPlainDictionary(RuleBasedStateMachine):
         self.now += step
         joined = self.delayed.label(keys, [(label + key) % 2 for key in keys], time=self.now)
         self.give_up()
-        found, stray = [], []
+        found, held = dict(self.ready), dict[int, int]()
         for key in keys:
-            if key in self.learned or key in found:
-                stray.append("duplicate")
-            elif key in self.rows:
-                found.append(key)
+            if key in self.learned or key in found or key in held or key in self.early:
+                self.counts["duplicate"] += 1
+            elif key in self.lost:
+                self.counts["late"] += 1
             else:
-                stray.append("late" if key in self.lost else "orphan")
+                (found if key in self.rows else held)[key] = (label + key) % 2
+        everything = [*self.early.items(), *held.items()]
+        self.early, self.ready = dict(everything[-7:]), {}
+        self.dropped += len(everything[:-7])
         assert joined.keys == tuple(found)
         assert joined.predicted == tuple(self.rows[key][2] for key in found)
         assert joined.versions.tolist() == [self.rows[key][3] for key in found]
-        for key in found:
+        for key, true in found.items():
             _, row, shown, version, _ = self.rows.pop(key)
-            self.plain.learn([row], [(label + key) % 2])
+            self.plain.learn([row], [true])
             self.learned = [*self.learned, key][-7:]
             self.counts["labelled"] += 1
             self.counts["scored"] += version > 0
-            self.counts["errors"] += version > 0 and shown != (label + key) % 2
-        for what in stray:
-            self.counts[what] += 1
+            self.counts["errors"] += version > 0 and shown != true
 
     def give_up(self) -> None:
         for key, (number, _, _, _, time) in list(self.rows.items()):
             if number < self.seen - 7 or self.now - time > 12.0:
                 del self.rows[key]
+                self.counts["late"] += self.ready.pop(key, None) is not None
                 self.lost = [*self.lost, key][-7:]
                 self.counts["expired"] += 1
 
@@ -323,6 +369,7 @@ class AgainstAPlainDictionary(RuleBasedStateMachine):
     @invariant()
     def both_are_alike(self) -> None:
         counts = self.delayed.counts
+        self.counts["orphan"] = len(self.early) + self.dropped
         assert {name: getattr(counts, name) for name in self.counts} == self.counts
         assert counts.predicted == self.seen
         assert len(self.delayed) == len(self.rows)

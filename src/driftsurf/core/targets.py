@@ -96,8 +96,10 @@ class ClassTargets:
         array = label_array(y)
         if len(array) != count:
             raise ShapeError(f"X has {count} rows and y has {len(array)} labels; pass one label for each row.")
+        if not count:  # an empty list is neither text nor numbers
+            return self, np.zeros(0)
         if not self.labels:
-            return self._grown(array).read(array, count) if count else (self, np.zeros(0))
+            return self._grown(array).read(array, count)
         known = self.array
         array = self._same_kind(array, known)
         if len(known) == 2 and array.dtype.kind in "iubf":  # two comparisons are cheaper than a sort

@@ -21,7 +21,7 @@ from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.checkpoint import HEAD, CheckpointFolder
 from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, SCORES, TIMINGS, TRACE
 from driftsurf.runs.orders import OrderRecord, read_records, waiting
-from driftsurf.runs.table_rows import unlabelled_rows
+from driftsurf.runs.table_rows import orphan_labels, unlabelled_rows
 
 __all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "newest_head", "pinned", "read_run"]
 
@@ -66,6 +66,8 @@ class RunRecord:
     scores: Scores | None = None
     unlabelled: int = 0
     """Number of rows without a label, which were predicted and not learned."""
+    orphans: int = 0
+    """Number of labels without a row, if labels came late."""
 
     @property
     def steps(self) -> StepMap | None:
@@ -101,6 +103,7 @@ def read_run(path: str | Path) -> RunRecord:
         [order.kind for order in waiting(folder, max((order.number for order in orders), default=0))],
         None if scores is None or known is None else Scores.from_text(scores, known.warmup_steps),
         unlabelled_rows(journal),
+        orphan_labels(journal),
     )
 
 

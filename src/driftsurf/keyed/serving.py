@@ -300,14 +300,15 @@ class LateLabels(Serving):
             predicted = None if shown is None else shown.tolist()[0]
             assert self.session.batch_size is not None
             due = self._delayed.counts.predicted % self.session.batch_size == 0  # waiting rows take memory too
-        if label is not None:
-            try:
-                joined = self._delayed.label([id_], [label], time=float(at))
-            except InputError as error:
-                return label_fault(error, label, [at])
-            served.add_decisions(at, joined.decisions)
-            due |= bool(joined.decisions)
-            predicted, label = (joined.predicted[0], label) if joined.keys else (predicted, None)
+        given = [] if label is None else [label]
+        try:
+            joined = self._delayed.label([id_] * len(given), given, time=float(at))
+        except InputError as error:
+            return label_fault(error, label, [at])
+        served.add_decisions(at, joined.decisions)
+        due |= bool(joined.decisions)
+        # A label that came before this row is learned now, also if no label came with it.
+        predicted, label = (joined.predicted[0], joined.true.tolist()[0]) if joined.keys else (predicted, None)
         served.add([predicted], [label])
         return self._size_fault() if due else None
 

@@ -36,7 +36,7 @@ from driftsurf.runs.result import RunResult
 from driftsurf.runs.streams import ORACLE
 from driftsurf.visible import escape
 
-__all__ = ["render", "render_record", "write_run_page"]
+__all__ = ["orphan_warning", "render", "render_record", "write_run_page"]
 
 NOTHING_SCORED = "No row was scored: no label arrived for a row that had been predicted."
 
@@ -54,6 +54,7 @@ def write_run_page(result: RunResult, path: Path) -> None:
         scores=result.scores,
         about=result.about,
         unlabelled=result.unlabelled_rows,
+        orphans=0 if result.label_counts is None else result.label_counts.orphan,
     )
     files.write_text(path, page)
 
@@ -74,6 +75,7 @@ def render_record(record: RunRecord) -> str:
         seconds_from=record.seconds_from,
         scores=record.scores,
         unlabelled=record.unlabelled,
+        orphans=record.orphans,
         about=record.about,
     )
 
@@ -92,18 +94,20 @@ def render(
     about: Mapping[str, Any] | None = None,
     above: Sequence[str] = (),
     unlabelled: int = 0,
+    orphans: int = 0,
     work: str | None = None,
 ) -> str:
     """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
 
     The page is the same to the byte for every run of the same thing, unless ``seconds`` are given. They were measured
     from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title, and
-    ``unlabelled`` the number of rows that were predicted and not learned. ``work`` says what learning is counted in,
-    unless ``about`` does.
+    ``unlabelled`` the number of rows that were predicted and not learned, ``orphans`` that of labels without a row.
+    ``work`` says what learning is counted in, unless ``about`` does.
     """
     title = f"{model} on {trace.stream}"
+    lost = [html.warning(orphan_warning(orphans))] if orphans else []
     if not len(trace.columns["step"]):
-        return html.document(title, [*above, f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>"])
+        return html.document(title, [*above, f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>", *lost])
     known = about or {}
     counted_in = work_unit(known) if work is None else work
     run = RunView(
@@ -118,6 +122,7 @@ def render(
         *_what(run),
         f'<p class="lead">{escape(_lead(run))}</p>',
         *_warning(run),
+        *lost,
         html.cards(_cards(run)),
         interactive.TOOLBAR,
     ]
@@ -142,6 +147,14 @@ def _extent(run: RunView) -> str:
     if steps <= trace.warmup_steps:
         return f"{text} There is only one batch, so everything was predicted before anything was learned."
     return f"{text} Mean errors leave out the first batch, which was predicted before anything was learned."
+
+
+def orphan_warning(labels: int) -> str:
+    """Return a warning of labels without a row, in words."""
+    return (
+        f"{_count(labels, 'label')} had no row and could not be learned: no row had the key, or its row came after "
+        "more labels without a row than are held (max_pending)."
+    )
 
 
 def _unlabelled(count: int) -> str:

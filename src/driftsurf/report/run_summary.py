@@ -14,6 +14,7 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
+from driftsurf.report.run_page import orphan_warning
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import work_unit
 from driftsurf.runs.result import RunResult
@@ -53,6 +54,8 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         counts = asdict(result.label_counts)
         shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
         screen.print(f"labels: {shown}")
+        if result.label_counts.orphan:
+            screen.print(f"warning: {orphan_warning(result.label_counts.orphan)}", style="yellow")
     if result.unlabelled_rows:
         screen.print(f"rows without a label: {result.unlabelled_rows:,}; they were predicted and not learned")
     if result.skipped_rows:

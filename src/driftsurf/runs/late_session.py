@@ -14,7 +14,8 @@ from driftsurf.core.decisions import Transition
 from driftsurf.core.input import Schema
 from driftsurf.core.state import pick, resolved
 from driftsurf.runs.predictions import PredictionBatch, predict_now
-from driftsurf.session.late import DelayedLabels, Joined, LabelCounts
+from driftsurf.session.label_counts import LabelCounts
+from driftsurf.session.late import DelayedLabels, Joined
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
@@ -98,8 +99,12 @@ class LateSession:
         return self.delayed.counts
 
     def observe(self, X: Arrived | None, y: Sequence[Any], *, classes: Any = None) -> LateObservation:
-        """Learn the rows whose labels came, then predict the rows that came."""
+        """Learn the rows whose labels came, predict the rows that came, and learn those whose label came before."""
         joined = [self.delayed.label(keys, labels) for keys, labels in y if len(keys)]
+        given = None
+        if X is not None:
+            given = self._predict(X)
+            joined.append(self.delayed.label([], []))
         decisions = tuple(decision for one in joined for decision in one.decisions)
         true, labels = _scored(joined)
         targets = self.session.targets
@@ -108,7 +113,6 @@ class LateSession:
             codes, predicted = targets.read(true, len(true))[1], targets.read(labels, len(labels))[1]
         if not self._capabilities.regression:
             codes, predicted = codes.astype(np.int64), predicted.astype(np.int64)
-        given = None if X is None else self._predict(X)
         return LateObservation(labels, predicted, codes, np.zeros(0), decisions, False, true, given)
 
     def _predict(self, arrived: Arrived) -> PredictionBatch:

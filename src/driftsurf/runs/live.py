@@ -36,7 +36,7 @@ from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
 from driftsurf.runs.rolled import RolledFile
 from driftsurf.runs.sinks import Closable
-from driftsurf.runs.table_rows import TableRows, unlabelled_line
+from driftsurf.runs.table_rows import TableRows, orphan_line, unlabelled_line
 from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import LateLabelled, Model, Pinnable
 from driftsurf.session.session import Session
@@ -301,6 +301,9 @@ class LiveRun:
         with self._lock:
             if not self.done:
                 self.done = True
+                counts = self.plan.label_counts
+                if counts is not None:
+                    self._files[JOURNAL].write(orphan_line(self.step, counts.orphan))
                 self.checkpoint()
             if self.plan.predictions is not None:
                 self.plan.predictions.finish()

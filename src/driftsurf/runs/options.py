@@ -96,7 +96,9 @@ class LabelOptions:
         parse=_parse_delay,
     )
     max_pending: int | None = option(
-        None, "Rows that wait for their label at most.  [default: 100,000; 1,000 for each key]", at_least=1
+        None,
+        "Rows that wait for a label, and labels that wait for a row, at most.  [default: 100,000; 1,000 for each key]",
+        at_least=1,
     )
     timeout: float | None = option(None, "Number of rows after which a label is too late.  [default: never]", above=0.0)
 

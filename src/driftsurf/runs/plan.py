@@ -13,7 +13,7 @@ from driftsurf.errors import Message
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Sink
-from driftsurf.session.late import LabelCounts
+from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import LateLabelled, Model
 

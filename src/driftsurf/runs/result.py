@@ -18,7 +18,7 @@ from driftsurf.evaluation.trace import Trace, TraceBuilder
 from driftsurf.runs.folder import COLUMNS, JOURNAL, SCORES, TRACE
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.orders import OrderRecord, read_records
-from driftsurf.session.late import LabelCounts
+from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.protocols import Model
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ import numpy.typing as npt
 from driftsurf.data.tables import Table
 from driftsurf.runs.predictions import Predicted, PredictionBatch
 
-__all__ = ["TableRows", "text_of", "unlabelled_line", "unlabelled_rows"]
+__all__ = ["TableRows", "orphan_labels", "orphan_line", "text_of", "unlabelled_line", "unlabelled_rows"]
 
 UNLABELLED = "unlabelled"
+ORPHANS = "orphans"
 """Kind of the lines of a journal that count rows without a label."""
 
 
@@ -88,5 +89,23 @@ def unlabelled_rows(journal: str) -> int:
     >>> unlabelled_rows(unlabelled_line(0, 5, 5) + unlabelled_line(3, 2, 7))
     7
     """
-    lines = [line for line in journal.splitlines() if line.startswith(f'{{"type":"{UNLABELLED}"')]
+    return _last_total(journal, UNLABELLED)
+
+
+def orphan_line(step: int, total: int) -> str:
+    """Return a line at the end of the journal: how many labels have no row."""
+    return json.dumps({"type": ORPHANS, "step": step, "total": total}, separators=(",", ":")) + "\n"
+
+
+def orphan_labels(journal: str) -> int:
+    """Return how many labels without a row a journal counts.
+
+    >>> orphan_labels(orphan_line(9, 3))
+    3
+    """
+    return _last_total(journal, ORPHANS)
+
+
+def _last_total(journal: str, kind: str) -> int:
+    lines = [line for line in journal.splitlines() if line.startswith(f'{{"type":"{kind}"')]
     return int(json.loads(lines[-1])["total"]) if lines else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -23,8 +23,9 @@ from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import MatrixLike, TargetLike
 from driftsurf.errors import InputError, ShapeError
 from driftsurf.session.interrupts import uninterrupted
+from driftsurf.session.label_counts import LabelCounts
 
-__all__ = ["DelayedLabels", "DelayedModel", "Joined", "LabelCounts"]
+__all__ = ["DelayedLabels", "DelayedModel", "Joined"]
 
 Key: TypeAlias = str | int
 
@@ -76,42 +77,8 @@ class DelayedModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelCounts:
-    """Numbers of rows and labels so far, by what became of them."""
-
-    predicted: int = 0
-    """Rows that arrived."""
-    labelled: int = 0
-    """Rows whose label arrived in time; they were learned."""
-    scored: int = 0
-    """Labelled rows that had a prediction; the first rows arrive before there is a model."""
-    errors: int | None = 0
-    """Scored rows whose stored prediction was wrong; None for regression."""
-    expired: int = 0
-    """Rows that were dropped: no label in time, or too many newer rows."""
-    replaced: int = 0
-    """Rows that another row with the same key replaced before their label arrived."""
-    late: int = 0
-    """Labels of rows that had been dropped or replaced."""
-    duplicate: int = 0
-    """Labels of rows that had a label already."""
-    orphan: int = 0
-    """Labels whose key was never seen, or too long ago to be remembered."""
-
-    @property
-    def error(self) -> float:
-        """Share of wrong predictions among the scored rows; NaN before the first, and for regression."""
-        return self.errors / self.scored if self.scored and self.errors is not None else float("nan")
-
-    def plus(self, **more: int) -> LabelCounts:
-        """Return the counts, with some of them increased."""
-        counted = {name: value for name, value in asdict(self).items() if value is not None}
-        return replace(self, **{name: value + more.get(name, 0) for name, value in counted.items()})
-
-
-@dataclass(frozen=True, slots=True)
 class Joined:
-    """Rows that were matched by the labels of one call, in the order of the labels."""
+    """Rows that were matched by labels: first by labels that came before their row, then by those of this call."""
 
     keys: tuple[Key, ...]
     true: npt.NDArray[Any]
@@ -141,6 +108,9 @@ class DelayedLabels:
     predictions, which users of the model saw; the risk by which DriftSurf decides is that of the current model on the
     rows as they are learned.
 
+    A label that comes before its row is held, and the call of ``label`` after the row learns it. At most
+    ``max_pending`` labels are held; beyond that the oldest is dropped.
+
     A row is dropped when ``max_pending`` newer ones have arrived, or when ``timeout`` has passed, so never more than
     ``max_pending`` rows are stored. As many keys of learned rows and of dropped rows are remembered, to tell duplicate
     and late labels from orphans. No clock is read: time is what callers pass, or the number of rows so far, and never
@@ -151,7 +121,7 @@ class DelayedLabels:
     model
         A :class:`~driftsurf.session.session.Session`.
     max_pending
-        Largest number of rows to keep.
+        Largest number of rows to keep, and of labels to hold whose row has not come.
     timeout
         A row whose label arrives later than this is not learned; None for no limit.
 
@@ -185,6 +155,8 @@ class DelayedLabels:
         self._waiting: OrderedDict[Key, _Waiting] = OrderedDict()
         self._learned: OrderedDict[Key, None] = OrderedDict()
         self._lost: OrderedDict[Key, None] = OrderedDict()
+        self._early: OrderedDict[Key, Any] = OrderedDict()  # labels whose row has not come
+        self._ready: OrderedDict[Key, Any] = OrderedDict()  # labels that came before their row, which waits now
 
     def __len__(self) -> int:
         """Return the number of rows that wait for their label."""
@@ -204,17 +176,20 @@ class DelayedLabels:
             self._schema, self._samples = schema, Samples(schema.n_features, sparse=schema.sparse)
         segment = self._samples.append(rows, np.zeros(len(names)))
         shown = [None] * len(names) if labels is None else labels.tolist()
-        replaced = 0
+        replaced, held = 0, len(self._early)
         for row, (key, label) in enumerate(zip(names, shown, strict=True), start=segment.lo):
             if key in self._waiting:
                 # Deleted and inserted again at the end: ``_expire`` and ``_release`` expect the oldest row first.
                 replaced += 1
                 del self._waiting[key]
+            for labels_before in (self._ready, self._early):
+                if key in labels_before:
+                    self._ready[key] = labels_before.pop(key)  # at the end, as its row
             self._learned.pop(key, None)
             self._lost.pop(key, None)
             self._waiting[key] = _Waiting(row, label, self.model.steps, now)
         self._now = now
-        self.counts = self.counts.plus(predicted=len(names), replaced=replaced)
+        self.counts = self.counts.plus(predicted=len(names), replaced=replaced, orphan=len(self._early) - held)
         self._expire()
         return labels
 
@@ -230,16 +205,17 @@ class DelayedLabels:
         if self._samples is None:
             return
         first_kept = self._samples.next_row - self.max_pending
-        expired = 0
+        expired, ready = 0, len(self._ready)
         while self._waiting:
             key, waiting = next(iter(self._waiting.items()))
             overdue = self.timeout is not None and self._now - waiting.time > self.timeout
             if waiting.row >= first_kept and not overdue:
                 break
             self._waiting.popitem(last=False)
+            self._ready.pop(key, None)
             self._remember(self._lost, key)
             expired += 1
-        self.counts = self.counts.plus(expired=expired)
+        self.counts = self.counts.plus(expired=expired, late=ready - len(self._ready))
         self._release()
 
     def _release(self) -> None:
@@ -247,21 +223,27 @@ class DelayedLabels:
         oldest = next(iter(self._waiting.values())).row if self._waiting else self._samples.next_row
         self._samples.release(oldest)
 
-    def _remember(self, keys: OrderedDict[Key, None], key: Key) -> None:
-        keys[key] = None
+    def _remember(self, keys: OrderedDict[Key, Any], key: Key, label: Any = None) -> None:
+        keys[key] = label
         if len(keys) > self.max_pending:
             keys.popitem(last=False)
 
     # -------------------------------------------------------------------- labels
 
     def label(self, keys: Iterable[Any], y: TargetLike, *, time: float | None = None) -> Joined:
-        """Learn the rows that these labels belong to; labels without a waiting row are counted and ignored."""
+        """Learn the rows that these labels, and those held for them, belong to.
+
+        A label whose row has not come is held; late and duplicate labels are counted and ignored.
+        """
         names = _read_keys(keys, None)
         known, codes = self.model.targets.read(y, len(names))
-        labels = known.decode(codes)
         self._now = self._time(time, 0)
         self._expire()  # before the join: whether a label is late must not depend on when rows were last dropped
-        found, strays = self._find(names)
+        if self._ready:
+            known, earlier = known.read(list(self._ready.values()), len(self._ready))
+            names, codes = [*self._ready, *names], np.concatenate([earlier, codes])
+        labels = known.decode(codes)
+        found, early, strays = self._find(names)
         decisions: list[Decision] = []
         joined = [self._waiting[names[place]] for place in found]
         start = 0
@@ -281,7 +263,9 @@ class DelayedLabels:
                     if (self.model.steps, self.model.rows_pending) != before:
                         self._settle([names[i] for i in part], labels[part].tolist())
             start = stop
-        self.counts = self.counts.plus(**strays)
+        for place, label in zip(early, labels[early].tolist(), strict=True):
+            self._remember(self._early, names[place], label)
+        self.counts = self.counts.plus(**strays, orphan=len(early))
         return Joined(
             tuple(names[place] for place in found),
             labels[found],
@@ -291,23 +275,27 @@ class DelayedLabels:
             tuple(decisions),
         )
 
-    def _find(self, names: Sequence[Key]) -> tuple[list[int], dict[str, int]]:
-        """Return the places of labels whose rows wait, and the counts of the others."""
+    def _find(self, names: Sequence[Key]) -> tuple[list[int], list[int], dict[str, int]]:
+        """Return the places of labels whose rows wait, of labels whose rows have not come, and the counts of others."""
         found: dict[Key, int] = {}
-        strays = {"late": 0, "duplicate": 0, "orphan": 0}
+        early: dict[Key, int] = {}
+        strays = {"late": 0, "duplicate": 0}
         for place, key in enumerate(names):
-            if key in found or key in self._learned:
+            if key in found or key in early or key in self._learned or key in self._early:
                 strays["duplicate"] += 1
             elif key in self._waiting:
                 found[key] = place
+            elif key in self._lost:
+                strays["late"] += 1
             else:
-                strays["late" if key in self._lost else "orphan"] += 1
-        return list(found.values()), strays
+                early[key] = place
+        return list(found.values()), list(early.values()), strays
 
     def _settle(self, keys: Sequence[Key], labels: Sequence[Any]) -> None:
         scored = errors = 0
         for key, label in zip(keys, labels, strict=True):
             waiting = self._waiting.pop(key)
+            self._ready.pop(key, None)
             self._remember(self._learned, key)
             if waiting.version:  # version 0 predicted nothing
                 scored += 1
@@ -335,6 +323,8 @@ class DelayedLabels:
             "waiting": json.dumps([[key, *waiting] for key, waiting in self._waiting.items()]),
             "learned": json.dumps(list(self._learned)),
             "lost": json.dumps(list(self._lost)),
+            "early": json.dumps(list(self._early.items())),
+            "ready": json.dumps(list(self._ready.items())),
         }
         if self._schema is not None:
             state |= nest("schema", self._schema.state())
@@ -356,15 +346,7 @@ class DelayedLabels:
         self.model.restore(pick("model", state))
         self.counts, self._now, self._schema, self._samples = known["counts"], known["now"], schema, samples
         self._waiting, self._learned, self._lost = known["waiting"], known["learned"], known["lost"]
-
-
-def _read_counts(saved: Any) -> LabelCounts:
-    """Return saved counts; ValueError if they are none."""
-    if not all(
-        type(count) is int and count >= 0 for name, count in saved.items() if name != "errors" or count is not None
-    ):
-        raise ValueError("counts must be integers of at least 0")
-    return LabelCounts(**saved)
+        self._early, self._ready = (known.get(name, OrderedDict()) for name in ("early", "ready"))
 
 
 def _read_waiting(saved: Any) -> OrderedDict[Key, _Waiting]:
@@ -386,6 +368,15 @@ def _read_known_keys(saved: Any) -> OrderedDict[Key, None]:
     return keys
 
 
+def _read_held(saved: Any) -> OrderedDict[Key, Any]:
+    """Return saved labels by key; ValueError if they are none."""
+    held = OrderedDict((key, label) for key, label in saved)
+    _check_keys(held, len(saved))
+    if not all(isinstance(label, str | int | float) for label in held.values()):
+        raise ValueError("labels must be text or numbers")
+    return held
+
+
 def _check_keys(keys: Iterable[Any], count: int) -> None:
     if not all(type(key) in (str, int) for key in keys) or len(list(keys)) != count:
         raise ValueError("keys must be text or integers, and distinct")
@@ -400,11 +391,14 @@ def _are_stored(known: Values) -> bool:
 FIELDS = Fields(
     {
         "now": Real(finite=False),
-        "counts": Json(_read_counts),
+        "counts": Json(LabelCounts.from_saved),
         "waiting": Json(_read_waiting),
         "learned": Json(_read_known_keys),
         "lost": Json(_read_known_keys),
+        "early": Json(_read_held),
+        "ready": Json(_read_held),
     },
+    optional=["early", "ready"],  # states of earlier versions do not have them
     parts=["schema", "samples", "model"],
     rules=[
         Rule(
@@ -413,6 +407,16 @@ FIELDS = Fields(
             lambda known: (known["counts"].errors is not None) == known["counted"],
         ),
         Rule("waiting", "must be rows of the store, in order", _are_stored),
+        Rule(
+            "early",
+            "must be labels of no row that waits",
+            lambda known: not known.get("early", {}).keys() & known["waiting"].keys(),
+        ),
+        Rule(
+            "ready",
+            "must be labels of rows that wait",
+            lambda known: known.get("ready", {}).keys() <= known["waiting"].keys(),
+        ),
     ],
 )
 """Saved entries of late labels."""

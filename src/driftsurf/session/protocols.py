@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from driftsurf.core.contracts import IncrementalState, State
 from driftsurf.core.decisions import Transition
 from driftsurf.core.input import Schema
-from driftsurf.session.late import LabelCounts
+from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.observation import Observation
 
 __all__ = ["LateLabelled", "Model", "Pinnable"]
