@@ -126,6 +126,13 @@ def test_seconds_are_on_the_page_only_if_asked_for(mixed_run: tuple[Path, str], 
     assert result.output == f"report: {page}\n"
     assert '<th class="number">seconds</th>' in page.read_text()
     assert '"name":"aware (oracle)"' in page.read_text()
+    journal = mixed_run[0] / "journal.jsonl"
+    before = journal.read_bytes()
+    for file, *more in ((page,), (journal,), (journal, "--overwrite")):
+        refused = invoke("explain", mixed_run[0], "--html", file, *more)
+        assert (refused.exit_code, Path(file).name in refused.output) == (1, True)
+    assert journal.read_bytes() == before
+    assert invoke("explain", mixed_run[0], "--html", page, "--overwrite").exit_code == 0
 
 
 def test_hostile_names_are_escaped() -> None:
