@@ -30,6 +30,7 @@ COLUMNS = "id", "when", "price", "share", "city", "member", "sold"
         (["--label", "sold", "--drop", "id,when"], ("'id,when'", *COLUMNS)),
         (["--label", "sold", "--kind", "city"], ("--kind", "'city'")),
         (["--label", "sold", "--kind", "city=place"], ("--kind", "'place'", "'number'")),
+        (["--label", "sold", "--time", "city"], ("--time", "'city'", "--date-format")),
         (["--label", "sold", "--categorical", "town"], ("--categorical", "'town'", *COLUMNS)),
         (["--label", "price", "--model", "ddm"], ("regression",)),
         (["--label", "sold", "--delimiter", "ab"], ("--delimiter", "'ab'")),

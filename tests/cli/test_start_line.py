@@ -1,14 +1,18 @@
-"""The line that says that a slow command is starting."""
+"""The lines that say that a command is starting, continues, is finished or was ended."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from commands import invoke
+from table_files import write_inverted
 
 from driftsurf.cli import work
 from driftsurf.kernels.cache import ANNOUNCED
@@ -46,3 +50,29 @@ def test_a_quiet_command_compiles_without_a_word(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(ANNOUNCED, "")
     work.be_quiet()
     assert os.environ[ANNOUNCED]
+
+
+def test_sigterm_ends_a_command_as_ctrl_c_does_with_its_own_exit_code() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with work.Termination() as termination:
+            assert termination.exit_code == 130
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+        assert termination.exit_code == 143
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_resumed_run_says_where_it_continues_and_whether_it_is_finished(tmp_path: Path) -> None:
+    table, saved = write_inverted(tmp_path), tmp_path / "saved"
+    command = ["run", table, "--label", "label", "--model", "oblivious", "--batch-size", 100, "--checkpoint", saved]
+    command += ["--every", 2, "--resume"]
+    whole = table.read_text()
+    lines = whole.splitlines(keepends=True)
+    table.write_text("".join([*lines[:450], "no row\n", *lines[450:]]))
+    assert "continues" not in invoke(*command).stderr  # it fails at step 4, where the last checkpoint is
+    table.write_text(whole)
+    assert "continues at step 4" in invoke(*command).stderr
+    assert "is finished, after 6 steps" in invoke(*command).stderr

@@ -12,7 +12,7 @@ from driftsurf.cli.config import CommandOptions, ConfiguredCommand
 from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
 from driftsurf.cli.wording import say, with_cli_spelling
-from driftsurf.cli.work import be_quiet, started
+from driftsurf.cli.work import Termination, be_quiet, started
 from driftsurf.errors import RunInterrupted, RunStopped
 from driftsurf.runs.options import GROUPS
 
@@ -52,7 +52,7 @@ def run(source: str, quiet: bool, **options: Any) -> None:
         be_quiet()
     if options["log_level"] is None:
         options["log_level"] = "warning"
-    with _Screen(quiet=quiet, to_stderr=options["predictions"] == "-") as screen:
+    with Termination() as termination, _Screen(quiet=quiet, to_stderr=options["predictions"] == "-") as screen:
         try:
             result = run_source(
                 source,
@@ -65,9 +65,9 @@ def run(source: str, quiet: bool, **options: Any) -> None:
         except RunStopped as stopped:
             say(f"{stopped}; continue with --resume; the checkpoints are in {options['checkpoint']}", err=True)
             raise SystemExit(stopped.exit_code) from None
-        except RunInterrupted as interrupted:
-            say(interrupted, err=True)
-            raise SystemExit(130) from None
+        except KeyboardInterrupt as interrupted:
+            say(interrupted if isinstance(interrupted, RunInterrupted) else "interrupted", err=True)
+            raise SystemExit(termination.exit_code) from None
     screen.show(result)
 
 
@@ -98,6 +98,10 @@ class _Screen:
         if start.why_model is not None and not self.quiet:
             command = click.get_current_context().command
             say(f"model     {with_cli_spelling(start.why_model, command)}", err=self.to_stderr)
+        if start.finished and not self.quiet:
+            say(f"the run is finished, after {start.first_step:,} steps; its result is written again", err=True)
+        elif start.first_step and not self.quiet:
+            say(f"the run continues at step {start.first_step:,}", err=True)
         self._progress = Progress(
             start.name,
             start.n_steps,

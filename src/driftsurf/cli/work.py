@@ -15,7 +15,7 @@ import click
 
 from driftsurf.cli.wording import say
 
-__all__ = ["StartLine", "at_work", "be_quiet", "started"]
+__all__ = ["StartLine", "Termination", "at_work", "be_quiet", "started"]
 
 PATIENCE = 1.0
 """Seconds after which a command that has shown nothing says that it is starting."""
@@ -64,6 +64,33 @@ def be_quiet() -> None:
 
     started()
     os.environ[ANNOUNCED] = "1"
+
+
+class Termination:
+    """Context in which SIGTERM ends a command as Ctrl-C does, with a line on what is left, and exit code 143.
+
+    It does nothing outside the main thread, and where SIGTERM has a handler already.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code = 128 + signal.SIGINT
+        """The exit code of the command after a KeyboardInterrupt."""
+        self._held = False
+
+    def __enter__(self) -> Self:
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._hear)
+            self._held = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._held:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _hear(self, number: int, frame: object) -> None:
+        self.exit_code = 128 + number
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

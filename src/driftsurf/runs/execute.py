@@ -198,6 +198,7 @@ def _started(live: LiveRun) -> RunStart:
         regression=plan.regression,
         columns=None if live.step else plan.columns,
         why_model=None if live.step else plan.why_model,
+        finished=live.done,
     )
 
 

@@ -23,7 +23,7 @@ from driftsurf.data.kinds import Kind
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.row_time import find_time
 from driftsurf.data.source_reader import SourceReader
-from driftsurf.data.tables import Table, which_columns
+from driftsurf.data.tables import Column, Table, which_columns
 from driftsurf.data.target import Target, find_labelled, find_target, is_unread_number
 from driftsurf.errors import Message, Option, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
@@ -292,6 +292,8 @@ class _TablePlanner:
         ids = [] if self.id is None else [self.id]
         named = {"categorical": list(self.options.reading.categorical), "id" if self.key is None else "key": ids}
         named |= {"time": [] if self.options.tables.time is None else [self.options.tables.time]}
+        if (time := self.options.tables.time) in rows.columns and time is not None:
+            _check_time(time, rows[time])
         for option, names in named.items():
             unknown = [name for name in names if name not in rows.columns]
             if unknown:
@@ -301,6 +303,20 @@ class _TablePlanner:
                 f"the labels have no column {self.key!r} by which to find their rows; they have "
                 f"{listed(list(labels.columns))}."
             )
+
+
+def _check_time(name: str, column: Column) -> None:
+    """Raise SchemaError if a column that is to date the rows holds neither dates nor numbers."""
+    present = column.values[~column.missing()]
+    if column.kind in ("date", "number") or not len(present):
+        return
+    first = column.words[int(present[0])] if column.kind == "text" else bool(present[0])
+    raise SchemaError(
+        Option("time"),
+        f" names {name!r}, which holds no times: it begins with {str(first)[:100]!r}. Name a column of dates or of "
+        "seconds; dates in other forms than ISO 8601 are read with ",
+        Option("date_formats"),
+    )
 
 
 def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:

@@ -43,7 +43,7 @@ SPACES = " \u00a0\u202f\u2009"
 """Characters that are used as a space between groups of digits ..."""
 APOSTROPHES = "'\u2019"
 """... or as an apostrophe."""
-_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
 _BOOLEANS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 
 
@@ -129,7 +129,13 @@ def number_reader(reading: ReadingOptions) -> Callable[[str], float]:
 
 
 def date_reader(reading: ReadingOptions) -> Callable[[str], np.datetime64]:
-    """Return a function that reads a date in ISO 8601 or in a format of ``reading``, or raises ValueError."""
+    """Return a function that reads a date in ISO 8601 or in a format of ``reading``, or raises ValueError.
+
+    Digits beyond microseconds are cut off.
+
+    >>> str(date_reader(ReadingOptions())("2024-05-01 10:00:00.123456789"))
+    '2024-05-01T10:00:00.123456'
+    """
 
     def read(cell: str) -> np.datetime64:
         if _ISO_DATE.fullmatch(cell):
