@@ -13,7 +13,7 @@ import pytest
 from source_files import everything, make_csv, make_feather, make_gzip, make_parquet, write
 
 from driftsurf.data import FileSource
-from driftsurf.errors import SourceError, StateError
+from driftsurf.errors import RunWarning, SourceError, StateError
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,7 @@ from driftsurf.errors import SourceError, StateError
         {"file": 5},
         {"line": True},
         {"n_features": None},
+        {"earlier": "1"},
     ],
 )
 def test_a_position_is_checked(change: dict[str, Any], tmp_path: Path) -> None:
@@ -98,3 +99,19 @@ def test_a_changed_binary_file_is_recognised_by_its_columns_and_last_row(tmp_pat
         write(values, kind)
         with pytest.raises(SourceError, match=re.escape(path.name)):
             everything(source, place)
+
+
+def test_files_that_were_added_before_the_position_are_counted_in_a_warning(tmp_path: Path) -> None:
+    for name in ("b.csv", "d.csv"):
+        write(tmp_path, name, "a\n1\n2\n")
+    *_, (_, position) = FileSource(tmp_path).tables()
+    write(tmp_path, "e.csv", "a\n3\n")
+    (tmp_path / "b.csv").unlink()
+    source = FileSource(tmp_path)
+    assert [len(table) for table, _ in source.tables(position)] == [1]
+    for name in ("a.csv", "b.csv", "c.csv"):
+        write(tmp_path, name, "a\n1\n")
+    with pytest.warns(RunWarning, match=r"2 .*d\.csv"):
+        (_, after), *_ = source.tables(position)
+    assert list(source.tables(after)) == []
+    assert [len(table) for table, _ in source.tables({**position, "earlier": None})] == [1]

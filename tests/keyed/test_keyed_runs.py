@@ -23,7 +23,7 @@ import driftsurf
 from driftsurf.core.files import FolderLock
 from driftsurf.core.journal import read_lines
 from driftsurf.data import ReadingOptions
-from driftsurf.errors import ColumnWarning, InputError, LabelError, LockedError, OptionError, SourceError
+from driftsurf.errors import ColumnWarning, InputError, LabelError, LockedError, OptionError, RunWarning, SourceError
 from driftsurf.keyed import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
 from driftsurf.keyed.engines.local import LocalEngine
 from driftsurf.keyed.engines.spark import SparkEngine
@@ -269,6 +269,16 @@ def test_labels_that_come_late_in_the_first_rows_are_read_as_numbers(tmp_path: P
     assert labels == [(row[1], row[2]) for row in rows[1100:]]
     named = replace(options, classes=(0, 1))
     assert not run_keyed(source, tmp_path / "named", COLUMNS, named, epoch=1000).regression
+
+
+def test_a_run_that_resumes_warns_of_files_that_it_passes_over(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_rows(tmp_path / "in" / "2.csv", shops(50))
+    run_keyed(str(tmp_path / "in"), tmp_path / "run", COLUMNS, OPTIONS)
+    write_rows(tmp_path / "in" / "1.csv", shops(50, start=50))
+    with pytest.warns(RunWarning, match=r"2\.csv"):
+        folder = run_keyed(str(tmp_path / "in"), tmp_path / "run", COLUMNS, OPTIONS)
+    assert len(predictions(folder)) == 50
 
 
 def test_a_folder_that_another_process_has_made_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

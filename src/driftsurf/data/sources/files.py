@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from driftsurf.data.source import STANDARD_INPUT, BadRow, Cells, Position
 from driftsurf.data.sources._batching import BatchCutter, BatchRule, Place
 from driftsurf.data.sources._web import is_web_address, local_copy
 from driftsurf.data.tables import Table, which_columns
-from driftsurf.errors import BadRowError, Message, Option, OptionError, SchemaError, SourceError, StateError
+from driftsurf.errors import BadRowError, Message, Option, OptionError, RunWarning, SchemaError, SourceError, StateError
 from driftsurf.registry import register
 
 __all__ = ["FilePosition", "FileSource"]
@@ -46,6 +47,8 @@ class FilePosition(TypedDict):
     n_features: int
     tail: str
     """Digest of what stands before the position, to recognise the file; '' accepts any file."""
+    earlier: int | None
+    """Number of files before it; None in a position of an earlier version."""
 
 
 @dataclass(slots=True)
@@ -239,9 +242,22 @@ class FileSource:
                     "to which files may have been added, or start a new run"
                 )
             first, mark = files.index(start["file"]), Mark(start["offset"], start["line"], start["tail"])
+            if start["earlier"] is not None and first > start["earlier"]:
+                self._warn_of_added(first - start["earlier"], start["file"])
             progress = _Progress(start["rows"], start["skipped"])
             progress.fix_shape(Shape(dict(start["columns"]), start["n_features"], frozenset(self.reading.drop)))
         return self._tables(files, first, mark, progress, on_skip)
+
+    @staticmethod
+    def _warn_of_added(added: int, file: str) -> None:
+        """Warn of files that were added before the one that was read last."""
+        count = "1 new file is" if added == 1 else f"{added:,} new files are"
+        warnings.warn(
+            f"{count} not read, since files are read in the order of their names and {file!r}, which comes later, has "
+            "been read before; give new files names that come last",
+            RunWarning,
+            stacklevel=3,
+        )
 
     def _tables(
         self, files: list[str], first: int, mark: Mark | None, progress: _Progress, on_skip: OnSkip | None
@@ -297,6 +313,7 @@ class FileSource:
             columns=progress.columns,
             n_features=progress.shape.n_features,
             tail=place.mark.tail,
+            earlier=place.file,
         )
         yield table, position
 
@@ -406,10 +423,11 @@ def _read_position(position: Position) -> FilePosition:
             columns=[(name, kind) for name, kind in position["columns"]],
             n_features=position["n_features"],
             tail=position["tail"],
+            earlier=position.get("earlier"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(f"not a position of a file source ({error}). Pass a position that tables() gave") from error
-    counts = read["offset"], read["line"], read["rows"], read["skipped"], read["n_features"]
+    counts = read["offset"], read["line"], read["rows"], read["skipped"], read["n_features"], read["earlier"] or 0
     if not (
         isinstance(read["file"], str)
         and isinstance(read["tail"], str)
