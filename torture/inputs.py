@@ -149,7 +149,10 @@ def _command(name: str, location: str, options: tuple[str, ...], model: Path, ou
     if name == "compare":
         return ["compare", location, *options, "--models", "majority,persistence", "--jobs", "1", "--out", out]
     if name == "keyed":
-        return ["run", location, *options, "--key", "b", "--sequence", "a", "--out", out]
+        # Keyed runs always skip bad rows, and refuse the option.
+        at = options.index("--on-bad-row") if "--on-bad-row" in options else len(options)
+        own = options[:at] + options[at + 2 :]
+        return ["run", location, *own, "--key", "b", "--sequence", "a", "--out", out]
     return ["run", location, *options, "--batch-size", "100", "--out", out]
 
 

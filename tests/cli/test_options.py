@@ -249,6 +249,30 @@ def test_compare_and_reproduce_take_their_options_from_a_toml_file(
         assert invoke("reproduce", *typed, *words).exit_code == 0
         assert invoke("reproduce", "--config", "r.toml", "--write-config", "s.toml").exit_code == 0
         assert Path("s.toml").read_text() == Path("r.toml").read_text()
+        Path("r.toml").unlink()
+        Path("s.toml").unlink()
+
+
+def test_a_file_of_options_replaces_another_file_only_if_asked_and_never_an_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("a,y\n1,2\n")
+    assert invoke("run", "a.csv", "--label", "y", "--write-config", "a.toml").exit_code == 0
+    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    for words in (
+        ["run", "a.csv", "--label", "a", "--write-config", "a.toml"],
+        ["run", "a.csv", "--overwrite", "--write-config", "a.csv"],
+        ["run", "a.toml", "--overwrite", "--write-config", "a.toml"],
+        ["run", "--config", "a.toml", "--overwrite", "--write-config", "./a.toml"],
+        ["compare", "a.csv", "--label", "y", "--write-config", "a.toml"],
+    ):
+        refused = invoke(*words)
+        assert refused.exit_code == 1, words
+        assert Path(words[-1]).name in refused.output
+        assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+    assert invoke("run", "a.csv", "--label", "a", "--overwrite", "--write-config", "a.toml").exit_code == 0
+    assert 'label = "a"' in Path("a.toml").read_text()
 
 
 @pytest.mark.parametrize(

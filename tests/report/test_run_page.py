@@ -14,18 +14,20 @@ import numpy as np
 import pytest
 from commands import invoke
 from run_pages import HOSTILE, Made, hostile_run, regression_in, uneven_run
-from table_files import mixed_rows, write_csv
+from table_files import mixed_rows, write_csv, write_inverted
 
-from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace, prequential
+from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace, prequential, run
 from driftsurf.errors import InputError
-from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.baselines import Baselines, baselines
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.summary import ClassificationSummary, summarise, summarise_regression
 from driftsurf.explanation.explain import explain
 from driftsurf.explanation.records import RunRecord, read_run
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.figure import Change, Figure, Overlay, Series, as_json
+from driftsurf.report.index import list_runs
 from driftsurf.report.run_page import render, render_record
+from driftsurf.report.run_summary import print_run
 from driftsurf.report.sections import RunView, Section, changes, classes, columns, sections
 from driftsurf.report.svg import LEFT, RIGHT, WIDTH, Chart
 from driftsurf.report.what_was_run import command_line, settings
@@ -124,6 +126,13 @@ def test_seconds_are_on_the_page_only_if_asked_for(mixed_run: tuple[Path, str], 
     assert result.output == f"report: {page}\n"
     assert '<th class="number">seconds</th>' in page.read_text()
     assert '"name":"aware (oracle)"' in page.read_text()
+    journal = mixed_run[0] / "journal.jsonl"
+    before = journal.read_bytes()
+    for file, *more in ((page,), (journal,), (journal, "--overwrite")):
+        refused = invoke("explain", mixed_run[0], "--html", file, *more)
+        assert (refused.exit_code, Path(file).name in refused.output) == (1, True)
+    assert journal.read_bytes() == before
+    assert invoke("explain", mixed_run[0], "--html", page, "--overwrite").exit_code == 0
 
 
 def test_hostile_names_are_escaped() -> None:
@@ -193,8 +202,8 @@ def test_ensembles_and_traces_without_counts_by_class_have_pages() -> None:
     assert "risk" not in titles(page)
     assert '"css":"series-0"' in page
     older = {name: column for name, column in trace.columns.items() if not name.startswith("wrong:")}
-    assert titles(render(replace(trace, columns=older), [], model="aue")) == ["error", "changes", "costs", "recovery"]
-    assert titles(render(trace, [], model="aue")) == ["error", "classes", "changes", "costs", "recovery"]
+    assert titles(render(replace(trace, columns=older), [], model="aue")) == ["error", "costs", "recovery"]
+    assert titles(render(trace, [], model="aue")) == ["error", "classes", "costs", "recovery"]
     with pytest.raises(InputError, match=r"trace\.csv"):
         render_record(RunRecord([]))
 
@@ -281,6 +290,60 @@ def test_values_that_are_not_finite_are_gaps() -> None:
     figure = Figure("f", "about", "u", 1.0, [Series("s", "curve", [0.5, float("nan"), 2.0], marked=True)])
     assert json.loads(as_json(Overlay(3), [figure]))["figures"][0]["series"][0]["values"] == [0.5, None, 2]
     assert figure.render(Overlay(3)).count("<path") == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "claims", "rows"),
+    [
+        ("adwin", True, {"fresh starts"}),
+        ("aue", False, set()),
+        ("sliding-window", False, set()),
+        ("driftsurf", True, {"reactions", "switches to a new model"}),
+    ],
+)
+def test_page_terminal_list_and_explanation_count_the_same_reactions(
+    model: str, claims: bool, rows: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They agree with the journal, and only a strategy that looks for drift says that there was none."""
+    table = write_inverted(tmp_path)
+    result = run(table, label="label", model=model, batch_size=50, out=tmp_path / "run", progress=False)
+    kinds = [one.kind for one in result.transitions]
+    summary = result.summary
+    assert summary is not None
+    counts = {
+        "reactions": kinds.count("entered"),
+        "switches to a new model": kinds.count("switched"),
+        "fresh starts": kinds.count("reset"),
+    }
+    assert (summary.reactions, summary.switches, summary.fresh_starts) == tuple(counts.values())
+    print_run(result)
+    printed = dict(re.findall(r"^ (\D+?) +(\d+) *$", capsys.readouterr().out, re.MULTILINE))
+    shown = {name: int(printed[name]) for name in counts if name in printed}
+    assert shown == {name: counts[name] for name in rows}
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert all((f">{name}<" in page) == (name in rows) for name in counts)
+    assert ("dotted line is a sign of drift" in page) == (model == "driftsurf")
+    quiet = not any(counts.values())
+    assert ("no sign of drift" in page) == (claims and quiet)
+    assert ("No sign of drift" in explain(tmp_path / "run")) == (claims and quiet)
+    [entry] = list_runs(tmp_path).runs
+    assert entry.drifts == counts["switches to a new model"] + counts["fresh starts"]
+
+
+def test_the_headline_says_that_a_model_reacted_and_never_switched(mixed_run: tuple[Path, str]) -> None:
+    trace = read_run(mixed_run[0]).trace
+    assert trace is not None
+    kinds = np.array([str(kind).replace("switched", "kept") for kind in trace.columns["transition"]])
+    page = render(replace(trace, columns={**trace.columns, "transition": kinds}), [], model="driftsurf")
+    assert "and never switched to a new model." in page
+
+
+def test_an_error_that_tells_nothing_is_not_compared_with_trivial_rules() -> None:
+    nothing_learned = Baselines("mean error", 0.5, {"majority": 0.5, "persistence": 0.4}, learned=False)
+    assert not nothing_learned.warning
+    one_value = Baselines("mean error", 0.0, {"majority": 0.0, "persistence": 0.0})
+    assert "same value" in one_value.warning
+    assert "no better" not in one_value.warning
 
 
 def test_a_model_that_is_no_better_than_a_trivial_rule_is_pointed_out() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,15 @@ def test_mistakes_are_named(run: Path, tmp_path: Path) -> None:
         (damaged / "run.json").write_text(content)
         with pytest.raises(RunFolderError, match=r"damaged/run\.json"):
             predict(damaged, source)
+    rows = source.read_bytes()
+    with pytest.raises(RunFolderError, match=re.escape(str(source))):
+        predict(run, source, PredictOptions(out=str(source), overwrite=True))
+    (tmp_path / "link.csv").symlink_to(source)
+    for output in ({"predictions": str(tmp_path / "link.csv")}, {"metrics": str(source)}):
+        with pytest.raises(RunFolderError, match=r"(sales|link)\.csv"):
+            driftsurf.run(source, label="sold", out=tmp_path / "own", overwrite=True, **output)  # type: ignore[arg-type]
+    assert source.read_bytes() == rows
+    assert not (tmp_path / "own").exists()
     svm = driftsurf.run(source, label="sold", model="driftsurf:svm", drop=["id"], out=tmp_path / "svm").folder
     with pytest.raises(CapabilityError, match="LinearSVM"):
         predict(svm, source, PredictOptions(all_classes=True))

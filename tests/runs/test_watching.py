@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import socket
 import threading
 import urllib.error
@@ -19,8 +20,9 @@ import pytest
 from commands import invoke
 from live_runs import live_run, run_to_end
 
+import driftsurf
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
-from driftsurf.errors import OptionError
+from driftsurf.errors import OptionError, RunFolderError
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LogisticRegression
 from driftsurf.runs import metrics_server
@@ -213,6 +215,20 @@ def test_metrics_file_that_cannot_be_written_is_logged_once(
         pass
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "m.prom" in caplog.text
+
+
+def test_a_metrics_file_replaces_metrics_only(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.prom"
+    path.touch()
+    for number in range(2):
+        driftsurf.run("sea10", rows=1_000, out=tmp_path / str(number), metrics=str(path))
+        assert values(path.read_text())["driftsurf_done"] == 1
+    path.write_text("my notes")
+    for other in (path, tmp_path):
+        with pytest.raises(RunFolderError, match=re.escape(repr(str(other)))):
+            driftsurf.run("sea10", rows=1_000, out=tmp_path / "refused", metrics=str(other))
+    assert path.read_text() == "my notes"
+    assert not (tmp_path / "refused").exists()
 
 
 def test_metrics_port_answers_with_metrics_only(run: LiveRun) -> None:

@@ -23,6 +23,8 @@ __all__ = ["CommandOptions", "ConfiguredCommand", "to_toml"]
 
 NOT_WRITTEN = "config", "write_config", "trust_config", "resume", "overwrite", "help"
 """Options that say how to run now, not what to run."""
+CONFIG = "driftsurf.config"
+"""Where the context of a command keeps the file of its options."""
 MOST_BYTES = 2**20
 """Largest size of a TOML file."""
 MOST_PARTS = 100
@@ -59,6 +61,7 @@ class ConfiguredCommand(GroupedCommand):
                 named = typed[0]
                 args = self._without(ctx, args, argument.name, typed)
             if named is not None:
+                ctx.meta[CONFIG] = named
                 trusted = self.make_parser(ctx).parse_args(list(args))[0].get("trust_config") is True
                 options = self._read(Path(named), trusted=trusted)
                 found = options.pop(argument.name, ())
@@ -90,6 +93,12 @@ class ConfiguredCommand(GroupedCommand):
 
         path = ctx.params["write_config"]
         if path is not None:
+            from driftsurf.runs.outputs import check_new, check_not_input
+
+            read = [ctx.params[param.name] for param in self.params if isinstance(param, click.Argument) and param.name]
+            inputs = [one for value in read for one in (value if isinstance(value, tuple | list) else [value]) if one]
+            check_not_input("write_config", path, [*inputs, *([ctx.meta[CONFIG]] if CONFIG in ctx.meta else [])])
+            check_new("write_config", path, overwrite=ctx.params.get("overwrite"))
             files.write_text(path, to_toml(ctx), shared=True)
             say(f"written: {path}; run it with: {ctx.command_path} {path}")
             return None

@@ -26,8 +26,14 @@ from driftsurf.errors import InputError
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the report page to this file instead, with measured seconds if there are any.",
 )
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def explain(
-    run: Path, step: int | None, threshold: float | None, stable_threshold: float | None, html: Path | None
+    run: Path,
+    step: int | None,
+    threshold: float | None,
+    stable_threshold: float | None,
+    html: Path | None,
+    overwrite: bool,
 ) -> None:
     """Explain the decisions of a RUN: a run folder, or a folder of checkpoints, also while it runs.
 
@@ -48,7 +54,11 @@ def explain(
     record = read_run(run)
     if html is not None:
         from driftsurf.report.run_page import render_record
+        from driftsurf.runs.folder import REPORT
+        from driftsurf.runs.outputs import check_new, check_not_input
 
+        check_not_input("html", html, (file for file in run.iterdir() if file.name != REPORT))
+        check_new("html", html, overwrite=overwrite)
         files.write_text(html, render_record(record))
         say(f"report: {html}")
         return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -215,6 +216,32 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+class ReactionCounts(NamedTuple):
+    """How often a model reacted to drift, counted the same way in tables, pages and lists of runs."""
+
+    reactions: int
+    """Reactive states that it entered."""
+    switches: int
+    """Models that took over from another one after they had proved better."""
+    fresh_starts: int
+    """Fresh models that replaced another one at once, on the signal of a detector or on an order."""
+
+    @property
+    def new_models(self) -> int:
+        """How often a new model took over."""
+        return self.switches + self.fresh_starts
+
+
+def count_reactions(kinds: Iterable[str]) -> ReactionCounts:
+    """Count the reactions among transitions, given by their kinds.
+
+    >>> count_reactions(["entered", "greedy", "switched", "reset", "replaced"])
+    ReactionCounts(reactions=1, switches=2, fresh_starts=1)
+    """
+    found = Counter(kinds)
+    return ReactionCounts(found["entered"], found["switched"] + found["replaced"], found["reset"])
 
 
 def transition_noun(kind: TransitionKind, count: int) -> str:

@@ -33,6 +33,8 @@ class Baselines:
     """The error of the model."""
     others: dict[str, float]
     """The errors of the trivial predictions, by name."""
+    learned: bool = True
+    """Whether anything was learned before a row that counts; False if there is only one batch."""
 
     def number(self, error: float) -> str:
         """Return an error as text."""
@@ -42,9 +44,15 @@ class Baselines:
     def warning(self) -> str:
         """Warning in words if the model is no better, or hardly better, than a trivial prediction; else empty.
 
+        A label with one value has a warning of its own.
+
         >>> Baselines("mean error", 0.07, {"majority": 0.07, "persistence": 0.1}).warning
         'The model is no better than predicting the most frequent class so far: mean error 0.0700 against 0.0700.'
         """
+        if not self.learned:
+            return ""
+        if self.others.get("persistence") == 0.0:
+            return "The label has the same value in all rows that count, so the errors tell nothing about the model."
         name = min(self.others, key=self.others.__getitem__, default=None)
         if name is None or self.own < HARDLY_BETTER * self.others[name]:
             return ""
@@ -73,7 +81,8 @@ def baselines(trace: Trace, model: str) -> Baselines:
         name: metrics.mean_error(error[-len(rows) :], rows) for name, error in baseline_errors(trace, model).items()
     }
     measure, own = mean_error_of(trace, model)
-    return Baselines(measure, own, means if trace.labels else {name: math.sqrt(mean) for name, mean in means.items()})
+    others = means if trace.labels else {name: math.sqrt(mean) for name, mean in means.items()}
+    return Baselines(measure, own, others, learned=len(trace.of(model)["rows"]) > trace.warmup_steps)
 
 
 def baseline_errors(trace: Trace, model: str) -> dict[str, FloatArray]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from driftsurf.core.decisions import count_reactions
 from driftsurf.errors import OptionError
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.step_map import StepMap
@@ -38,6 +40,9 @@ class Summary:
     reactions: int
     false_reactions: int
     switches: int
+    """Models that took over from another one after they had proved better."""
+    fresh_starts: int
+    """Fresh models that replaced another one at once, on the signal of a detector or on an order."""
     share_reactive: float
     """Share of the steps in the reactive state."""
     gradients: int
@@ -76,8 +81,8 @@ class RegressionSummary(Summary):
 def summarise(trace: Trace, model: str, oracle: str | None = None) -> ClassificationSummary | RegressionSummary:
     """Summarise one model of a trace; ``oracle`` names the model that recovery is measured against.
 
-    Mean errors leave the warm-up steps out; reactions, switches and gradients count all steps. A drift that lasts to
-    the end of the stream has no recovery time, though reactions to it are not false.
+    Mean errors leave the warm-up steps out; the counts are of all steps. A drift that lasts to the end of the stream
+    has no recovery time, though reactions to it are not false.
     """
     return (summarise_classification if trace.labels else summarise_regression)(trace, model, oracle)
 
@@ -135,11 +140,10 @@ def _drift_handling(trace: Trace, model: str, oracle: str | None) -> dict[str, A
         "drift_steps": tuple((int(steps.of_row(drift.start)), int(steps.of_row(drift.end))) for drift in bounded),
         "recovery_by_training": tuple(metrics.recovery_by_training(first_row, run["trained_from"], bounded)),
         "recovery_by_error": by_error,
-        "reactions": len(metrics.reactions(transitions)),
+        **count_reactions(chain.from_iterable(transitions))._asdict(),
         "false_reactions": metrics.false_reactions(
             first_row, run["rows"], run["trained_from"], transitions, trace.drifts
         ),
-        "switches": len(metrics.reactions(transitions, "switched")),
         "share_reactive": metrics.share_reactive(run["state"]),
         "gradients": int(run["gradients"].sum()),
     }

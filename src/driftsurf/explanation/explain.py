@@ -23,7 +23,14 @@ from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.lineage import describe_row, lineages, timeline
-from driftsurf.explanation.records import BEGAN_REACTIVE, RunRecord, begins_reactive, pinned, read_run
+from driftsurf.explanation.records import (
+    BEGAN_REACTIVE,
+    RunRecord,
+    begins_reactive,
+    looks_for_drift,
+    pinned,
+    read_run,
+)
 from driftsurf.explanation.replay import replay, same_decisions, share_of
 from driftsurf.runs.folder import work_unit
 from driftsurf.visible import visible
@@ -289,7 +296,8 @@ def _overview(record: RunRecord) -> str:
     began = begins_reactive(decisions)
     alone = "" if record.orders or began else ": one model was used for the whole run"
     quiet = f"No {'new ' * began}sign of drift{alone}"
-    lines.append(f"{', '.join(totals) or quiet}.")
+    if totals or began or looks_for_drift(record.about, decisions):
+        lines.append(f"{', '.join(totals) or quiet}.")
     if began:
         lines.append(BEGAN_REACTIVE)
     if last.threshold is not None:

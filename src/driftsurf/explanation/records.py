@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import read_lines
@@ -23,7 +24,7 @@ from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, SCORES, TIMINGS, TRAC
 from driftsurf.runs.orders import OrderRecord, read_records, waiting
 from driftsurf.runs.table_rows import orphan_labels, unlabelled_rows
 
-__all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "newest_head", "pinned", "read_run"]
+__all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "looks_for_drift", "newest_head", "pinned", "read_run"]
 
 BEGAN_REACTIVE = "The run began inside a reactive state: its model had seen a sign of drift in the run before."
 
@@ -46,6 +47,17 @@ def pinned(orders: Iterable[OrderRecord]) -> list[tuple[int, int | None]]:
 def begins_reactive(decisions: Sequence[Decision]) -> bool:
     """Return whether a run begins inside a reactive state: its model had seen a sign of drift in an earlier run."""
     return bool(decisions) and decisions[0].step == 0 and decisions[0].reactive_step > 1
+
+
+def looks_for_drift(about: Mapping[str, Any], decisions: Sequence[Decision]) -> Literal["thresholds", "detector", ""]:
+    """Return how the strategy of a run looks for drift: with thresholds, as DriftSurf, with a detector, or not at all.
+
+    ``about`` is the content of ``run.json``; without it, only strategies with thresholds are recognised.
+    """
+    if any(decision.threshold is not None for decision in decisions):
+        return "thresholds"
+    entry = registry.find("strategy", str(about.get("made", {}).get("strategy", "")))
+    return "detector" if entry is not None and entry.details.get("family") == "detector" else ""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 from driftsurf import registry
 from driftsurf.comparison.folder import LEDGER
 from driftsurf.core import files
+from driftsurf.core.decisions import count_reactions
 from driftsurf.errors import DriftsurfError, RunFolderError
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.trace import Trace
@@ -198,7 +199,7 @@ def _of_trace(path: Path, *, finished: bool, page: Path) -> RunEntry:
         path=path,
         kind="run",
         finished=finished,
-        drifts=sum(one.kind in NEW_MODEL for decision in record.decisions for one in decision.transitions),
+        drifts=count_reactions(one.kind for made in record.decisions for one in made.transitions).new_models,
         time=_time(path / TRACE, path / JOURNAL),
         page=page if page.exists() else None,
         **numbers,

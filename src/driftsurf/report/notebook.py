@@ -59,10 +59,10 @@ def _lines(trace: Trace) -> tuple[Sequence[str], list[Sequence[Any]]]:
     lines = list[Sequence[Any]]()
     for model in trace.models:
         summary, own = summarise(trace, model), baselines(trace, model)
-        lines.append((model, _number(own.own, trace), summary.reactions, summary.switches))
+        lines.append((model, _number(own.own, trace), summary.reactions, summary.switches, summary.fresh_starts))
     others = baselines(trace, trace.models[0])
-    lines += [(f"{name} (trivial rule)", _number(error, trace), "", "") for name, error in others.others.items()]
-    return ("model", others.measure, "signs of drift", "switches to a new model"), lines
+    lines += [(f"{name} (trivial rule)", _number(error, trace), "", "", "") for name, error in others.others.items()]
+    return ("model", others.measure, "signs of drift", "switches to a new model", "fresh starts"), lines
 
 
 def _number(error: float, trace: Trace) -> str:

@@ -36,7 +36,7 @@ from driftsurf.runs.result import RunResult
 from driftsurf.runs.streams import ORACLE
 from driftsurf.visible import escape
 
-__all__ = ["orphan_warning", "render", "render_record", "write_run_page"]
+__all__ = ["orphan_warning", "reaction_rows", "render", "render_record", "write_run_page"]
 
 NOTHING_SCORED = "No row was scored: no label arrived for a row that had been predicted."
 
@@ -192,16 +192,28 @@ def _lead(run: RunView) -> str:
     else:
         text = f"Root mean squared error {significant(summary.root_mean_squared_error)}, in the unit of the label. "
     began = begins_reactive(run.decisions)
-    if summary.reactions:
-        switches = _times(summary.switches) if summary.switches else "not once"
-        text += f"It reacted {_times(summary.reactions)} and switched to a new model {switches}. "
+    done = list(_reactions(summary))
+    if done:
+        text += f"It {', '.join(done[:-1])}{' and ' * (len(done) > 1)}{done[-1]}. "
         text += f"{_recovered(summary)} " if summary.drift_steps else ""
-    else:
+    elif run.looks_for_drift or began:
         text += f"There was no {'new ' * began}sign of drift. "
     text += f"{BEGAN_REACTIVE} " * began
     spans = [f"from step {first} " + ("on" if stop is None else f"to {stop - 1}") for first, stop in pinned(run.orders)]
     pins = f"An operator pinned it {', '.join(spans)}: there it learned nothing." if spans else ""
     return (text + pins).rstrip()
+
+
+def _reactions(summary: Summary) -> Iterator[str]:
+    """Yield what the model did about drift, in words."""
+    if summary.reactions:
+        yield f"reacted {_times(summary.reactions)}"
+    if summary.switches:
+        yield f"switched to a new model {_times(summary.switches)}"
+    elif summary.reactions:
+        yield "never switched to a new model"
+    if summary.fresh_starts:
+        yield f"started a fresh model {_times(summary.fresh_starts)}"
 
 
 def _recovered(summary: Summary) -> str:
@@ -217,6 +229,17 @@ def _recovered(summary: Summary) -> str:
         f"After {len(times)} of the {drifts} drifts it came to predict from new rows alone; after the others its model "
         "kept rows from before the drift."
     )
+
+
+def reaction_rows(summary: Summary, way: str) -> dict[str, int]:
+    """Return how often a model reacted, by name: what its way to look for drift can lead to, and what happened.
+
+    ``way`` is that of :func:`~driftsurf.explanation.records.looks_for_drift`.
+    """
+    both, fresh = way == "thresholds" or summary.reactions > 0, way == "detector" or summary.fresh_starts > 0
+    rows = {"reactions": summary.reactions} if both else {}
+    rows |= {"switches to a new model": summary.switches} if both or summary.switches else {}
+    return rows | ({"fresh starts": summary.fresh_starts} if fresh else {})
 
 
 def _cards(run: RunView) -> Iterator[tuple[str, str]]:
@@ -242,11 +265,12 @@ def _cards(run: RunView) -> Iterator[tuple[str, str]]:
             yield "R²", f"{r2:.3f}"
         yield "skill over the mean", f"{summary.skill_over_mean:.3f}"
         yield "skill over persistence", f"{summary.skill:.3f}"
-    yield "reactions", str(summary.reactions)
-    if trace.drifts:
-        yield "false reactions", str(summary.false_reactions)
-    yield "switches", str(summary.switches)
-    yield "reactive steps", f"{summary.share_reactive:.0%}"
+    for name, count in reaction_rows(summary, run.looks_for_drift).items():
+        yield name, str(count)
+        if name == "reactions" and trace.drifts:
+            yield "false reactions", str(summary.false_reactions)
+    if run.looks_for_drift == "thresholds":
+        yield "reactive steps", f"{summary.share_reactive:.0%}"
     yield f"{run.work} per row", f"{summary.gradients / int(trace.of(summary.model)['rows'].sum()):.2f}"
 
 

@@ -14,7 +14,8 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
-from driftsurf.report.run_page import orphan_warning
+from driftsurf.explanation.records import looks_for_drift
+from driftsurf.report.run_page import orphan_warning, reaction_rows
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import work_unit
 from driftsurf.runs.result import RunResult
@@ -67,6 +68,10 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
     screen.print(f"report: {result.folder / 'report.html'}")
 
 
+def _way(result: RunResult) -> str:
+    return looks_for_drift(result.about, result.decisions)
+
+
 def _print_beside_baselines(screen: Console, result: RunResult) -> None:
     """Print the error of the model and of trivial predictions, then the other numbers of the model."""
     trace, model = result.trace, result.model
@@ -79,8 +84,7 @@ def _print_beside_baselines(screen: Console, result: RunResult) -> None:
         "steps": f"{len(columns['step']):,}",
         **_other_errors(summary),
         **_scores(result, summary),
-        "reactions": str(summary.reactions),
-        "switches to a new model": str(summary.switches),
+        **{name: str(count) for name, count in reaction_rows(summary, _way(result)).items()},
         **_costs(result, summary),
     }
     for label, value in rows.items():
@@ -96,9 +100,8 @@ def _print_beside_oracle(screen: Console, result: RunResult, oracle: str) -> Non
     costs = [_costs(result, summary) for summary in (mine, other)]
     rows = {
         **{label: [one[label] for one in both] for label in both[0]},
-        "reactions": [str(mine.reactions), "-"],
-        "  false reactions": [str(mine.false_reactions), "-"],
-        "switches to a new model": [str(mine.switches), "-"],
+        **{name: [str(count), "-"] for name, count in reaction_rows(mine, _way(result)).items()},
+        "false reactions": [str(mine.false_reactions), "-"],
         "reactive steps": [f"{mine.share_reactive:.0%}", "-"],
         **{label: [one[label] for one in costs] for label in costs[0]},
     }

@@ -40,6 +40,7 @@ from driftsurf.runs.model_file import write_model
 from driftsurf.runs.options import OutputOptions
 from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart
 from driftsurf.runs.predictions import label_text
+from driftsurf.runs.prometheus import MetricsFile
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Sink, SinkContext, open_sink
@@ -70,6 +71,8 @@ class Execution:
         """Run to the end of the source, and return the result."""
         self.output.check()
         self.watch.check()
+        if self.watch.metrics is not None and self.watch.metrics_address is None:
+            MetricsFile.check(Path(self.watch.metrics))
         checkpoint = self.output.checkpoint_path
         return self._run_once() if checkpoint is None else self._run_durably(checkpoint)
 

@@ -24,6 +24,7 @@ from driftsurf.errors import Option, OptionError, RunFolderError, SchemaError, S
 from driftsurf.registry import find
 from driftsurf.runs.folder import ABOUT, model_path
 from driftsurf.runs.options import StrPath
+from driftsurf.runs.outputs import check_not_input, files_of
 from driftsurf.runs.predict_options import PredictOptions
 from driftsurf.runs.predictions import LabelType, PredictionBatch, by_class, label_text, predict_now, shown_classes
 from driftsurf.runs.sinks import Closable, SinkContext, open_sink
@@ -91,6 +92,7 @@ def predict(
             f"the model of {str(run)!r} has learned arrays of a built-in stream; predict arrays with driftsurf.load"
         )
     reader = _reader(os.fspath(source), frames, ReadingOptions() if reading is None else reading, asked, about)
+    check_not_input("out", asked.out, files_of(reader.source))
     frames = replace(frames, reading=reader.source.reading)
     return _predicted(model, frames, reader, _id_column(reader.peek(), asked, about), asked)
 

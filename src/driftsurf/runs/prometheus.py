@@ -13,6 +13,7 @@ from typing import Self
 
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision
+from driftsurf.errors import Option, RunFolderError
 from driftsurf.runs.live import LiveRun
 from driftsurf.session.protocols import LateLabelled, Model
 from driftsurf.visible import visible
@@ -112,6 +113,9 @@ class RunMetrics:
         yield from _family("done", "gauge", "1 when the source has ended.", {"": int(live.done)})
 
 
+BEGINNING = b"# HELP driftsurf_"
+
+
 def _labelled(model: Model) -> int | None:
     return model.label_counts.labelled if isinstance(model, LateLabelled) else None
 
@@ -132,6 +136,12 @@ def _escaped(text: str) -> str:
     return visible(text, lines=True).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
+def _may_be_metrics(path: Path) -> bool:
+    """Return whether a file is empty, or begins as the metrics of a run do."""
+    with path.open("rb") as file:
+        return file.read(len(BEGINNING)) in (b"", BEGINNING)
+
+
 class MetricsFile:
     """Context that keeps a file of metrics up to date, at most once a second. Write errors are logged, not raised."""
 
@@ -141,6 +151,14 @@ class MetricsFile:
         self.clock = clock
         self._next = 0.0
         self._failed = False
+
+    @staticmethod
+    def check(path: Path) -> None:
+        """Raise RunFolderError if the path is taken by something else than metrics, which would be replaced."""
+        if path.exists() and not (path.is_file() and _may_be_metrics(path)):
+            raise RunFolderError(
+                f"{str(path)!r} already exists, and does not hold metrics; choose another file for ", Option("metrics")
+            )
 
     def __enter__(self) -> Self:
         self._write()

@@ -34,6 +34,7 @@ from driftsurf.runs.folder import COLUMNS, SCORES, short_name
 from driftsurf.runs.late_batches import LabelPace, LateBatches
 from driftsurf.runs.late_session import LateSession
 from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
+from driftsurf.runs.outputs import check_not_input, files_of
 from driftsurf.runs.plan import RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType, shown_classes
 from driftsurf.runs.source import TableBatches
@@ -97,6 +98,9 @@ class _TablePlanner:
         # Columns that are read because something needs them, and that the model does not see.
         self.hidden = [name for name in (self.id, time) if name is not None and (name in drop or name == self.id)]
         self._start_reading({})
+        for option, path in (("predictions", options.output.predictions), ("metrics", options.watch.metrics)):
+            if path is not None:
+                check_not_input(option, path, files_of(self.rows.source, self.labels.source))
 
     def plan(self, saved: Mapping[str, Any] | None) -> RunPlan:
         """Make the plan of a new run, or of one that resumes."""

@@ -20,6 +20,7 @@ from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
 from driftsurf.evaluation.trace import OTHER, Trace
+from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report.figure import Bars, Figure
 from driftsurf.runs.orders import OrderRecord
 
@@ -52,6 +53,11 @@ class RunView:
     def summary(self) -> ClassificationSummary | RegressionSummary:
         """The metrics of the model."""
         return summarise(self.trace, self.model, self.oracle)
+
+    @functools.cached_property
+    def looks_for_drift(self) -> str:
+        """How the strategy looks for drift: "thresholds", "detector", or empty if it does not."""
+        return looks_for_drift(self.about, self.decisions)
 
     @property
     def named_classes(self) -> list[Any]:

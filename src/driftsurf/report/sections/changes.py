@@ -17,8 +17,10 @@ def build(run: RunView) -> Iterator[str]:
     """Return the table of transitions."""
     listed = [(decision, transition) for decision in run.decisions for transition in decision.transitions]
     if not listed:
-        began = begins_reactive(run.decisions)
-        yield f"<p>{BEGAN_REACTIVE if began else 'There was no sign of drift.'}</p>"
+        if begins_reactive(run.decisions):
+            yield f"<p>{BEGAN_REACTIVE}</p>"
+        elif run.looks_for_drift:
+            yield "<p>There was no sign of drift.</p>"
         return
     times = run.trace.times(run.model)
     units = ("datetime64[D]", "datetime64[m]", "datetime64[s]")

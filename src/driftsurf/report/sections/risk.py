@@ -12,8 +12,9 @@ from driftsurf.report import html
 from driftsurf.report.figure import Figure, Series, usual_top
 from driftsurf.report.sections import RunView, Section
 
-CAPTION = (
-    "The risk (regularised loss) of each batch before it was learned. A risk above the dotted line is a sign of drift: "
+CAPTION = "The risk (regularised loss) of each batch before it was learned."
+LIMIT = (
+    " A risk above the dotted line is a sign of drift: "
     "then a fresh model starts to compete. The limit is the best risk so far plus the threshold or, if that is lower, "
     "the risk of the reference plus the stable threshold; a reactive state has none. The green line is the other "
     "model: in a reactive state the one that did not predict, else the reference, which learns since the last one."
@@ -24,7 +25,7 @@ def build(run: RunView) -> Iterator[str | Figure]:
     """Return the caption and the figure; nothing for a strategy without a predictive model."""
     figure = _figure(run)
     if figure is not None:
-        yield html.note(CAPTION)
+        yield html.note(CAPTION + LIMIT * (run.looks_for_drift == "thresholds"))
         yield figure
 
 

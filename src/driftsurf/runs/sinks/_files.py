@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from driftsurf.core import files
-from driftsurf.errors import Option, RunFolderError
 from driftsurf.runs.folder import partial_path
+from driftsurf.runs.outputs import check_new
 from driftsurf.runs.predictions import PredictionBatch
 from driftsurf.runs.sinks._base import SinkContext
 
@@ -46,13 +46,8 @@ class FileSink(ABC):
         there = [str(self.path)] * self.path.exists()
         if context.checkpoints:
             there += [str(self.path.parent / name) for name in _part_names(self.path)]
-        if there and not context.overwrite:
-            raise RunFolderError(
-                f"{there[0]!r} already exists; choose another file for ",
-                Option(context.option),
-                ", or replace it with ",
-                Option("overwrite", True),
-            )
+        for path in there:
+            check_new(context.option, path, overwrite=context.overwrite)
         self._output: _SingleFile | _FilePerCheckpoint
         if context.checkpoints:
             self._output = _FilePerCheckpoint(self.path, self.encoder, context.keep)
