@@ -121,6 +121,14 @@ def test_a_run_without_drift_and_one_of_another_strategy() -> None:
         explain(made, threshold=0.1)
 
 
+def test_rows_with_late_labels_are_not_said_to_be_predicted_by_the_model_in_use() -> None:
+    decision = Decision(3, 30, 10, "stable", 1, 1, 0, models=())
+    now, late = (explain(RunRecord([decision], about={"delay": delay}), step=3) for delay in (None, 2))
+    assert "model 1 (trained from row 1) predicted this batch" in now
+    assert "predicted this batch" not in late
+    assert "model 1" in late
+
+
 def test_many_reactions_are_not_all_listed() -> None:
     (first, *_), transition = decisions_of(9.0), Transition("kept", 0, left=0.5, right=None)
     run = [replace(first, step=k, transitions=(transition,)) for k in range(103)]

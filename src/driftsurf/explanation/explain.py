@@ -134,7 +134,9 @@ def explain_decision(record: RunRecord, place: int) -> str:
     if not decision.transitions:
         lines += _not_crossed(decision)
     trained = f"trained from {describe_row(decision.trained_from)}"
-    now = f"model {decision.predicted_by} ({trained}) predicted this batch"
+    # Rows whose labels came late were predicted before, maybe by an earlier model.
+    now = f"model {decision.predicted_by} ({trained}) "
+    now += "was in use when the labels of this batch came" if record.late else "predicted this batch"
     following = decision.predicts_next
     same = following == decision.predicted_by
     later = " and predicts the next one" if same else f"; model {following} predicts the next one"

@@ -82,6 +82,11 @@ class RunRecord:
     """Number of labels without a row, if labels came late."""
 
     @property
+    def late(self) -> bool:
+        """Whether labels came late, so that rows were predicted before the model that their step names was in use."""
+        return any(self.about.get(name) is not None for name in ("labels", "delay"))
+
+    @property
     def steps(self) -> StepMap | None:
         """Where decisions and orders are among the steps of the trace; None without a trace."""
         if self.trace is None:
