@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from driftsurf.core.frames import unmasked
 from driftsurf.core.input import listed, shortened
-from driftsurf.errors import LabelError, RowIndex, ShapeError
+from driftsurf.errors import LabelError, Option, RowIndex, ShapeError
 
 __all__ = ["check_limit", "label_array", "listed_labels"]
 
@@ -69,7 +69,9 @@ def label_array(y: Any) -> npt.NDArray[Any]:
                 "Unknown label type: continuous. ",
                 RowIndex("y", bad),
                 f" is {array[bad]}; class labels must be integers, booleans or text. "
-                "To predict numbers, use a regressor (a learner with the task 'regression').",
+                "To predict numbers, use a regressor, or a learner with ",
+                Option("task", "regression"),
+                ".",
                 row=bad,
                 value=float(array[bad]),
                 reason="continuous",

@@ -185,7 +185,7 @@ def _batches(
     session = model._session
     for read in reader.tables():
         seen = read.table if id is None or id in frames.columns else read.table.without(id)
-        X = frames.rows(seen)
+        X = _encoded(frames, seen, reader)
         found = predict_now(session, X)
         shares = model._probabilities(session.now, session.scores(X)) if classes else np.zeros((0, 0))
         yield PredictionBatch(
@@ -196,6 +196,21 @@ def _batches(
             ids=None if id is None else text_of(read.table, id),
             by_class=by_class(shares, classes, classes),
         )
+
+
+def _encoded(frames: FrameEncoder, table: Table, reader: SourceReader) -> Any:
+    """Return the rows as numbers; an error about their columns names the source and the options that accept them."""
+    try:
+        return frames.rows(table)
+    except SchemaError as error:
+        raise SchemaError(
+            f"{reader.source.name}: ",
+            *error.args,
+            "; leave added columns out with ",
+            Option("on_schema_change", "ignore-added"),
+            ", or also fill removed ones with ",
+            Option("on_schema_change", "fill-removed"),
+        ) from error
 
 
 def _label_type(model: Any) -> LabelType:
