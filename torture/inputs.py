@@ -187,18 +187,20 @@ def watched(command: list[str], *, patience: float = SECONDS) -> Ended:
     assert process.stdout is not None
     reader = threading.Thread(target=lambda pipe: output.append(pipe.read()), args=(process.stdout,))
     reader.start()
+    peak = 0
     while True:
         found, status, usage = os.wait4(process.pid, os.WNOHANG)
         if found:
             break
-        if _resident(process.pid) > MEMORY or _processor(process.pid) > patience or _late(begin, patience):
+        peak = max(peak, _peak(process.pid))
+        if peak > MEMORY or _processor(process.pid) > patience or _late(begin, patience):
             process.send_signal(signal.SIGKILL)
         time.sleep(0.02)
     process.returncode = os.waitstatus_to_exitcode(status)
     reader.join()
     process.stdout.close()
     text = b"".join(output).decode(errors="replace")
-    return Ended(process.returncode, text, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
+    return Ended(process.returncode, text, peak, usage.ru_utime + usage.ru_stime)
 
 
 def _late(begin: float, patience: float) -> bool:
@@ -206,10 +208,15 @@ def _late(begin: float, patience: float) -> bool:
     return time.monotonic() - begin > 60 + 4 * patience
 
 
-def _resident(process: int) -> int:
+def _peak(process: int) -> int:
+    """Return the most memory that a process has held so far.
+
+    Not ``ru_maxrss``, which begins with the memory of the process that started it.
+    """
     try:
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
+        status = Path(f"/proc/{process}/status").read_text()
+        return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
+    except OSError:
         return 0
 
 

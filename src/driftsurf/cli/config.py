@@ -100,7 +100,7 @@ class ConfiguredCommand(GroupedCommand):
             check_not_input("write_config", path, [*inputs, *([ctx.meta[CONFIG]] if CONFIG in ctx.meta else [])])
             check_new("write_config", path, overwrite=ctx.params.get("overwrite"))
             files.write_text(path, to_toml(ctx), shared=True)
-            say(f"written: {path}; run it with: {ctx.command_path} {path}")
+            say(f"written: {path}; run it with: driftsurf {ctx.info_name} {path}")
             return None
         del ctx.params["config"], ctx.params["write_config"], ctx.params["trust_config"]
         return super().invoke(ctx)

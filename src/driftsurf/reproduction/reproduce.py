@@ -121,7 +121,8 @@ def reproduce(
         about = sorted({name for table in tables for name in table.among(catalogue.CATALOGUE.for_experiments)})
         raise OptionError(f"{', '.join(chosen)} does not use {', '.join(streams)}; choices: {', '.join(about)}")
     ledger = Ledger(folder / "ledger.jsonl")
-    if folder.exists() and {file.name for file in folder.iterdir()} - {files.LOCK} and not ledger.path.exists():
+    others = {file.name for file in folder.iterdir()} - {files.LOCK, files.FENCE} if folder.exists() else set()
+    if others and not ledger.path.exists():
         raise RunFolderError(f"{str(folder)!r} holds other files; choose an empty folder for the reproduction")
 
     def work(what: str, tasks: Iterable[Task[R]]) -> dict[Task[R], R]:
