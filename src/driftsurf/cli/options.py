@@ -34,7 +34,7 @@ class GroupedOption(click.Option):
     def __init__(self, *arguments: Any, field: OptionField | None = None, section: str = OTHER, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.section = section
-        self.field = OptionField() if field is None else field
+        self.field: OptionField = OptionField() if field is None else field
         """What the option is made from."""
 
     def get_help_extra(self, ctx: click.Context) -> Any:

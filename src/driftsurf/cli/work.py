@@ -73,7 +73,7 @@ class Termination:
     """
 
     def __init__(self) -> None:
-        self.exit_code = 128 + signal.SIGINT
+        self.exit_code: int = 128 + signal.SIGINT
         """The exit code of the command after a KeyboardInterrupt."""
         self._held = False
 

@@ -273,11 +273,11 @@ class Fields:
         parts: Collection[str] = (),
         rules: Sequence[Rule] = (),
     ) -> None:
-        self.entries = dict(entries)
-        self.optional = frozenset(optional)
-        self.parts = frozenset(part for part in parts if not part.endswith("*"))
-        self.families = tuple(part[:-1] for part in parts if part.endswith("*"))
-        self.rules = tuple(rules)
+        self.entries: dict[str, Entry] = dict(entries)
+        self.optional: frozenset[str] = frozenset(optional)
+        self.parts: frozenset[str] = frozenset(part for part in parts if not part.endswith("*"))
+        self.families: tuple[str, ...] = tuple(part[:-1] for part in parts if part.endswith("*"))
+        self.rules: tuple[Rule, ...] = tuple(rules)
 
     def read(self, state: Mapping[str, Any], **sizes: Any) -> Values:
         """Return the values of the entries, and the given sizes; StateError names the first entry that does not fit."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from driftsurf.core.contracts import FloatArray
@@ -49,7 +50,7 @@ class DDM(BaseDetector):
     """
 
     NUMBERS: ClassVar[dict[str, float]] = {"level": 0.0, "rows": 0.0, "errors": 0.0, "p_min": 1.0, "s_min": 1.0}
-    RULES = (
+    RULES: ClassVar[Sequence[Rule]] = (
         Rule("errors", "must be from 0 to the number of rows", lambda known: 0.0 <= known["errors"] <= known["rows"]),
     )
 

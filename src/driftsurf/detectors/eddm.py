@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from driftsurf.core.contracts import FloatArray
@@ -58,7 +59,7 @@ class EDDM(BaseDetector):
         "squared_deviations": 0.0,
         "largest": 0.0,
     }
-    RULES = (
+    RULES: ClassVar[Sequence[Rule]] = (
         Rule("errors", "must be at least 0", lambda known: known["errors"] >= 0.0),
         Rule("squared_deviations", "must be at least 0", lambda known: known["squared_deviations"] >= 0.0),
     )
