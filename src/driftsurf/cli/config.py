@@ -176,12 +176,14 @@ def _longest_name(text: str) -> int:
     """Return the largest number of parts that are joined by dots, as in the name ``a.b.c``.
 
     >>> _longest_name('a.b."c d" = 1.5')
-    4
+    3
     """
     longest = parts = 0
     for part in text.split("."):
-        parts = parts + 1 if _PART.fullmatch(part) else 1
+        parts += 1
         longest = max(longest, parts)
+        if not _PART.fullmatch(part):  # another name begins within it
+            parts = 1
     return longest
 
 

@@ -203,7 +203,7 @@ def run(
     delay
         Labels come this many batches later; without ``labels``, the labels of the source itself.
     max_pending
-        Rows that wait for their label at most. [default: 100,000; 1,000 for each key]
+        Rows that wait for a label, and labels that wait for a row, at most. [default: 100,000; 1,000 for each key]
     timeout
         Number of rows after which a label is too late. [default: never]
     sequence

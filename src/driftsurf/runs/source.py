@@ -113,6 +113,7 @@ class TableBatches:
     >>> import pathlib, tempfile
     >>> from driftsurf.data import open_source
     >>> from driftsurf.data.encoding import TableEncoder
+    >>> from driftsurf.data.source_reader import SourceReader
     >>> from driftsurf.data.target import find_target
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "sales.csv"
     >>> _ = path.write_text("price,city,sold\\n1.5,Rome,yes\\n2,Oslo,no\\n3,Rome,yes\\n")

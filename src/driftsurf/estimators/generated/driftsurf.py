@@ -207,7 +207,7 @@ class DriftSurfRegressor(AdaptiveRegressor):
     ...     y = 1e6 + (2e3 if step < 15 else -2e3) * X[:, 0] + rng.normal(size=100)
     ...     model = model.partial_fit(X, y)
     >>> [(transition.kind, transition.step) for transition in model.journal_.transitions]
-    [('entered', 15), ('greedy', 15), ('switched', 18)]
+    [('entered', 15), ('greedy', 16), ('switched', 18)]
     """
 
     _strategy_class = DriftSurf
