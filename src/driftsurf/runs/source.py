@@ -113,6 +113,7 @@ class TableBatches:
     >>> import pathlib, tempfile
     >>> from driftsurf.data import open_source
     >>> from driftsurf.data.encoding import TableEncoder
+    >>> from driftsurf.data.row_encoder import RowEncoder
     >>> from driftsurf.data.source_reader import SourceReader
     >>> from driftsurf.data.target import find_target
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "sales.csv"
