@@ -84,7 +84,9 @@ def _recorded(batches: Batches, cap: int | None) -> tuple[list[Call], float]:
     try:
         for module, name, loop in holders:
             setattr(module, name, recorded[loop])
-        session = _learn(batches, _session(cap))
+        session = _session(cap)
+        vars(session.strategy)["_suits"] = False  # the compiled step calls the same kernels, but not one by one
+        _learn(batches, session)
     finally:
         for module, name, loop in holders:
             setattr(module, name, loop)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import invoke
 from hypothesis import settings
 
+from driftsurf import registry
 from driftsurf.kernels.cache import ANNOUNCED
+from driftsurf.strategies.compiled import cell
 
 # The first example of a property compiles kernels, which takes seconds; a deadline per example would fail there.
 # A commit passes or fails for what it contains, so `make test` draws the same examples every time. New examples are
@@ -17,6 +21,8 @@ from driftsurf.kernels.cache import ANNOUNCED
 settings.register_profile("driftsurf", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, derandomize=False)
 settings.load_profile("driftsurf")
+# Whether the compiled step is in the cache must not change what is tested: it is compiled where it can be used.
+cell.LEAST_STEPS = 0
 # Whether kernels are in the cache must not change what a test finds on standard error.
 os.environ[ANNOUNCED] = "1"
 
@@ -28,3 +34,17 @@ def mixed_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     result = invoke("run", "mixed", "--rows", 20_000, "--out", folder)
     assert result.exit_code == 0, result.output
     return folder, result.output
+
+
+@pytest.fixture
+def register() -> Iterator[Callable[..., Any]]:
+    """``registry.register`` until the end of a test; parts of modules that are first imported in the test stay."""
+    added: list[Any] = []
+
+    def until_the_end(kind: Any, name: str, **about: Any) -> Callable[[Any], Any]:
+        added.append((kind, name))
+        return registry.register(kind, name, **about)
+
+    yield until_the_end
+    for entry in added:
+        registry._entries.pop(entry)

@@ -23,11 +23,10 @@ class NewestRows(SlidingWindow):
     """Keep the newest rows."""
 
 
-def test_a_new_strategy_gets_estimators_and_exports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+def test_a_new_strategy_gets_estimators_and_exports(monkeypatch: pytest.MonkeyPatch, register: Any) -> None:
     monkeypatch.setattr(NewestRows, "__module__", "driftsurf.strategies.newest_rows")
     monkeypatch.setattr(NewestRows, "__doc__", SlidingWindow.__doc__)
-    registry.register("strategy", "newest-rows", tasks=registry.CLASSIFICATION)(NewestRows)
+    register("strategy", "newest-rows", tasks=registry.CLASSIFICATION)(NewestRows)
     source = estimators.modules()["newest_rows"]
     kinds = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
     assert kinds == ["NewestRowsClassifier"]

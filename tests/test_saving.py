@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import driftsurf
 from driftsurf import DriftSurfClassifier, detectors, learners, saving
 from driftsurf.core.state import FORMAT, OLDEST, read_header, to_bytes
-from driftsurf.errors import CapabilityError, InputError, StateError
+from driftsurf.errors import CapabilityError, InputError, RunFolderError, StateError, StateWarning
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.strategies import DriftSurf
 
@@ -171,3 +171,19 @@ def test_what_is_not_the_path_of_a_file_is_named(path: str) -> None:
             driftsurf.load(path)
         with pytest.raises(InputError, match=re.escape(repr(path))):
             driftsurf.explain(path)
+
+
+def test_a_path_that_does_not_exist_is_named_with_what_is_there(tmp_path: Path) -> None:
+    driftsurf.save(trained(DriftSurfClassifier(random_state=0)), tmp_path / "prices.state")
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(RunFolderError) as caught:
+        driftsurf.load(tmp_path / "price.state")
+    assert all(repr(name) in str(caught.value) for name in (str(tmp_path / "price.state"), "prices.state"))
+    assert "notes.txt" not in str(caught.value)
+    with pytest.raises(RunFolderError) as caught:
+        driftsurf.load(tmp_path / "no" / "such" / "price.state")
+    assert repr(str(tmp_path / "no" / "such")) in str(caught.value)
+    driftsurf.save(trained(DriftSurfClassifier(random_state=0)), tmp_path / "prices.state")
+    (tmp_path / "prices.state").unlink()
+    with pytest.warns(StateWarning):
+        assert isinstance(driftsurf.load(tmp_path / "prices.state"), DriftSurfClassifier)

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import random
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torture import (
     attack,
     bad_values,
+    calls,
     damage,
     endurance,
     faults,
+    following,
     fuzz,
     harness,
     inputs,
     kills,
     ledger,
+    memory,
+    outside,
     power,
     rows,
+    state_changes,
     states,
 )
 from torture.__main__ import PROOFS
@@ -56,6 +66,66 @@ def test_a_run_survives_kills() -> None:
     assert passed(kills.library(0, seed=1, kills=12))
 
 
+def test_a_run_that_follows_a_growing_file_survives_kills() -> None:
+    outcome = following.killed(0, seed=1, kills=8, commands=0)
+    assert passed(outcome)
+    assert outcome.figures["kills"] == 8
+
+
+def test_a_part_of_a_followed_file_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = following._parts
+    monkeypatch.setattr(following, "_parts", lambda content, chance: parts(content[:-500], chance))
+    outcome = following.killed(0, seed=1, kills=1, commands=0)
+    assert outcome.failed == 1
+
+
+def test_a_state_of_which_everything_was_dropped_is_changed_no_further() -> None:
+    for seed in range(300):
+        state, what = state_changes.changed({"a.b": 1}, random.Random(seed))
+        assert what or not state
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_calls_survive_exceptions_from_outside() -> None:
+    # The exceptions of another thread are left to the campaign: they can come inside a lock of Python's own modules.
+    assert passed(outside.random_moments(0.005, seed=1, ways=("SIGTERM", "alarm")))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("way", memory.WAYS)
+@pytest.mark.parametrize("name", ["observe", "fleet", "visit"])
+def test_calls_survive_a_lack_of_memory(name: str, way: tuple[str, int]) -> None:
+    if way[0] == "objects":
+        pytest.importorskip("_testcapi")
+    found = memory.failing(name, way, 8)
+    assert len(found) >= 8
+    assert [case for case in found if case[2]] == []
+    assert any(came == "MemoryError" for _, came, _ in found)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("what", ["a lock that nobody releases", "a process that makes no progress"])
+def test_a_lack_of_memory_that_blocks_a_call_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocking = calls.CALLS["observe"]
+
+    def call(session: Any) -> None:
+        try:
+            blocking.call(session)
+        except MemoryError:
+            if what == "a lock that nobody releases":
+                session.lock.acquire()
+            else:
+                signal.pause()
+            raise
+
+    monkeypatch.setitem(calls.CALLS, "observe", dataclasses.replace(blocking, call=call))
+    monkeypatch.setattr(memory, "allocations_of", lambda *_: 1)
+    monkeypatch.setattr(memory, "PATIENCE", 5)
+    monkeypatch.setattr("torture.calls.PATIENCE", 0.2)
+    ((_, _, wrong),) = memory.failing("observe", ("arrays", 1), 1)
+    assert wrong
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_states_that_do_not_fit_together_are_refused_or_learn() -> None:
     ended: dict[str, int] = {}
@@ -75,7 +145,7 @@ case, place = int(sys.argv[2]), sys.argv[4]
 open(place, "wb").write(case.to_bytes(8, "little"))
 if case < 3:
     os._exit(7)
-print('{"counts": {"refused": 1}, "seconds": {"refused": 0.5}}')
+print('{"counts": {"refused": 1}, "seconds": {"refused": 0.5, "all": 0.5}}')
 """
 
 
@@ -90,8 +160,6 @@ def test_a_run_survives_power_losses() -> None:
 
 
 def test_the_disk_in_memory_loses_unflushed_writes() -> None:
-    import random
-
     memory, path = power.MemoryDisk(), Path("/x/file")
     handle = memory.create(path)
     memory.write(handle, b"data")
@@ -193,3 +261,10 @@ def test_fuzzed_rows_are_accepted_or_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert outcome.failed == 0
     assert outcome.figures["accepted"] > 12_000
     assert outcome.figures["skipped"] > 0
+
+
+def test_a_command_that_waits_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(inputs, "LATE", 1.0)
+    os.mkfifo(tmp_path / "silent.csv")
+    ended = inputs.watched(["inspect", str(tmp_path / "silent.csv")], patience=0.2)
+    assert ended.code == -signal.SIGKILL

@@ -23,6 +23,8 @@ MEMORY = GIB
 than they use, about 1.8 GB for a run of a small file.)"""
 SECONDS = 60.0
 """A command that has not ended by then fails; the machine may be busy, so that the time of the processor counts."""
+LATE = 60.0
+"""Further seconds for a process that waits, such as for a pipe, not counting those in which the machine was busy."""
 ROWS = b"a,b,sold\n" + b"".join(b"%d,%d,%s\n" % (i % 7, i % 5, b"yes" if i % 7 > 3 else b"no") for i in range(1_500))
 
 
@@ -188,12 +190,15 @@ def watched(command: list[str], *, patience: float = SECONDS) -> Ended:
     reader = threading.Thread(target=lambda pipe: output.append(pipe.read()), args=(process.stdout,))
     reader.start()
     peak = 0
+    starved = 0.0
     while True:
         found, status, usage = os.wait4(process.pid, os.WNOHANG)
         if found:
             break
         peak = max(peak, _peak(process.pid))
-        if peak > MEMORY or _processor(process.pid) > patience or _late(begin, patience):
+        starved = max(starved, _starved(process.pid))
+        waited = time.monotonic() - begin - starved
+        if peak > MEMORY or _processor(process.pid) > patience or waited > LATE + 4 * patience:
             process.send_signal(signal.SIGKILL)
         time.sleep(0.02)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -201,11 +206,6 @@ def watched(command: list[str], *, patience: float = SECONDS) -> Ended:
     process.stdout.close()
     text = b"".join(output).decode(errors="replace")
     return Ended(process.returncode, text, peak, usage.ru_utime + usage.ru_stime)
-
-
-def _late(begin: float, patience: float) -> bool:
-    """Whether a process that may be waiting has had twice its time and a minute for a pipe."""
-    return time.monotonic() - begin > 60 + 4 * patience
 
 
 def _peak(process: int) -> int:
@@ -218,6 +218,14 @@ def _peak(process: int) -> int:
         return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
     except OSError:
         return 0
+
+
+def _starved(process: int) -> float:
+    """Return the seconds that a process was ready to run while others had the processor; 0 if nobody counts them."""
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 def _processor(process: int) -> float:

@@ -24,8 +24,11 @@ class Part:
 GOAL: dict[str, tuple[int, float]] = {
     "kills": (1, 1.0),
     "command-line": (10, 1.0),
+    "follow": (10, 1.0),
     "faults": (1, 1.0),
-    "lines": (1, 1.0),
+    "lines": (1, 10.0),
+    "outside": (5, 1.0),
+    "memory": (1, 5.0),
     "faults-learners": (1, 3.0),
     "save": (1, 1.0),
     "full-disk": (1, 1.0),

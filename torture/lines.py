@@ -2,154 +2,169 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
-import numpy as np
-from scipy.sparse import csr_array
-
 import driftsurf
-from driftsurf.core.contracts import State
-from driftsurf.core.state import to_bytes
-from driftsurf.learners import LogisticRegression, SoftmaxRegression
-from driftsurf.session.session import Session
-from driftsurf.strategies import AUE, DriftSurf
+from torture.calls import CALLS, Call
 from torture.harness import Outcome
 
 ROOT = str(Path(driftsurf.__file__).parent)
 NOT_BROKEN_OFF = "/kernels/"
 """Compiled code has no lines; what prepares it would be compiled again for each exception."""
 
+MOST = 2000
+"""Lines of a call at scale 1: all of most calls, and a part of those that load or save a whole state."""
+EVERY_LINE = 10.0
+"""Scale from which on all lines are taken."""
+
 
 class Interruption(BaseException):
     """What a signal handler of a service might raise."""
 
 
+class Alarm(Exception):
+    """The same, as an ordinary exception, which code that handles errors of the data must not take for one of them."""
+
+
+KINDS: tuple[type[BaseException], ...] = Interruption, Alarm
+
+
 def lines_of(call: Callable[[], Any]) -> int:
     """Return the number of lines of this package that a call executes."""
-    return _traced(call, 0, persistent=False)[0]
+    injector = Injector(Interruption, 0, persistent=False)
+    injector.run(call)
+    return injector.count
 
 
-def raise_at(line: int, call: Callable[[], Any], *, persistent: bool = False) -> bool:
+def raise_at(
+    line: int, call: Callable[[], Any], *, persistent: bool = False, kind: type[BaseException] = Interruption
+) -> bool:
     """Make the call, with an exception at one of its lines; return whether one came out, which must be the same."""
-    try:
-        _traced(call, line, persistent=persistent)
-    except Interruption:
-        return True
-    return False
+    return Injector(kind, line, persistent=persistent).broke(call)
 
 
-def _traced(call: Callable[[], Any], line: int, *, persistent: bool) -> tuple[int, Any]:
-    count = 0
+class Injector:
+    """Raises an exception at a line of a call, or at every line from there on; counts the lines.
 
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        nonlocal count
+    A trace function that raises is removed by Python. To raise again, a profile function, which Python keeps, puts it
+    back at the next call or return: so the handlers of the first exception are broken off as well.
+    """
+
+    def __init__(self, kind: type[BaseException], line: int, *, persistent: bool) -> None:
+        self.kind, self.line, self.persistent = kind, line, persistent
+        self.count = 0
+        self.raised: list[BaseException] = []
+
+    def broke(self, call: Callable[[], Any]) -> bool:
+        """Make the call; return whether an exception came out, which must be one that was raised here."""
+        try:
+            self.run(call)
+        except self.kind as error:
+            if not any(error is one for one in self.raised):
+                raise AssertionError("another exception of the same kind came out") from error
+            return True
+        return False
+
+    def run(self, call: Callable[[], Any]) -> None:
+        """Make the call."""
+        before, profile = sys.gettrace(), sys.getprofile()
+        sys.settrace(self._trace)
+        try:
+            call()
+        finally:
+            sys.setprofile(profile)
+            sys.settrace(before)
+
+    def _trace(self, frame: Any, event: str, _: Any) -> Any:
         name = frame.f_code.co_filename
         if not name.startswith(ROOT) or NOT_BROKEN_OFF in name:
             return None
-        if event == "line":
-            count += 1
-            if line and (count >= line if persistent else count == line):
-                raise Interruption(f"{name}:{frame.f_lineno}")
-        return trace
+        if event == "line" and frame.f_lasti not in never_raising(frame.f_code):
+            self.count += 1
+            if self.line and (self.count >= self.line if self.persistent else self.count == self.line):
+                self.raised.append(self.kind(f"{name}:{frame.f_lineno}"))
+                if self.persistent:
+                    sys.setprofile(self._resume)
+                raise self.raised[-1]
+        return self._trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        result = call()
-    finally:
-        sys.settrace(before)
-    return count, result
-
-
-# ---------------------------------------------------------------------------- calls of a session
-
-RNG = np.random.default_rng(5)
-X = RNG.normal(size=(600, 3))
-Y = np.where(np.arange(600) < 300, X[:, 0] > 0, X[:, 0] <= 0).astype(int)
-SPARSE = csr_array(X * (RNG.random(X.shape) < 0.4))
-
-
-def learned(rows: Any, strategy: Any = None, **options: Any) -> Session:
-    """Return a session that has learned four batches and is in a reactive state."""
-    one = Session(strategy or DriftSurf(LogisticRegression(), max_rows=150), **options)
-    for start in range(0, 400, 100):
-        one.learn(rows[start : start + 100], Y[start : start + 100])
-    return one
-
-
-def softmax() -> Session:
-    """Return a session for which the class 2 is new."""
-    one = Session(DriftSurf(SoftmaxRegression()))
-    one.learn(X[:100], Y[:100])
-    return one
+    def _resume(self, frame: Any, event: str, _: Any) -> None:
+        sys.settrace(self._trace)
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(ROOT):
+                frame.f_trace = self._trace
+            frame = frame.f_back
 
 
 @functools.cache
-def _other() -> State:
-    """Return the state of another session."""
-    return learned(X[200:]).state()
+def never_raising(code: CodeType) -> frozenset[int]:
+    """Return where the end of a ``with`` statement, or an exception in its body, calls ``__exit__``; and each ``try``.
+
+    Tracing reports a line there, but Python raises no exception of a signal handler or thread between the last
+    instruction of the body and that call, nor at a ``try``, which the handlers around it do not cover.
+    """
+    steps = list(dis.get_instructions(code))
+    ends = set()
+    for before, *three in zip(steps, steps[1:], steps[2:], steps[3:], strict=False):
+        if all(step.opname == "LOAD_CONST" and step.argval is None for step in three):
+            ends |= {before.offset, three[0].offset} if before.opname == "SWAP" else {three[0].offset}
+        if before.opname == "NOP":
+            ends.add(before.offset)
+        if three[0].opname == "WITH_EXCEPT_START":
+            ends |= {before.offset, three[0].offset}
+    return frozenset(ends)
 
 
-CALLS: dict[str, tuple[Callable[[], Session], Callable[[Session], Any]]] = {
-    "observe": (lambda: learned(X), lambda one: one.observe(X[400:500], Y[400:500])),
-    "first": (lambda: Session(DriftSurf(LogisticRegression())), lambda one: one.observe(X[:100], Y[:100])),
-    "sparse": (lambda: learned(SPARSE), lambda one: one.learn(SPARSE[400:500], Y[400:500])),
-    "ensemble": (
-        lambda: learned(X, AUE(LogisticRegression(), experts=3)),
-        lambda one: one.learn(X[400:500], Y[400:500]),
-    ),
-    "new class": (softmax, lambda one: one.learn(X[100:200], Y[100:200] * 2)),
-    "one row": (lambda: learned(X, batch_size=90), lambda one: one.try_buffer_one(X[400:401], Y[400:401])),
-    "buffer": (lambda: learned(X, batch_size=90), lambda one: one.observe(X[400:430], Y[400:430])),
-    "flush": (lambda: learned(X, batch_size=90), lambda one: one.flush()),
-    "drop": (lambda: learned(X, batch_size=90), lambda one: one.drop_pending()),
-    "reset": (lambda: learned(X), lambda one: one.reset("asked for")),
-    "restore": (lambda: learned(X), lambda one: one.restore(_other())),
-    "save": (lambda: learned(X), lambda one: one.state()),
-}
-
-
-def bytes_of(one: Session) -> bytes:
-    """Return the whole state, as of one step."""
-    with one.lock:
-        return to_bytes(one.state())
-
-
-def broken_off(name: str, *, share: int | None = None, persistent: bool = False) -> Iterator[tuple[int, str]]:
+def broken_off(
+    name: str, *, share: int | None = None, persistent: bool = False, kind: type[BaseException] = Interruption
+) -> Iterator[tuple[int, str]]:
     """Break a call off at every line, or at about ``share`` of them; yield each line, and what is wrong, if anything.
 
     Afterwards the state must be the one before or after the call, and repeating the call must lead to the one after.
     """
-    make, call = CALLS[name]
-    whole = make()
-    before = bytes_of(whole)
-    count = lines_of(functools.partial(call, whole))
-    after = bytes_of(whole)
+    one = CALLS[name]
+    one.call(one.make())  # fills caches, so that each later call has the same lines
+    whole = one.make()
+    before = one.look(whole)
+    count = lines_of(functools.partial(one.call, whole))
+    after = one.look(whole)
     for line in range(1, count + 1, 1 if share is None else max(1, count // share)):
-        one = make()
-        came = raise_at(line, functools.partial(call, one), persistent=persistent)
-        state = bytes_of(one)
-        if state not in (before, after):
-            yield line, "neither before nor after"
-        elif not came and state != after:
-            yield line, "undone without an exception"
-        else:
-            if state == before:
-                call(one)
-            yield line, "" if bytes_of(one) == after else "another state after the same call again"
+        yield line, _checked(one, before, after, Injector(kind, line, persistent=persistent))
+
+
+def _checked(one: Call, before: bytes, after: bytes, injector: Injector) -> str:
+    """Return what is wrong with a call that the injector breaks off, if anything."""
+    subject = one.make()
+    try:
+        came = injector.broke(functools.partial(one.call, subject))
+    except BaseException as error:
+        return f"{error!r} came out instead"
+    state = one.looked(subject)
+    if state is None:
+        return "a lock is held for ever"
+    if state not in (before, after):
+        return "neither before nor after"
+    if not came and (state != after or (injector.raised and not injector.persistent)):
+        return "the exception was lost"
+    if state == before:
+        one.call(subject)
+    return "" if one.look(subject) == after else "another state after the same call again"
 
 
 def every_line(scale: float, seed: int) -> Outcome:
-    """Break every call of a session off at every line; the lines do not depend on the seed."""
+    """Break every call off at every line, or at about 2,000 of its lines; the seed chooses the kind of exception."""
     outcome = Outcome("lines", seed)
     for name in CALLS:
         for persistent in (False, True):
-            share = None if scale >= 1.0 else round(400 * scale) + 1
-            for line, wrong in broken_off(name, share=share, persistent=persistent):
-                outcome.check(not wrong, {"call": name, "line": line, "persistent": persistent, "wrong": wrong})
+            share = None if scale >= EVERY_LINE else round(MOST * scale) + 1
+            for line, wrong in broken_off(name, share=share, persistent=persistent, kind=KINDS[seed % 2]):
+                case = {"call": name, "line": line, "persistent": persistent, "wrong": wrong}
+                outcome.check(not wrong, case)
                 outcome.count("persistent" if persistent else "once")
     return outcome

@@ -56,6 +56,8 @@ def changed(state: State, chance: random.Random) -> tuple[State, list[str]]:
     """Return a copy of a state with one to three changes, and what they were."""
     new, what = dict(state), list[str]()
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
+        if not new:  # all of it was dropped
+            break
         change = chance.choice(CHANGES)
         what.append(f"{change.__name__.removeprefix('_')} {change(new, chance)}")
     return new, what

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from driftsurf.errors import DriftsurfError
+from driftsurf.strategies.compiled import cell
 from torture.harness import HERE, Outcome
 from torture.state_changes import changed
 from torture.state_subjects import Subject, subjects
@@ -38,23 +39,27 @@ STUCK = 120.0
 GOOD = "refused", "learned", "learned or refused to"
 """How a state may end."""
 COMMAND = "-m", "torture.states"
+cell.LEAST_STEPS = 0  # states are also learned by the compiled step, which is otherwise compiled only after much work
 """Arguments of Python in a worker."""
 TOLD = 500
 """A worker reports its counts after this many states."""
 
 
 def attempt(subject: Subject, chance: random.Random) -> tuple[str, list[str], float]:
-    """Try one changed state; return how it ended, what was changed, and the seconds until it was refused or loaded."""
+    """Try one changed state; return how it ended, what was changed, and how long it took to refuse or load it.
+
+    Time is that of the processor, in seconds.
+    """
     state, what = changed(subject.state, chance)
     data = subject.folded(state)
-    begin = time.perf_counter()
+    begin = time.process_time()
     try:
         thing = subject.load(data)
     except DriftsurfError:
-        return "refused", what, time.perf_counter() - begin
+        return "refused", what, time.process_time() - begin
     except Exception as error:  # any other error is a finding
         return f"loading raised {type(error).__name__}: {error}", what, 0.0
-    took = time.perf_counter() - begin
+    took = time.process_time() - begin
     try:
         subject.use(thing)
     except DriftsurfError:
@@ -85,7 +90,7 @@ def _work(seed: int, first: int, stop: int, place: str) -> None:
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     counts: Counter[str] = Counter()
-    seconds = {"refused": 0.0, "loaded": 0.0}
+    seconds = {"refused": 0.0, "loaded": 0.0, "all": 0.0}
     with open(place, "r+b") as file, mmap.mmap(file.fileno(), 8) as now:
 
         def report(case: int, name: str, ended: str, what: list[str], took: float) -> None:
@@ -96,9 +101,10 @@ def _work(seed: int, first: int, stop: int, place: str) -> None:
             if not good:
                 print(json.dumps({"case": case, "subject": name, "ended": ended, "changes": what}), flush=True)
             if (case + 1) % TOLD == 0 or case + 1 == stop:
+                seconds["all"] += time.process_time()
                 print(json.dumps({"counts": counts, "seconds": seconds}), flush=True)
                 counts.clear()
-                seconds.update(refused=0.0, loaded=0.0)
+                seconds.update({"refused": 0.0, "loaded": 0.0, "all": -time.process_time()})
 
         sample(seed, first, stop, report)
 
@@ -174,20 +180,21 @@ def fuzzed(scale: float, seed: int, processes: int = 2) -> Outcome:
                 elif ended:
                     outcome.count("dead")
                     outcome.check(False, {"case": case, "ended": ended})
-        seconds = 0.0
+        seconds: Counter[str] = Counter()
         for worker in workers:
             for line in worker.output.read_text().splitlines():
                 found = json.loads(line)
                 if "case" in found:
                     outcome.check(False, found)
                     continue
-                seconds += found["seconds"]["refused"]
+                seconds.update(found["seconds"])
                 for name, number in found["counts"].items():
                     outcome.count(name, number)
     outcome.tried = count
     refused = outcome.figures.get("refused", 0)
     if refused:
-        outcome.figures["microseconds until refused"] = 1e6 * seconds / refused
+        outcome.figures["microseconds until refused"] = 1e6 * seconds["refused"] / refused
+    outcome.figures["milliseconds of a processor per state"] = 1e3 * seconds["all"] / max(1, count)
     return outcome
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,12 +28,11 @@ def test_it_works_or_refuses_by_name(strategy: str, learner: str) -> None:
         cell.run()
 
 
-def test_every_registered_strategy_and_learner_is_in_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_registered_strategy_and_learner_is_in_the_matrix(register: Any) -> None:
     class NewestRows(SlidingWindow):
         """Registered here."""
 
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    registry.register("strategy", "newest-rows", tasks=registry.ALL_TASKS)(NewestRows)
+    register("strategy", "newest-rows", tasks=registry.ALL_TASKS)(NewestRows)
     for kind, parts in (("strategy", matrix.strategies()), ("learner", matrix.learners())):
         names = {entry.part.__name__ for entry in registry.entries(kind)}  # type: ignore[arg-type]
         assert names <= {label.partition(",")[0] for label in parts}

@@ -45,7 +45,8 @@ def test_a_reader_that_goes_away_ends_a_command_silently(words: list[str], place
     os.close(reader)
     ended = command(place, *words, stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
-    assert (ended.returncode, ended.stderr) == (141, b"")
+    said = ended.stderr.replace(b"starting ...\n", b"")  # only if the machine is slow
+    assert (ended.returncode, said) == (141, b"")
 
 
 @pytest.mark.parametrize(

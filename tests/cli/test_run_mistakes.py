@@ -155,6 +155,20 @@ def test_the_column_that_was_meant_is_suggested(
     assert f"did you mean '{meant}'?" in " ".join(result.output.split())
 
 
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("sale.csv", True), ("sales.csv.gz", True), ("sales", True), ("sales.cvs", True), ("sun.csv", False)],
+)
+def test_a_file_is_suggested_by_its_name_and_not_by_its_ending(
+    asked: str, meant: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path, mixed_rows(10))
+    result = invoke("run", asked, "--label", "sold")
+    assert result.exit_code == 1
+    assert ("'sales.csv'" in result.output) is meant
+
+
 def test_an_unknown_label_of_a_file_without_names_comes_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("5,2.5,a\n7,1.5,b\n2,9.5,a\n4,3.5,b\n")
     result = invoke("run", tmp_path / "a.csv", "--label", "kind")
@@ -162,3 +176,36 @@ def test_an_unknown_label_of_a_file_without_names_comes_with_the_remedy(tmp_path
     assert "'column_3'" in output
     assert "--names" in output
     assert "--header" in output
+
+
+def test_a_file_that_does_not_exist_is_answered_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    write_csv(tmp_path, mixed_rows(40))
+    meant = invoke("run", tmp_path / "sale.csv", "--label", "sold").output
+    assert f"{tmp_path / 'sale.csv'} " in meant
+    assert "'sales.csv'" in meant
+    assert repr(str(tmp_path / "no")) in invoke("run", tmp_path / "no" / "sales.csv", "--label", "sold").output
+
+
+def test_times_of_another_form_are_answered_with_their_format(tmp_path: Path) -> None:
+    lines = [f"{1 + i % 28:02}/{1 + i // 28:02}/2024,{i % 2}" for i in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["day,late", *lines]))
+    output = invoke("run", tmp_path / "a.csv", "--label", "late", "--time", "day").output
+    assert "--date-format %d/%m/%Y" in " ".join(output.split())
+
+
+def test_a_single_row_is_not_to_be_divided(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,late\n1,yes\n")
+    output = invoke(
+        "run", tmp_path / "a.csv", "--label", "late", "--model", "oblivious", "--out", tmp_path / "r"
+    ).output
+    assert "--batch-size" not in output
+
+
+def test_a_pattern_without_quotes_is_answered_with_quotes(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "c.csv"]
+    for path in paths:
+        path.write_text("x,late\n1,yes\n")
+    result = invoke("run", *paths, "--label", "late")
+    assert result.exit_code == 2
+    assert all(part in result.output for part in ("SOURCE", "3", "'*.csv'"))
+    assert "'*.csv'" not in invoke("run", paths[0], "no", "--label", "late").output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -15,7 +16,10 @@ from driftsurf.comparison.compare import Comparison, compare, stand
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.matches import Match, Score
 from driftsurf.comparison.models import Situation
+from driftsurf.comparison.runner import Ledger
+from driftsurf.core import disk, files
 from driftsurf.errors import (
+    LockedError,
     OptionError,
     RunFolderError,
 )
@@ -114,7 +118,9 @@ def test_measured_times_are_in_a_file_of_their_own(tmp_path: Path, capsys: pytes
         folder.mkdir()
         comparison.write(folder, result)
         comparison.print_result(result, folder)
-        assert f"{2 * seconds:.2f}" in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert f"{2 * seconds:.2f}" in printed
+        assert f"{result.overall.n_rows:,} rows in {result.overall.steps:,} steps" in printed
         written.append({path.name: path.read_bytes() for path in folder.iterdir()})
     times = [json.loads(files.pop("timings.json")) for files in written]
     assert [one["cpu_seconds"]["a"] for one in times] == [2.0, 14.0]
@@ -156,6 +162,19 @@ def test_the_command_compares_on_a_file_and_resumes_from_its_ledger(
     assert (tmp_path / "out" / "comparison.json").read_text(encoding="utf-8") == before
 
 
+def test_progress_counts_the_finished_runs_of_models_on_sources(table: Path, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    inputs = [Input(str(table), label="label", batch_size=50)]
+
+    def report(what: str, done: int, total: int) -> None:
+        seen.append((what, done, total))
+
+    compare(tmp_path / "out", inputs, ["majority", "persistence"], trials=2, on_progress=report)
+    assert seen[-1] == ("runs finished", 4, 4)
+    output = invoke("compare", table, "--label", "label", "--models", "majority,persistence", "--out", tmp_path / "o")
+    assert "runs finished: 2 of 2" in output.output
+
+
 def test_results_do_not_depend_on_the_number_of_processes(table: Path, tmp_path: Path) -> None:
     found = []
     for jobs in (1, 2):
@@ -186,6 +205,30 @@ def test_a_comparison_needs_two_models_a_source_and_its_own_folder(tmp_path: Pat
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(RunFolderError, match=str(tmp_path)):
         compare(tmp_path, [Input("sine1")], ["majority", "persistence"])
+
+
+def test_a_second_process_on_the_folder_of_a_comparison_is_refused(table: Path, tmp_path: Path) -> None:
+    sources, models, out = [Input(str(table), "label")], ["majority", "persistence"], tmp_path / "out"
+    out.mkdir()
+    with files.FolderLock(out), pytest.raises(LockedError, match=str(os.getpid())):
+        compare(out, sources, models)
+    assert compare(out, sources, models).overall.winner
+
+
+def test_a_process_whose_folder_was_taken_over_records_no_more_results(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources, models, out = [Input(str(table), "label")], ["majority", "persistence"], tmp_path / "out"
+    monkeypatch.setattr(disk.Disk, "lock", lambda self, path, who: os.open(os.devnull, os.O_RDWR))
+    monkeypatch.setattr(disk.Disk, "unlock", lambda self, handle: os.close(handle))
+
+    def taken(what: str, done: int, total: int) -> None:
+        if done == 1:
+            files.FolderLock(out)  # another process, on storage that shares no locks
+
+    with pytest.raises(LockedError, match=str(os.getpid())):
+        compare(out, sources, models, on_progress=taken)
+    assert len(Ledger(out / "ledger.jsonl").read()) == 1
 
 
 def test_a_mistake_on_the_command_line_is_reported_in_one_line(tmp_path: Path) -> None:

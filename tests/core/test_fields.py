@@ -129,3 +129,22 @@ def test_a_rule_that_cannot_be_evaluated_does_not_hold() -> None:
     fields = Fields({"a": Whole()}, rules=[Rule("a", "must divide", lambda known: 1 / known["a"])])
     with pytest.raises(StateError):
         fields.read({"a": 0})
+
+
+def test_unknown_entries_are_refused_whatever_their_names_look_like() -> None:
+    fields = Fields({"a": Whole(), "b": Whole()}, optional=["b"], parts=["part"])
+    fields.read(pick("x", {"x.a": 1, "x.part.c": 2}))
+    for name in (".a", ".b", "c", "other.a", ".", "", "part", "a.part", ".part.c"):
+        for state in ({"a": 1, name: 2}, {"a": 1, "part.c": 3, name: 2}):
+            for part in (state, pick("x", nest("x", state))):
+                with pytest.raises(StateError) as error:
+                    fields.read(part)
+                assert error.value.entry.endswith(name)
+
+
+def test_declared_names_with_a_dot_hide_no_unknown_entry() -> None:
+    fields = Fields({"a": Whole(), "part.b": Whole()}, parts=["part"])
+    fields.read({"a": 1, "part.b": 2, "part.c": 3})
+    with pytest.raises(StateError) as error:
+        fields.read({"a": 1, "part.b": 2, "c": 3})
+    assert error.value.entry == "c"

@@ -12,8 +12,9 @@ from scipy import sparse
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet
 from driftsurf.core.contracts import CSR
-from driftsurf.core.input import Schema, read_rows, read_schema, read_weights
+from driftsurf.core.input import Schema, read_rows, read_schema
 from driftsurf.core.targets import ClassTargets
+from driftsurf.core.weights import read_weights
 from driftsurf.errors import InputError, LabelError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.late import DelayedLabels

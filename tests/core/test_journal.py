@@ -135,6 +135,7 @@ def test_a_decision_sums_gradients_and_rows() -> None:
         (Transition("greedy", 27, left=0.4, right=0.3, old=2, new=1), "0.40 >= 0.30"),
         (Transition("entered", 3, 1, left=0.484, right=0.381, margin=0.1), "0.484 > 0.381 + 0.100"),
         (Transition("entered", 3, 2, left=0.485, right=0.48, margin=0.004), "0.485 > 0.480 + 0.004"),
+        (Transition("entered", 5, 1, left=0.0182, right=0.0085, margin=0.0014), "0.018 > 0.009 + 0.001"),
         (Transition("switched", 3, left=1e-12, right=2e-12, over=2), "1e-12 < 2e-12 2"),
         (Transition("entered", 3, 1, left=1e300, right=0.5, margin=0.1), "1e300 > 0.5 + 0.1"),
         (

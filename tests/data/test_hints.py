@@ -84,6 +84,15 @@ def test_a_column_that_looks_like_its_kind_gets_no_hint(tmp_path: Path, cells: l
     assert hints_about(tmp_path, cells) == []
 
 
+def test_a_time_of_day_that_rises_for_a_long_day_is_no_clock(tmp_path: Path) -> None:
+    path = tmp_path / "flights.csv"
+    for days, hinted in ((2, False), (1, True)):
+        times = [100 * (i // 30) for i in range(2400 // days)] * days
+        path.write_text("depart,late\n" + "".join(f"{time},{i % 2}\n" for i, time in enumerate(times)))
+        source = FileSource(path, batch_size=1000)
+        assert bool(hints(source, next(source.tables())[0], "late")) is hinted
+
+
 def test_columns_of_a_given_kind_and_labels_get_no_hints_that_do_not_apply(tmp_path: Path) -> None:
     assert hints_about(tmp_path, ["1,5", "2,5"], kinds={"x": "text"}) == []
     assert hints_about(tmp_path, [str(i) for i in range(30)], label="x") == []
@@ -119,13 +128,13 @@ def test_words_without_digits_are_never_numbers_or_dates() -> None:
 
 
 def test_columns_are_listed_by_what_they_were_read_as() -> None:
-    count = 40
+    count = 140
     table = read_table(
         {
             "price": np.arange(count, dtype=float),
-            "member": [True, False] * 20,
+            "member": [True, False] * 70,
             "when": np.datetime64("2007-01-01") + np.arange(count),
-            "city": ["Rome", "Oslo"] * 20,
+            "city": ["Rome", "Oslo"] * 70,
             "shop": [f"shop {i}" for i in range(count)],
             "zip": [1000 + i % 3 for i in range(count)],
             "empty": [None] * count,
@@ -137,7 +146,7 @@ def test_columns_are_listed_by_what_they_were_read_as() -> None:
         "numbers   price",
         "booleans  member",
         "dates     when",
-        "names     city (2), zip (3), shop (40, hashed), empty (no value yet)",
+        "names     city (2), zip (3), shop (140, hashed), empty (no value yet)",
         "left out  id",
         "label     y: numbers (regression)",
     ]

@@ -18,6 +18,8 @@ from commands import invoke
 from source_files import everything, write
 
 from driftsurf.data import BadRow, FileSource, ReadingOptions
+from driftsurf.data.formats._records import Records
+from driftsurf.data.formats.csv import CsvReader
 from driftsurf.data.frames import read_table
 from driftsurf.data.target import find_target
 from driftsurf.errors import BadRowError, SchemaError, SourceError
@@ -70,6 +72,25 @@ def test_a_row_that_is_too_long_is_skipped_like_any_bad_row(block: int, end: str
     with pytest.raises(SourceError, match=r"line 3.*20 bytes"):
         everything(FileSource(path, ReadingOptions(max_row_bytes=20, block_bytes=block)))
     assert len(everything(FileSource(path, ReadingOptions(max_row_bytes=60, block_bytes=block)))) == 7
+
+
+def test_rows_between_those_that_are_too_long_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[int] = []
+    parse = CsvReader.parse
+
+    def counted(self: CsvReader, records: Records, *arguments: Any, **options: Any) -> Any:
+        parsed.append(len(records))
+        return parse(self, records, *arguments, **options)
+
+    monkeypatch.setattr(CsvReader, "parse", counted)
+    path = write(tmp_path, "a.csv", "n,t\n" + f"1,a\n2,{'y' * 50}\n" * 500)
+    bad: list[BadRow] = []
+    reading = ReadingOptions(on_bad_row="skip", max_row_bytes=20)
+    assert len(everything(FileSource(path, reading), on_skip=bad.append)) == 500
+    assert [one.line for one in bad] == list(range(3, 1003, 2))
+    assert len(parsed) <= 4
 
 
 @pytest.mark.parametrize("block", [1, 2**20])

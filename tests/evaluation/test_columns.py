@@ -228,6 +228,12 @@ def test_a_checkpoint_without_the_file_is_refused(tmp_path: Path) -> None:
             live.resume(saved)
 
 
+def test_a_change_that_rounds_to_nothing_has_no_minus() -> None:
+    move = ColumnMove(9, 4, 0, "x", 0.5, 0.4999, -0.001, "", -0.002, 0.6, 0.05)
+    assert "-0.00" not in move.describe()
+    assert "+0.00 sd" in move.describe()
+
+
 def test_a_column_that_only_grows_is_told_apart() -> None:
     def move(step: int, column: int, shift: float, counts: bool = False) -> ColumnMove:
         return ColumnMove(step, 4, column, f"x{column}", 0.0, 1.0, shift, "", 0.0, 0.0, 0.05, counts)

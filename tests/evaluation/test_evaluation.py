@@ -233,6 +233,9 @@ def test_an_endless_drift_has_no_recovery_and_no_false_reaction() -> None:
     assert summary.reactions > 0
     assert summary.false_reactions == 0
     assert summary.recovery_by_training == ()
+    unknown = prequential(ArrayStream(X, y), {"m": DriftSurfClassifier(random_state=0)}, batch_size=100)
+    assert summarise(unknown, "m").reactions > 0
+    assert summarise(unknown, "m").false_reactions is None
 
 
 @pytest.mark.parametrize("stream", ["sine1", SEA, (np.ones((2, 1)), np.ones(2))])

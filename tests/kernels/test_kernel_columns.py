@@ -16,7 +16,7 @@ from row_arrays import csr_view, frozen
 from driftsurf.kernels.columns import (
     add_excess,
     add_magnitudes_csr,
-    add_magnitudes_dense,
+    all_between,
     all_finite,
     all_within_csr,
     all_within_dense,
@@ -28,8 +28,10 @@ from driftsurf.kernels.columns import (
     column_sizes,
     extend_range_csr,
     extend_range_dense,
+    join_and_count,
     measure_csr,
     measure_dense,
+    range_of_weighted,
     squared_norms_csr,
     squared_norms_dense,
 )
@@ -66,15 +68,13 @@ def test_squared_norms_that_overflow_are_infinite() -> None:
 
 @given(problem=problems(max_steps=0))
 @check
-def test_magnitudes_equal_numpy_dense_and_sparse(problem: Problem) -> None:
+def test_magnitudes_equal_numpy(problem: Problem) -> None:
     (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
-    dense, csr = np.ones((2, 2, X.shape[1]))
+    total, mass = np.ones((2, X.shape[1]))
     cap = frozen(problem.factor[:-1])
-    add_magnitudes_dense(X, frozen(problem.weight), cap, dense[0], dense[1])
-    add_magnitudes_csr(data, indices, indptr, frozen(problem.weight), cap, csr[0], csr[1])
-    close(dense[0], 1 + problem.weight @ np.minimum(np.abs(X.astype(float)), cap))
-    close(dense[1], 1 + problem.weight @ (X != 0))
-    close(csr, dense)
+    add_magnitudes_csr(data, indices, indptr, frozen(problem.weight), cap, total, mass)
+    close(total, 1 + problem.weight @ np.minimum(np.abs(X.astype(float)), cap))
+    close(mass, 1 + problem.weight @ (X != 0))
 
 
 @given(problem=problems(max_steps=0), huge=st.booleans())
@@ -100,12 +100,12 @@ def test_measure_gives_norms_and_magnitudes_in_one_pass(problem: Problem, huge: 
 
 
 def test_the_excess_of_a_column_is_how_much_larger_than_usual_its_values_were() -> None:
-    before = np.array([[0.5, 0.5, 1.0], [6.0, 6.0, 0.0], [20.0, 20.0, 0.0], [10.0, 10.0, 0.0]])
-    after = before.copy()
+    total, mass, fade = np.array([40.0, 40.0, 0.0]), np.array([20.0, 20.0, 0.0]), 0.5
+    after = np.array([[0.5, 0.5, 1.0], [6.0, 6.0, 0.0], fade * total, fade * mass])
     after[2] += [60.0, 4.0, 9.0]
     after[3] += [10.0, 2.0, 3.0]
     out = np.empty(3)
-    assert add_excess(before, after, np.array([1.0, 0.5, 7.0]), 1.5, out) == 16.0
+    assert add_excess(total, mass, fade, after, np.array([1.0, 0.5, 7.0]), 1.5, out) == 16.0
     assert out.tolist() == [1.0 + 0.5 * 60.0 - 1.5 * 10.0, 0.0, 0.0]
 
 
@@ -124,6 +124,34 @@ def test_clipped_rows_equal_numpy_dense_and_sparse(problem: Problem, times: int)
     clip_csr(data, indices, most, values)
     assert np.array_equal(dense, expected)
     assert np.array_equal(values, expected[X != 0])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1.5, -1.5])
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_one_value_outside_of_a_range_is_found_wherever_it_is(value: float, place: int, kind: str) -> None:
+    values = np.ones(5, kind)
+    assert all_between(values, 1.0, 1.0, False)
+    values[place] = value
+    largest = float(np.finfo(np.float64).max)
+    assert not all_between(values, -1.0, 1.0, False)
+    assert all_between(values, -1.0, 1.0, True) == math.isnan(value)
+    assert all_between(values, -largest, largest, False) == math.isfinite(value)
+    assert all_between(values, -math.inf, math.inf, True)
+
+
+@given(values=st.lists(st.floats(0.0, 2.0), max_size=9), split=st.integers(0, 9))
+def test_joined_values_are_counted(values: list[float], split: int) -> None:
+    first, second, out = np.array(values[:split]), np.array(values[split:]), np.empty(len(values))
+    assert join_and_count(first, second, 1.0, out) == np.count_nonzero(np.array(values) < 1.0)
+    assert out.tolist() == values
+
+
+@given(values=st.lists(st.tuples(st.floats(-1.0, 1.0), st.sampled_from([0.0, 0.5])), max_size=9))
+def test_the_range_of_values_leaves_out_those_without_weight(values: list[tuple[float, float]]) -> None:
+    numbers, weight = np.array(values).reshape(-1, 2).T.copy()
+    counted = [value for value, share in values if share]
+    assert range_of_weighted(numbers, weight) == (min(counted, default=math.inf), max(counted, default=-math.inf))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1.5])
@@ -168,11 +196,11 @@ def test_column_sizes_equal_numpy(columns: list[tuple[float, float]], memory: fl
     fade = 0.5 if mass.max(initial=0.0) > memory else 1.0
     known = fade * mass > 0.0
     out = np.empty((4, len(total)))
-    without = column_sizes(frozen(total), frozen(mass), memory, 3.0, out)
+    without, faded = column_sizes(frozen(total), frozen(mass), memory, 3.0, out)
     with np.errstate(over="ignore"):
         sizes = np.divide(fade * total, fade * mass, out=np.zeros(len(total)), where=known)
     factor = np.divide(1.0, sizes, out=np.ones(len(total)), where=sizes > 0.0)
-    assert without == np.count_nonzero(~known)
+    assert (without, faded) == (np.count_nonzero(~known), fade)
     assert out.tolist() == [factor.tolist(), (3.0 * sizes).tolist(), (fade * total).tolist(), (fade * mass).tolist()]
 
 

@@ -14,7 +14,14 @@ from kernel_problems import close
 from row_arrays import frozen
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.kernels.losses import largest, largest_of_two, logistic_losses, squared_length, weighted_sum
+from driftsurf.kernels.losses import (
+    evidence_terms,
+    largest,
+    largest_of_two,
+    logistic_losses,
+    squared_length,
+    weighted_sum,
+)
 from driftsurf.kernels.votes import follow_losses, true_class_shares
 
 # Uncompiled, products of uint64 wrap with a warning of numpy, and so do floats that overflow on purpose.
@@ -109,3 +116,14 @@ def test_votes_stay_finite_for_losses_of_any_size() -> None:
     follow_losses(margins, losses, np.array([0.0, 1.0, 1.0]), logs, balance, 0.75)
     assert balance.tolist() == [0.0, 0.0, -1.0]
     assert logs.tolist() == [-0.75e300, 0.0]
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 100, 129, 1000])
+def test_the_terms_of_evidence_add_up_as_in_numpy(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    predicted, y = rng.normal(size=(2, rows)) * np.exp(5.0 * rng.normal(size=rows))
+    weight, mean, terms = rng.integers(3, size=rows) * rng.random(rows), 0.3, np.empty((4, rows))
+    assert evidence_terms(predicted, y, weight, mean, terms) == np.count_nonzero(weight)
+    p, t = predicted - mean, y - mean
+    sums = [part.sum() for part in (weight, weight * t, weight * p * t, weight * np.square(p))]
+    assert np.add.reduce(terms, axis=1).tolist() == sums  # to the bit

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from commands import invoke
 from keyed_rows import COLUMNS, OPTIONS, shops, write_rows
 
 from driftsurf import registry
+from driftsurf.core import disk
 from driftsurf.core.files import FolderLock
 from driftsurf.data import ReadingOptions
 from driftsurf.errors import LockedError, MissingExtraError, OptionError, StateError
@@ -41,6 +43,37 @@ def test_only_one_process_at_a_time_works_on_a_run(tmp_path: Path) -> None:
     with pytest.raises(LockedError):
         run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
     lock.release()
+
+
+@pytest.fixture
+def _no_shared_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Storage that shares no locks: every process believes that it alone holds a folder."""
+    monkeypatch.setattr(disk.Disk, "lock", lambda self, path, who: os.open(os.devnull, os.O_RDWR))
+    monkeypatch.setattr(disk.Disk, "unlock", lambda self, handle: os.close(handle))
+
+
+@pytest.mark.usefixtures("_no_shared_locks")
+@pytest.mark.parametrize(("place", "marked"), [("unmark", []), ("mark", []), ("part", []), ("keep", [0])])
+def test_a_process_whose_folder_was_taken_over_completes_no_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, marked: list[int]
+) -> None:
+    source, run = str(write_rows(tmp_path / "a.csv", shops(90))), tmp_path / "run"
+    owner: Any = StateStore if place == "keep" else KeyedFolder
+    original = getattr(owner, place)
+
+    def taken(*args: Any) -> Any:
+        FolderLock(run)  # another process
+        return original(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, place, taken)
+        with pytest.raises(LockedError, match=str(os.getpid())):
+            run_keyed(source, run, COLUMNS, OPTIONS, epoch=30)
+    assert list(KeyedFolder(run).epochs()) == marked
+    store = StateStore(run / "state.sqlite")
+    assert store.progress().epochs == 0
+    store.close()
+    assert len(run_keyed(source, run, COLUMNS, OPTIONS, epoch=30).epochs()) == 3
 
 
 def test_the_state_store_commits_an_epoch_or_nothing(tmp_path: Path) -> None:
@@ -82,9 +115,8 @@ class RecordingEngine:
         return LocalEngine(epoch=100).run(job)
 
 
-def test_another_package_can_add_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))  # the registration ends with the test
-    registry.register("engine", "recording")(RecordingEngine)
+def test_another_package_can_add_an_engine(tmp_path: Path, register: Any) -> None:
+    register("engine", "recording")(RecordingEngine)
     source = str(write_rows(tmp_path / "a.csv", shops(300)))
     expected = run_keyed(source, tmp_path / "local", COLUMNS, OPTIONS, epoch=100)
     by_name = run_keyed(source, tmp_path / "name", COLUMNS, OPTIONS, engine="recording", shards=3)

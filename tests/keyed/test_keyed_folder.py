@@ -17,6 +17,7 @@ from keyed_rows import COLUMNS, OPTIONS, predictions, shops, write_rows
 from driftsurf.core import disk, files
 from driftsurf.data import FileSource
 from driftsurf.errors import (
+    LockedError,
     MissingExtraError,
     RunFolderError,
     StateError,
@@ -68,6 +69,30 @@ def test_a_run_is_resumed_with_the_same_options_only(tmp_path: Path) -> None:
     (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"format": 99}))
     with pytest.raises(StateError, match="99"):
         run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
+
+
+def test_a_run_begins_under_the_lock_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, given = KeyedFolder(tmp_path / "run"), OPTIONS.learner(("x",))
+    files.make_folder(folder.path)
+    lock = files.FolderLock(folder.path)
+    with pytest.raises(LockedError):
+        folder.open("local", given, {"key": "shop"})
+    assert not (folder.path / "run.json").exists()
+    lock.release()
+
+    class Late(files.FolderLock):
+        """A lock that is taken after another process has begun a run."""
+
+        def __init__(self, path: Path) -> None:
+            monkeypatch.undo()
+            KeyedFolder(path).open("local", given, {"key": "other"})
+            super().__init__(path)
+
+    monkeypatch.setattr(files, "FolderLock", Late)
+    with pytest.raises(StateError, match="other"):
+        folder.open("local", given, {"key": "shop"})
+    assert folder.about()["columns"] == {"key": "other"}
+    assert folder.open("local", given, {"key": "other"})
 
 
 def test_a_folder_that_is_not_a_keyed_run_is_not_changed(tmp_path: Path) -> None:

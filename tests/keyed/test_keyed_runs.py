@@ -301,17 +301,21 @@ def test_a_folder_that_another_process_has_made_is_not_removed(tmp_path: Path, m
         shutil.rmtree(out)
 
 
-def test_a_run_that_learned_nothing_is_an_error_and_is_removed_under_its_lock(tmp_path: Path) -> None:
+def test_a_run_that_learned_nothing_is_an_error_and_is_removed_under_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = write_rows(tmp_path / "a.csv", [["s0", 1e17 + i, i % 2, 0.5, 1.0, ""] for i in range(20)])
     run: dict[str, Any] = {"key": "shop", "sequence": "at", "label": "bought", "out": tmp_path / "run"}
     locks: list[FolderLock] = []
 
-    def hold(epoch: int, counts: Mapping[str, int]) -> None:
-        (tmp_path / "run" / "lock").unlink()  # a lock that this process does not hold
-        locks.append(FolderLock(tmp_path / "run"))
+    def hold(folder: KeyedFolder) -> dict[Any, Any]:
+        locks.append(FolderLock(folder.path))  # another process, once the run is over
+        return {}
 
-    with pytest.raises(InputError, match="'at'"):
-        driftsurf.run(source, **run, on_epoch=hold)
+    with monkeypatch.context() as patch:
+        patch.setattr(KeyedFolder, "keys", hold)
+        with pytest.raises(InputError, match="'at'"):
+            driftsurf.run(source, **run)
     assert (tmp_path / "run").exists()
     locks.pop().release()
     with pytest.raises(InputError, match="'at'"):

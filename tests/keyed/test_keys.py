@@ -34,7 +34,7 @@ def test_integer_keys_find_their_slots(parts: list[list[int]]) -> None:
     if twin:
         assert keys.seeds(3, 0).tolist() == [key_seed(3, key) for key in twin]
         assert keys.seeds(3, len(twin)).tolist() == []
-        keys.truncate(1)
+        keys.put_back((1, keys.kind))
         assert keys.labels() == list(twin)[:1]
         assert keys.find(keys.read(list(twin))).tolist() == [0] + [-1] * (len(twin) - 1)
 

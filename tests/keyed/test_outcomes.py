@@ -18,7 +18,7 @@ from driftsurf.keyed.engines.local import run_local
 from driftsurf.keyed.outcomes import Outcomes
 from driftsurf.keyed.rules import KeyScore, RunningScores
 from driftsurf.learners import LinearRegression
-from driftsurf.report.key_page import trace_key
+from driftsurf.report.key_page import render_key, trace_key
 from driftsurf.strategies import DriftSurf
 
 
@@ -97,6 +97,25 @@ def test_a_label_that_comes_late_is_scored_once(tmp_path: Path) -> None:
     folder.write(0, {"a": visit}, ("string", "int64"), {})
     score = Outcomes.read(folder).scores["a"]
     assert (score.rows, score.model) == (visit.summary.scored, visit.summary.error)
+
+
+def test_a_step_of_late_labels_is_the_same_in_the_journal_and_on_the_page_of_the_key(tmp_path: Path) -> None:
+    given = learner(delay=1000.0)  # 10 rows in a time step
+    visit = given.visit("a", None, late_rows(95, wait=25))
+    folder = KeyedFolder(tmp_path / "run")
+    folder.open("local", given, {})
+    folder.write(0, {"a": visit}, ("string", "int64"), {})
+    outcomes = Outcomes.read(folder)
+    trace, decisions = trace_key(outcomes, outcomes.of(["a"])["a"], _records(folder, "a"), model="m", stream="s")
+    run = trace.of("m")
+    assert [decision.step for decision in decisions] == list(range(9))
+    assert run["step"].tolist() == list(range(10))
+    assert run["first_row"].tolist() == [*(decision.first_row for decision in decisions), 90]
+    assert run["rows"].tolist() == [0, 0, 0, 5, *[10] * 5, 5]  # 35 rows came before the first time step
+    kinds = [tuple(one.kind for one in decision.transitions) for decision in decisions]
+    assert list(trace.transitions("m")) == [*kinds, ()]
+    assert baselines(trace, "m").own == outcomes.scores["a"].model
+    assert "in 10 steps" in render_key(folder, outcomes, "a", folder.keys()["a"])
 
 
 def test_a_time_step_can_be_an_epoch(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from keyed_rows import joined, late_rows, learner, model_entries, part, rows, sa
 
 from driftsurf import Fleet
 from driftsurf.core.journal import read_lines
-from driftsurf.errors import InputError, ShapeError
+from driftsurf.errors import InputError, ShapeError, StateError
 from driftsurf.keyed import KeyRows, key_seed
+from driftsurf.keyed.kept import KeptModels
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf, Oblivious
@@ -220,3 +222,93 @@ def test_rows_must_have_equal_lengths_and_the_named_columns() -> None:
         KeyRows(np.arange(3), np.zeros((3, 2)), [0, 1])
     with pytest.raises(ShapeError, match=r"3 .* 2 "):
         learner().visit(7, None, KeyRows(np.arange(2), np.zeros((2, 3)), [0, 1]))
+
+
+def test_an_exception_of_a_signal_handler_is_not_the_fault_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Alarm(Exception):
+        pass
+
+    given_learner, raised = learner(), Alarm("ten seconds are over")
+    before = given_learner.visit("a", None, rows(50))
+    observe, calls = Session.observe, 0
+
+    def alarm(self: Session, *arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise raised
+        return observe(self, *arguments, **options)
+
+    monkeypatch.setattr(Session, "observe", alarm)
+    with pytest.raises(Alarm) as error:
+        given_learner.visit("a", before.state, rows(50, start=50))
+    assert error.value is raised
+    assert given_learner.visit("a", before.state, rows(50, start=50)).summary.quarantine == ""
+
+
+def test_an_error_that_comes_again_is_the_fault_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    observe = Session.observe
+
+    def fail(self: Session, X: Any, y: Any) -> Any:
+        if self.steps == 3:
+            raise ZeroDivisionError("no learner")
+        return observe(self, X, y)
+
+    monkeypatch.setattr(Session, "observe", fail)
+    found = learner().visit("a", None, rows(50)).summary
+    assert (found.quarantine, found.quarantined_at) == ("error", 30)
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, SoftmaxRegression, LinearRegression])
+@pytest.mark.parametrize("options", [{}, {"batch_size": None, "guard": 2.0}])
+def test_a_model_that_was_kept_equals_one_that_is_read(kind: Any, options: dict[str, Any]) -> None:
+    given_rows, regression = rows(), kind is LinearRegression
+    if regression:
+        given_rows = KeyRows(given_rows.sequence, given_rows.X, given_rows.X[:, 0].tolist())
+    keeping = learner(strategy=DriftSurf(kind(), max_rows=64), classes=None if regression else ("a", "b"), **options)
+    keeping = keeping if regression else replace(keeping, classes=tuple(sorted(set(given_rows.y))))
+    state: bytes | None = None
+    for a in range(0, 200, 7):
+        own = part(given_rows, a, min(a + 7, 200))
+        assert len(keeping._kept) == (state is not None)
+        seen, read = keeping.visit("k", state, own), pickle.loads(pickle.dumps(keeping)).visit("k", state, own)
+        assert [getattr(seen, name) for name in seen.__slots__] == [getattr(read, name) for name in seen.__slots__]
+        state = seen.state
+
+
+def test_a_kept_model_is_used_for_its_own_bytes_only() -> None:
+    given_learner, all_rows = learner(), rows()
+    first = given_learner.visit("k", None, part(all_rows, 0, 50)).state
+    second = given_learner.visit("k", first, part(all_rows, 50, 90))
+    assert len(given_learner._kept) == 1
+    again = given_learner.visit("k", first, part(all_rows, 50, 90))  # as an engine repeats a visit
+    assert (again.state, again.predicted) == (second.state, second.predicted)
+    assert len(given_learner._kept) == 1
+    for damaged in (second.state[:-1], second.state[:-40] + b"\0" + second.state[-39:]):
+        with pytest.raises(StateError):
+            given_learner.visit("k", damaged, part(all_rows, 90, 100))
+    assert not len(pickle.loads(pickle.dumps(given_learner))._kept)
+
+
+def test_a_failing_visit_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_learner, all_rows = learner(), rows()
+    state = given_learner.visit("k", None, part(all_rows, 0, 50)).state
+    expected = pickle.loads(pickle.dumps(given_learner)).visit("k", state, part(all_rows, 50, 90)).state
+    with monkeypatch.context() as context:
+        context.setattr(Session, "_report", _fail)
+        with pytest.raises(MemoryError):
+            given_learner.visit("k", state, part(all_rows, 50, 90))
+    assert given_learner.visit("k", state, part(all_rows, 50, 90)).state == expected
+
+
+def _fail(*_: object) -> None:
+    raise MemoryError
+
+
+def test_kept_models_take_a_bounded_part_of_the_memory() -> None:
+    kept = KeptModels(most_bytes=100)
+    for key in range(50):
+        kept.keep(key, bytes(10), key)
+    assert [kept.take(key, bytes(10)) for key in (0, 9, 10)] == [0, 9, None]
+    kept.keep(51, bytes(101), "large")
+    assert kept.take(51, bytes(101)) is None

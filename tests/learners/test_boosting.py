@@ -15,9 +15,12 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from driftsurf import DriftSurfClassifier, recommended
 from driftsurf.comparison.models import Situation, model
+from driftsurf.core.input import Schema
 from driftsurf.core.samples import Samples
-from driftsurf.errors import MissingExtraError, OptionError
+from driftsurf.errors import MissingExtraError, OptionError, StateError
+from driftsurf.estimators import estimator_class
 from driftsurf.learners.foreign import BoostedTrees
+from driftsurf.learners.foreign.boosting import CategoryColumns
 from driftsurf.session.model_names import make_strategy
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
@@ -38,6 +41,7 @@ class _Tree(BaseEstimator):  # type: ignore[misc]
         verbose: int = 1,
         deterministic: bool = False,
         force_col_wise: bool = False,
+        histogram_pool_size: float = -1.0,
     ) -> None:
         self.n_estimators = n_estimators
         self.num_leaves = num_leaves
@@ -47,14 +51,16 @@ class _Tree(BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.deterministic = deterministic
         self.force_col_wise = force_col_wise
+        self.histogram_pool_size = histogram_pool_size
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> _Tree:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, categorical_feature: Any = "auto") -> _Tree:
         self.rows_ = len(y)
+        self.shape_, self.categories_ = X.shape, categorical_feature
         self.tree_ = self.kind(max_leaf_nodes=self.num_leaves, random_state=0).fit(X, y, sample_weight)
         return self
 
@@ -229,3 +235,122 @@ def test_a_saved_recommendation_is_loaded_without_naming_its_learner() -> None:
     model = recommended(random_state=0).partial_fit(X, X[:, 0] > 0)
     again = DriftSurfClassifier.from_bytes(model.to_bytes())
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.skipif(find_spec("lightgbm") is None, reason="needs lightgbm")
+def test_the_limit_of_histograms_does_not_change_a_model_of_some_hundred_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from driftsurf.learners.foreign import boosting
+
+    chance, found = np.random.default_rng(0), []
+    X = chance.normal(size=(200, 300))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    for limit in (boosting.HISTOGRAMS, -1):  # -1: no limit
+        monkeypatch.setattr(boosting, "HISTOGRAMS", limit)
+        model = DriftSurfClassifier(BoostedTrees(), random_state=0)
+        assert model.learner.estimator.get_params()["histogram_pool_size"] == limit
+        found.append(model.partial_fit(X, y).predict_proba(X).tobytes())
+    assert found[0] == found[1]
+
+
+# ---------------------------------------------------------------------------- categories
+
+CITIES = np.array([f"city {place}" for place in range(40)])
+SPLIT = CategoryColumns(((1, 4), (5, 7)), 8)
+
+
+def test_columns_of_a_category_become_one_column_of_codes() -> None:
+    X = np.arange(16.0).reshape(2, 8) + 1.0
+    X[:, 1:4], X[:, 5:7] = [[0, 0, 1], [1, 0, 0]], [[0, 1], [0, 1]]
+    expected = [[1.0, 5.0, 8.0, 2.0, 1.0], [9.0, 13.0, 16.0, 0.0, 1.0]]
+    assert SPLIT.coded_rows(X).tolist() == expected
+    assert SPLIT.coded_rows(csr_array(X)).tolist() == expected
+    wide = CategoryColumns(((1, 4), (5, 7)), 108).coded_rows(csr_array(np.hstack([X, np.eye(2, 100)])))
+    assert isinstance(wide, csr_array)
+    assert wide.toarray()[:, [0, 1, 2, -2, -1]].tolist() == expected
+    assert SPLIT.coded == [3, 4]
+
+
+def visits(count: int, seed: int) -> tuple[dict[str, Any], Any]:
+    """Return a table in which two of three cities, in no order, decide the label."""
+    rng = np.random.default_rng(seed)
+    place = rng.permutation(count) % 40
+    return {"x": rng.normal(size=count), "city": CITIES[place].tolist()}, np.where(place * 7 % 3 > 0, "yes", "no")
+
+
+@pytest.mark.usefixtures("trees")
+@pytest.mark.parametrize("strategy", ["driftsurf", "aue", "sliding-window"])
+def test_text_of_a_table_is_a_category_before_and_after_saving(strategy: str) -> None:
+    model: Any = estimator_class(strategy, "classification")(BoostedTrees(), random_state=0)
+    for step in range(3):
+        model.partial_fit(*visits(200, step))
+    again = type(model).from_bytes(model.to_bytes())
+    later, labels = visits(300, 9)
+    later["city"][:3] = ["a new city", None, "another"]
+    for one in (model, again):
+        template = one._session.strategy.learner
+        assert template._categories == ((1, 1 + 2 * 40 + 1),)
+        assert template.get_params() == BoostedTrees().get_params()
+    assert np.array_equal(again.predict_proba(later), model.predict_proba(later))
+    for one in (model, again):
+        one.partial_fit(later, labels)
+    assert again.to_bytes() == model.to_bytes()
+    fitted = model._session.strategy._live.members[0].learner._fitted.model
+    if isinstance(fitted, _Tree):
+        assert (fitted.shape_[1], fitted.categories_) == (3, [2])
+
+
+@pytest.mark.skipif(find_spec("lightgbm") is None, reason="LightGBM is not installed")
+def test_a_category_is_learned_as_by_lightgbm_itself() -> None:
+    import lightgbm
+    import pandas as pd
+
+    table, labels = visits(1_000, 0)
+    model = recommended(random_state=0, guard=None).partial_fit(table, labels)
+    words = pd.CategoricalDtype(sorted(CITIES))
+    sizes = {"n_estimators": 50, "num_leaves": 31, "min_child_samples": 20}
+    alone = lightgbm.LGBMClassifier(n_jobs=1, verbose=-1, deterministic=True, force_col_wise=True, **sizes)
+    alone.fit(pd.DataFrame(table).astype({"city": words}), labels != labels[0])  # classes in order of appearance
+    other, truth = visits(500, 1)
+    expected = alone.predict_proba(pd.DataFrame(other).astype({"city": words}))
+    columns = expected if labels[0] == "no" else expected[:, ::-1]
+    assert model.predict_proba(other) == pytest.approx(columns, abs=1e-9)
+    assert model.score(other, truth) == 1.0
+
+
+@pytest.mark.usefixtures("trees")
+def test_categories_are_restored_with_a_session_and_a_failure_leaves_its_template() -> None:
+    session, again = (
+        Session(DriftSurf(BoostedTrees()), categories=lambda: ((0, 2),)),
+        Session(DriftSurf(BoostedTrees())),
+    )
+    session.observe(*rows(50, 2))
+    template, state = again.strategy.learner, session.state()
+    with pytest.raises(StateError):
+        again.restore(state | {"strategy.step": -1})
+    assert again.strategy.learner is template
+    again.restore(state)
+    assert again.schema == session.schema
+    for one in (session, again):
+        assert one.strategy.learner._categories == ((0, 2),)  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("trees")
+def test_a_state_without_categories_is_restored_without_those_of_the_session() -> None:
+    X, y = rows(50, 2)
+    grouped = Session(DriftSurf(BoostedTrees()), categories=lambda: ((0, 2),))
+    plain = Session(DriftSurf(BoostedTrees()))
+    for one in (grouped, plain):
+        one.observe(X, y)
+    grouped.restore(plain.state())
+    assert grouped.strategy.learner._categories == ()  # type: ignore[attr-defined]
+    assert grouped.scores(X).tolist() == plain.scores(X).tolist()
+
+
+@pytest.mark.parametrize("categories", [[[0, 0]], [[2, 1]], [[0, 4]], [[0, 2], [1, 3]]])
+def test_damaged_categories_are_refused(categories: list[list[int]]) -> None:
+    state = Schema(3, categories=((0, 1), (1, 3))).state()
+    assert Schema.from_state(state, "a model").categories == ((0, 1), (1, 3))
+    with pytest.raises(StateError, match="categories"):
+        Schema.from_state(state | {"categories": np.array(categories, np.int64)}, "a model")

@@ -21,9 +21,10 @@ from logistic_cases import (
     trained,
 )
 
+from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import CapabilityError, OptionError, StateError
-from driftsurf.learners import LogisticRegression
+from driftsurf.learners import LogisticRegression, SoftmaxRegression
 
 # ---------------------------------------------------------------------------- parameters
 
@@ -198,3 +199,16 @@ def test_an_incomplete_state_is_refused_by_name() -> None:
         LogisticRegression.from_state(template(), state)
     with pytest.raises(StateError):
         LogisticRegression.from_state(template(optimizer="sgd"), model.state())
+
+
+@pytest.mark.parametrize("known", [LogisticRegression(optimizer="saga"), SoftmaxRegression(optimizer="saga")])
+def test_rows_that_were_never_drawn_stay_so_when_a_class_is_added(known: SoftmaxRegression) -> None:
+    samples = Samples(2)
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = known.fresh(0, 2, 2)
+    model.update(samples, samples.append(X, (X[:, 0] > 0.0).astype(float)), 20)
+    model.grow(n_classes=3)
+    table = model.state()["table"]
+    assert isinstance(table, np.ndarray)
+    assert 0 < np.isnan(table[:, 2]).sum() == len(table) - model._fitted.drawn
+    assert to_bytes(type(known).from_state(known, model.state()).state()) == to_bytes(model.state())

@@ -141,6 +141,18 @@ def test_the_command_writes_a_page_with_links_and_prints_a_table(runs: Path, tmp
     assert 'href="mixed/report.html"' in (runs / "index.html").read_text()
 
 
+@pytest.mark.parametrize("name", ["mixed", "live", "shops", "models", "group/broken"])
+def test_no_index_is_written_into_a_run(runs: Path, tmp_path: Path, name: str) -> None:
+    before = sorted((runs / name).iterdir())
+    with pytest.raises(RunFolderError, match=re.escape(repr(str(runs / name)))):
+        write_runs_page(runs / name)
+    refused = invoke("runs", runs / name)
+    assert refused.exit_code == 1
+    assert "--out" in refused.output
+    assert sorted((runs / name).iterdir()) == before
+    assert invoke("runs", runs / name, "--out", tmp_path / "one.html").exit_code == 0
+
+
 def test_a_model_that_is_no_better_than_a_trivial_rule_stands_out(runs: Path) -> None:
     index = list_runs(runs / "mixed")
     assert 'class="poor"' not in render(index, runs / "index.html")

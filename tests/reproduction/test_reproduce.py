@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from reproductions import cell, outcome
 
-from driftsurf.core import files
+from driftsurf.comparison.runner import Ledger
+from driftsurf.core import disk, files
 from driftsurf.errors import InputError, LockedError, OptionError, RunFolderError
 from driftsurf.reproduction import output_files
 from driftsurf.reproduction.cells import agreement
@@ -147,6 +148,21 @@ def test_a_second_process_on_the_folder_is_refused_with_the_first_ones_number(tm
     lock.release()
     assert reproduce(tmp_path, ["greedy"], names=["sine1"], trials=1).cells
     files.FolderLock(tmp_path).release()
+
+
+def test_a_process_whose_folder_was_taken_over_records_no_more_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk.Disk, "lock", lambda self, path, who: os.open(os.devnull, os.O_RDWR))
+    monkeypatch.setattr(disk.Disk, "unlock", lambda self, handle: os.close(handle))
+
+    def taken(what: str, done: int, total: int) -> None:
+        if done == 1:
+            files.FolderLock(tmp_path)  # another process, on storage that shares no locks
+
+    with pytest.raises(LockedError, match=str(os.getpid())):
+        reproduce(tmp_path, ["greedy"], names=["sine1"], trials=1, on_progress=taken)
+    assert len(Ledger(tmp_path / "ledger.jsonl").read()) == 1
 
 
 def test_without_files_the_real_streams_are_missing() -> None:

@@ -14,13 +14,18 @@ from live_runs import live_run
 from table_files import mixed_rows, write_csv
 
 import driftsurf
+from driftsurf.comparison.compare import compare
+from driftsurf.comparison.inputs import Input
 from driftsurf.errors import OptionError, RunStopped
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LogisticRegression
+from driftsurf.report import comparison
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, TRACE
 from driftsurf.runs.loop import RunLoop
 from driftsurf.runs.orders import Order
+from driftsurf.runs.predict import predict
+from driftsurf.runs.predict_options import PredictOptions
 from driftsurf.runs.source import PushedBatches, StreamBatches
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
@@ -40,6 +45,39 @@ def test_library_call_and_command_write_the_same_files(tmp_path: Path) -> None:
     assert result.summary is not None
     assert result.models[result.model].steps == 6
     assert result.keys is None
+
+
+def test_paths_and_their_texts_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = write_csv(tmp_path, mixed_rows(300))
+    labels = tmp_path / "labels.csv"
+    labels.write_text("id,sold\n" + "".join(f"{row['id']},{row['sold']}\n" for row in mixed_rows(300)))
+    about = set()
+    places: tuple[Any, ...] = Path, str
+    for place in places:
+        result = driftsurf.run(
+            place(rows),
+            label="sold",
+            labels=place(labels),
+            key="id",
+            drop=["when"],
+            batch_size=100,
+            model="recommended-linear",
+            predictions=place("answers.csv"),
+            metrics=place("metrics.prom"),
+            checkpoint=place("saved"),
+            out=place("run"),
+            overwrite=True,
+            progress=False,
+        )
+        about.add((tmp_path / "run" / "run.json").read_text())
+        assert Path("metrics.prom").exists()
+        assert isinstance(driftsurf.load(place("run")), driftsurf.DriftSurfClassifier)
+        told = PredictOptions(out=place("new.csv"), overwrite=True)
+        assert predict(place(result.folder), place(rows), told).rows == 300
+        compared = compare(place("compared"), [Input(place(rows), label="sold")], ["majority", "persistence"])
+        comparison.write(place("compared"), compared)
+    assert len(about) == 1
 
 
 def test_options_that_do_not_apply_are_refused_by_name(tmp_path: Path) -> None:

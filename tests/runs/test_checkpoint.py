@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from checkpoint_cases import LEARNER, STRATEGIES, WORK, Unflushed, batches
+from torture.lines import raise_at
 from torture.workload import Workload, state_digest
 
 from driftsurf.core import disk, files
@@ -112,6 +113,18 @@ def test_changes_that_are_too_old_are_unknown() -> None:
     assert first is not None
     assert first.tolist() == [10, 11, 12, 13]
     assert touched.since(2).tolist() == []  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("line", range(1, 13))
+def test_a_write_that_is_broken_off_hides_no_earlier_one(line: int) -> None:
+    touched = Touched()
+    for number in range(3):
+        touched.add(np.array([number]), first=0, limit=3)
+    raise_at(line, lambda: touched.add(np.array([90, 91]), first=0, limit=3))
+    touched.add(np.array([7]), first=0, limit=3)
+    changed = touched.since(2)  # since before the last write of the three
+    assert changed is None or {2, 7} <= set(changed.tolist())
+    touched.add(np.arange(9), first=0, limit=0)
 
 
 # ---------------------------------------------------------------------------- damage

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from checkpoint_cases import LEARNER, WORK, Unflushed
+from commands import invoke
 from live_runs import live_run, run_to_end
 from torture.workload import digests
 
@@ -108,3 +109,18 @@ def test_a_checkpoint_of_another_run_is_refused_with_the_difference(tmp_path: Pa
 def test_a_stream_resumes_only_between_two_batches(position: Any) -> None:
     with pytest.raises(StateError, match=repr(position)):
         next(StreamBatches(SEA(n_rows=1_000), 400).batches(position))
+
+
+def test_a_finished_run_that_is_resumed_shows_no_speed_and_its_parts_by_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["run", "mixed", "--rows", 1_000, "--checkpoint", "live", "--predictions", "p.csv", "--resume"]
+    speeds = []
+    for _ in range(2):
+        result = invoke(*command)
+        assert result.exit_code == 0
+        assert "p-000000000000.csv and so on\n" in result.output.replace("\n ", " ")
+        speeds.append(next(line for line in result.output.splitlines() if "rows/s" in line).split()[1:])
+    assert speeds[0] != ["-", "-"]
+    assert speeds[1] == ["-", "-"]

@@ -34,7 +34,7 @@ from driftsurf.learners import LogisticRegression
 from driftsurf.report.run_page import render
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.late_batches import LabelPace
-from driftsurf.runs.late_session import Arrived, LateSession
+from driftsurf.runs.late_session import Arrived, ArrivedLabels, LateSession
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.options import RunOptions
 from driftsurf.runs.predictions import Predicted, PredictionBatch
@@ -281,13 +281,13 @@ def test_late_session_continues_from_its_state(tmp_path: Path) -> None:
     model = made()
     assert model.schema is None
     model.observe(Arrived(list(range(60)), X, False), [])
-    seen = model.observe(None, [(list(range(30)), X[:30, 0] > -0.5)])
-    assert (model.steps, len(seen.truth), seen.rows) == (1, 0, 0)
+    seen = model.observe(None, [ArrivedLabels(list(range(30)), X[:30, 0] > -0.5)])
+    assert (model.steps, len(seen.true), seen.rows) == (1, 0, 0)
     again = made()
     again.restore(model.state())
     for one in (model, again):
         assert one.reset("because") is not None
-        one.observe(Arrived([99], X[:1], True), [(list(range(30, 60)), X[30:, 0] > -0.5)])
+        one.observe(Arrived([99], X[:1], True), [ArrivedLabels(list(range(30, 60)), X[30:, 0] > -0.5)])
     assert to_bytes(again.state()) == to_bytes(model.state())
 
 

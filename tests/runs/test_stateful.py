@@ -150,7 +150,7 @@ class Life(RuleBasedStateMachine):
         assert found is not None
         assert self.kept is not None
         self.model = self.made()
-        session, params = self.model._new_session()
+        session, params = self.model._new_session(self.model._template())
         session.restore(found.state)
         self.model._publish(Fitted(session, params, None))
         self.folder.follow(found, session.incremental_state())

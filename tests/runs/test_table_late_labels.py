@@ -57,7 +57,12 @@ def test_labels_from_a_file_without_delay_train_the_same_model(tmp_path: Path) -
     output = good(rows, "--labels", labels, *LATE, "--out", tmp_path / "late").output
     good(write_csv(tmp_path, ROWS), *LEARN, "--out", tmp_path / "plain")
     late, plain = (Trace.load(tmp_path / name / "trace.csv").of("driftsurf") for name in ("late", "plain"))
-    assert late["errors"].tolist() == plain["errors"][1:].tolist()  # the first batch came before there was a model
+    assert late["errors"][1:].tolist() == plain["errors"][1:].tolist()
+    assert late["rows"][0] == 0  # the first batch came before there was a model
+    for name in ("step", "first_row", "state", "transition", "gradients"):
+        assert late[name].tolist() == plain[name].tolist()
+    for name in ("predicted_by", "trained_from"):
+        assert late[name][1:].tolist() == plain[name][1:].tolist()
     *journal, orphans = (tmp_path / "late" / "journal.jsonl").read_text().splitlines()
     assert journal == (tmp_path / "plain" / "journal.jsonl").read_text().splitlines()
     assert json.loads(orphans)["total"] == 0
@@ -94,7 +99,15 @@ def test_labels_in_any_order_find_their_rows(tmp_path: Path) -> None:
     counts = result.label_counts
     assert counts is not None
     assert (counts.labelled, counts.orphan, counts.late, counts.duplicate) == (len(lines), 0, 0, 0)
+    assert counts.waiting == len(ROWS) - len(lines)
     assert "had no row" not in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_rows_that_still_wait_for_a_label_are_counted(tmp_path: Path) -> None:
+    rows, labels = split(tmp_path, ROWS)
+    labels.write_text("\n".join(labels.read_text().splitlines()[:-7]) + "\n")
+    output = good(rows, "--labels", labels, *LATE, "--out", tmp_path / "run").output
+    assert "7 waiting" in " ".join(output.split())
 
 
 def test_labels_without_a_row_are_warned_of(tmp_path: Path) -> None:

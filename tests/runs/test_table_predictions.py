@@ -14,7 +14,9 @@ from commands import invoke
 from table_files import Row, write_csv
 from table_runs import LEARN, ROWS, SAVED, files_of, good, killed
 
+import driftsurf
 from driftsurf import Trace
+from driftsurf.runs.plan import RunStart
 
 
 def test_predictions_in_every_format_match_the_scored_errors(tmp_path: Path) -> None:
@@ -36,6 +38,22 @@ def test_predictions_in_every_format_match_the_scored_errors(tmp_path: Path) -> 
     refused = invoke("run", source, *LEARN, "--predictions", tmp_path / "p.csv")
     assert refused.exit_code == 1
     assert "p.csv" in refused.output
+
+
+def test_the_files_of_predictions_are_named_at_the_start_and_at_the_end(tmp_path: Path) -> None:
+    source, told = write_csv(tmp_path, ROWS[:600]), list[RunStart]()
+    few: dict[str, Any] = {"label": "sold", "drop": ["when", "id"], "batch_size": 100, "progress": False}
+    few |= {"model": "recommended-linear", "on_start": told.append}
+    one = driftsurf.run(source, predictions=tmp_path / "p.csv", out=tmp_path / "a", **few)
+    assert one.predictions == (tmp_path / "p.csv",)
+    parts = driftsurf.run(source, predictions=tmp_path / "q.csv", checkpoint=tmp_path / "b", every=4, **few)
+    assert parts.predictions == tuple(sorted(tmp_path.glob("q-*.csv")))
+    assert len(parts.predictions) == 2
+    assert told[0].predictions == ""
+    assert parts.predictions[0].name in told[1].predictions
+    saved = ["--predictions", tmp_path / "r.csv", "--checkpoint", tmp_path / "c"]
+    output = good(source, *LEARN[:-1], *saved).output
+    assert output.count("r-000000000000.csv") == 2
 
 
 def test_predictions_on_standard_output_are_not_mixed_with_other_output(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Steps of a session are whole: for an exception at any line, and for threads that predict, save and copy meanwhile."""
+"""Steps of a session are whole: for exceptions, and for threads that predict, save and copy meanwhile."""
 
 from __future__ import annotations
 
@@ -12,19 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torture.lines import CALLS, X, Y, broken_off, bytes_of, learned, lines_of, raise_at
+from torture.calls import X, Y, bytes_of, learned
+from torture.lines import lines_of, raise_at
 
 from driftsurf.errors import StateError
 from driftsurf.learners.foreign import SklearnLearner
 from driftsurf.strategies import SlidingWindow
-
-
-@pytest.mark.parametrize("persistent", [False, True], ids=["once", "persistently"])
-@pytest.mark.parametrize("name", CALLS)
-def test_an_exception_at_a_line_leaves_the_state_before_or_after(name: str, persistent: bool) -> None:
-    """A sample of the lines; ``python -m torture lines`` takes all of them."""
-    for line, found in broken_off(name, share=40, persistent=persistent):
-        assert found == "", f"line {line}"
 
 
 def test_a_learner_of_another_library_is_put_back() -> None:

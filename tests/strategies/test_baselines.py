@@ -476,3 +476,14 @@ def test_the_state_of_another_strategy_is_refused_by_name() -> None:
     one.begin(1, sparse=False, n_classes=2)
     with pytest.raises(StateError, match="DWM"):
         other.restore(one.state(), 1, sparse=False, n_classes=2)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 2.0, 5e-324])
+def test_weights_that_dwm_cannot_have_are_refused(weight: float) -> None:
+    one, other = strategies.DWM(LogisticRegression()), strategies.DWM(LogisticRegression())
+    one.begin(1, sparse=False, n_classes=2)
+    state = dict(one.state())
+    other.restore(state, 1, sparse=False, n_classes=2)
+    with pytest.raises(StateError) as error:
+        other.restore(state | {"weights": np.array([weight])}, 1, sparse=False, n_classes=2)
+    assert error.value.entry == "weights"

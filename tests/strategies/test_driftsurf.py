@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from generic_steps import stepping_generically
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_strategies import PlainDriftSurf, with_constant
@@ -298,7 +299,7 @@ GOLDEN_RISKS = [
 
 def test_a_failing_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second model fails after the first one has learned: both are restored, and so is the store."""
-    strategy = make()
+    strategy = stepping_generically(make())
     batches = flipping_batches({15}, 20)
     run(strategy, batches[:17])
     assert strategy._live.reactive is not None
@@ -323,7 +324,7 @@ def test_a_failing_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_interrupt_during_the_comparison_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    strategy = make()
+    strategy = stepping_generically(make())
     batches = flipping_batches({10}, 20)
     run(strategy, batches[:10])
     before = to_bytes(strategy.state())
@@ -386,7 +387,7 @@ def test_max_rows_holds_for_a_model_that_pauses_forever() -> None:
 @pytest.mark.parametrize("variant", ["algorithm-1", "authors"])
 def test_scores_are_those_of_the_last_complete_step(variant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A prediction during a step is not affected by it."""
-    strategy = make(variant=variant)
+    strategy = stepping_generically(make(variant=variant))
     batches = flipping_batches({10}, 14)
     run(strategy, batches[:12])
     X = batches[0][0]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from driftsurf.core.contracts import Batch, Capabilities
 from driftsurf.core.decisions import Decision
@@ -43,13 +43,20 @@ def run(strategy: DriftSurf, rows: list[Batch]) -> list[Decision]:
     return [strategy.step(batch) for batch in rows]
 
 
+TREE = SklearnLearner(DecisionTreeClassifier(max_depth=3))
+
+
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("reactive_length", [2, 4])
-def test_every_prequential_decision_follows_from_the_risks_before_learning(greedy: bool, reactive_length: int) -> None:
+@pytest.mark.parametrize("learner", [LogisticRegression(), TREE])
+def test_every_prequential_decision_follows_from_the_risks_before_learning(
+    greedy: bool, reactive_length: int, learner: Any
+) -> None:
     rows = batches(60, (10, 12, 25, 40))
-    strategy = make(judge="prequential", greedy=greedy, reactive_length=reactive_length, threshold=0.03)
+    strategy = make(learner, judge="prequential", greedy=greedy, reactive_length=reactive_length, threshold=0.03)
+    cautious = learner is TREE
     contest: list[tuple[float, float, float]] = []
-    reactions = 0
+    reactions, credit, gain, chosen = 0, 0.0, 0.0, False
     for batch in rows:
         decision = strategy.step(batch)
         risks = {m.role: math.nan if m.risk_before is None else m.risk_before for m in decision.models}
@@ -61,10 +68,12 @@ def test_every_prequential_decision_follows_from_the_risks_before_learning(greed
         old, new = risks["predictive"], risks["reactive"]
         if decision.reactive_step == 1:
             reactions += 1
-            contest = []
+            contest, gain, chosen = [], 0.0, False
             assert math.isnan(new)  # no risk on the batch it was made for
         else:
             contest.append((old, new, batch.weight.sum()))
+            gain += (old - new) * (chosen and cautious)
+        assert decision.greedy_credit == (pytest.approx(credit) if cautious else None)
         if decision.reactive_step == reactive_length:
             total = [sum(part[k] * part[2] for part in contest) / sum(part[2] for part in contest) for k in (0, 1)]
             switched = switching(*total)
@@ -72,10 +81,23 @@ def test_every_prequential_decision_follows_from_the_risks_before_learning(greed
             last = decision.transitions[-1]
             assert (last.kind, last.over) == ("switched" if switched else "kept", reactive_length - 1)
             assert (last.right, last.left) == pytest.approx(tuple(total))
+            credit = min(1.0, max(-1.0, credit + gain))
         else:
-            challenged = challenger_predicts(old, new, greedy)
+            chosen = challenger_predicts(old, new, greedy)
+            challenged = chosen and credit >= 0.0
             assert decision.predicts_next == ids["reactive" if challenged else "predictive"]
     assert reactions >= 4
+
+
+def test_the_greedy_policy_rests_while_it_loses_and_returns_when_it_would_have_gained() -> None:
+    """The labels turn every three batches, so that the model that was better on the last batch is worse on the next."""
+    rows = [*batches(60, tuple(range(3, 60, 3))), *batches(80, tuple(range(0, 80, 9)), seed=1)]
+    decisions = run(make(TREE, threshold=0.3), rows)
+    led = [d.step for d in decisions for m in d.models if m.role == "reactive" and d.predicts_next == m.id]
+    assert [step for step in led if step < 60] == [4, 5]
+    assert [step for step in led if step >= 80] == [step for step in range(80, 140) if step % 9 in (7, 8, 0)]
+    assert decisions[59].greedy_credit == -1.0
+    assert decisions[-1].greedy_credit == 1.0
 
 
 def test_a_tree_that_fits_its_rows_needs_the_prequential_judge() -> None:
@@ -163,12 +185,14 @@ def story(decisions: list[Decision]) -> list[tuple[str, int]]:
     return [(t.kind, t.step) for d in decisions for t in d.transitions]
 
 
-def test_a_regression_predicts_after_a_clear_lead_and_replaces_after_a_better_last_batch() -> None:
+@pytest.mark.parametrize("learner", [LinearRegression(), SklearnLearner(DecisionTreeRegressor(max_depth=3), rows=500)])
+def test_a_regression_predicts_after_a_clear_lead_and_replaces_after_a_better_batch_or_several(learner: Any) -> None:
     """Recompute every decision of a prequential regression, some of which a plain comparison would reverse."""
     random = np.random.default_rng(1)
-    strategy = make(LinearRegression(), 0, judge="prequential", threshold=0.02)
-    strategy.check()
-    contest: list[tuple[float, float]] = []
+    strategy = make(learner, 0, judge="prequential", threshold=0.02)
+    cautious = not isinstance(learner, LinearRegression)
+    contest: list[tuple[float, float, float]] = []
+    credit, gain, chosen = 0.0, 0.0, False
     close = late = 0
     for step in range(300):
         X = random.normal(size=(30, 2))
@@ -177,20 +201,26 @@ def test_a_regression_predicts_after_a_clear_lead_and_replaces_after_a_better_la
         decision = strategy.step(Batch(X, y, np.ones(30)))
         roles = {m.role: m for m in decision.models}
         if decision.reactive_step == 1:
-            contest = []
+            contest, gain, chosen = [], 0.0, False
             assert roles["reactive"].risk_before is None
             assert decision.predicts_next == roles["predictive"].id
         elif decision.reactive_step:
             old, new = (roles[role].risk_before or 0.0 for role in ("predictive", "reactive"))
-            contest.append((old, new))
+            assert decision.threshold is not None
+            assert decision.risk_unit is not None
+            contest.append((old, new, decision.threshold / 5))
+            gain += (old - new) / decision.risk_unit * (chosen and cautious)
             if decision.reactive_step < 4:
-                ahead = new < 2 / 3 * old
-                close += ahead != (new < old)
+                chosen = new < 2 / 3 * old
+                close += chosen != (new < old)
+                ahead = chosen and credit >= 0.0
             else:
                 total = np.mean(contest, axis=0)
-                ahead = total[1] < total[0] and new < old
+                judged = contest if cautious else [(old, new, 0.0)]
+                ahead = total[1] < total[0] and all(b < a - margin for a, b, margin in judged)
                 late += total[1] < total[0] and not ahead
                 assert decision.transitions[-1].kind == ("switched" if ahead else "kept")
+                credit = min(1.0, max(-1.0, credit + gain))
             assert decision.predicts_next == roles["reactive" if ahead else "predictive"].id
         for transition in decision.transitions:
             assert transition.left is not None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from generic_steps import stepping_generically
 from row_arrays import as_rows
 
 from driftsurf import strategies
@@ -134,7 +135,7 @@ def test_an_error_in_any_update_of_a_step_changes_nothing(
     given = list(batches(sparse))
     undisturbed = make(kind, sparse)
     expected = run(undisturbed, given)
-    strategy = make(kind, sparse)
+    strategy = stepping_generically(make(kind, sparse))
     run(strategy, given[:cut])
     before, scores = snapshot(strategy), strategy.scores(given[0].X)
     end = Update.end
@@ -172,7 +173,7 @@ def test_an_interrupt_after_all_models_have_learned_changes_nothing(
 ) -> None:
     """A prediction meanwhile is not affected by the step."""
     given = list(batches())
-    strategy = make(kind, optimizer=optimizer)
+    strategy = stepping_generically(make(kind, optimizer=optimizer))
     run(strategy, given[:9])
     before, scores = snapshot(strategy), strategy.scores(given[0].X)
 

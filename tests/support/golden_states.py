@@ -1,6 +1,6 @@
 """Saved files of every kind, kept in ``tests/golden/format-N`` for each state format N that is read.
 
-Run this file to write those of the current format again::
+Run this file to write those of the current format again, and the runs of ``golden_runs``::
 
     python tests/support/golden_states.py
 
@@ -143,4 +143,7 @@ def write() -> None:
 
 
 if __name__ == "__main__":
+    import golden_runs
+
     write()
+    golden_runs.write()

@@ -11,6 +11,7 @@ import numpy as np
 from driftsurf.checks._run import expect, expect_refusal, expect_same, flat, implements, run, same_state
 from driftsurf.core.abilities import (
     Anchorable,
+    CategoryAware,
     IncrementallySaved,
     JointlyScored,
     JointlyTrained,
@@ -105,12 +106,13 @@ def capabilities_are_known(learner: Any) -> None:
 
 
 def declared_abilities_exist(learner: Any) -> None:
-    """A learner has the methods of the capabilities it declares: anchored, one_pass, refit."""
+    """A learner has the methods of the capabilities it declares: anchored, one_pass, refit, with_categories."""
     can = learner.capabilities
     for declared, holds, ability in (
         ("anchor=True", can.anchor, Anchorable),
         ("one_pass=True", can.one_pass, OnePassLearner),
         ("state_kind='rows'", can.state_kind == "rows", Refittable),
+        ("categories=True", can.categories, CategoryAware),
     ):
         missing = missing_members(learner, ability)
         expect(not holds or not missing, f"{declared} is declared, but there is no {', '.join(missing)}")

@@ -113,7 +113,7 @@ class _Group(click.Group):
     def _invoke(self, ctx: click.Context, spelled: Callable[[Exception], str]) -> Any:
         show_download.set(_download_progress)
         try:
-            with StartLine() as ctx.obj:
+            with StartLine(quiet="--quiet" in ctx.args) as ctx.obj:
                 return super().invoke(ctx)
         except BrokenPipeError:
             raise

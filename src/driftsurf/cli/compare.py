@@ -20,7 +20,7 @@ from driftsurf.data.reading_options import ReadingOptions
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @option_groups(COMPARE_GROUPS, CommandOptions)
 def compare(
-    sources: tuple[str, ...], jobs: int | None, cluster: str | None, out: Path | None, quiet: bool, **options: Any
+    sources: tuple[str, ...], jobs: int | None, cluster: str | None, out: str | None, quiet: bool, **options: Any
 ) -> None:
     """Compare models on the same SOURCES: which one wins, by how much, and how certain that is.
 
@@ -54,16 +54,16 @@ def compare(
     for one in inputs:
         for hint in one.hints():
             say(f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True)
-    out = default_folder(inputs) if out is None else out
+    folder = default_folder(inputs) if out is None else Path(out)
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)
     if asked["models"] is None:
         chosen = asked["models"] = default_models(inputs)
         if not quiet:
             say(f"models    {_named(chosen)}")
-    with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
-        result = run(out, inputs, **asked, jobs=workers, on_progress=progress)
-    comparison.write(out, result)
-    comparison.print_result(result, out)
+    with at_work(folder, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
+        result = run(folder, inputs, **asked, jobs=workers, on_progress=progress)
+    comparison.write(folder, result)
+    comparison.print_result(result, folder)
 
 
 def _named(models: Sequence[str]) -> str:

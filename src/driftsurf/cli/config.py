@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import reprlib
 from collections.abc import Mapping
@@ -70,7 +71,20 @@ class ConfiguredCommand(GroupedCommand):
                         raise click.UsageError(f"{named} has no {argument.name!r}; add it, or type it", ctx)
                     args = [*([found] if isinstance(found, str) else found), *args]
                 ctx.default_map = options
+            if argument.nargs == 1:
+                self._check_single(ctx, args, argument)
         return super().parse_args(ctx, args)
+
+    def _check_single(self, ctx: click.Context, args: list[str], argument: click.Argument) -> None:
+        """Raise UsageError with a remedy if a shell has made several files of a pattern without quotes."""
+        given, others, _ = self.make_parser(ctx).parse_args(list(args))
+        first = given.get(argument.name)
+        if isinstance(first, str) and others and all(map(os.path.exists, (first, *others))):
+            raise click.UsageError(
+                f"{argument.make_metavar(ctx)} is a single file, and {len(others) + 1} were given; name their folder, "
+                "or put the pattern in quotes, such as '*.csv'",
+                ctx,
+            )
 
     def _typed(self, ctx: click.Context, args: list[str], name: str) -> tuple[list[str], str | None]:
         """Return the arguments that were typed, and the file of --config."""
@@ -91,12 +105,13 @@ class ConfiguredCommand(GroupedCommand):
         """Run the command, or write its options to a file."""
         from driftsurf.core import files
 
-        path = ctx.params["write_config"]
-        if path is not None:
+        named = ctx.params["write_config"]
+        if named is not None:
             from driftsurf.runs.outputs import check_new, check_not_input
 
             read = [ctx.params[param.name] for param in self.params if isinstance(param, click.Argument) and param.name]
             inputs = [one for value in read for one in (value if isinstance(value, tuple | list) else [value]) if one]
+            path = Path(named)
             check_not_input("write_config", path, [*inputs, *([ctx.meta[CONFIG]] if CONFIG in ctx.meta else [])])
             check_new("write_config", path, overwrite=ctx.params.get("overwrite"))
             files.write_text(path, to_toml(ctx), shared=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, Union, get_args, get_origin
 
 import click
@@ -35,7 +34,7 @@ class GroupedOption(click.Option):
         super().__init__(*arguments, **options)
         self.section = section
         self.field: OptionField = OptionField() if field is None else field
-        """What the option is made from."""
+        """Definition of the option, from which its help is written."""
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Return what the help adds to the text of an option, without the range in mathematical notation."""
@@ -132,7 +131,7 @@ def _click_type(one: OptionField, kinds: set[Any]) -> Any:
     if one.choices:
         return click.Choice(one.choices)
     if os.PathLike in kinds:
-        return click.Path(path_type=Path)
+        return click.Path()  # as it was typed: a Path would change a URL
     low = one.at_least if one.above is None else one.above
     bounds: dict[str, Any] = {} if low is None else {"min": low, "min_open": one.above is not None}
     if kinds == {int}:

@@ -17,7 +17,7 @@ from driftsurf.reproduction.options import REPRODUCE_GROUPS
 @click.argument("experiments", nargs=-1)
 @option_groups(REPRODUCE_GROUPS, CommandOptions)
 def reproduce(
-    experiments: tuple[str, ...], jobs: int | None, cluster: str | None, out: Path, quiet: bool, **options: Any
+    experiments: tuple[str, ...], jobs: int | None, cluster: str | None, out: str, quiet: bool, **options: Any
 ) -> None:
     """Run the paper's evaluation and compare our numbers with the paper's.
 
@@ -30,8 +30,9 @@ def reproduce(
     from driftsurf.reproduction.reproduce import reproduce as run
     from driftsurf.reproduction.terminal import Progress, print_result
 
-    with at_work(out, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
-        result = run(out, experiments, **options, jobs=workers, on_progress=progress)
-    output_files.write(out, result)
-    page.write(out, result)
-    print_result(result, out)
+    folder = Path(out)
+    with at_work(folder, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
+        result = run(folder, experiments, **options, jobs=workers, on_progress=progress)
+    output_files.write(folder, result)
+    page.write(folder, result)
+    print_result(result, folder)

@@ -98,6 +98,8 @@ class _Screen:
         if start.why_model is not None and not self.quiet:
             command = click.get_current_context().command
             say(f"model     {with_cli_spelling(start.why_model, command)}", err=self.to_stderr)
+        if start.predictions and not self.quiet:
+            say(f"predictions: {start.predictions}", err=self.to_stderr)
         if start.finished and not self.quiet:
             say(f"the run is finished, after {start.first_step:,} steps; its result is written again", err=True)
         elif start.first_step and not self.quiet:

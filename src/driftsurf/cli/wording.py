@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -67,5 +68,7 @@ def _spelled(part: object, command: click.Command) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a value as it is typed; a list of one as its entry."""
+    """Return a value as it is typed; a list of one as its entry, and a mapping of one as NAME=VALUE."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        return "=".join(map(str, next(iter(value.items()))))
     return str(value[0]) if isinstance(value, list | tuple) and len(value) == 1 else str(value)

@@ -22,15 +22,16 @@ PATIENCE = 1.0
 
 
 class StartLine:
-    """Shows a line on standard error if a command has shown nothing after a second; only in a terminal."""
+    """Shows a line on standard error if a command has shown nothing after a second; in a terminal it disappears."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         self._timer = threading.Timer(PATIENCE, self._show)
         self._timer.daemon = True
         self._shown = False
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
+        if not self._quiet:
             self._timer.start()
         return self
 
@@ -45,9 +46,10 @@ class StartLine:
             self._shown = False
 
     def _show(self) -> None:
-        """Write the line, and return to its start, so that any other output replaces it."""
-        self._shown = True
-        click.echo("starting ...\r", nl=False, err=True)
+        """Write the line; in a terminal return to its start, so that any other output replaces it."""
+        self._shown = sys.stderr.isatty()
+        with contextlib.suppress(OSError):  # nobody may be reading any more
+            click.echo("starting ...\r" if self._shown else "starting ...\n", nl=False, err=True)
 
 
 def started() -> None:

@@ -22,6 +22,7 @@ from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.errors import CapabilityError, Message, Option, OptionError
 from driftsurf.evaluation.ranks import ranks
 from driftsurf.evaluation.resampling import Interval, interval, resampled_means
+from driftsurf.runs.options import StrPath
 from driftsurf.session.default_model import TREES, has_trees
 from driftsurf.session.model_names import split_names
 
@@ -145,7 +146,7 @@ class Comparison:
 
 
 def compare(
-    folder: Path,
+    folder: StrPath,
     sources: Sequence[Input],
     models: Sequence[str] | None = None,
     *,
@@ -156,6 +157,8 @@ def compare(
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Comparison:
     """Run every model on every source, once for each seed. Results in ``folder / "ledger.jsonl"`` are reused.
+
+    While a process uses the folder, a second one is refused with the name of the first.
 
     Parameters
     ----------
@@ -173,7 +176,7 @@ def compare(
     gradients_per_row
         A budget that all models share; None leaves each learner its own budget.
     on_progress
-        Called with "matches", the number of finished matches and the number of all matches.
+        Called with "runs finished", the number of finished runs of a model on a source and the number of all of them.
     """
     if not sources:
         raise OptionError("sources is empty: pass at least one stream or file")
@@ -185,8 +188,8 @@ def compare(
     if gradients_per_row is not None:
         number("gradients_per_row", gradients_per_row, above=0.0)
     seeds = tuple(range(seed, seed + whole("trials", trials, at_least=1)))
+    folder = Path(folder)
     check_folder(folder, sources)
-    ledger = Ledger(folder / LEDGER)
     _check(contenders.values(), sources, Situation(0 if regression else 2, gradients_per_row=gradients_per_row))
     matches = {
         (what, name, one): Match(what, name, gradients_per_row, contender.built_on, one)
@@ -195,11 +198,12 @@ def compare(
         for one in seeds
     }
     digests = {what.source: what.digest() for what in sources}
-    report = None if on_progress is None else lambda done, total: on_progress("matches", done, total)
-    done = cast(
-        "dict[Match, Score]",
-        run(matches.values(), ledger, jobs=jobs, on_done=report, digest=digests.__getitem__),
-    )
+    report = None if on_progress is None else lambda done, total: on_progress("runs finished", done, total)
+    with Ledger(folder / LEDGER).held() as ledger:
+        done = cast(
+            "dict[Match, Score]",
+            run(matches.values(), ledger, jobs=jobs, on_done=report, digest=digests.__getitem__),
+        )
     found = [
         (what.title, {name: [done[matches[what, name, one]] for one in seeds] for name in contenders})
         for what in sources

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from driftsurf.comparison.inputs import Input
+from driftsurf.core import files
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.runs.folder import NEW_RUNS, short_name
 
@@ -35,7 +36,7 @@ def default_folder(sources: Sequence[Input]) -> Path:
 
 def check_folder(folder: Path, sources: Sequence[Input]) -> None:
     """Raise RunFolderError if a folder holds anything but a comparison of these sources, or of some of them."""
-    if not folder.exists() or not any(folder.iterdir()):
+    if not folder.exists() or not set(files.names(folder)) - {files.LOCK, files.FENCE}:
         return
     if not (folder / LEDGER).exists():
         raise RunFolderError(

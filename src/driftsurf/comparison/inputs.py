@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from driftsurf.comparison.memory import check_fits, rows_bytes, table_bytes
 from driftsurf.comparison.options import InputOptions
-from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.contracts import Categories, FloatArray, IntArray
 from driftsurf.core.options import choice, whole
 from driftsurf.data import FileSource, ReadingOptions, catalogue, number_hint
 from driftsurf.data.datasets import authors, files
@@ -21,6 +22,7 @@ from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.real import category_numbers
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.hints import hints
+from driftsurf.data.label_hints import label_hints
 from driftsurf.data.sources._web import is_web_address
 from driftsurf.data.tables import Table
 from driftsurf.data.target import TASKS, Target, find_target
@@ -80,6 +82,10 @@ REAL: Final = (
 class Input(ReadingOptions, InputOptions):
     """A source, how it is read, and how its rows are cut into batches. A named source needs no ``label``."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "source", os.fspath(self.source))
+
     def is_regression(self) -> bool:
         """Return whether the targets are numbers rather than classes."""
         if self.source in FILES:
@@ -107,7 +113,9 @@ class Input(ReadingOptions, InputOptions):
         table = _first(self, next(_tables(source)))
         target = _target(self, table)
         table = table.select(~target.missing(table))
-        return hints(source, table, target.column, target.read(table), regression=target.task == "regression")
+        y = target.read(table)
+        found = hints(source, table, target.column, y, regression=target.task == "regression")
+        return found + label_hints(target, self.task, y)
 
     @property
     def title(self) -> str:
@@ -145,7 +153,9 @@ class Input(ReadingOptions, InputOptions):
         total = hashlib.sha256()
         paths = self.paths()
         for path in paths:
-            total.update(Path(path).read_bytes())
+            with open(path, "rb") as file:
+                while block := file.read(2**20):
+                    total.update(block)
         return total.hexdigest() if paths else "generated"
 
 
@@ -164,6 +174,8 @@ class Rows:
     drifts: tuple[Drift, ...] = ()
     compact: Any = None
     """Dense rows with fewer columns, for models that do not accept the sparse ones."""
+    categories: Categories = ()
+    """Columns of ``X`` that belong to a category."""
 
     @property
     def classes(self) -> tuple[int, ...]:
@@ -184,7 +196,9 @@ class Rows:
         """Return the stream with dense rows."""
         if not self.sparse:
             return self
-        return replace(self, X=self.X.toarray() if self.compact is None else self.compact, compact=None)
+        if self.compact is None:
+            return replace(self, X=self.X.toarray())
+        return replace(self, X=self.compact, compact=None, categories=())
 
     def first(self, count: int) -> Rows:
         """Return the first ``count`` rows."""
@@ -249,7 +263,12 @@ def _tables(source: FileSource) -> Iterator[Table]:
 
 
 def _read(what: Input) -> Table:
-    return Table.concatenate(list(_tables(_source(what))))
+    tables, rows, needed = list[Table](), 0, 0
+    for table in _tables(_source(what)):
+        tables.append(table)
+        rows, needed = rows + len(table), needed + table_bytes(table)
+        check_fits(what.title, rows, needed, chosen=what.rows is not None)
+    return Table.concatenate(tables)
 
 
 def _labelled(what: Input, table: Table, label: str) -> Table:
@@ -295,9 +314,12 @@ def _from_table(what: Input, table: Table) -> Rows:
         )
     columns = table.without(target.column)
     size = _size(what, len(table), max(1, len(table) // BATCHES))
-    X = TableEncoder(categorical=what.categorical).fit(columns.rows(0, size)).transform(columns)
+    encoder = TableEncoder(categorical=what.categorical).fit(columns.rows(0, size))
+    needed = table_bytes(columns) + rows_bytes(len(columns), encoder.transform(columns.rows(0, 1)))
+    check_fits(what.title, len(columns), needed, chosen=what.rows is not None)
+    X = encoder.transform(columns)
     y, labels = (read, ()) if regression else (codes.astype(np.int64), tuple(classes.tolist()))
-    return _cut(Rows(what.title, X, y, labels, size, None), len(table))
+    return _cut(Rows(what.title, X, y, labels, size, None, categories=encoder.categories()), len(table))
 
 
 def _size(what: Input, count: int, usual: int) -> int:

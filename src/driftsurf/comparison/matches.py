@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from driftsurf.comparison.inputs import Input, Rows, load
+from driftsurf.comparison.memory import check_fits, rows_bytes
 from driftsurf.comparison.models import Model, Situation, model
 from driftsurf.comparison.peers import Diverged, Mean
 from driftsurf.core.contracts import FloatArray
@@ -54,7 +55,11 @@ class Match:
         asked = None if self.what.task == "auto" else cast("Task", self.what.task)
         at = Situation(len(rows.labels), rows.batch_size, self.seed, rows.drift_steps, self.gradients_per_row, asked)
         if rows.sparse and not contender.sparse(at):
+            if rows.compact is None:
+                needed = rows_bytes(rows.n_rows, np.broadcast_to(0.0, (1, rows.X.shape[1])))
+                check_fits(rows.name, rows.n_rows, needed, chosen=self.what.rows is not None)
             rows = rows.dense()
+        at = replace(at, categories=rows.categories)
         with np.errstate(over="ignore", invalid="ignore"):  # a model may diverge
             try:
                 _warm_up(contender, at, rows)

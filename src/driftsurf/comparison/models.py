@@ -19,7 +19,7 @@ from typing import Any
 
 from driftsurf.comparison import peers
 from driftsurf.comparison.algorithms import ALGORITHMS, Setting, algorithm
-from driftsurf.core.contracts import Learner, Strategy
+from driftsurf.core.contracts import Categories, Learner, Strategy
 from driftsurf.data.target import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
 from driftsurf.session.model_names import make_learner, read_model, read_part, with_options
@@ -43,6 +43,8 @@ class Situation:
     """A budget that all models of a strategy share; None leaves each learner its own budget."""
     asked: Task | None = None
     """The task that the user asked for; None to derive it from the number of classes."""
+    categories: Categories = ()
+    """Columns of the rows that belong to a category."""
 
     @property
     def task(self) -> Task:
@@ -147,7 +149,8 @@ def _adaptive(text: str) -> Model:
 
     def make(at: Situation) -> Session:
         made = with_options(_strategy(strategy, template(at), at, text), found.strategy.options, strategy)
-        return Session(made, classes=range(at.n_classes) if at.n_classes else None)
+        classes = range(at.n_classes) if at.n_classes else None
+        return Session(made, classes=classes, categories=lambda: at.categories)
 
     return Model(found.text, make, lambda at: template(at).capabilities.sparse, found.packages)
 

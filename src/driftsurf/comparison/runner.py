@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TextIO, TypeVar
 
 import driftsurf
-from driftsurf.core import disk
+from driftsurf.core import disk, files
 from driftsurf.data.datasets import authors
 from driftsurf.data.datasets import known as datasets
 
@@ -66,6 +67,19 @@ class Ledger:
     """
 
     path: Path
+    lock: files.FolderLock | None = None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Ledger]:
+        """Context in which this process alone works in the folder of the ledger; LockedError if another one does."""
+        files.make_folder(self.path.parent)
+        with files.FolderLock(self.path.parent) as lock:
+            yield replace(self, lock=lock)
+
+    def check_held(self) -> None:
+        """Raise LockedError if another process has taken the folder over since it was locked here."""
+        if self.lock is not None:
+            self.lock.check()
 
     def read(self) -> dict[str, dict[str, Any]]:
         """Return the recorded results by key."""
@@ -82,6 +96,7 @@ class Ledger:
 
     def open(self) -> TextIO:
         """Open the file to append to it. The next record starts a new line, however the file ends."""
+        self.check_held()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         handle = disk.private(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         file = os.fdopen(handle, "a", encoding="utf-8")
@@ -117,6 +132,7 @@ def run(
         for task, result in _results(missing, jobs):
             done[task] = result
             record = {"key": keys[task], "task": asdict(task), "result": result.to_dict()}  # type: ignore[call-overload]
+            ledger.check_held()
             file.write(json.dumps(record, separators=(",", ":")) + "\n")
             file.flush()
             report(len(done), len(wanted))

@@ -17,15 +17,16 @@ ability                  of          what it is good for
 `Anchorable`             learner     declared by ``anchor=True``: needed by Candor
 `OnePassLearner`         learner     declared by ``one_pass=True``: needed by OnePass
 `LinearPredictor`        learner     can be exported as plain arrays and ONNX
+`CategoryAware`          learner     declared by ``categories=True``: text is one column of categories
 `SnapshotScoring`        strategy    threads predict while another one learns, without waiting
 `SinglePredictor`        strategy    says which of its models predicts now
 `RowBounded`             strategy    keeps at most ``max_rows`` rows
 `DetectorBased`          strategy    has a drift detector with options of its own
 =======================  ==========  ==============================================================
 
-Three abilities of a learner are also declared in its :class:`~driftsurf.core.contracts.Capabilities`, because
-strategies refuse a learner without them by name. :func:`driftsurf.checks.check_learner` verifies that declaration and
-methods agree.
+Four abilities of a learner are also declared in its :class:`~driftsurf.core.contracts.Capabilities`, because
+strategies refuse a learner without them by name, and a session asks for the last.
+:func:`driftsurf.checks.check_learner` verifies that declaration and methods agree.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, Self, runtime_checkable
 
 from driftsurf.core.contracts import (
+    Categories,
     Detector,
     FloatArray,
     IncrementalState,
@@ -49,6 +51,7 @@ from driftsurf.errors import OptionError
 
 __all__ = [
     "Anchorable",
+    "CategoryAware",
     "DetectorBased",
     "IncrementallySaved",
     "JointlyScored",
@@ -169,6 +172,15 @@ class OnePassLearner(Protocol):
 
     def one_pass(self) -> Self:
         """Return a template with the same parameters that takes one step at each new row."""
+        ...
+
+
+@runtime_checkable
+class CategoryAware(Protocol):
+    """Can read the columns of a category, of which exactly one is 1 in each row, as a single column of codes."""
+
+    def with_categories(self, categories: Categories) -> Self:
+        """Return a template with the same parameters for rows with these categories."""
         ...
 
 

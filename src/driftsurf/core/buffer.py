@@ -243,12 +243,17 @@ class Touched:
         self._count = 0
 
     def add(self, places: npt.NDArray[np.int64], first: int, limit: int) -> None:
-        """Record a write to these ``places``, relative to the entry numbered ``first``; remember at most ``limit``."""
+        """Record a write to these ``places``, relative to the entry numbered ``first``; remember at most ``limit``.
+
+        An exception at any line loses no earlier write, provided that it undoes this one.
+        """
+        # In this order a version has at most one write, and the count is at most that of the remembered entries.
+        self.version += 1
         self._log.append((first, places))
         self._count += len(places)
-        self.version += 1
         while self._count > limit:
-            self._count -= len(self._log.popleft()[1])
+            self._count -= len(self._log[0][1])
+            self._log.popleft()
 
     def since(self, version: int) -> npt.NDArray[np.int64] | None:
         """Return the numbers of the entries written since ``version``; None if that is no longer known."""

@@ -139,11 +139,12 @@ class Changeable:
 
 
 def locked(method: Method) -> Method:
-    """Return a method of a :class:`Changeable` that holds its lock, so that calls of such methods take turns."""
+    """Return a method of a :class:`Changeable` that holds its lock, between steps: calls of such methods take turns."""
 
     @functools.wraps(method)
     def call(self: Changeable, *arguments: Any, **options: Any) -> Any:
         with self.lock:
+            self.settle()
             return method(self, *arguments, **options)
 
     return cast("Method", call)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from driftsurf.core.contracts import CSR, FloatArray, Rows, n_rows
+from driftsurf.core.contracts import CSR, DenseRows, FloatArray, Rows, n_rows
 from driftsurf.kernels.columns import (
     add_magnitudes_csr,
-    add_magnitudes_dense,
     all_within_csr,
     all_within_dense,
     clip_csr,
@@ -19,16 +20,17 @@ from driftsurf.kernels.columns import (
     squared_norms_csr,
     squared_norms_dense,
 )
+from driftsurf.kernels.frames import frame_dense, select, usual_norm_dense
 
 __all__ = [
     "CAP",
-    "add_magnitudes",
     "clipped",
     "extend_range",
     "limited",
     "measure",
     "squared_norms",
     "usual_frame",
+    "usual_norm",
     "usual_sizes",
 ]
 
@@ -43,6 +45,8 @@ ENOUGH_ROWS = 200
 """Fewest rows from which columns are centred, for the same reason."""
 MOST_PASSES = 200
 """Each pass divides a single huge value by a third of the number of rows, so this suffices for 1e150 among ten rows."""
+FRAME_RULES = CAP, FAR, FARTHEST, float(ENOUGH_ROWS)
+"""The rules above as ``frame_dense`` takes them."""
 
 
 def squared_norms(X: Rows, factor: FloatArray, centre: FloatArray) -> FloatArray:
@@ -58,12 +62,9 @@ def squared_norms(X: Rows, factor: FloatArray, centre: FloatArray) -> FloatArray
     return out
 
 
-def add_magnitudes(X: Rows, weight: FloatArray, cap: FloatArray, total: FloatArray, mass: FloatArray) -> None:
+def add_magnitudes(X: CSR, weight: FloatArray, cap: FloatArray, total: FloatArray, mass: FloatArray) -> None:
     """Add each column's weighted sum of min(|x|, cap) to ``total``, and the weight of its non-zeros to ``mass``."""
-    if isinstance(X, CSR):
-        add_magnitudes_csr(X.data, X.indices, X.indptr, weight, cap, total, mass)
-    else:
-        add_magnitudes_dense(X, weight, cap, total, mass)
+    add_magnitudes_csr(X.data, X.indices, X.indptr, weight, cap, total, mass)
 
 
 def measure(X: Rows, columns: FloatArray, most: float) -> tuple[FloatArray, float, int, int]:
@@ -116,6 +117,20 @@ def extend_range(X: Rows, weight: FloatArray, low: FloatArray, high: FloatArray)
     return bool(extend_range_dense(X, weight, low, high))
 
 
+def usual_norm(X: Rows, weight: FloatArray, factor: FloatArray, centre: FloatArray, quantile: float) -> float:
+    """Return a quantile over the rows of positive weight of weight * |factor * (x - centre)|^2.
+
+    Factor and centre have one entry more than there are columns, as for ``squared_norms``. The result is 1 if the
+    quantile is 0 or overflows.
+    """
+    if not isinstance(X, CSR):
+        return float(usual_norm_dense(X, weight, factor, centre, quantile, np.empty(len(X))))
+    counted = weight > 0.0
+    sizes = squared_norms(X, factor, centre)[counted] * weight[counted]
+    usual = float(select(sizes, math.floor(quantile * (len(sizes) - 1)))) if len(sizes) else 1.0
+    return usual if 0.0 < usual < math.inf else 1.0
+
+
 def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:
     """Return the typical size of the non-zero values of each column; 0 for a column of zeros.
 
@@ -126,7 +141,9 @@ def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:
     >>> usual_sizes(column, np.ones(100)).round(2)
     array([1.02])
     """
-    width = X.n_features if isinstance(X, CSR) else X.shape[1]
+    if not isinstance(X, CSR):
+        return _dense_frame(X, weight, centred=False)[1]
+    width = X.n_features
     sizes = np.full(width, np.inf)
     for _ in range(MOST_PASSES):
         total, mass = np.zeros((2, width))
@@ -149,6 +166,8 @@ def usual_frame(X: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     >>> centre, sizes.round(1)
     (array([ 0., 20.]), array([0.5, 4. ]))
     """
+    if not isinstance(X, CSR):
+        return _dense_frame(X, weight, centred=True)
     sizes = usual_sizes(X, weight)
     centre = np.zeros(len(sizes))
     whole = np.flatnonzero(_never_zero(X, weight))
@@ -162,21 +181,25 @@ def usual_frame(X: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     return centre, sizes
 
 
-def _never_zero(X: Rows, weight: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _dense_frame(X: DenseRows, weight: FloatArray, *, centred: bool) -> tuple[FloatArray, FloatArray]:
+    rows, width = X.shape
+    centre, sizes = np.empty((2, width))
+    frame_dense(X, weight, centred, FRAME_RULES, MOST_PASSES, centre, sizes, np.empty((6, width)), np.empty(rows))
+    return centre, sizes
+
+
+def _never_zero(X: CSR, weight: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which columns are non-zero in every row with a positive weight."""
     counted = (weight > 0.0).astype(np.float64)
-    width = X.n_features if isinstance(X, CSR) else X.shape[1]
-    total, mass = np.zeros((2, width))
-    add_magnitudes(X, counted, np.ones(width), total, mass)
+    total, mass = np.zeros((2, X.n_features))
+    add_magnitudes(X, counted, np.ones(X.n_features), total, mass)
     never: np.ndarray[tuple[int], np.dtype[np.bool_]] = (mass == counted.sum()) & (mass > 0.0)
     return never
 
 
-def _columns(X: Rows, weight: FloatArray, whole: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FloatArray:
+def _columns(X: CSR, weight: FloatArray, whole: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FloatArray:
     """Return the columns ``whole``, which have no zeros, as dense rows; only rows with a positive weight."""
     counted = weight > 0.0
-    if not isinstance(X, CSR):
-        return X[counted][:, whole].astype(np.float64)
     a, b = X.indptr[0], X.indptr[-1]
     kept = np.isin(X.indices[a:b], whole) & np.repeat(counted, np.diff(X.indptr))
     return X.data[a:b][kept].astype(np.float64).reshape(-1, len(whole))

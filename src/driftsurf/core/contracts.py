@@ -78,6 +78,8 @@ class CSR(NamedTuple):
 
 
 Rows: TypeAlias = DenseRows | CSR
+Categories: TypeAlias = tuple[tuple[int, int], ...]
+"""Categories of rows: ranges (first, stop) of columns, in rising order, of which exactly one is 1 in each row."""
 
 
 def n_rows(X: Rows) -> int:
@@ -155,12 +157,14 @@ class Capabilities:
     """Scores of a classifier are log-odds or log-probabilities; otherwise they only rank the classes."""
     grows_classes: bool = False
     """``grow`` makes room for classes that appear after the first update."""
+    categories: bool = False
+    """Reads the columns of a category as one: it is :class:`~driftsurf.core.abilities.CategoryAware`."""
     gradients: bool = True
-    """Its work is counted in gradients; otherwise in visits of rows, as for trees."""
+    """The work of the learner is counted in gradients; otherwise in visits of rows, as for trees."""
 
     @property
     def work(self) -> Literal["gradients", "visits"]:
-        """What its work is counted in."""
+        """Unit in which the work of the learner is counted."""
         return "gradients" if self.gradients else "visits"
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -115,7 +115,13 @@ class Transition:
         if self.kind == "entered":
             return f"risk {left} > {'best' if self.condition == 1 else 'stable model'} {right} + {margin}"
         better = self.new > self.old if self.kind == "greedy" else self.kind == "switched"
-        over = "on this batch" if self.kind == "greedy" or self.over == 1 else f"over {_steps(self.over)}"
+        over = (
+            "on this batch"
+            if self.kind == "greedy"
+            else "on one step"
+            if self.over == 1
+            else f"over {_steps(self.over)}"
+        )
         lead = f" - {margin.removeprefix('-')}" if self.margin else ""
         return f"new model {left} {'<' if better else '>='} old {right}{lead} {over}"
 
@@ -139,7 +145,7 @@ class Transition:
         texts = list[str]()
         for form in _forms(max(map(abs, known))):
             texts = ["without evidence" if value is None or value != value else form(value) for value in values]
-            if len(known) < 3 or _order(*known) == _order(*map(float, texts)):
+            if len(known) < 3 or _reads_true(known, [float(text) for text in texts]):
                 break
         return texts
 
@@ -149,6 +155,11 @@ def _forms(largest: float) -> Iterator[Callable[[float], str]]:
     if EASY[0] <= largest < EASY[1]:
         yield from (f"{{:.{decimals}f}}".format for decimals in range(2, 9))
     yield from (partial(significant, digits=digits) for digits in range(4, 18))
+
+
+def _reads_true(values: Sequence[float], shown: Sequence[float]) -> bool:
+    """Return whether left, right and margin, as shown, compare as they do exactly, and a margin is not shown as 0."""
+    return _order(*values) == _order(*shown) and bool(values[2]) == bool(shown[2])
 
 
 def _order(left: float, right: float, margin: float) -> int:
@@ -181,6 +192,9 @@ class Decision:
     variant: str | None = None
     judge: str | None = None
     """Risks by which the models of a reactive state are compared: "training" or "prequential"."""
+    greedy_credit: float | None = None
+    """Gain of the greedy policy in earlier reactive states, from -1 to 1 units of the risk; it is applied unless
+    this is negative. None if it is always applied."""
     transitions: tuple[Transition, ...] = ()
 
     @property
@@ -197,8 +211,9 @@ class Decision:
         """Return the decision as plain values for JSON, without its transitions; NaN becomes None."""
         record = {"type": "step", **asdict(self), "rows_seen": self.rows_seen}
         del record["transitions"]
-        if self.risk_unit is None:
-            del record["risk_unit"]
+        for optional in ("risk_unit", "greedy_credit"):
+            if record[optional] is None:
+                del record[optional]
         return {key: _plain(value) for key, value in record.items()}
 
     def transition_dicts(self) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a saved state must look like: each class declares its entries, and loading checks them before it uses any.
+"""Declarations of saved states: each class declares its entries, and loading checks them before it uses any.
 
 A checksum shows that a file is not damaged. It does not show that its numbers fit together, and compiled code checks no
 bounds: a row number beyond the store would make it read and write foreign memory. So each class that is saved declares
@@ -8,6 +8,7 @@ between entries. Entries that are not declared are refused.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -19,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import Pickled, State
-from driftsurf.core.state import name_in, part_of
+from driftsurf.core.state import grouped, name_in, part_of
 from driftsurf.errors import DriftsurfError, StateError
-from driftsurf.kernels.columns import all_finite
+from driftsurf.kernels.columns import all_between
 
 __all__ = [
     "MOST",
@@ -46,8 +47,14 @@ __all__ = [
 
 MOST = 2**62
 """No count and no row number reaches this, so that sums of two of them do not overflow."""
+FINITE = float(np.finfo(np.float64).max)
+"""Largest finite number."""
 UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError, ArithmeticError)
 """Errors of code that reads a text of another form than it expects."""
+
+ABSENT = object()
+OWN = frozenset({"."})
+"""Group of the entries of a state that belong to no part."""
 
 _DIMENSION = re.compile(r"(\w+|\*)([+-]\d+)?")
 
@@ -134,9 +141,10 @@ class Choice:
 
     def read(self, value: Any, known: Values) -> Any:
         """Return the value."""
-        if not any(type(value) is type(one) and value == one for one in self.choices):
-            raise Misfit(f"must be one of {', '.join(map(repr, self.choices))}")
-        return value
+        for one in self.choices:
+            if type(value) is type(one) and value == one:
+                return value
+        raise Misfit(f"must be one of {', '.join(map(repr, self.choices))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,30 +200,47 @@ class Array:
     missing: bool = False
     """Whether NaN is allowed, to which no limit applies."""
     _dimensions: tuple[tuple[str, int], ...] = field(init=False, repr=False)
+    _dtype: np.dtype[Any] | None = field(init=False, repr=False)
+    """The type; None if an entry names it."""
+    _finite: float = field(init=False, repr=False)
+    """Largest absolute value without a limit."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_dimensions", tuple(_dimension(one) for one in self.shape))
+        object.__setattr__(self, "_dtype", None if isinstance(self.dtype, str) else np.dtype(self.dtype))
+        object.__setattr__(self, "_finite", math.inf if self.missing else FINITE)
 
     def read(self, value: Any, known: Values) -> npt.NDArray[Any]:
         """Return the array."""
-        dtype = np.dtype(known.get(self.dtype, self.dtype) if isinstance(self.dtype, str) else self.dtype)
+        dtype = self._dtype or _named_dtype(self.dtype, known)
         if not isinstance(value, np.ndarray) or value.dtype != dtype:
             raise Misfit(f"must be an array of type {dtype}")
-        if value.ndim != len(self.shape) or not all(map(_fits, self._dimensions, value.shape, [known] * value.ndim)):
+        if not _fits(self._dimensions, value.shape, known):
             sizes = ", ".join(f"{name} = {known[name]}" for name, _ in self._dimensions if name in known)
             raise Misfit(f"must have the shape ({', '.join(map(str, self.shape))}){f' with {sizes}' * bool(sizes)}")
-        if value.size:
-            self._check_values(value, _limit(self.most, known))
+        most = self.most if type(self.most) is float else _limit(self.most, known)
+        if value.size and not (self._are_between(value, most) if dtype.kind == "f" else self._hold(value, most)):
+            raise Misfit(f"must have {self._values(most)}")
         return value
 
-    def _check_values(self, value: npt.NDArray[Any], most: float) -> None:
-        if value.dtype.kind == "f" and not self.missing and not all_finite(np.ascontiguousarray(value).reshape(1, -1)):
-            raise Misfit("must have finite values")
-        # fmin and fmax leave out NaN; without any number they return NaN, which no comparison refuses.
-        if self.least > -math.inf and np.fmin.reduce(value, axis=None) < self.least:
-            raise Misfit(f"must have values of at least {self.least:g}")
-        if most < math.inf and np.fmax.reduce(value, axis=None) > most:
-            raise Misfit(f"must have values of at most {most:g}")
+    def _are_between(self, value: npt.NDArray[Any], most: float) -> bool:
+        """Return whether all numbers are within the limits."""
+        flat = value if value.ndim == 1 and value.flags.c_contiguous else np.ascontiguousarray(value).reshape(-1)
+        finite, least = self._finite, self.least
+        least, most = -finite if least < -finite else least, finite if most > finite else most
+        return bool(all_between(flat, least, most, self.missing))
+
+    def _hold(self, value: npt.NDArray[Any], most: float) -> bool:
+        """Return whether all integers are within the limits; they are not rounded to be compared."""
+        return not (
+            (self.least > -math.inf and np.minimum.reduce(value, axis=None) < self.least)
+            or (most < math.inf and np.maximum.reduce(value, axis=None) > most)
+        )
+
+    def _values(self, most: float) -> str:
+        """Describe the values that the array may have."""
+        limits = [f"at least {self.least:g}"] * (self.least > -math.inf) + [f"at most {most:g}"] * (most < math.inf)
+        return f"{'' if self.missing else 'finite '}values{' of ' * bool(limits)}{' and '.join(limits)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +258,23 @@ class Rule(NamedTuple):
     """A condition between entries."""
 
     entry: str
-    """Name of the entry that is to blame if it does not hold."""
+    """Name of the entry that the error names if the condition does not hold."""
     text: str
-    """What the entry must be, in words."""
+    """Requirement on the entry, in words, such as "must be at least 0"."""
     holds: Callable[[Values], Any]
+    """Function of all entries that returns whether the condition holds."""
+
+
+def _range_of(entry: Entry) -> tuple[type | None, Any, Any]:
+    """Return type, least and most of values that can be compared with them and need no more to be read; else None."""
+    if isinstance(entry, Truth):
+        return bool, False, True
+    if isinstance(entry, Whole) and not isinstance(entry.most, str):
+        return int, entry.least, entry.most
+    if isinstance(entry, Real):
+        largest = FINITE if entry.finite else math.inf
+        return float, max(entry.least, -largest), min(entry.most, largest)
+    return None, 0, 0
 
 
 class Fields:
@@ -278,23 +316,29 @@ class Fields:
         self.parts: frozenset[str] = frozenset(part for part in parts if not part.endswith("*"))
         self.families: tuple[str, ...] = tuple(part[:-1] for part in parts if part.endswith("*"))
         self.rules: tuple[Rule, ...] = tuple(rules)
+        self._plain = not any("." in name for name in self.entries)
+        self._plan = [(name, *_range_of(entry), entry) for name, entry in self.entries.items()]
 
     def read(self, state: Mapping[str, Any], **sizes: Any) -> Values:
         """Return the values of the entries, and the given sizes; StateError names the first entry that does not fit."""
         known: Values = sizes
         count = 0
-        for name, entry in self.entries.items():
-            if name not in state:
-                if name in self.optional:
-                    continue
+        for name, kind, least, most, entry in self._plan:
+            value = state.get(name, ABSENT)
+            if type(value) is kind and least <= value <= most:
+                known[name] = value
+            elif value is not ABSENT:
+                try:
+                    known[name] = entry.read(value, known)
+                except Misfit as error:
+                    raise misfit(state, name, f"{error}; it is {shown(value)}") from error
+            elif name in self.optional:
+                continue
+            else:
                 raise misfit(state, name, "is missing: the state is incomplete, or that of another object")
             count += 1
-            try:
-                known[name] = entry.read(state[name], known)
-            except Misfit as error:
-                raise misfit(state, name, f"{error}; it is {shown(state[name])}") from error
         if count != len(state):
-            self._refuse_others(state)
+            self._refuse_others(state, count)
         for rule in self.rules:
             if not _holds(rule, known):
                 raise misfit(state, rule.entry, f"{rule.text}; it is {shown(state.get(rule.entry))}")
@@ -306,7 +350,11 @@ class Fields:
         rest = {name: value for name, value in state.items() if name not in own}
         return self.read(part_of(state, own), **sizes), part_of(state, rest)
 
-    def _refuse_others(self, state: Mapping[str, Any]) -> None:
+    def _refuse_others(self, state: Mapping[str, Any], count: int) -> None:
+        """Refuse entries that are not declared; ``count`` of them are."""
+        groups = grouped(state)
+        if self._plain and len(groups["."]) == count and self.parts.issuperset(groups.keys() - OWN):
+            return  # the usual case, for which the names are not looked at
         for name in state:
             part, dot, _ = name.partition(".")
             if name not in self.entries and not (dot and (part in self.parts or part.startswith(self.families))):
@@ -348,6 +396,15 @@ def _limit(limit: float | str, known: Values) -> Any:
     return known[name] + more
 
 
+def _named_dtype(name: Any, known: Values) -> np.dtype[Any]:
+    """Return the type that an entry names, or that has this name itself."""
+    return _dtype(known.get(name, name))
+
+
+_dtype: Callable[[str], np.dtype[Any]] = functools.cache(np.dtype)
+
+
+@functools.cache
 def _dimension(dimension: int | str) -> tuple[str, int]:
     """Return the name of a size and the number to add to it; no name for a plain number."""
     if isinstance(dimension, int):
@@ -357,10 +414,15 @@ def _dimension(dimension: int | str) -> tuple[str, int]:
     return found[1], int(found[2] or 0)
 
 
-def _fits(dimension: tuple[str, int], length: int, known: Values) -> bool:
-    name, more = dimension
-    if name == "*":
-        return True
-    if not name:
-        return length == more
-    return bool(length - more == known.setdefault(name, max(0, length - more)))
+def _fits(dimensions: tuple[tuple[str, int], ...], shape: tuple[int, ...], known: Values) -> bool:
+    """Return whether an array has the declared shape; a size that is not known yet is fixed by it."""
+    if len(shape) != len(dimensions):
+        return False
+    for (name, more), length in zip(dimensions, shape, strict=True):
+        if not name:
+            good = length == more
+        else:
+            good = name == "*" or length - more == known.setdefault(name, max(0, length - more))
+        if not good:
+            return False
+    return True

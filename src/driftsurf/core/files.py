@@ -330,6 +330,12 @@ class FolderLock:
         """Release the lock."""
         disk.calls.unlock(self._handle)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
 
 def holder(folder: Path) -> str:
     """Return the last holder of the lock on a folder as text; '' if there is none.

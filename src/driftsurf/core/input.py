@@ -14,8 +14,8 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import CSR, DenseRows, FloatArray, Rows, State, n_rows
-from driftsurf.core.fields import Converted, Fields, Rule, Truth, Whole
+from driftsurf.core.contracts import CSR, Categories, DenseRows, FloatArray, Rows, State, n_rows
+from driftsurf.core.fields import Array, Converted, Fields, Rule, Truth, Values, Whole
 from driftsurf.core.frames import (
     ArrowTable,
     Frame,
@@ -25,10 +25,9 @@ from driftsurf.core.frames import (
     check_levels,
     frame_columns,
     lazy_frame,
-    unmasked,
 )
-from driftsurf.core.typing import MatrixLike, TargetLike
-from driftsurf.errors import InputError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
+from driftsurf.core.typing import MatrixLike
+from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 from driftsurf.kernels.columns import all_finite, all_within_dense
 
 __all__ = [
@@ -36,17 +35,11 @@ __all__ = [
     "listed",
     "read_rows",
     "read_schema",
-    "read_weights",
     "shortened",
 ]
 
 DENSE_LIMIT_BYTES = 2**28
 """Largest size in bytes to which a sparse batch is expanded for a model that works on dense rows."""
-ONES = np.ones(4096)
-ONES.setflags(write=False)
-"""Weights of unweighted rows; allocated once, because every batch needs them."""
-LARGEST_WEIGHT = 1e15
-"""Largest weight of a row: beside a heavier one, a row of weight 1 is lost in rounding, and steps diverge."""
 MIXED_TABLES = (
     "To learn from text, dates and missing values, pass tables instead of arrays: frames of pandas or polars, or "
     "dictionaries of columns"
@@ -67,25 +60,32 @@ class Schema:
     names: tuple[str, ...] | None = None
     owner: str = "this model"
     """Name of the model in error messages; not saved."""
+    categories: Categories = ()
 
     def named(self, names: tuple[str, ...]) -> Schema:
         """Return the schema with names of its columns."""
         return replace(self, names=names)
 
+    def grouped(self, categories: Categories) -> Schema:
+        """Return the schema with the categories of its columns."""
+        return replace(self, categories=categories)
+
     def state(self) -> State:
         """Return the schema as flat entries."""
         names = "" if self.names is None else json.dumps(self.names)
-        return {"n_features": self.n_features, "sparse": self.sparse, "names": names}
+        state: State = {"n_features": self.n_features, "sparse": self.sparse, "names": names}
+        return state | ({"categories": np.array(self.categories, np.int64)} if self.categories else {})
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], owner: str) -> Schema:
         """Return the schema that was saved as ``state``."""
         known = FIELDS.read(state)
-        return cls(known["n_features"], known["sparse"], known["names"], owner)
+        categories = tuple((first, stop) for first, stop in known.get("categories", np.zeros((0, 2), int)).tolist())
+        return cls(known["n_features"], known["sparse"], known["names"], owner, categories)
 
 
 def _read_names(text: str) -> tuple[str, ...] | None:
-    """Return saved names of columns; ValueError if they are none."""
+    """Return saved names of columns; ValueError if they are not valid."""
     if not text:
         return None
     names = json.loads(text)
@@ -94,14 +94,28 @@ def _read_names(text: str) -> tuple[str, ...] | None:
     return tuple(names)
 
 
+def _are_apart(known: Values) -> bool:
+    """Return whether saved categories are ranges of columns, one after the other."""
+    bounds = known["categories"].ravel() if "categories" in known else np.zeros(0, np.int64)
+    rising = bounds[1:] - bounds[:-1] >= np.arange(1, len(bounds)) % 2  # the next one may start where one stops
+    return bool(rising.all() and (bounds <= known["n_features"]).all())
+
+
 FIELDS = Fields(
-    {"n_features": Whole(1, 2**31 - 1), "sparse": Truth(), "names": Converted(_read_names)},
+    {
+        "n_features": Whole(1, 2**31 - 1),
+        "sparse": Truth(),
+        "names": Converted(_read_names),
+        "categories": Array(np.int64, ("*", 2), least=0),
+    },
+    optional=["categories"],
     rules=[
+        Rule("categories", "must be ranges of columns, one after the other", _are_apart),
         Rule(
             "names",
             "must have one name per column",
             lambda known: known["names"] is None or len(known["names"]) == known["n_features"],
-        )
+        ),
     ],
 )
 """Saved entries of a schema."""
@@ -393,36 +407,7 @@ def _sparsify(dense: DenseRows) -> CSR:
     return CSR(dense[row, column], column.astype(np.int32), indptr, int(dense.shape[1]))
 
 
-# ---------------------------------------------------------------------------- weights
-
-
-def read_weights(weight: TargetLike | None, count: int) -> FloatArray:
-    """Return the weights of ``count`` rows as an array; ones for None."""
-    if weight is None:
-        return ONES[:count] if count <= len(ONES) else np.ones(count)
-    given: Any = unmasked(weight, "sample_weight")
-    try:
-        given = np.asarray(given)
-        array = given if given.dtype.kind == "c" else np.asarray(given, np.float64)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueTypeError(f"sample_weight must be numeric: {error}") from error
-    if array.dtype.kind == "c":
-        raise ValueTypeError("sample_weight is complex; weights must be finite and not negative.")
-    if array.ndim == 0:
-        array = np.full(count, float(array))
-    if array.ndim != 1:
-        raise ShapeError(f"Sample weights must be 1D array or scalar, not {array.ndim}D.")
-    if len(array) != count:
-        raise ShapeError(f"sample_weight has {len(array)} values for {count} rows: sample_weight.shape must match.")
-    if not (np.isfinite(array).all() and (array >= 0).all()):
-        bad = int(np.argmax(~(np.isfinite(array) & (array >= 0))))
-        raise NonFiniteError(f"sample_weight[{bad}] is {array[bad]}; weights must be finite and not negative.")
-    if (array > LARGEST_WEIGHT).any():
-        bad = int(np.argmax(array))
-        raise InputError(
-            f"sample_weight[{bad}] is {array[bad]}; the largest weight is {LARGEST_WEIGHT:g}. Divide all by a constant."
-        )
-    return array
+# ---------------------------------------------------------------------------- values in messages
 
 
 def shortened(value: Any, most: int = 60) -> str:

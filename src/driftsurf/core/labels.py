@@ -32,7 +32,7 @@ def _missing_label(row: int, value: float | None) -> LabelError:
 
 
 def label_array(y: Any) -> npt.NDArray[Any]:
-    """Return labels as an array of integers, booleans or text; InputError if they are none."""
+    """Return labels as an array of integers, booleans or text; InputError if they are not valid."""
     if y is None:
         raise LabelError("learning requires y to be passed, but the target y is None. Pass one label for each row.")
     array = np.asarray(unmasked(y, "y"))
@@ -66,9 +66,9 @@ def label_array(y: Any) -> npt.NDArray[Any]:
         if (array != np.floor(array)).any():
             bad = int(np.argmax(array != np.floor(array)))
             raise LabelError(
-                "Unknown label type: continuous. ",
+                "Unknown label type: continuous; ",
                 RowIndex("y", bad),
-                f" is {array[bad]}; class labels must be integers, booleans or text. "
+                f" is {array[bad]}. Class labels must be integers, booleans or text. "
                 "To predict numbers, use a regressor, or a learner with ",
                 Option("task", "regression"),
                 ".",

@@ -9,17 +9,21 @@ from typing import Any
 
 from driftsurf.errors import Option, OptionError
 
+LARGEST = 2**62
+"""Largest integer of an option, so that compiled loops can add to it."""
 
-def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None, otherwise: str = "") -> int:
+
+def whole(name: str, value: Any, *, at_least: int, at_most: int | None = LARGEST, otherwise: str = "") -> int:
     """Return ``value`` as an int; raise OptionError if it is no integer within the limits. Booleans are refused.
 
     >>> whole("batch_size", 0, at_least=1, otherwise=", or None")
     Traceback (most recent call last):
     driftsurf.errors.OptionError: batch_size is 0; it must be an integer of at least 1, or None
     """
-    most = math.inf if at_most is None else at_most
-    if not (is_number(value) and isinstance(value, numbers.Integral) and at_least <= int(value) <= most):
-        limits = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most:,}"
+    integer = is_number(value) and isinstance(value, numbers.Integral)
+    if not (integer and at_least <= int(value) <= (math.inf if at_most is None else at_most)):
+        open_ended = at_most is None or (at_most == LARGEST and not (integer and value > LARGEST))
+        limits = f"of at least {at_least}" if open_ended else f"from {at_least} to {at_most:,}"
         raise OptionError(Option(name), f" is {value!r}; it must be an integer {limits}{otherwise}")
     return int(value)
 
@@ -51,7 +55,7 @@ def choice(name: str, value: Any, choices: Sequence[Any]) -> None:
 
 
 def truth(name: str, value: Any) -> bool:
-    """Return ``value`` as a bool; raise OptionError if it is none."""
+    """Return ``value`` as a bool; raise OptionError if it is not valid."""
     if type(value).__name__ not in ("bool", "bool_"):
         raise OptionError(Option(name), f" is {value!r}; choices: True, False")
     return bool(value)

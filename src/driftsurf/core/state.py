@@ -93,7 +93,24 @@ def pick(prefix: str, state: Mapping[str, Any]) -> State:
     >>> pick("model", {"model.seed": 1, "steps": 2})
     {'seed': 1}
     """
-    return part_at(name_in(state, prefix + "."), {short: state[name] for short, name in _picked(prefix, tuple(state))})
+    outer, dot, inner = prefix.partition(".")
+    if dot:
+        return pick(inner, pick(outer, state))
+    found = grouped(state).get(prefix, {})
+    return part_at(name_in(state, prefix + "."), {short: state[name] for short, name in found.items()})
+
+
+def grouped(state: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+    """Return the names of the entries of each part, short ones with the full ones, and those of no part as ``"."``.
+
+    >>> grouped({"model.seed": 1, "steps": 2})
+    {'.': {'steps': 'steps'}, 'model': {'seed': 'model.seed'}}
+    """
+    if not isinstance(state, Part):
+        return _grouped(tuple(state))
+    if state.groups is None:
+        state.groups = _grouped(tuple(state))
+    return state.groups
 
 
 def part_of(state: Mapping[str, Any], entries: Mapping[str, Any]) -> State:
@@ -104,16 +121,18 @@ def part_of(state: Mapping[str, Any], entries: Mapping[str, Any]) -> State:
 def part_at(path: str, entries: Mapping[str, Any]) -> Part:
     """Return entries whose names in the whole state begin with ``path``."""
     part = Part(entries)
-    part.path = path
+    part.path, part.groups = path, None
     return part
 
 
 class Part(dict[str, Any]):
-    """Entries of one part of a state."""
+    """Entries of one part of a state, which are read and not changed."""
 
-    __slots__ = ("path",)
+    __slots__ = ("groups", "path")
     path: str
-    """What comes before the names of the entries in the whole state, such as ``"session.guard."``."""
+    """Prefix of the names of these entries in the whole state, such as ``"session.guard."``."""
+    groups: Mapping[str, Mapping[str, str]] | None
+    """Names of the entries by their part, kept after the first call of ``grouped``; None before it."""
 
 
 def name_in(state: Mapping[str, Any], entry: str) -> str:
@@ -136,10 +155,13 @@ def _nested(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _picked(prefix: str, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return the names that have this prefix, as pairs: without it, and with it."""
-    start = prefix + "."
-    return tuple((name[len(start) :], name) for name in names if name.startswith(start))
+def _grouped(names: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Return the names by part, as ``grouped`` does."""
+    groups: dict[str, dict[str, str]] = {".": {}}
+    for name in names:
+        part, dot, short = name.partition(".")
+        groups.setdefault(part if dot else ".", {})[short if dot else name] = name
+    return groups
 
 
 def resolved(state: Mapping[str, Any]) -> State:

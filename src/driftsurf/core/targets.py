@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import Capabilities, FloatArray, IntArray, State
-from driftsurf.core.fields import Fields, Json, Real, Rule, Truth, Whole
+from driftsurf.core.fields import Converted, Fields, Real, Rule, Truth, Whole
 from driftsurf.core.frames import unmasked
 from driftsurf.core.input import listed
 from driftsurf.core.labels import check_limit, label_array, listed_labels
 from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, ValueTypeError
-from driftsurf.kernels.columns import binary_codes
+from driftsurf.kernels.columns import all_between, binary_codes, range_of_weighted
+from driftsurf.kernels.losses import largest
 
 __all__ = ["ClassTargets", "RegressionTargets", "targets_of"]
 
@@ -31,6 +32,7 @@ PLAIN = int, str, bool, float
 """Types of labels that can be compared with any value without an error."""
 LARGEST_VALUE = 1e150
 """Largest target of a regression: sums of larger squares would overflow."""
+FLOAT = np.dtype(np.float64)
 MARGIN = 0.1
 """Predicted numbers stay within the range of the targets learned, widened on both sides by this share of it."""
 LABELS = "For class labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
@@ -291,6 +293,8 @@ class RegressionTargets:
             numbers = array.astype(np.float64)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueTypeError(f"y contains a value that is not a number ({error}). {LABELS}") from error
+        if largest(numbers) <= LARGEST_VALUE:
+            return self, numbers
         if not np.isfinite(numbers).all():
             bad = int(np.argmax(~np.isfinite(numbers)))
             raise NonFiniteError(
@@ -300,17 +304,15 @@ class RegressionTargets:
                 row=bad,
                 value=float(numbers[bad]),
             )
-        if len(numbers) and np.abs(numbers).max() > LARGEST_VALUE:
-            bad = int(np.argmax(np.abs(numbers) > LARGEST_VALUE))
-            raise LabelError(
-                RowIndex("y", bad),
-                f" is {numbers[bad]}, whose square overflows; the largest target is {LARGEST_VALUE:g}. "
-                "Divide all targets by a constant.",
-                row=bad,
-                value=float(numbers[bad]),
-                reason="too_large",
-            )
-        return self, numbers
+        bad = int(np.argmax(np.abs(numbers) > LARGEST_VALUE))
+        raise LabelError(
+            RowIndex("y", bad),
+            f" is {numbers[bad]}, whose square overflows; the largest target is {LARGEST_VALUE:g}. "
+            "Divide all targets by a constant.",
+            row=bad,
+            value=float(numbers[bad]),
+            reason="too_large",
+        )
 
     def code_of(self, y: Any) -> float | None:
         """Return a single finite number in a list or an array; None if ``read`` has to check it."""
@@ -324,10 +326,9 @@ class RegressionTargets:
 
     def after_step(self, codes: FloatArray, weight: FloatArray) -> RegressionTargets:
         """Return the targets with the range extended by those of rows that have been learned."""
-        counted = codes[weight > 0.0]
-        if not len(counted):
+        low, high = range_of_weighted(codes, weight)
+        if low > high or (self.low <= low and high <= self.high < math.inf):
             return self
-        low, high = float(counted.min()), float(counted.max())
         if self.bounded:
             low, high = min(low, self.low), max(high, self.high)
         return replace(self, low=low, high=high)
@@ -344,14 +345,21 @@ class RegressionTargets:
     @property
     def limits(self) -> tuple[float, float]:
         """Smallest and largest number that is predicted."""
-        margin = MARGIN * (self.high - self.low) if self.bounded else 0.0
+        margin = MARGIN * (self.high - self.low) if self.high < math.inf else 0.0
         return self.low - margin, self.high + margin
 
     def restrict(self, scores: FloatArray, n_classes_learned: int) -> FloatArray:
         """Return the scores, which are the predictions, within their limits."""
-        if not self.bounded:
+        if self.high == math.inf:
             return scores
         low, high = self.limits
+        if len(scores) == 1:  # no call of compiled code for a single row
+            within = low <= scores.item() <= high
+        else:  # another library may return an array of any kind
+            plain = scores.dtype is FLOAT and scores.flags.c_contiguous
+            within = plain and bool(all_between(scores, low, high, False))
+        if within:
+            return scores
         return np.minimum(np.maximum(scores, low), high)  # a quarter of the time of np.clip
 
     def predicted(self, scores: FloatArray) -> FloatArray:
@@ -372,8 +380,10 @@ class RegressionTargets:
         return cls(**RANGE_FIELDS.read(state))
 
 
-def _read_labels(labels: Any) -> tuple[Any, ...]:
+@functools.lru_cache(maxsize=16)  # the keys of a run have the same labels
+def _read_labels(text: str) -> tuple[Any, ...]:
     """Return saved labels, which are distinct, and all text or all numbers; ValueError if they are not."""
+    labels = json.loads(text)
     kinds = {type(label) for label in labels}
     if not (isinstance(labels, list) and len(set(labels)) == len(labels)):
         raise ValueError("the labels must be distinct")
@@ -383,7 +393,7 @@ def _read_labels(labels: Any) -> tuple[Any, ...]:
 
 
 CLASS_FIELDS = Fields(
-    {"labels": Json(_read_labels), "closed": Truth(), "limit": Whole(-1)},
+    {"labels": Converted(_read_labels), "closed": Truth(), "limit": Whole(-1)},
     rules=[Rule("labels", "must fit the limit", lambda known: not 0 <= known["limit"] < len(known["labels"]))],
 )
 RANGE_FIELDS = Fields(

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import FloatArray, State
+from driftsurf.core.contracts import Categories, FloatArray, State
 from driftsurf.core.fields import Fields, Json, Truth, Whole, misfit
 from driftsurf.core.input import listed
 from driftsurf.core.options import choice, whole
@@ -43,7 +43,8 @@ class TableEncoder:
       and cosine of its angle on the clock, and an indicator slot for missing values.
     - **Text** with at most ``max_categories`` different words in the first batch has a slot for each word; words that
       appear later are hashed into as many slots again, and at least 8. Text with more words is hashed into ``n_hashes``
-      slots. A missing value has a slot of its own. A column without a value is text, and its later values are text too.
+      slots. A missing value has a slot of its own. These slots are a category (:meth:`categories`). A column without a
+      value is text, and its later values are text too.
     - **Sparse features** are passed on after the columns.
 
     Rows of 64 slots or more are CSR if that takes at most half of the memory, otherwise dense.
@@ -75,7 +76,7 @@ class TableEncoder:
     def __init__(
         self,
         *,
-        max_categories: int = 32,
+        max_categories: int = 128,
         n_hashes: int = 256,
         categorical: Collection[str] = (),
         sparse: bool | Literal["auto"] = "auto",
@@ -187,6 +188,11 @@ class TableEncoder:
             + ["another cell is missing"] * layout.has_shared
             + [f"feature {place}" for place in range(layout.n_features)]
         )
+
+    def categories(self) -> Categories:
+        """Return the ranges of encoded columns of which exactly one is 1 in each row: those of text."""
+        text = [column for column in self.layout.columns if column.kind == "text"]
+        return tuple((column.first, column.first + column.width) for column in text)
 
     def calendar_columns(self) -> list[int]:
         """Return the places of encoded columns that follow the calendar: days, weekdays and hours of dates."""

@@ -123,7 +123,7 @@ class FrameEncoder:
 
 
 def _read_ignored(names: Any) -> tuple[str, ...]:
-    """Return saved names of columns; ValueError if they are none."""
+    """Return saved names of columns; ValueError if they are not valid."""
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("must be a list of names")
     return tuple(names)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from driftsurf.data.formats._cells import SPACES, infer_kind, number_reader
 from driftsurf.data.formats._suggestions import Ways, suggest_date_options, suggest_number_options
 from driftsurf.data.leaks import Leak, find_leaks
 from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.rising import never_falls
 from driftsurf.data.source import Cells, Source, remarks_of
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import Message, Option
@@ -72,7 +72,7 @@ def hints(
     for name, column in table.columns.items():
         if column.kind == "text" and name not in reading.kinds and len(column.used()):
             found += islice(_text_hints(name, column, reading, cells, label), 1)
-        elif name != label and _rises(column):
+        elif name != label and never_falls(source, table, name):
             found.append(
                 Message(
                     f"the column {name!r} rises from row to row, so that every batch brings values that no model has "
@@ -110,14 +110,6 @@ def _number_ways(words: list[str], reading: ReadingOptions, cells: Cells) -> Way
 
 def _either(ways: Ways) -> list[str | Option]:
     return [part for place, way in enumerate(ways) for part in ([" or "] if place else []) + way]
-
-
-def _rises(column: Column) -> bool:
-    """Whether the values never fall, as those of a counter or of a clock."""
-    if column.kind not in ("number", "date") or len(column) < LEAST_ROWS or column.missing().any():
-        return False
-    before, after = column.values[:-1], column.values[1:]
-    return bool((after >= before).all() and np.count_nonzero(after > before) >= LEAST_ROWS // 2)
 
 
 def _text_hints(

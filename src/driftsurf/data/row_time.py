@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.data.formats._suggestions import suggest_date_options
+from driftsurf.data.rising import first_of_file, is_clock
+from driftsurf.data.source import Source
 from driftsurf.data.tables import Column, Table
+from driftsurf.errors import Message, Option, SchemaError
 
-__all__ = ["find_time", "first_time"]
+__all__ = ["check_time", "find_time", "first_time", "time_hints"]
+
+TRIED_WORDS = 200
+"""Number of different texts that are tried as dates."""
+CHECKED_ROWS = 1000
+"""Number of rows that tell whether times rise."""
 
 SECONDS = 1e8, 1e11
 """Numbers in this range are taken as seconds since 1970 (from 1973 on)."""
@@ -37,6 +46,64 @@ def find_time(table: Table, asked: str | None = None) -> str | None:
         ):
             return name
     return None
+
+
+def check_time(source: Source, table: Table, name: str) -> None:
+    """Raise SchemaError if a column that is to date the rows holds no times: other values, or numbers that do not rise.
+
+    ``table`` is the first table of the source.
+    """
+    column = table[name]
+    present = column.values[~column.missing()]
+    if column.kind == "number":
+        first = _first_of(source, table, name)
+        if not is_clock(first):
+            numbers = first.values[~first.missing()]
+            falls = int(np.argmax(np.diff(numbers) < 0))
+            raise SchemaError(
+                Option("time"),
+                f" names {name!r}, whose numbers do not rise as times do ({', '.join(_shown(numbers, falls))}). Name a "
+                "column of dates or of seconds, and sort the rows by it",
+            )
+        return
+    if column.kind == "date" or not len(present):
+        return
+    words = [column.words[code] for code in column.used()[:TRIED_WORDS].tolist()] if column.kind == "text" else []
+    shown = column.words[int(present[0])] if words else bool(present[0])
+    formats = suggest_date_options(words, source.reading) if words else []
+    raise SchemaError(
+        Option("time"),
+        f" names {name!r}, which holds no times: it begins with {str(shown)[:100]!r}. Name a column of dates or of "
+        "seconds; dates in other forms than ISO 8601 are read with ",
+        *(formats[0] if formats else [Option("date_formats")]),
+    )
+
+
+def time_hints(source: Source, table: Table, name: str | None, *, cuts: bool) -> list[Message]:
+    """Return advice about the column of times that was asked for; ``cuts`` if batches are cut by it."""
+    if name is None:
+        return []
+    if table[name].kind == "date" and not is_clock(_first_of(source, table, name)):
+        told = f"the times in column {name!r} do not rise from row to row; sort the rows by it, or name another with "
+        return [Message(told, Option("time"))]
+    if table[name].kind == "number" and not cuts and not len(_times(table[name])):
+        told = f"the numbers in column {name!r} are not seconds since 1970, so the report counts steps in place of "
+        return [Message(told, "times; with ", Option("batch_seconds"), " they would cut the steps")]
+    return []
+
+
+def _first_of(source: Source, table: Table, name: str) -> Column:
+    """Return a column of the first rows of a file, or of the first table, which may be a single span of time.
+
+    If later rows of the file make it a column of text, the first table is used: these rows are reported when they are
+    learned.
+    """
+    column = next(first_of_file(source, table, name, CHECKED_ROWS), table[name])
+    return column if column.kind == table[name].kind else table[name]
+
+
+def _shown(values: npt.NDArray[Any], place: int) -> list[str]:
+    return [f"{value:.15g}" for value in values[place : place + 2].tolist()]
 
 
 def first_time(table: Table, column: str) -> str:

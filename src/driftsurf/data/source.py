@@ -6,16 +6,26 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from driftsurf import registry
+from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import Message, OptionError
 
-__all__ = ["STANDARD_INPUT", "BadRow", "Cells", "Position", "Remarking", "Source", "open_source", "remarks_of"]
-
-"""The location of standard input."""
+__all__ = [
+    "STANDARD_INPUT",
+    "BadRow",
+    "Cells",
+    "Locating",
+    "Misfit",
+    "Position",
+    "Remarking",
+    "Source",
+    "open_source",
+    "remarks_of",
+]
 
 Position: TypeAlias = bool | int | float | str | Sequence[Any] | Mapping[str, Any] | None
 """A place between two rows of a source, as plain JSON values; None is the beginning. Only its source interprets it."""
@@ -30,6 +40,23 @@ declares the kinds; a column can be read as another kind. "typed": values that h
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
+class Misfit(Message):
+    """Says that a cell does not fit the kind of its column, which ``column`` names.
+
+    >>> Misfit.of("sold", "number", "yes")
+    "column 'sold' must be a number; got 'yes'"
+    """
+
+    column: str
+
+    @classmethod
+    def of(cls, column: str, kind: Kind, cell: str, *advice: object) -> Self:
+        """Return the message for a cell; ``advice`` follows it."""
+        message = cls(f"column {column!r} must be a {kind}; got {cell[:200]!r}", *advice)
+        message.column = column
+        return message
+
+
 @dataclass(frozen=True, slots=True)
 class BadRow:
     """A row that was left out because it cannot be read."""
@@ -38,6 +65,7 @@ class BadRow:
     line: int
     """Number of its first line, from 1; in a file without lines, number of the row, from 1."""
     reason: str
+    """Why it cannot be read; a :class:`Misfit` if a cell does not fit its column."""
     raw: str
     """The row as it stands in the file, at most 10,000 characters."""
     end: int = 0
@@ -109,6 +137,15 @@ class Remarking(Protocol):
     """A source that has something to say about how its first rows were read, such as that a file has no header."""
 
     remarks: list[Message]
+
+
+@runtime_checkable
+class Locating(Protocol):
+    """A source that can tell where a row stands in it, such as in which line of which file."""
+
+    def place_of(self, position: Position, row: int) -> str:
+        """Return the place of a row, counted from 0 after a position, for messages."""
+        ...
 
 
 def remarks_of(source: object) -> list[Message]:

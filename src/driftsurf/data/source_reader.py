@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from driftsurf.data.source import BadRow, Position, Source
+from driftsurf.data.source import STANDARD_INPUT, BadRow, Locating, Position, Source
 from driftsurf.data.tables import Table
-from driftsurf.errors import BadRowError, Option, SourceError, StateError
+from driftsurf.errors import BadRowError, DriftsurfError, Option, SourceError, StateError
 
 __all__ = ["ReadTable", "SourceReader"]
 
@@ -71,6 +72,15 @@ class SourceReader:
             visible = table.without(*self.hidden) if self.hidden else table
             first_row, rows = rows, rows + len(table)
             yield ReadTable(visible, {"source": place, "rows": rows}, first_row, self.source.describe(place))
+
+    def place_of(self, position: Position, row: int) -> str:
+        """Return where a row, counted from 0 after a position, stands: its line and file, or its number."""
+        start, before = _split_position(position)
+        source = self.source
+        if isinstance(source, Locating) and source.seekable:
+            with contextlib.suppress(DriftsurfError, OSError, StopIteration):  # the file may have changed since
+                return source.place_of(start, row)
+        return f"row {before + row + 1:,} of {'standard input' if source.name == STANDARD_INPUT else source.name}"
 
     # -------------------------------------------------------------------- bad rows
 

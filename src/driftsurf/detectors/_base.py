@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from driftsurf.core.parameters import Parameterised
 from driftsurf.errors import OptionError, ShapeError, ValueTypeError
 from driftsurf.kernels.detectors import DRIFT, STEADY, WARNING, sliding_mean
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 Numbers = tuple[float, ...]
 LEVEL = Choice((STEADY, WARNING, DRIFT))
 LARGEST = 1e15
@@ -26,8 +28,23 @@ MOST_ROWS = 1_000_000
 """Longest window, which bounds the memory, whatever a saved state asks for."""
 
 
+def in_turn(method: Method) -> Method:
+    """Return a method of a detector that holds its lock, so that calls of such methods take turns."""
+
+    @functools.wraps(method)
+    def call(self: BaseDetector, *arguments: Any, **named: Any) -> Any:
+        with self.lock:
+            return method(self, *arguments, **named)
+
+    return cast("Method", call)
+
+
 class BaseDetector(Parameterised):
-    """A detector around one compiled loop. Its state is a few numbers and, for some, a window."""
+    """A detector around one compiled loop. Its state is a few numbers and, for some, a window.
+
+    Several threads may use a detector: updates, and calls that save, copy or reset, take turns, and all see whole
+    updates.
+    """
 
     NUMBERS: ClassVar[dict[str, float]]
     """Numbers that the loop takes and returns, with their initial values; the first one is the level."""
@@ -36,15 +53,30 @@ class BaseDetector(Parameterised):
     _numbers: Numbers = ()
     """Empty until the parameters have been checked."""
 
+    __slots__ = ("lock",)  # not among the attributes, which are the parameters and the state
+    lock: threading.RLock
+    """Held by every call that changes, saves or copies the detector."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Make the detector with a lock of its own."""
+        made = super().__new__(cls)
+        made.lock = threading.RLock()
+        return made
+
     def fresh(self) -> Self:
         """Return a new detector with the same parameters."""
         return type(self)(**self.get_params())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy three times as fast as the default, which looks for shared objects; there are none."""
-        made = object.__new__(type(self))
-        vars(made).update({name: _copied(value) for name, value in vars(self).items()})
+        made = type(self).__new__(type(self))
+        vars(made).update(self.__getstate__())
         return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is copied or pickled: everything but the lock, as of one update."""
+        with self.lock:
+            return {name: _copied(value) for name, value in vars(self).items()}
 
     def check(self) -> None:
         """Raise OptionError if a parameter is invalid."""
@@ -64,7 +96,8 @@ class BaseDetector(Parameterised):
 
     @property
     def _level(self) -> float:
-        return float(self._numbers[0]) if self._numbers else STEADY
+        numbers = self._numbers  # read once: another thread may replace them
+        return float(numbers[0]) if numbers else STEADY
 
     def update(self, values: npt.ArrayLike) -> Detection:
         """Consume one error (1 = wrong, 0 = right), or several one by one up to the first signal.
@@ -81,12 +114,14 @@ class BaseDetector(Parameterised):
         drift at 100
         """
         array = read_values(values)
-        self._make_ready()
-        if self.drift:
-            self._after_signal()
-        consumed = self._run(array)
-        return Detection(consumed, self.drift)
+        with self.lock:
+            self._make_ready()
+            if self._numbers[0] == DRIFT:
+                self._after_signal()
+            consumed = self._run(array)
+            return Detection(consumed, self._numbers[0] == DRIFT)
 
+    @in_turn
     def reset(self) -> None:
         """Forget all values."""
         self._numbers = ()
@@ -109,11 +144,13 @@ class BaseDetector(Parameterised):
 
     # -------------------------------------------------------------------- state
 
+    @in_turn
     def state(self) -> State:
         """Return everything that values change."""
         self._make_ready()
         return dict(zip(self.NUMBERS, map(float, self._numbers), strict=True))
 
+    @in_turn
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` of a detector with the same parameters returned."""
         self.check()
@@ -177,6 +214,7 @@ class WindowDetector(BaseDetector):
         consumed, self._numbers = sliding_mean(values, self._numbers, self._buffer, *self._rule)
         return int(consumed)
 
+    @in_turn
     def state(self) -> State:
         """Return everything that values change; the window holds 1 for a right prediction, oldest first."""
         state = super().state()
@@ -184,6 +222,7 @@ class WindowDetector(BaseDetector):
         del state["filled"]
         return state | {"window": self._buffer[max(0, filled - self.window) : filled].copy()}
 
+    @in_turn
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` of a detector with the same parameters returned."""
         self.check()
@@ -221,6 +260,10 @@ def read_values(values: npt.ArrayLike) -> FloatArray:
     >>> read_values([True, False, None])
     array([ 1.,  0., nan])
     """
+    if type(values) in (float, int, bool) and -LARGEST <= values <= LARGEST:  # type: ignore[operator]
+        return np.array((values,), np.float64)
+    if type(values) is np.ndarray and values.dtype == np.float64 and values.ndim == 1:
+        return _possible(values)
     try:
         if isinstance(values, np.ma.MaskedArray):
             values = np.ma.filled(values.astype(np.float64), np.nan)
@@ -236,5 +279,9 @@ def read_values(values: npt.ArrayLike) -> FloatArray:
         ) from error
     if array.ndim != 1:
         raise ShapeError(f"the values of an update have shape {array.shape}; pass one dimension: values.ravel()")
+    return _possible(array)
+
+
+def _possible(array: FloatArray) -> FloatArray:
     possible = np.abs(array) <= LARGEST
     return np.ascontiguousarray(array if possible.all() else np.where(possible, array, np.nan))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray, IntArray, State
 from driftsurf.core.fields import Array, Fields, Real, Rule
 from driftsurf.core.options import number, truth, whole
-from driftsurf.detectors._base import LEVEL, BaseDetector
+from driftsurf.detectors._base import LEVEL, BaseDetector, in_turn
 from driftsurf.kernels import detectors as _loops
 from driftsurf.registry import register
 
@@ -98,12 +98,14 @@ class ADWIN(BaseDetector):
         truth("increase_only", self.increase_only)
 
     @property
+    @in_turn
     def width(self) -> int:
         """Number of values in the window."""
         self._make_ready()
         return int((self._buckets[2] << np.arange(_loops.MOST_ROWS)).sum())
 
     @property
+    @in_turn
     def estimate(self) -> float:
         """Mean of the values in the window; 0 without any."""
         self._make_ready()
@@ -127,6 +129,7 @@ class ADWIN(BaseDetector):
         )
         return int(consumed)
 
+    @in_turn
     def state(self) -> State:
         """Return everything that values change: the number of buckets of each size, smallest first, and their sums."""
         state = super().state()
@@ -134,6 +137,7 @@ class ADWIN(BaseDetector):
         live = self._live()
         return state | {"counts": counts[counts > 0], "sums": sums[live], "squared_deviations": squares[live]}
 
+    @in_turn
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` of a detector with the same parameters returned."""
         self.check()

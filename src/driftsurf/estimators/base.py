@@ -22,7 +22,7 @@ from driftsurf.estimators.fitted import Fitted
 from driftsurf.estimators.saving import SavedEstimator
 from driftsurf.learners.export import LinearModel, linear_model
 from driftsurf.session.observation import Observation
-from driftsurf.session.surroundings import Surroundings
+from driftsurf.session.snapshot import Snapshot
 
 __all__ = ["AdaptiveClassifier", "AdaptiveEstimator", "AdaptiveRegressor"]
 
@@ -38,7 +38,7 @@ class AdaptiveEstimator(SavedEstimator):
     columns, in any order. The encoding is part of the model: it is saved, loaded and copied with it.
 
     Any number of threads may predict while one learns, without waiting, and see whole steps only. Calls that learn,
-    save, pickle or copy wait for one another.
+    save, export, pickle or copy wait for one another.
 
     Parameters
     ----------
@@ -76,12 +76,11 @@ class AdaptiveEstimator(SavedEstimator):
         """
         if sample_weight is not None and not np.any(np.asarray(sample_weight)):
             raise ShapeError("sample_weight is zero for every row: there is nothing to learn.")
-        session, params = self._new_session()
-        frames = self._first_frames(X, session)
-        rows: Any = X if frames is None else frames.rows(X)
+        made = self._made_for(X)
+        session, rows = made.session, made.rows(X)
         size = fit_rows(rows) if session.batch_size is None else session.batch_size
         session.learn_in_steps(rows, as_column(y), size, weight=sample_weight)
-        self._publish(Fitted(session, params, frames))
+        self._publish(made)
         return self
 
     def flush(self) -> Self:
@@ -154,13 +153,15 @@ class AdaptiveEstimator(SavedEstimator):
         CapabilityError unless a single linear model predicts.
         """
         session = self._session
-        regression = self._default_task == "regression"
-        labels = None if regression else np.array(session.targets.labels[: session.n_classes_learned])
-        strategy = session.strategy
-        predicting = strategy.predicting if isinstance(strategy, SinglePredictor) else None
-        names = None if session.schema is None else session.schema.names
-        span = session.targets.limits if isinstance(session.targets, RegressionTargets) else (-np.inf, np.inf)
-        return linear_model(predicting, labels, names, session.column_limits, span)
+        with session.lock:  # a compiled step changes its models in place
+            session.settle()
+            regression = self._default_task == "regression"
+            labels = None if regression else np.array(session.targets.labels[: session.n_classes_learned])
+            strategy = session.strategy
+            predicting = strategy.predicting if isinstance(strategy, SinglePredictor) else None
+            names = None if session.schema is None else session.schema.names
+            span = session.targets.limits if isinstance(session.targets, RegressionTargets) else (-np.inf, np.inf)
+            return linear_model(predicting, labels, names, session.column_limits, span)
 
 
 class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
@@ -233,7 +234,7 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
         fitted = self._model
         return self._probabilities(*fitted.session.scores_and_classes(fitted.rows(X)))
 
-    def _probabilities(self, now: Surroundings, scores: FloatArray) -> FloatArray:
+    def _probabilities(self, now: Snapshot, scores: FloatArray) -> FloatArray:
         known = _labels(now.targets)
         if scores.ndim == 2:
             return np.exp(scores[:, np.argsort(known)])

@@ -1,4 +1,4 @@
-"""What a fitted estimator keeps, and how its first batch makes it: session, parameters, encoding of tables."""
+"""The fitted part of an estimator: its session, its parameters and the encoding of tables, made by the first batch."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ class FittedEstimator(BaseEstimator):
         return np.array(frames.columns, dtype=object)
 
     def _known_as(self, name: str) -> Fitted:
-        """Return what was fitted; AttributeError before, as scikit-learn expects it of an attribute like this."""
+        """Return the fitted part; AttributeError before the first batch, as scikit-learn expects of attributes."""
         if self._fitted is None:
             raise AttributeError(f"this {type(self).__name__} has no {name!r} before it is fitted")
         return self._fitted
 
     @property
     def _model(self) -> Fitted:
-        """What was fitted; NotFittedError before."""
+        """The fitted part of the estimator; NotFittedError before the first batch."""
         if self._fitted is None:
             check_is_fitted(self)  # raises scikit-learn's own error; the check is slow, so a fitted model skips it
         assert self._fitted is not None
@@ -116,8 +116,8 @@ class FittedEstimator(BaseEstimator):
             )
         return learner
 
-    def _new_session(self) -> tuple[Session, dict[str, Any]]:
-        """Make a session with the parameters of this moment, and return these parameters with it."""
+    def _new_session(self, learner: Learner, frames: FrameEncoder | None = None) -> tuple[Session, dict[str, Any]]:
+        """Make a session around a learner, for rows that ``frames`` encodes; return the parameters with it."""
         params = {name: copied(value) for name, value in self.get_params(deep=False).items() if name != "learner"}
         params["random_state"] = seed_of(self.random_state)
         options = {
@@ -125,24 +125,25 @@ class FittedEstimator(BaseEstimator):
             for name, value in params.items()
             if name not in COMMON
         }
-        strategy = type(self)._strategy_class(clone(self._template()), **options, seed=params["random_state"])
+        strategy = type(self)._strategy_class(clone(learner), **options, seed=params["random_state"])
         session = Session(
             strategy,
             classes=params.get("classes"),
             batch_size=self.batch_size,
             guard=self.guard,
             owner=type(self).__name__,
+            categories=tuple if frames is None else frames.encoder.categories,
         )
         return session, params
 
-    def _first_frames(self, X: TableLike, session: Session) -> FrameEncoder | None:
+    def _first_frames(self, X: TableLike, learner: Learner) -> FrameEncoder | None:
         """Return the encoder that a first table fixes; None for an array."""
         if not is_table(X):
             return None
         # A model of a run still ignores the label and the columns that the run left out when it is fitted again.
         before = None if self._fitted is None else self._fitted.frames
         ignored = () if before is None else before.ignored
-        return FrameEncoder.of(X, sparse=session.strategy.learner.capabilities.sparse, ignored=ignored)
+        return FrameEncoder.of(X, sparse=learner.capabilities.sparse, ignored=ignored)
 
     @contextlib.contextmanager
     def _first_session(self, X: TableLike) -> Iterator[Fitted]:
@@ -154,13 +155,18 @@ class FittedEstimator(BaseEstimator):
             if self._fitted is not None:
                 yield self._fitted
                 return
-            session, params = self._new_session()
-            made = Fitted(session, params, self._first_frames(X, session))
+            made = self._made_for(X)
             try:
                 yield made
             finally:
-                if session.schema is not None:
+                if made.session.schema is not None:
                     self._publish(made)
+
+    def _made_for(self, X: TableLike) -> Fitted:
+        """Return a session that has learned nothing, with the encoder that a first table fixes."""
+        learner = self._template()
+        frames = self._first_frames(X, learner)
+        return Fitted(*self._new_session(learner, frames), frames)
 
     def _publish(self, made: Fitted) -> None:
         if made.frames is not None:

@@ -70,7 +70,7 @@ class SavedEstimator(FittedEstimator):
             params = json.loads(known["params"], object_hook=detector_from_json)
             template = same_learner(learner, known["learner"], known["learner_params"])
             model = cls(template, **params)
-            session, params = model._new_session()
+            session, params = model._new_session(model._template())
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, StateError):
                 raise

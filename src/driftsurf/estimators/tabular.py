@@ -49,7 +49,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        max_categories: int = 32,
+        max_categories: int = 128,
         n_hashes: int = 256,
         categorical: Collection[str] = (),
         sparse: bool | Literal["auto"] = "auto",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import significant
 from driftsurf.evaluation import metrics
@@ -91,4 +93,5 @@ def baseline_errors(trace: Trace, model: str) -> dict[str, FloatArray]:
     if not trace.labels:
         return {"mean": run["constant_error"], "persistence": run["persistence_error"]}
     names = {"majority": "majority_errors", "persistence": "persistence_errors"}
-    return {name: run[column] / run["rows"] for name, column in names.items()}
+    rows = np.where(run["rows"], run["rows"], np.nan)
+    return {name: run[column] / rows for name, column in names.items()}

@@ -61,10 +61,11 @@ def class_metrics_over_time(trace: Trace, model: str, label: Any) -> tuple[Float
 
 
 def describe_later_classes(trace: Trace, model: str) -> str:
-    """Return a sentence on the classes whose first row came after the first step; empty if there are none."""
+    """Return a sentence on the classes whose first row came after the first scored step; empty if there are none."""
     run = trace.of(model)
+    begun = int(np.argmax(run["rows"] > 0))
     first = {label: int(np.argmax(run[f"true:{label}"] > 0)) for label in trace.labels}
-    later = [f"{label} at step {run['step'][place]}" for label, place in first.items() if place]
+    later = [f"{label} at step {run['step'][place]}" for label, place in first.items() if place > begun]
     if not later:
         return ""
     more = f" and {len(later) - MOST_NAMED:,} more" if len(later) > MOST_NAMED else ""

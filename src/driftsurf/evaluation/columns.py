@@ -86,11 +86,11 @@ class ColumnMove:
         >>> ColumnMove(20, 4, 0, "x0", 0.5, 0.5, 0.01, "1", 0.62, -0.6, 0.05).describe()
         'x0: correlation with class 1 from +0.62 to -0.60; mean 0.5 to 0.5 (+0.01 sd)'
         """
-        mean = f"mean {significant(self.mean_before, 3)} to {significant(self.mean_after, 3)} ({self.shift:+.2f} sd)"
+        mean = f"mean {significant(self.mean_before, 3)} to {significant(self.mean_after, 3)} ({self.shift:+z.2f} sd)"
         if not self.correlation_before and not self.correlation_after:
             return f"{self.name}: {mean}"
         target = f"class {self.label}" if self.label else "the label"
-        change = f"correlation with {target} from {self.correlation_before:+.2f} to {self.correlation_after:+.2f}"
+        change = f"correlation with {target} from {self.correlation_before:+z.2f} to {self.correlation_after:+z.2f}"
         parts = [change, mean] if abs(self.correlation_change) >= abs(self.shift) else [mean, change]
         return f"{self.name}: {'; '.join(parts)}"
 

@@ -61,18 +61,19 @@ class ScoreRecorder:
         return ""
 
     def lines(self, X: Any, seen: Mapping[str, Observation]) -> str:
-        """Return the line of a step; nothing if no row was scored."""
+        """Return the line of a step; nothing if no row was scored, unless it is a step of late labels."""
         one = next(iter(seen.values()))
         self._taken += 1
         if one.decisions:
             self._last_decision, self._decisions = one.decisions[-1].step, self._decisions + len(one.decisions)
-        if not len(one.true):
+        if not len(one.true) and one.origin is None:
             return ""
         line = {"step": self._step, "batch": self._taken - 1, "rows": len(one.true)}
         line |= {"decision": self._last_decision, "decisions": self._decisions}
         self._decisions = 0
         regression = one.predicted.dtype.kind == "f"
-        line |= _residuals(one) if regression else self._classes(one)
+        if len(one.true):
+            line |= _residuals(one) if regression else self._classes(one)
         self._step += 1
         return json.dumps(line, separators=(",", ":")) + "\n"
 
@@ -313,7 +314,8 @@ class Scores:
 
         NaN if the true values do not vary.
         """
-        rows, mean, squares = (np.array([line[name] for line in self.counted]) for name in ("rows", "mean", "squares"))
+        counted = [line for line in self.counted if line["rows"]]
+        rows, mean, squares = (np.array([line[name] for line in counted]) for name in ("rows", "mean", "squares"))
         centre = float(np.average(mean, weights=rows))
         total = float(np.sum(squares + rows * np.square(mean - centre)))
         return 1.0 - mean_squared_error * float(rows.sum()) / total if total > 0 else float("nan")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +13,18 @@ import numpy.typing as npt
 from driftsurf.core.contracts import State
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import Fields, Json, Real, Whole
-from driftsurf.evaluation.trace import KIND_SEPARATOR, LATER, OTHER, PER_CLASS, TIME, column_names, csv_head, csv_line
-from driftsurf.session.observation import Observation
+from driftsurf.evaluation.trace import (
+    KIND_SEPARATOR,
+    LATE_COLUMNS,
+    LATER,
+    OTHER,
+    PER_CLASS,
+    TIME,
+    column_names,
+    csv_head,
+    csv_line,
+)
+from driftsurf.session.observation import Observation, Origin
 from driftsurf.streams.base import Drift
 
 __all__ = ["Scorebook", "StreamInfo", "TraceRecorder"]
@@ -22,6 +33,11 @@ MOST_CLASSES = 50
 """Classes that are counted one by one, if more may appear; all others are counted together."""
 _NOTHING: dict[str, Any] = {"state": "", "predicted_by": -1, "trained_from": -1}
 """What a row says of a model that has not decided anything."""
+_TRIVIAL = {
+    True: (("majority_errors", "persistence_errors"), 0),
+    False: (("persistence_error", "constant_error"), float("nan")),
+}
+"""Errors of trivial predictions where no row was scored, for classes and for numbers."""
 
 
 class Scorebook:
@@ -64,10 +80,13 @@ class Scorebook:
         """Errors of the trivial predictions on this batch."""
         self._latest: dict[str, dict[str, Any]] = {}
 
-    def step(self, y: npt.NDArray[Any]) -> None:
-        """Begin a batch with these true targets."""
-        self.step_number += 1
-        self.first_row, self._next_row = self._next_row, self._next_row + len(y)
+    def step(self, y: npt.NDArray[Any], origin: Origin | None = None) -> None:
+        """Begin a batch with these true targets; ``origin`` has its number and its first row if they came late."""
+        number, first = (self.step_number + 1, self._next_row) if origin is None else (origin.step, origin.first_row)
+        self.step_number, self.first_row, self._next_row = number, first, first + len(y)
+        if not len(y):
+            self._true, self._trivial = self._tally(y), dict.fromkeys(*_TRIVIAL[bool(self.labels)])
+            return
         if self.labels:
             wrong = self._previous is None or y[0] != self._previous
             self._true = self._tally(y)
@@ -94,12 +113,15 @@ class Scorebook:
         predicted: npt.NDArray[Any],
         losses: npt.NDArray[np.float64] | None,
         decisions: Sequence[Decision],
+        origin: Origin | None = None,
     ) -> dict[str, Any]:
-        """Return the row of one model for the batch."""
+        """Return the row of one model for the batch; ``origin`` names the model behind predictions made before."""
         before = self._latest.get(model, _NOTHING)
         # A call may complete several time steps. The model of the first one predicted the batch, because predictions
         # are made before anything is learned; the state is that after the last one.
         first = _standing(decisions[0]) if decisions else before
+        if origin is not None:
+            first = asdict(origin)
         self._latest[model] = latest = _standing(decisions[-1]) if decisions else before
         row = {
             "step": self.step_number,
@@ -112,6 +134,7 @@ class Scorebook:
             "trained_from": first["trained_from"],
             "gradients": sum(d.gradients for d in decisions),
         }
+        row |= {} if origin is None else {name: first[name] for name in LATE_COLUMNS}
         return row | (self._classification(y, predicted, losses) if self.labels else self._regression(y, predicted))
 
     def _classification(
@@ -121,8 +144,8 @@ class Scorebook:
         wrong = int(np.count_nonzero(missed))
         row: dict[str, Any] = {
             "errors": wrong,
-            "error": wrong / len(y),
-            "log_loss": float(np.mean(losses)) if losses is not None else float("nan"),
+            "error": wrong / len(y) if len(y) else float("nan"),
+            "log_loss": float(np.mean(losses)) if losses is not None and len(y) else float("nan"),
             **self._trivial,
         }
         tallies = self._true, self._tally(predicted), self._tally(y[missed])
@@ -157,9 +180,10 @@ class Scorebook:
         return max(sorted(known) if self._open else known, key=lambda label: self._before.get(label, 0))
 
     def _regression(self, y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, Any]:
+        error = predicted - y if len(y) else np.full(1, np.nan)
         return {
-            "squared_error": float(np.mean(np.square(predicted - y))),
-            "absolute_error": float(np.mean(np.abs(predicted - y))),
+            "squared_error": float(np.mean(np.square(error))),
+            "absolute_error": float(np.mean(np.abs(error))),
             **self._trivial,
         }
 
@@ -186,7 +210,7 @@ class Scorebook:
 
 
 def _read_named(saved: Any) -> list[Any]:
-    """Return the saved labels that are counted one by one; ValueError if they are none."""
+    """Return the saved labels that are counted one by one; ValueError if they are not valid."""
     if not (isinstance(saved, list) and len(set(saved)) == len(saved)):
         raise ValueError("must be a list of labels")
     return saved
@@ -200,7 +224,7 @@ def _read_before(saved: Any) -> dict[Any, int]:
 
 
 def _read_previous(value: Any) -> Any:
-    """Return the saved target of the last row; ValueError if it is none."""
+    """Return the saved target of the last row; ValueError if it is not valid."""
     if not isinstance(value, str | int | float | None):
         raise ValueError(f"{value!r} is not a target")
     return value
@@ -268,7 +292,8 @@ class TraceRecorder:
     The file differs from that of ``Trace.save`` where classes may appear later: each line has the counts of such
     classes in one column, because the columns of a file cannot grow.
 
-    ``time`` returns the time of the first row of the batch that is being scored, if rows have one.
+    ``time`` returns the time of the first row of the batch that is being scored, if rows have one. With ``late``,
+    labels come late: there is a line for each step that was learned, also if none of its rows had a prediction.
     """
 
     def __init__(
@@ -278,7 +303,9 @@ class TraceRecorder:
         warmup_steps: int = 0,
         *,
         time: Callable[[], str] | None = None,
+        late: bool = False,
     ) -> None:
+        self.late = late
         self.time = time
         self.stream = stream
         self.batch_size = batch_size
@@ -293,14 +320,18 @@ class TraceRecorder:
 
     @property
     def _names(self) -> list[str]:
-        return column_names(self._book.labels, timed=self.time is not None)
+        return column_names(self._book.labels, timed=self.time is not None, late=self.late)
 
     def lines(self, y: npt.NDArray[Any], seen: Mapping[str, Observation]) -> str:
-        """Return one line for each model; an empty string if the batch has no true targets."""
-        if not len(y):
+        """Return one line for each model; an empty string if the batch has no true targets and was not learned."""
+        origin = next(iter(seen.values())).origin
+        if not len(y) and origin is None:
             return ""
-        self._book.step(y)
-        rows = (self._book.row(name, y, one.labels, one.log_losses(), one.decisions) for name, one in seen.items())
+        self._book.step(y, origin)
+        rows = (
+            self._book.row(name, y, one.labels, one.log_losses(), one.decisions, one.origin)
+            for name, one in seen.items()
+        )
         begun = {} if self.time is None else {TIME: self.time()}
         return "".join(csv_line(_cell((row | begun)[name]) for name in self._names) for row in rows)
 

@@ -38,7 +38,8 @@ class Summary:
     recovery_by_error: tuple[int | None, ...] | None
     """Steps after each drift until the error was near that of the oracle; None if the trace has no oracle."""
     reactions: int
-    false_reactions: int
+    false_reactions: int | None
+    """Reactions to no drift; None if it is not known when the stream drifts."""
     switches: int
     """Models that took over from another one after they had proved better."""
     fresh_starts: int
@@ -82,7 +83,8 @@ def summarise(trace: Trace, model: str, oracle: str | None = None) -> Classifica
     """Summarise one model of a trace; ``oracle`` names the model that recovery is measured against.
 
     Mean errors leave the warm-up steps out; the counts are of all steps. A drift that lasts to the end of the stream
-    has no recovery time, though reactions to it are not false.
+    has no recovery time, though reactions to it are not false. The drifts of a trace without any
+    are not known, unless there is an oracle.
     """
     return (summarise_classification if trace.labels else summarise_regression)(trace, model, oracle)
 
@@ -143,7 +145,9 @@ def _drift_handling(trace: Trace, model: str, oracle: str | None) -> dict[str, A
         **count_reactions(chain.from_iterable(transitions))._asdict(),
         "false_reactions": metrics.false_reactions(
             first_row, run["rows"], run["trained_from"], transitions, trace.drifts
-        ),
+        )
+        if trace.drifts or oracle is not None
+        else None,
         "share_reactive": metrics.share_reactive(run["state"]),
         "gradients": int(run["gradients"].sum()),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -44,7 +45,7 @@ COLUMNS: dict[str, type] = {
 """Columns of a classification trace, with their types. For each class there are three more: ``true:LABEL`` counts its
 rows, ``predicted:LABEL`` the rows predicted as it, ``wrong:LABEL`` its rows that were predicted wrongly."""
 PER_CLASS = "true", "predicted", "wrong"
-"""What is counted for each class."""
+"""Prefixes of the columns that each class has in a trace."""
 _CLASSIFICATION_ONLY = "errors", "error", "log_loss", "majority_errors", "persistence_errors"
 REGRESSION_COLUMNS: dict[str, type] = {
     **{name: kind for name, kind in COLUMNS.items() if name not in _CLASSIFICATION_ONLY},
@@ -56,13 +57,17 @@ REGRESSION_COLUMNS: dict[str, type] = {
 """Columns of a regression trace, with their types. Errors are means over the rows of a step. The last two are squared
 errors of trivial predictions: the target of the row before, and the mean target of all rows before the step."""
 OTHER = "(other)"
-"""As a label of a trace that begins: more classes may appear. As a label of a trace: the classes beyond those that are
-counted one by one, all together. A class that is itself called so is one of them."""
+"""Label under which classes are counted together: those beyond the ones that are counted one by one, and a class of
+this name. As the last label of a new trace it says that more classes may appear."""
 LATER = "later_classes"
 """Column of a saved trace to which classes may be added: the counts of the classes that were not known when the trace
 began, as a JSON list of ``[label, true, predicted, wrong]``; empty in steps without them."""
 TIME = "time"
 """Column with the time of the first row of each step in ISO format, in traces of rows that have a time."""
+LATE_COLUMNS = "learned", "oldest_version", "newest_version"
+"""Columns of traces whose labels came late: the number of rows that a step learned, while ``rows`` counts those that
+had a prediction; and how many time steps the oldest and the newest of the models that predicted them had learned, -1 if
+there is none."""
 TYPES = COLUMNS | REGRESSION_COLUMNS | {TIME: str, LATER: str}
 LaterClasses: TypeAlias = Sequence[tuple[Any, int, int, int]]
 """Counts of the classes that appeared later, for one step: label, rows, rows predicted as it, wrong rows."""
@@ -117,6 +122,11 @@ class Trace:
         return axes
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no row was scored. Where labels come late, there may be steps all the same."""
+        return not (self.models and self.columns["rows"].any())
+
+    @property
     def models(self) -> tuple[str, ...]:
         """Names of the models, in the order in which they were given."""
         return tuple(dict.fromkeys(self.columns["model"].tolist()))
@@ -133,6 +143,26 @@ class Trace:
         run = self.of(model)
         later = {name: column[self.warmup_steps :] for name, column in run.items()}
         return later if len(later["step"]) else run
+
+    def learned(self, model: str) -> npt.NDArray[Any]:
+        """Return how many rows each step of a model learned; where labels come with their rows, those it scored."""
+        run = self.of(model)
+        return run[LATE_COLUMNS[0]] if LATE_COLUMNS[0] in run else run["rows"]
+
+    def gradients_per_row(self, model: str) -> float:
+        """Return the gradients of a model per row that it learned; NaN if it learned none."""
+        rows = int(self.learned(model).sum())
+        return int(self.of(model)["gradients"].sum()) / rows if rows else math.nan
+
+    def late_predictors(self, model: str) -> dict[int, int] | None:
+        """Return the model that predicted most rows of each step, if labels came late; None if they did not.
+
+        Then a step was learned after its rows had been predicted, maybe by an earlier model than the one in use.
+        """
+        if LATE_COLUMNS[0] not in self.columns:
+            return None
+        run = self.of(model)
+        return dict(zip(run["step"].tolist(), run["predicted_by"].tolist(), strict=True))
 
     def transitions(self, model: str) -> tuple[tuple[str, ...], ...]:
         """Return the kinds of the transitions of one model, a tuple for each step."""
@@ -221,11 +251,15 @@ def csv_line(values: Iterable[Any]) -> str:
     return out.getvalue()
 
 
-def column_names(labels: tuple[Any, ...], *, timed: bool = False) -> list[str]:
-    """Return the names of the columns of a trace, in their order; ``timed`` if its steps have a time."""
+def column_names(labels: tuple[Any, ...], *, timed: bool = False, late: bool = False) -> list[str]:
+    """Return the names of the columns of a trace, in their order.
+
+    ``timed`` if its steps have a time, ``late`` if labels came late.
+    """
     named = [label for label in labels if label != OTHER]
     by_class = [f"{what}:{label}" for what in PER_CLASS for label in named]
-    return [*_own_columns(labels), *[TIME] * timed, *by_class, *[LATER] * (len(named) < len(labels))]
+    beside = [*LATE_COLUMNS * late, *[TIME] * timed]
+    return [*_own_columns(labels), *beside, *by_class, *[LATER] * (len(named) < len(labels))]
 
 
 def _own_columns(labels: tuple[Any, ...]) -> Mapping[str, type]:

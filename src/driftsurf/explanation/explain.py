@@ -7,8 +7,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from driftsurf.core.decisions import (
     TRANSITION_WORDS,
     Decision,
@@ -21,6 +19,7 @@ from driftsurf.core.journal import Journal
 from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
+from driftsurf.evaluation.metrics import mean_error
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.lineage import describe_row, lineages, timeline
 from driftsurf.explanation.records import (
@@ -46,7 +45,7 @@ MOST_MODELS = 40
 MOST_REACTIONS = 100
 """Largest number of steps explained for a run."""
 ROLES = {"predictive": "old", "reactive": "new"}
-"""What the models of a reactive state are called."""
+"""Names of the models of a reactive state in explanations, by their role."""
 RISK_UNIT = (
     "Thresholds are shares of the risk unit: the risk of predicting the mean label of the batch before, over ln 2."
 )
@@ -133,20 +132,41 @@ def explain_decision(record: RunRecord, place: int) -> str:
         lines += _compared(decision, transition)
     if not decision.transitions:
         lines += _not_crossed(decision)
-    trained = f"trained from {describe_row(decision.trained_from)}"
-    # Rows whose labels came late were predicted before, maybe by an earlier model.
-    now = f"model {decision.predicted_by} ({trained}) "
-    now += "was in use when the labels of this batch came" if record.late else "predicted this batch"
-    following = decision.predicts_next
-    same = following == decision.predicted_by
-    later = " and predicts the next one" if same else f"; model {following} predicts the next one"
-    lines.append(_entry("predicted", now + later))
+    lines.append(_entry("predicted", _predicted_late(record, decision) if record.late else _predicted(decision)))
     lines += _error_moved(record, place)
     moves = [move for move in record.moves if move.step == decision.step]
     if moves:
         lines += _columns_moved(*without_counters(moves, record.moves), moves[0].steps)
     lines += [_entry("order", order.text) for order in record.orders if order.step == decision.step]
     return "\n".join(lines)
+
+
+def _predicted(decision: Decision) -> str:
+    """Describe which model predicted a batch, and which one predicts the next."""
+    now = f"{_model(decision.predicted_by, decision.trained_from)} predicted this batch"
+    following = decision.predicts_next
+    same = following == decision.predicted_by
+    return now + (" and predicts the next one" if same else f"; model {following} predicts the next one")
+
+
+def _predicted_late(record: RunRecord, decision: Decision) -> str:
+    """Describe which model had predicted the rows of a batch whose labels came late, and which one predicts now."""
+    in_use = f"model {decision.predicted_by} was in use when the labels came"
+    following = f"model {decision.predicts_next} predicts the rows that come next"
+    trace = record.trace
+    run = {} if trace is None else {name: column.tolist() for name, column in trace.of(trace.models[0]).items()}
+    place = run["step"].index(decision.step) if decision.step in run.get("step", ()) else None
+    if place is None or not run["rows"][place]:
+        return f"no row of this batch had a prediction; {in_use}; {following}"
+    oldest, newest = run["oldest_version"][place], run["newest_version"][place]
+    versions = f"version {newest}" if oldest == newest else f"versions {oldest} to {newest}"
+    who = _model(run["predicted_by"][place], run["trained_from"][place])
+    share = f"predicted {'this batch' if oldest == newest else 'most of this batch'} when its rows came ({versions})"
+    return f"{who} {share}; {in_use}; {following}"
+
+
+def _model(number: int, trained_from: int) -> str:
+    return f"model {number} (trained from {describe_row(trained_from)})"
 
 
 def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
@@ -167,7 +187,7 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
         batches = "this batch"
     else:
         before = decision.judge == "prequential"
-        batches = f"the {'last step' if transition.over == 1 else _steps(transition.over)} of the reactive state"
+        batches = f"{'one step' if transition.over == 1 else f'the {_steps(transition.over)}'} of the reactive state"
     a, b = _pair_of_numbers(left, right)
     yield _entry(
         "compared",
@@ -176,9 +196,7 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
     )
     if left is not None and right is not None:
         better = "new" if left < right else "old"
-        needed = (
-            f"; to predict it needed {_number(-transition.margin)}" if better == "new" and transition.margin else ""
-        )
+        needed = f"; it needed {_number(-transition.margin)}" if better == "new" and transition.margin else ""
         yield _entry("better", f"the {better} model, by {_number(abs(left - right))}{needed}")
 
 
@@ -253,8 +271,8 @@ def _error_moved(record: RunRecord, place: int) -> Iterator[str]:
     shown = []
     for words, start, stop in parts:
         weights = rows[start:stop]
-        if len(weights):
-            mean = float(np.average(error[start:stop], weights=weights))
+        if weights.any():
+            mean = mean_error(error[start:stop], weights)
             text = _number(mean) if record.trace.labels else significant(math.sqrt(mean))
             span_words = "step" if len(weights) == 1 else _steps(len(weights))
             shown.append(f"{text} {words.format(span_words)}")
@@ -337,7 +355,8 @@ def _reactions(record: RunRecord) -> Iterator[str]:
 
 def _models(record: RunRecord, width: int) -> str:
     """Draw the timeline of the last models, and describe each of them."""
-    models = lineages(record.decisions)
+    trace = record.trace
+    models = lineages(record.decisions, None if trace is None else trace.late_predictors(trace.models[0]))
     shown = models[-MOST_MODELS:]
     cut = f"; the last {MOST_MODELS} of {len(models)}" if len(models) > MOST_MODELS else ""
     head = f"models (= predicted, - learned without predicting){cut}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from driftsurf.core.decisions import Decision, Role
@@ -57,8 +57,12 @@ def describe_row(number: int) -> str:
     return f"row {number:,}" if number >= 0 else f"{-number:,} row{'s' * (number != -1)} before the run"
 
 
-def lineages(decisions: Iterable[Decision]) -> list[Lineage]:
-    """Return the history of every model in these decisions, ordered by id."""
+def lineages(decisions: Iterable[Decision], predicted_by: Mapping[int, int] | None = None) -> list[Lineage]:
+    """Return the history of every model in these decisions, ordered by id.
+
+    ``predicted_by`` has the model behind the predictions of each step, if it is not the one that the decision names:
+    where labels come late, rows were predicted before.
+    """
     found: dict[int, Lineage] = {}
     roles: dict[int, Role] = {}
     last = -1
@@ -76,8 +80,9 @@ def lineages(decisions: Iterable[Decision]) -> list[Lineage]:
                 model.rows_until = decision.rows_seen
             _extend_role(model.roles, record.role, decision.step)
             roles[record.id] = record.role
-        if decision.predicted_by in found:
-            _extend_span(found[decision.predicted_by].predicted, decision.step)
+        predictor = decision.predicted_by if predicted_by is None else predicted_by.get(decision.step, -1)
+        if predictor in found:
+            _extend_span(found[predictor].predicted, decision.step)
         _note_ends(decision, found, roles)
     for model in found.values():
         if not model.end and model.last_step < last:

@@ -111,7 +111,7 @@ def read_run(path: str | Path) -> RunRecord:
     return RunRecord(
         decisions,
         orders,
-        known if known is not None and known.models else None,
+        None if known is None or known.is_empty else known,
         [] if moves is None else read_moves(moves),
         _json(_text(folder / ABOUT) or str(newest_head(folder).get("about", ""))),
         {name: float(entry["seconds"]) for name, entry in timings.get("models", {}).items()},

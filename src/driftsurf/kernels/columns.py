@@ -43,20 +43,9 @@ def squared_norms_csr(data: Any, indices: Any, indptr: Any, factor: Any, centre:
         out[i] = total
 
 
-@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8)))
-def add_magnitudes_dense(X: Any, weight: Any, cap: Any, total: Any, mass: Any) -> None:
-    """Add each column's weighted sum of min(|x|, cap) to ``total``, and the weight of its non-zeros to ``mass``."""
-    for i in range(X.shape[0]):
-        if weight[i] != 0.0:
-            for c in range(X.shape[1]):
-                size = abs(np.float64(X[i, c]))
-                total[c] += weight[i] * min(size, cap[c])
-                mass[c] += weight[i] if size != 0.0 else 0.0
-
-
 @kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8), _out(F8)))
 def add_magnitudes_csr(data: Any, indices: Any, indptr: Any, weight: Any, cap: Any, total: Any, mass: Any) -> None:
-    """Add the sizes of sparse rows to ``total`` and ``mass``, as ``add_magnitudes_dense`` does."""
+    """Add each column's weighted sum of min(|x|, cap) to ``total``, and the weight of its non-zeros to ``mass``."""
     for i in range(weight.shape[0]):
         if weight[i] != 0.0:
             for p in range(indptr[i], indptr[i + 1]):
@@ -75,6 +64,16 @@ def all_finite(X: Any) -> Any:
     for k in range(values.shape[0]):
         bad += 0 if abs(values[k]) < math.inf else 1
     return bad == 0
+
+
+@kernel(lambda f: (_in(f), F8, F8, types.boolean))
+def all_between(values: Any, least: Any, most: Any, missing: Any) -> Any:
+    """Return whether every value is from ``least`` to ``most``, or NaN where values may be ``missing``."""
+    outside = 0
+    for k in range(values.shape[0]):
+        value = np.float64(values[k])
+        outside += 0 if (value >= least and value <= most) or (missing and value != value) else 1
+    return outside == 0
 
 
 @kernel(lambda f: (_in(F8), I8))
@@ -104,7 +103,7 @@ def column_sizes(total: Any, mass: Any, memory: Any, most: Any, out: Any) -> Any
 
     The size of a column is total / mass. Both are halved once a column has more mass than ``memory``, so that old rows
     fade. A column without mass has factor 1 and cap 0; any other has factor 1 / size and a cap of ``most`` sizes.
-    Returns the number of columns without mass.
+    Returns the number of columns without mass, and the factor by which total and mass have faded.
     """
     fade = 1.0
     for c in range(total.shape[0]):
@@ -121,7 +120,7 @@ def column_sizes(total: Any, mass: Any, memory: Any, most: Any, out: Any) -> Any
             size = out[2, c] / out[3, c]
         out[0, c] = 1.0 / size if size > 0.0 else 1.0
         out[1, c] = most * size
-    return without
+    return without, fade
 
 
 @kernel(lambda f: (_in(F8), _in(F8), F8, _out(F8)), exact=True)
@@ -131,29 +130,56 @@ def column_limits(total: Any, mass: Any, most: Any, out: Any) -> None:
     If ``out`` is longer, the values are repeated.
     """
     d = total.shape[0]
-    for k in range(out.shape[0]):
-        c = k % d
-        out[k] = most * (total[c] / mass[c]) if mass[c] > 0.0 else math.inf
+    for c in range(d):
+        limit = most * (total[c] / mass[c]) if mass[c] > 0.0 else math.inf
+        for k in range(c, out.shape[0], d):
+            out[k] = limit
 
 
-@kernel(lambda f: (_in(F8, 2), _in(F8, 2), _in(F8), F8, _out(F8)), exact=True)
-def add_excess(before: Any, after: Any, excess: Any, usual: Any, out: Any) -> Any:
-    """Write the excess of each column after rows that took its (factor, cap, total, mass) from ``before`` to ``after``.
+@kernel(lambda f: (_in(F8), _in(F8), F8, _in(F8, 2), _in(F8), F8, _out(F8)), exact=True)
+def add_excess(total: Any, mass: Any, fade: Any, after: Any, excess: Any, usual: Any, out: Any) -> Any:
+    """Write the excess of each column after rows that took its total and mass, times ``fade``, to those of ``after``.
 
-    Each non-zero value adds its size, in units of the size of its column before and up to the cap, minus ``usual``. The
-    excess does not fall below 0, and is 0 for a column without mass before. Returns the largest excess.
+    ``after`` is (factor, cap, total, mass) as ``measure_dense`` leaves it. Each non-zero value adds its size, in units
+    of the size of its column before and up to the cap, minus ``usual``. The excess does not fall below 0, and is 0 for
+    a column without mass before. Returns the largest excess.
     """
     largest = 0.0
     for c in range(out.shape[0]):
-        grown = before[0, c] * (after[2, c] - before[2, c]) - usual * (after[3, c] - before[3, c])
-        out[c] = max(0.0, excess[c] + grown) if before[3, c] > 0.0 else 0.0
+        grown = after[0, c] * (after[2, c] - fade * total[c]) - usual * (after[3, c] - fade * mass[c])
+        out[c] = max(0.0, excess[c] + grown) if fade * mass[c] > 0.0 else 0.0
         largest = max(largest, out[c])
     return largest
 
 
+@kernel(lambda f: (_in(F8), _in(F8), F8, _out(F8)))
+def join_and_count(first: Any, second: Any, least: Any, out: Any) -> Any:
+    """Write the values of two arrays to ``out``, one after the other; return how many of them are below ``least``."""
+    below = 0
+    for k in range(first.shape[0]):
+        out[k] = first[k]
+        below += 1 if first[k] < least else 0
+    for k in range(second.shape[0]):
+        out[first.shape[0] + k] = second[k]
+        below += 1 if second[k] < least else 0
+    return below
+
+
+@kernel(lambda f: (_in(F8), _in(F8)))
+def range_of_weighted(values: Any, weight: Any) -> Any:
+    """Return the smallest and the largest value of positive weight; infinity and -infinity if there is none."""
+    low = math.inf
+    high = -math.inf
+    for i in range(values.shape[0]):
+        if weight[i] > 0.0:
+            low = min(low, values[i])
+            high = max(high, values[i])
+    return low, high
+
+
 @kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8), F8, _out(F8)))
 def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, most: Any, out: Any) -> Any:
-    """Squared norms out[i] = sum of (factor * x_i)^2, and the sizes of columns as in ``add_magnitudes_dense``.
+    """Squared norms out[i] = sum of (factor * x_i)^2, and the sizes of columns as in ``add_magnitudes_csr``.
 
     Rows whose squares overflow do not contribute to the sizes. Everything is done in one pass, so that the second loop
     over a row finds it in the cache. Returns the largest norm, the number of norms that are 0, and the number of values

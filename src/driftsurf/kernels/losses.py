@@ -66,6 +66,25 @@ def squared_length(weights: Any, factor: Any) -> Any:
     return total
 
 
+@kernel(lambda f: (_in(F8), _in(F8), _in(F8), F8, _out(F8, 2)), exact=True)
+def evidence_terms(predicted: Any, y: Any, weight: Any, mean: Any, out: Any) -> Any:
+    """Write what each row adds to the evidence about a regression; return the number of rows with a weight.
+
+    The rows of ``out`` are, in units of the weight w: w, w t, w p t and w p p, where the prediction p and the target t
+    are counted from ``mean``. They are summed elsewhere, so that the order of summation is that of numpy.
+    """
+    counted = 0
+    for i in range(y.shape[0]):
+        p = predicted[i] - mean
+        t = y[i] - mean
+        out[0, i] = weight[i]
+        out[1, i] = weight[i] * t
+        out[2, i] = weight[i] * p * t
+        out[3, i] = weight[i] * (p * p)
+        counted += 1 if weight[i] != 0.0 else 0
+    return counted
+
+
 @inline
 def _largest(size: Any, values: Any) -> Any:
     for k in range(values.shape[0]):

@@ -13,10 +13,24 @@ from driftsurf.core.decisions import Transition
 from driftsurf.core.targets import ClassTargets
 from driftsurf.keyed.keys import Slots
 
-__all__ = ["Codes", "FleetBackend"]
+__all__ = ["Codes", "FleetBackend", "Work"]
 
 Codes = npt.NDArray[np.uint8]
 """Classes by code, or reasons for quarantine by code."""
+
+
+class Work(Protocol):
+    """The learning of one call of a fleet, prepared by :meth:`FleetBackend.prepare`."""
+
+    @property
+    def predicted(self) -> Codes:
+        """The predicted class of each row."""
+        ...
+
+    @property
+    def diverged(self) -> IntArray:
+        """The slots in which training diverged."""
+        ...
 
 
 class FleetBackend(Protocol):
@@ -42,14 +56,29 @@ class FleetBackend(Protocol):
         ...
 
     def add(self, seeds: npt.NDArray[np.uint64]) -> None:
-        """Make the first models of new keys, in the next slots; an error changes nothing."""
+        """Make the first models of new keys, in the next slots."""
         ...
 
-    def observe(self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots) -> tuple[Codes, IntArray]:
-        """Predict each row with its key's model as it is when the row arrives, then learn.
+    def truncate(self, n_keys: int) -> None:
+        """Remove every key from this slot on, from any point of ``add``."""
+        ...
 
-        ``bad`` holds the reason why a row cannot be learned, 0 if it can; it is empty if all rows can. Returns the
-        predicted classes, and the slots in which training diverged.
+    def prepare(self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots) -> Any:
+        """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
+
+        ``bad`` holds the reason why a row cannot be learned, 0 if it can; it is empty if all rows can. Returns a
+        :class:`Work`, for ``learn``; nothing changes before.
+        """
+        ...
+
+    def learn(self, work: Any) -> None:
+        """Carry out prepared work."""
+        ...
+
+    def complete(self, work: Any) -> bool:
+        """Complete work that an exception broke off; return False, and change nothing, if no row was learned yet.
+
+        If this is broken off, calling it again completes it; on complete work it does nothing.
         """
         ...
 

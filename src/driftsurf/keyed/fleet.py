@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -22,7 +23,7 @@ from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import Classes, MatrixLike, TargetLike
 from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError
 from driftsurf.kernels.columns import all_finite
-from driftsurf.keyed.backend import Codes, FleetBackend
+from driftsurf.keyed.backend import Codes, FleetBackend, Work
 from driftsurf.keyed.compiled.backend import REASON_CODES, CompiledBackend
 from driftsurf.keyed.compiled.layout import Rule, Shape, Training
 from driftsurf.keyed.compiled.threads import Threads, available_processors
@@ -39,6 +40,15 @@ MOST_BYTES = 2**30
 """Largest size of a key, which bounds the memory, whatever a saved fleet asks for."""
 LEARNER_OPTIONS = "step_size", "l2", "steps_per_row", "start"
 STRATEGY_OPTIONS = "threshold", "stable_threshold", "reactive_length", "greedy", "max_rows"
+
+
+@dataclass
+class _Mark:
+    """Where a fleet was before a call."""
+
+    keys: tuple[int, Any]
+    work: Any = None
+    """Rows and labels that the call learns; None until they have been checked and grouped."""
 
 
 class Fleet(Changeable):
@@ -148,8 +158,8 @@ class Fleet(Changeable):
         given = self._keys.read(keys)
         _check_counts(rows, given)
         with uninterrupted():
-            slots = self._add_keys(given)
-            predicted, diverged = self._backend.observe(rows, codes, bad, slots)
+            work: Work = self._change(self._learned, given, rows, codes, bad)
+        diverged = work.diverged
         if not self._tolerant and len(diverged):
             names = self.keys
             raise DivergenceError(
@@ -157,7 +167,7 @@ class Fleet(Changeable):
                 "They are in quarantine with their last good models; all other rows of this call were learned. "
                 "Lower step_size, or bring the columns to a common scale."
             )
-        labels: npt.NDArray[Any] = self._classes.array[predicted]
+        labels: npt.NDArray[Any] = self._classes.array[work.predicted]
         return labels
 
     @locked
@@ -187,17 +197,26 @@ class Fleet(Changeable):
                 return rows, positive.astype(np.uint8), bad
         return rows, self._classes.read(y, len(rows))[1].astype(np.uint8), bad
 
-    def _add_keys(self, given: IntArray | list[str]) -> Slots:
-        """Return the slot of each key; new keys get one, and their first models."""
-        before = len(self)
-        try:
-            slots = self._keys.add(given, self._threads)
-            self._backend.reserve(len(self))
-            self._backend.add(self._keys.seeds(self._seed, before))
-        except BaseException:
-            self._keys.truncate(before)
-            raise
-        return slots
+    def _learned(self, given: IntArray | list[str], rows: DenseRows, codes: Codes, bad: Codes) -> tuple[None, Work]:
+        """Make new keys with their first models, predict and learn; return the work that was done."""
+        before, backend = len(self._keys), self._backend
+        slots = self._keys.add(given, self._threads)
+        backend.reserve(len(self._keys))
+        backend.add(self._keys.seeds(self._seed, before))
+        work = backend.prepare(rows, codes, bad, slots)
+        assert self._before is not None
+        self._before[0].work = work
+        backend.learn(work)
+        return None, work
+
+    def _mark(self) -> _Mark:
+        return _Mark(self._keys.mark())
+
+    def _put_back(self, mark: _Mark) -> None:
+        """Remove the new keys; but a call of which any row is learned cannot be undone, and is completed instead."""
+        if mark.work is None or not self._backend.complete(mark.work):
+            self._keys.put_back(mark.keys)
+            self._backend.truncate(len(self._keys))
 
     # -------------------------------------------------------------------- reading
 
@@ -304,7 +323,9 @@ class Fleet(Changeable):
         number("step_size", self.step_size, above=0.0)
         choice("on_bad", self.on_bad, ("raise", "quarantine"))
         self._tolerant = self.on_bad == "quarantine"
-        self._seed = whole("seed", self.seed, at_least=0) % 2**64  # random numbers depend on it modulo 2**64 only
+        self._seed = (
+            whole("seed", self.seed, at_least=0, at_most=None) % 2**64
+        )  # random numbers depend on it modulo 2**64 only
         threads = available_processors()
         if self.threads is not None:
             threads = whole("threads", self.threads, at_least=1, at_most=MOST_THREADS, otherwise=", or None")

@@ -6,11 +6,12 @@ so that a reader never sees half an epoch, or two attempts of one. Its tables ar
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import itertools
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -81,8 +82,10 @@ def key_entry(visit: Visit) -> dict[str, Any]:
 class KeyedFolder:
     """The folder of one run."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path) -> None:
+        self.path: Path = Path(path)
+        self.check_held: Callable[[], None] = _not_held
+        """Raises LockedError if another process has taken the folder over since it was locked here."""
 
     # -------------------------------------------------------------------- opening
 
@@ -101,19 +104,12 @@ class KeyedFolder:
         """
         now = {"format": FORMAT, "engine": engine, "columns": dict(columns), "learner": learner.about()}
         if not (self.path / ABOUT).exists():
-            if self.path.exists() and any(self.path.iterdir()):
-                raise RunFolderError(
-                    f"{str(self.path)!r} exists and is not a keyed run: choose another folder with ", Option("out")
-                )
+            self._check_unused()
             self._check_readmitted(learner, {})
-            above = [self.path.parent, *(one.parent for one in self.path.parents if not files.is_folder(one))]
-            files.make_folder(self.path)
             task = "regression" if learner.regression else "classification"
             decided = {"task": task, "words": {name: list(own) for name, own in (words or {}).items()}}
-            files.write_text(self.path / ABOUT, _about_text(now | {"driftsurf": __version__, "decided": decided}))
-            for folder in (self.path, *above):
-                files.sync_folder(folder)
-            return False
+            if self._begin(_about_text(now | {"driftsurf": __version__, "decided": decided})):
+                return False
         was = self.about()
         if was.get("format") != FORMAT:
             raise StateVersionError(
@@ -131,6 +127,25 @@ class KeyedFolder:
         self._check_readmitted(learner, self.keys() if learner.readmit else {})
         return True
 
+    def _check_unused(self) -> None:
+        """Raise RunFolderError if the folder holds anything but the lock of a process that ended before it began."""
+        if self.path.exists() and {one.name for one in self.path.iterdir()} - {files.LOCK, files.FENCE}:
+            raise RunFolderError(
+                f"{str(self.path)!r} exists and is not a keyed run: choose another folder with ", Option("out")
+            )
+
+    def _begin(self, about: str) -> bool:
+        """Write run.json under the lock of the folder; return False if another process has begun a run since."""
+        above = [self.path.parent, *(one.parent for one in self.path.parents if not files.is_folder(one))]
+        files.make_folder(self.path)
+        with files.FolderLock(self.path):
+            if (self.path / ABOUT).exists():
+                return False
+            files.write_text(self.path / ABOUT, about)
+            for folder in (self.path, *above):
+                files.sync_folder(folder)
+        return True
+
     def _check_readmitted(self, learner: KeyedLearner, keys: Iterable[Any]) -> None:
         unknown = {str(key) for key in learner.readmit} - {str(key) for key in keys}
         if unknown:
@@ -138,6 +153,16 @@ class KeyedFolder:
                 f"{str(self.path)!r} has no key {', '.join(sorted(unknown))} to readmit: name keys as its table of "
                 "keys shows them"
             )
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Context in which this process alone writes epochs; LockedError if another one does."""
+        with files.FolderLock(self.path) as lock:
+            self.check_held = lock.check
+            try:
+                yield
+            finally:
+                self.check_held = _not_held
 
     def about(self) -> dict[str, Any]:
         """Return what run.json says: engine, columns, options, versions."""
@@ -208,6 +233,7 @@ class KeyedFolder:
 
     def unmark(self, epoch: int) -> None:
         """Remove the mark of an epoch before it is written again."""
+        self.check_held()
         mark = self._mark(epoch)
         if mark.exists():
             for path in (self.path / COMPACT, mark):  # first the compact table, which may hold results of the epoch
@@ -216,6 +242,7 @@ class KeyedFolder:
 
     def mark(self, epoch: int, counts: Mapping[str, int]) -> None:
         """Mark an epoch as complete."""
+        self.check_held()
         path = self._mark(epoch)
         files.make_folder(path.parent)
         files.sync_folder(self.path)
@@ -306,6 +333,10 @@ class KeyedFolder:
         buffer = io.BytesIO()
         arrow("pyarrow.parquet").write_table(table, buffer, compression="zstd")
         files.write_bytes(path, buffer.getvalue())
+
+
+def _not_held() -> None:
+    """Check nothing: the folder is not locked here."""
 
 
 def _tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any]:

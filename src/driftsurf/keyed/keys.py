@@ -200,7 +200,7 @@ class Keys:
         return slots
 
     def add(self, keys: IntArray | list[str], threads: Threads = ONE_THREAD) -> Slots:
-        """Return the slot of each key; unknown keys get the next slots. ``truncate`` undoes this after an error."""
+        """Return the slot of each key; unknown keys get the next slots. ``put_back`` undoes this from any point."""
         slots = self.find(keys, threads)
         self._check_room(keys, slots)
         if isinstance(keys, list):
@@ -236,17 +236,20 @@ class Keys:
         seeds_of(self._known[start : self._count], seed, seeds)
         return seeds
 
-    def truncate(self, count: int) -> None:
-        """Remove every key from slot ``count`` on."""
-        if self.kind == "text":
-            while len(self._slots) > count:
-                self._slots.popitem()
-            del self._texts[count:]
-        elif count < self._count:
-            self._count = count
-            self._fill_table()
-        if count == 0:
-            self.kind = ""
+    def mark(self) -> tuple[int, Kind]:
+        """Return where the index is now, for ``put_back``."""
+        return len(self), self.kind
+
+    def put_back(self, mark: tuple[int, Kind]) -> None:
+        """Remove every key that was added since the mark; if this is broken off, calling it again completes it."""
+        count, kind = mark
+        numbers = 0 if kind == "text" else count
+        while len(self._slots) > count - numbers:
+            self._slots.popitem()
+        del self._texts[count - numbers :]
+        self._count = numbers
+        self._fill_table()  # which may hold keys that were not counted yet
+        self.kind = kind
 
     def _double(self) -> None:
         known, table = np.empty(2 * len(self._known), np.int64), np.empty(2 * len(self._table), np.int32)

@@ -46,6 +46,8 @@ class Outcomes:
     batch_size: int | None
     """Rows of a key that make a time step; None for the rows of each epoch."""
     regression: bool
+    late: bool
+    """Whether labels may come later than their rows."""
     scores: dict[Any, KeyScore]
     """The errors of each key of which at least one row was scored."""
     first: int | None
@@ -72,6 +74,7 @@ class Outcomes:
             labels=tuple(_plain(label) for label in _ranked(labels, given)),
             batch_size=batch_size,
             regression=regression,
+            late=about.get("delay") is not None,
             scores={key: score for key, score in found.items() if score.rows},
             first=ends[0] if ends else None,
             last=ends[-1] if ends else None,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from driftsurf.errors import DivergenceError, InputError, Message, Option, RowIndex
+from driftsurf.errors import DivergenceError, DriftsurfError, InputError, Message, Option, RowIndex
 
 __all__ = ["REMEDIES", "Fault", "Reason", "error_fault", "first_held", "label_fault"]
 
@@ -55,6 +55,8 @@ class Fault:
     """The feature that is to blame, if it is one."""
     value: str = ""
     """The value that is to blame, as text, if it is one."""
+    error: Exception | None = field(default=None, compare=False)
+    """An error that is not one of this package: it may have come from outside, such as from a signal handler."""
 
 
 def label_fault(error: InputError, value: Any, sequence: Sequence[int]) -> Fault:
@@ -76,7 +78,7 @@ def error_fault(error: Exception) -> Fault:
     """Return the fault of a time step that failed."""
     reason: Reason = "diverged" if isinstance(error, DivergenceError) else "error"
     text = str(error) if reason == "diverged" else f"{type(error).__name__}: {error}"
-    return Fault(reason, text)
+    return Fault(reason, text, error=None if isinstance(error, DriftsurfError) else error)
 
 
 def first_held(keys: Mapping[Any, Mapping[str, Any]]) -> tuple[Any, str, Reason]:

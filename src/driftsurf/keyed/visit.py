@@ -7,19 +7,20 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from driftsurf.core.abilities import RowBounded
 from driftsurf.core.contracts import State, Strategy
 from driftsurf.core.fields import Array, Entry, Fields, Json, Text
-from driftsurf.core.journal import json_lines
+from driftsurf.core.journal import Journal, json_lines
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import digest, from_bytes, nest, pick, to_bytes
 from driftsurf.core.values import replace
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError
 from driftsurf.keyed.gaps import ColumnMeans, find_gaps
+from driftsurf.keyed.kept import KeptModels
 from driftsurf.keyed.keys import key_seed
 from driftsurf.keyed.options import ON_GAP, OnGap
 from driftsurf.keyed.quarantine import Fault
@@ -32,6 +33,8 @@ from driftsurf.session.session import Session
 __all__ = ["KeyedLearner", "Visit"]
 
 NEW = KeySummary()
+Opened: TypeAlias = tuple[KeySummary, Serving, ColumnMeans | None]
+"""Summary, model and column means of a key."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +66,10 @@ class Visit:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedLearner:
-    """How every key is learned. It can be pickled, and holds nothing of any key.
+    """How every key is learned. It can be pickled, and no result depends on the visits before.
+
+    It keeps some models that it has just saved, to spare the next visit to their keys the time to read them. They are
+    not pickled.
 
     With a ``batch_size`` the result does not depend on how the rows of a key are spread over visits. With
     ``batch_size=None`` each visit is a time step: repeating a visit is exact, but a run with other visits is another
@@ -130,7 +136,7 @@ class KeyedLearner:
             raise OptionError(f"features is {self.features!r}; name one column or more, in a tuple")
         whole("max_bytes", self.max_bytes, at_least=1)
         whole("max_pending", self.max_pending, at_least=1)
-        whole("seed", self.seed, at_least=0)
+        whole("seed", self.seed, at_least=0, at_most=None)
         choice("on_gap", self.on_gap, ON_GAP)
         if self.delay is not None:
             number("delay", self.delay, above=0.0, otherwise=", or None")
@@ -189,6 +195,19 @@ class KeyedLearner:
         strategy = self.strategy.fresh(self.seed)
         return Session(strategy, classes=self.classes, batch_size=self.batch_size, guard=self.guard)
 
+    @functools.cached_property
+    def _kept(self) -> KeptModels:
+        return KeptModels()
+
+    @functools.cached_property
+    def _keeps(self) -> bool:
+        """Whether a model after a visit is the same, in all types, as one that is read from its saved state."""
+        return self.delay is None and self.strategy.learner.capabilities.state_kind == "arrays"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: everything but the models that are kept."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
     # -------------------------------------------------------------------- visits
 
     def visit(self, key: Any, state: bytes | None, rows: KeyRows) -> Visit:
@@ -215,7 +234,7 @@ class KeyedLearner:
         if rest is not None:
             serving.refuse(rest if means is None else means.fill(rest, late=self._late), served)
         summary = after_visit(summary, served, serving, taken=good, refused=len(new) - good)
-        return self._close(summary, serving, means, new, served)
+        return self._close(key, summary, serving, means, new, served)
 
     @property
     def _late(self) -> bool:
@@ -231,9 +250,21 @@ class KeyedLearner:
         served, first_fault = Served(), None
         good, fault = serving.take(rows, served)
         while fault is not None:
+            self._confirm(key, state, rows, fault)
+            rows = rows.take(np.arange(good))
             first_fault, serving, served = fault, self._open(key, state)[1], Served()
-            good, fault = serving.take(rows.take(np.arange(good)), served)
+            good, fault = serving.take(rows, served)
         return serving, served, good, first_fault
+
+    def _confirm(self, key: Any, state: bytes | None, rows: KeyRows, fault: Fault) -> None:
+        """Raise the error of a fault again, unless the same rows lead to it a second time.
+
+        An exception that a signal handler or another thread has raised is not the fault of a row.
+        """
+        if fault.error is not None:
+            again = self._open(key, state)[1].take(rows, Served())[1]
+            if again is None or type(again.error) is not type(fault.error):
+                raise fault.error
 
     def expire(self, key: Any, state: bytes) -> Visit:
         """Drop a key that has been silent for too long; if it comes again, it starts over."""
@@ -256,9 +287,13 @@ class KeyedLearner:
         known = (WITH_MEANS if self.on_gap == "fill" else FIELDS).read(saved, columns=len(self.features))
         return replace(known["summary"], bytes=len(state)), saved
 
-    def _open(self, key: Any, state: bytes | None) -> tuple[KeySummary, Serving, ColumnMeans | None]:
+    def _open(self, key: Any, state: bytes | None) -> Opened:
         """Return the summary, the model and the column means of a key, from its saved state or new."""
-        session = self.session(key)
+        seed = key_seed(self.seed, key)
+        kept: Opened | None = self._kept.take(seed, state) if state else None
+        if kept is not None:
+            return kept
+        session = self._template.fresh(seed)
         serving: Serving = (
             ImmediateLabels(session, self.features, self.max_bytes)
             if self.delay is None
@@ -279,13 +314,17 @@ class KeyedLearner:
         return summary, serving, means
 
     def _close(
-        self, summary: KeySummary, serving: Serving, means: ColumnMeans | None, new: KeyRows, served: Served
+        self, key: Any, summary: KeySummary, serving: Serving, means: ColumnMeans | None, new: KeyRows, served: Served
     ) -> Visit:
         data = self._to_bytes(summary, serving.state(), means)
         summary = replace(summary, bytes=len(data))
         lines = ["".join(json_lines([decision])) for decision in served.decisions]
         kinds = [",".join(one.kind for one in decision.transitions) for decision in served.decisions]
         sequence = new.sequence.tolist()
+        if self._keeps and not summary.quarantine:
+            if served.decisions:
+                serving.session.journal = Journal()
+            self._kept.keep(key_seed(self.seed, key), data, (summary, serving, means))
         return Visit(data, sequence, served.predicted, served.true, served.decided_at, lines, kinds, summary)
 
     def _to_bytes(self, summary: KeySummary, model: State, means: ColumnMeans | None) -> bytes:
@@ -300,16 +339,20 @@ _NOT_SAVED = "bytes", "expired"
 
 
 def _read_summary(saved: Any) -> KeySummary:
-    """Return a saved summary; ValueError or TypeError if it is none."""
+    """Return a saved summary; ValueError or TypeError if it is not valid."""
     found = KeySummary(**saved)
-    for name, default in vars(NEW).items():
-        value = vars(found)[name]
-        kinds = (int, type(None)) if default is None else (float, int) if type(default) is float else (type(default),)
-        if type(value) not in kinds or (type(value) is int and abs(value) >= 2**63):
+    for name, value in vars(found).items():
+        kind = type(value)
+        if kind not in _KINDS[name] or (kind is int and not -(2**63) < value < 2**63):
             raise ValueError(f"{name} is {value!r}")
     return found
 
 
+_KINDS: dict[str, tuple[type, ...]] = {
+    name: (int, type(None)) if default is None else (float, int) if type(default) is float else (type(default),)
+    for name, default in vars(NEW).items()
+}
+"""Types that each field of a saved summary may have."""
 _ABOUT: dict[str, Entry] = {"keyed": Text(), "summary": Json(_read_summary)}
 FIELDS = Fields(_ABOUT, parts=["model"])
 WITH_MEANS = Fields(_ABOUT | {"means": Array(np.float64, (2, "columns"), missing=True)}, parts=["model"])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from driftsurf.core.buffer import Buffer, Touched
-from driftsurf.core.column_sizes import squared_norms
+from driftsurf.core.column_sizes import usual_norm
 from driftsurf.core.contracts import (
     AppendOnlyArray,
     Batch,
@@ -56,7 +56,8 @@ class LinearLearner(LinearOptions, ABC):
     curvature: ClassVar[float]
     """Largest second derivative of the loss of a row with respect to its score."""
     _fitted: Linear
-    _raw: tuple[Linear, FloatArray]
+    _unscaled: tuple[Linear, FloatArray, FloatArray]
+    """A state of the model with its weights for unscaled columns and targets: as learned, and as used to predict."""
     _table: Buffer
     _touched: Touched
     _overwritten: list[tuple[Buffer, IntArray, FloatArray]] | None = None
@@ -91,8 +92,8 @@ class LinearLearner(LinearOptions, ABC):
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return the loss of each row, given its score and its target."""
 
-    def _met(self, fitted: Linear, samples: SampleStore, new: Segment) -> Linear:
-        """Return the model after it has met new rows and before it learns them."""
+    def _met(self, fitted: Linear, samples: SampleStore, new: int) -> Linear:
+        """Return the model after it has met the rows from number ``new`` on, and before it learns them."""
         return fitted
 
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
@@ -123,7 +124,8 @@ class LinearLearner(LinearOptions, ABC):
 
     def _make(self, fitted: Linear) -> Self:
         model = type(self)(**self.get_params())
-        model._fitted, model._raw = fitted, (fitted, fitted.raw_weights)
+        full = fitted.full_weights
+        model._fitted, model._unscaled = fitted, (fitted, full, fitted.predicting_weights(full))
         model._table = Buffer(np.float64, *fitted.weights.shape[1:])
         model._touched = Touched()
         return model
@@ -201,7 +203,7 @@ class LinearLearner(LinearOptions, ABC):
             words=words,
         )
         if hi > known:
-            after = self._met(after, samples, Segment(known, hi))
+            after = self._met(after, samples, known)
         update.fitted = after if after.seen < after.rescale_at else self._rescaled(after, rows)
 
     def _rescaled(self, fitted: Linear, rows: Batch) -> Linear:
@@ -225,11 +227,7 @@ class LinearLearner(LinearOptions, ABC):
 
         A quantile, so that one extreme row cannot stop learning.
         """
-        counted = rows.weight > 0.0
-        sizes = squared_norms(rows.X, fitted.factor, fitted.centre)[counted] * rows.weight[counted]
-        place = math.floor(STEP_QUANTILE * (len(sizes) - 1))
-        usual = float(np.partition(sizes, place)[place]) if len(sizes) else math.nan
-        usual = usual if math.isfinite(usual) and usual > 0.0 else 1.0
+        usual = usual_norm(rows.X, rows.weight, fitted.factor, fitted.centre, STEP_QUANTILE)
         return AUTO_STEP / (float(self.l2) + self._curvature(fitted) * usual)
 
     def _curvature(self, fitted: Linear) -> float:
@@ -302,12 +300,22 @@ class LinearLearner(LinearOptions, ABC):
 
     @property
     def _raw_weights(self) -> FloatArray:
-        """Weights for unscaled columns and targets, computed once for each state of the model."""
-        fitted, raw = self._raw
+        """Weights for unscaled columns and targets with which rows are predicted."""
+        fitted, _, raw = self._unscaled
+        return raw if fitted is self._fitted else self._both_weights()[1]
+
+    def _both_weights(self) -> tuple[FloatArray, FloatArray]:
+        """Return the weights for unscaled columns and targets, as learned and as used to predict.
+
+        They are computed once for each state of the model.
+        """
+        fitted, full, raw = self._unscaled
         if fitted is not self._fitted:
-            raw = self._fitted.raw_weights
-            self._raw = self._fitted, raw
-        return raw
+            fitted = self._fitted
+            full = fitted.full_weights
+            raw = fitted.predicting_weights(full)
+            self._unscaled = fitted, full, raw
+        return full, raw
 
     @property
     def coef(self) -> FloatArray:

@@ -14,7 +14,8 @@ from driftsurf.core.column_sizes import extend_range, usual_frame, usual_sizes
 from driftsurf.core.contracts import CSR, Batch, FloatArray, IntArray, Rows
 from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError, Option, ShapeError
-from driftsurf.kernels.losses import largest_of_two, squared_length
+from driftsurf.kernels.frames import reframe, uncentre
+from driftsurf.kernels.losses import evidence_terms, largest_of_two, squared_length
 from driftsurf.kernels.scores import margins_csr, margins_dense, margins_of_all_csr, margins_of_all_dense
 
 SMALLEST_SIZE = 1e-30
@@ -95,14 +96,12 @@ class Linear:
         object.__setattr__(self, "frame", _frame(self.factor, self.centre))
         object.__setattr__(self, "limits", _limits(self.low, self.high))
 
-    @property
-    def raw_weights(self) -> FloatArray:
-        """Weights for unscaled columns and targets, drawn towards the mean target as far as ``trust`` says."""
-        own, trust = self.full_weights, self.trust
-        if trust < 1.0:
-            own = trust * own
-            own[-1] += (1.0 - trust) * self.evidence[1]
-        return own
+    def predicting_weights(self, full: FloatArray) -> FloatArray:
+        """Return ``full_weights``, drawn towards the mean target as far as ``trust`` says."""
+        if len(self.evidence) and (trust := self.trust) < 1.0:
+            full = trust * full
+            full[-1] += (1.0 - trust) * self.evidence[1]
+        return full
 
     @property
     def trust(self) -> float:
@@ -111,17 +110,18 @@ class Linear:
         It is the factor, from 0 to 1, with the least squared error over the predictions made so far: 0 for a model
         that was no better than the mean.
         """
-        if not len(self.evidence) or self.evidence[3] <= 0.0:
+        if not len(self.evidence):
             return 1.0
-        return min(max(float(self.evidence[2] / self.evidence[3]), 0.0), 1.0)
+        _, _, product, square = self.evidence.tolist()
+        return 1.0 if square <= 0.0 else min(max(product / square, 0.0), 1.0)
 
     @property
     def full_weights(self) -> FloatArray:
         """Weights for unscaled columns and targets, as they were learned."""
         own = self.weights
         if len(self.frame[2]) or self.target:
-            own = own.copy()
-            own[-1] -= (self.weights * along(self.centre, self.weights)).sum(axis=0) - self.target
+            own = np.empty_like(self.weights)
+            uncentre(by_output(self.weights), self.centre, self.target, by_output(own))
         return own + self.anchor if len(self.anchor) else own
 
     def offsets(self, X: Rows) -> FloatArray | None:
@@ -130,29 +130,22 @@ class Linear:
 
     def penalty(self, l2: float) -> float:
         """Return l2 / 2 |u|^2, where u are the weights of the scaled columns."""
-        factor = self.factor if self.weights.ndim == 1 else np.repeat(self.factor, self.weights.shape[1])
+        outputs = self.weights.size // len(self.factor)
+        factor = self.factor if outputs == 1 else np.repeat(self.factor, outputs)
         return 0.5 * l2 * float(squared_length(self.weights.ravel(), factor))
 
     def reframed(self, rows: Batch) -> Linear:
         """Return the same model with the columns centred and scaled as these rows suggest.
 
-        The table holds one scalar per row, whatever the coordinates. The gradient sum has the squared factor of each
-        column as a factor, and its intercept entry is the plain sum of the scalars, which is all that is needed to move
-        the centre. So the change is exact and costs O(d), without a visit to any row.
+        The change is exact and costs O(d): the gradient table does not depend on the coordinates.
         """
-        factor = self.factor.copy()
-        if factor[-1] > 0.0:
-            centre, sizes = usual_frame(rows.X, rows.weight)
+        if self.factor[-1] > 0.0:
+            new_centre, sizes = usual_frame(rows.X, rows.weight)
         else:  # without an intercept nothing could make up for a centre
-            centre, sizes = np.zeros(len(factor) - 1), usual_sizes(rows.X, rows.weight)
-        factor[:-1][sizes > 0.0] = 1.0 / np.clip(sizes[sizes > 0.0], SMALLEST_SIZE, 1.0 / SMALLEST_SIZE)
-        centre = np.append(centre, 0.0)
-        shift = along(centre - self.centre, self.weights)
-        weights = self.weights.copy()
-        weights[-1] += (weights * shift).sum(axis=0)
-        old, new = (along(np.square(gains), weights) for gains in (self.factor, factor))
-        plain = np.divide(self.gradient_sum, old, out=np.zeros_like(weights), where=new > 0.0)
-        gradient_sum = new * (plain - shift * plain[-1])
+            new_centre, sizes = np.zeros(len(self.factor) - 1), usual_sizes(rows.X, rows.weight)
+        weights, gradient_sum = self.weights.copy(), self.gradient_sum.copy()
+        factor, centre = self.factor.copy(), self.centre.copy()
+        reframe(by_output(weights), by_output(gradient_sum), factor, centre, new_centre, sizes, SMALLEST_SIZE)
         changed = {"weights": weights, "gradient_sum": gradient_sum, "factor": factor, "centre": centre}
         return replace(self, **changed, frame=_frame(factor, centre))
 
@@ -183,17 +176,17 @@ class Linear:
 
         Evidence fades with a memory of 10,000 rows of positive weight, so that the unit of the weights does not matter.
         """
-        weight, mean, product, square = self.evidence if len(self.evidence) else np.zeros(4)
-        mass = float(rows.weight.sum())
+        weight, mean, product, square = self.evidence.tolist() if len(self.evidence) else (0.0,) * 4
+        terms = np.empty((4, len(rows.y)))
+        counted = evidence_terms(rows.y if predicted is None else predicted, rows.y, rows.weight, mean, terms)
+        mass, distance, products, squares = np.add.reduce(terms, axis=1).tolist()
         if mass <= 0.0:
             return self
-        kept = EVIDENCE_ROWS / (EVIDENCE_ROWS + np.count_nonzero(rows.weight))
+        kept = EVIDENCE_ROWS / (EVIDENCE_ROWS + counted)
         if predicted is not None and weight > 0.0:
-            apart = predicted - mean
-            product = kept * product + float((rows.weight * apart * (rows.y - mean)).sum())
-            square = kept * square + float((rows.weight * np.square(apart)).sum())
+            product, square = kept * product + products, kept * square + squares
         weight *= kept
-        mean += float((rows.weight * (rows.y - mean)).sum()) / (weight + mass)
+        mean += distance / (weight + mass)
         return replace(self, evidence=np.array([weight + mass, mean, product, square]))
 
     def widened(self, outputs: int) -> Linear:
@@ -206,11 +199,16 @@ class Linear:
         """Raise DivergenceError if training diverged."""
         reached = largest_of_two(self.weights.ravel(), self.gradient_sum.ravel())
         if not reached < LARGEST:
-            raise DivergenceError(
-                f"training diverged: the weights reached {reached:g} with step size {self.step_size:g}. Lower ",
-                Option("step_size"),
-                " or scale the columns. The update was undone.",
-            )
+            raise diverged(reached, self.step_size)
+
+
+def diverged(reached: float, step_size: float) -> DivergenceError:
+    """Return the error for an update whose weights have become this large."""
+    return DivergenceError(
+        f"training diverged: the weights reached {reached:g} with step size {step_size:g}. Lower ",
+        Option("step_size"),
+        " or scale the columns. The update was undone.",
+    )
 
 
 @functools.lru_cache(maxsize=8)
@@ -233,9 +231,9 @@ def linear_from(entries: Mapping[str, Any]) -> Linear:
     return replace(made, limits=_limits(made.low, made.high)) if "low" in entries else made
 
 
-def along(vector: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return a vector with one entry per column in a shape that multiplies the weights of all outputs."""
-    return vector if weights.ndim == 1 else vector[:, None]
+def by_output(weights: FloatArray) -> FloatArray:
+    """Return weights as a view with one column per output, also those of a single output."""
+    return weights if weights.ndim == 2 else weights[:, None]
 
 
 def margins(weights: FloatArray, X: Rows) -> FloatArray:

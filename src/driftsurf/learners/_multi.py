@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, n_rows
+from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows
 from driftsurf.kernels import multi
 from driftsurf.kernels.scores import outputs_csr, outputs_dense
 from driftsurf.learners._learner import LinearLearner
@@ -70,19 +70,22 @@ class MultiLearner(LinearLearner):
 
     def scores(self, X: Rows) -> FloatArray:
         """Return the scores of rows."""
-        return score_rows(self.read, self._raw_weights, self._fitted.limits, X)
+        return self._scorer_with(self._raw_weights)(X)
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return ``scores`` of the model as it is now; later updates do not affect it."""
-        return functools.partial(score_rows, self.read, self._raw_weights, self._fitted.limits)
+        return self._scorer_with(self._raw_weights)
+
+    def _scorer_with(self, weights: FloatArray) -> Callable[[Rows], FloatArray]:
+        """Return the function that scores rows with these weights, within the limits of the model as it is now."""
+        return functools.partial(_score_rows, self.read, weights, self._fitted.limits)
 
 
-def score_rows(
+def _score_rows(
     read: Callable[[FloatArray], FloatArray], weights: FloatArray, limits: FloatArray | None, X: Rows
 ) -> FloatArray:
     """Return the scores of rows; a function of weights and limits alone, so that a scorer can keep old ones."""
-    check_width(X, weights)
-    outputs = np.empty((n_rows(X), weights.shape[1]))
+    outputs = np.empty((check_width(X, weights), weights.shape[1]))
     if isinstance(X, CSR):
         outputs_csr(X.data, X.indices, X.indptr, weights, outputs, limits)
     else:

@@ -1,4 +1,4 @@
-"""What the saved state of a linear model must look like."""
+"""Declared entries of the saved state of a linear model."""
 
 from __future__ import annotations
 

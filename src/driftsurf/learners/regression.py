@@ -12,7 +12,7 @@ from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
 from driftsurf.kernels import multi
 from driftsurf.learners._linear import Linear
-from driftsurf.learners._multi import MultiLearner, score_rows
+from driftsurf.learners._multi import MultiLearner
 from driftsurf.learners._options import Optimizer
 from driftsurf.registry import REGRESSION, Example, register
 
@@ -115,13 +115,13 @@ class LinearRegression(MultiLearner):
             )
         return 1
 
-    def _met(self, fitted: Linear, samples: SampleStore, new: Segment) -> Linear:
+    def _met(self, fitted: Linear, samples: SampleStore, new: int) -> Linear:
         if not self._scaled:
             return fitted
-        rows = samples.view(new)
+        rows = samples.view(Segment(new, fitted.hi))
         predicted, judged_by = None, rows
         if len(fitted.evidence):
-            predicted = score_rows(self.read, fitted.full_weights, fitted.limits, rows.X)
+            predicted = self._scorer_with(self._both_weights()[0])(rows.X)  # the model itself is still unchanged
             if self.loss == "huber":  # no row counts more than one at epsilon
                 near = predicted + np.clip(rows.y - predicted, -self.epsilon, self.epsilon)
                 judged_by = rows._replace(y=near)
@@ -137,8 +137,8 @@ class LinearRegression(MultiLearner):
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return the squared error, or Huber's loss, of each row."""
-        size = np.abs(scores - y)
         if self.loss == "squared":
-            return np.square(size)
+            return np.square(scores - y)
+        size = np.abs(scores - y)
         inner = np.minimum(size, self.epsilon)
         return inner * (2.0 * size - inner)

@@ -97,6 +97,7 @@ class SoftmaxRegression(MultiLearner):
         more = n_classes - fitted.weights.shape[1]
         if more <= 0:
             return fitted, table
-        # A new class has had no gradient so far, so its entries are 0.
-        entries = np.hstack([table.live, np.zeros((len(table), more))])
+        # A new class has had no gradient so far, so its entries are 0; a row that was never drawn has none at all.
+        new = np.where(np.isnan(table.live[:, :1]), math.nan, 0.0)
+        entries = np.hstack([table.live, np.repeat(new, more, axis=1)])
         return fitted.widened(n_classes), Buffer.of(entries, table.first)

@@ -74,8 +74,9 @@ TOO_LARGE = 1000.0
 """Errors from here on are written in short: those of a model that diverged."""
 
 
-def write(folder: Path, result: Comparison) -> None:
+def write(folder: str | Path, result: Comparison) -> None:
     """Write comparison.json, comparison.md, comparison.svg and report.html, and measured times to timings.json."""
+    folder = Path(folder)
     files.write_text(folder / "comparison.json", to_json(result))
     files.write_text(folder / "comparison.md", markdown(result))
     files.write_text(folder / "comparison.svg", chart(result))
@@ -96,6 +97,7 @@ def print_result(result: Comparison, folder: Path) -> None:
         for row in sheet.rows:
             table.add_row(*(Text(visible(row[place].text), "bold" if row[place].best else "") for place in shown))
         screen.print(table)
+    screen.print(f"{_size(result)}; lower errors are better.")
     screen.print(f"{_verdict(result)}.")
     if warning := _warning(result):
         screen.print(warning, style="bold yellow")
@@ -121,7 +123,8 @@ def markdown(result: Comparison) -> str:
         rows = [[f"**{cell.text}**" if cell.best else cell.text for cell in row] for row in sheet.rows]
         lines = [sheet.heads, ["---", *["---:"] * (len(sheet.heads) - 1)], *rows]
         parts.append("\n".join(f"| {' | '.join(map(_markdown, line))} |" for line in lines))
-    return "\n\n".join([*parts, _markdown(f"{_verdict(result)}."), _markdown(f"{_method(result)}.")]) + "\n"
+    notes = f"{_size(result)}; lower errors are better.", f"{_verdict(result)}.", f"{_method(result)}."
+    return "\n\n".join([*parts, *map(_markdown, notes)]) + "\n"
 
 
 def _markdown(text: str) -> str:
@@ -135,7 +138,7 @@ def page(result: Comparison) -> str:
     warning = _warning(result)
     body = [
         f"<h1>{escape(title)}</h1>",
-        html.note(f"{result.overall.n_rows:,} rows in {result.overall.steps:,} steps; lower errors are better."),
+        html.note(f"{_size(result)}; lower errors are better."),
         f'<p class="lead">{escape(_verdict(result))}.</p>',
         html.warning(warning) if warning else "",
         html.cards(
@@ -160,6 +163,11 @@ def page(result: Comparison) -> str:
         body += [f"<h2>{sheet.title}</h2>", html.wide_table(heads, cells, numbers=range(1, len(heads)))]
     measured = html.note(f"Measured CPU seconds are in {TIMINGS}, so that a repeated comparison gives the same page.")
     return html.document(title, [*body, html.note(f"{_method(result)}."), measured], style=html.look() + STYLE)
+
+
+def _size(result: Comparison) -> str:
+    """Return how many rows were compared, and in how many steps, because errors depend on the length of a step."""
+    return f"{result.overall.n_rows:,} rows in {result.overall.steps:,} steps"
 
 
 def _warning(result: Comparison) -> str:

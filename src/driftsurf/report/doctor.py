@@ -81,6 +81,7 @@ def warm() -> int:
     from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper
     from driftsurf.kernels.linear import saga_both_dense
     from driftsurf.learners import SoftmaxRegression
+    from driftsurf.strategies.compiled.step import learn
     from driftsurf.streams import Mixed
 
     binary, exact = DriftSurfClassifier(random_state=0), paper(0.01, 1e-3, random_state=0)
@@ -91,8 +92,10 @@ def warm() -> int:
         exact.test_then_train(X, y)
         several.test_then_train(X, y + X[:, 0])
         values.test_then_train(X, y * X[:, 2])
-    loop: Any = saga_both_dense  # otherwise it is compiled only after much work
+    loop: Any = saga_both_dense  # this one and the next are otherwise compiled only after much work
     folder = loop.compiled_for(np.dtype(np.float64), False).stats.cache_path
+    step: Any = learn
+    step.compiled_for(np.dtype(np.float64), False)
     return len(list(Path(folder).glob("*.nbc"))) if folder else 0
 
 

@@ -276,8 +276,9 @@ def per_row(part: npt.NDArray[Any], rows: npt.NDArray[Any]) -> list[float]:
 
 def usual_top(values: npt.NDArray[np.float64]) -> float:
     """Return a top for the vertical axis at which usual values fill the plot, though one step may be far above."""
-    highest = float(values.max())
-    return 1.08 * (min(highest, 5.0 * float(np.quantile(values, 0.9))) or highest or 1.0)
+    known = values[~np.isnan(values)]
+    highest = float(known.max())
+    return 1.08 * (min(highest, 5.0 * float(np.quantile(known, 0.9))) or highest or 1.0)
 
 
 def _step(place: float) -> float | int:

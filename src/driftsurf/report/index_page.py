@@ -12,6 +12,7 @@ from rich.table import Table
 
 from driftsurf.core import files
 from driftsurf.core.decisions import significant
+from driftsurf.errors import Option, RunFolderError
 from driftsurf.report import html
 from driftsurf.report.index import RunEntry, RunIndex, list_runs
 from driftsurf.report.svg import drawing, element
@@ -21,9 +22,9 @@ from driftsurf.visible import escape
 __all__ = ["INDEX", "print_runs", "render", "write_runs_page"]
 
 INDEX = "index.html"
+"""The name of the page, in the folder of the runs."""
 WIDE = 90
 """Characters in a line of the terminal below which some columns are left out."""
-"""The name of the page, in the folder of the runs."""
 WIDTH, HEIGHT = 120, 30
 """Size of a curve."""
 
@@ -111,8 +112,20 @@ def write_runs_page(folder: str | Path, out: str | Path | None = None) -> RunInd
         The folder that contains the folders of runs; see :func:`~driftsurf.report.index.list_runs`.
     out
         The file to write; None for ``index.html`` in the folder.
+
+    Raises
+    ------
+    RunFolderError
+        If ``folder`` is not a folder, or if it is itself a run and ``out`` is None: a run folder that holds other
+        files could not be replaced any more.
     """
     index = list_runs(folder)
+    found = {one.path for one in index.runs} | {one.path for one in index.skipped}
+    if out is None and index.folder in found:
+        raise RunFolderError(
+            f"{str(index.folder)!r} is itself a run; pass the folder that contains it, or name the page with ",
+            Option("out"),
+        )
     page = index.folder / INDEX if out is None else Path(out)
     files.write_text(page, render(index, page))
     return index

@@ -22,6 +22,7 @@ from driftsurf.keyed.rules import NOTHING
 from driftsurf.report import html
 from driftsurf.report.key_map import format_time
 from driftsurf.report.run_page import render
+from driftsurf.session.observation import Origin
 from driftsurf.visible import escape
 
 __all__ = ["KEY_PAGES", "key_page_name", "render_key", "trace_key", "write_key_pages"]
@@ -97,7 +98,8 @@ def trace_key(
     """Return what the trace and the decisions of a run over the rows of one key alone would be.
 
     Log losses are not known: a keyed run stores labels only. A first time step without predictions, since there was
-    nothing to predict with, is shown as what an untrained model predicts, and left out of mean errors.
+    nothing to predict with, is shown as what an untrained model predicts, and left out of mean errors. Where labels
+    come late, every time step has a line, also one without predictions, and the model is that in use when they came.
     """
     decisions = read_lines("".join(record for _, record in journal))
     ends = np.searchsorted(rows.sequence, [at for at, _ in journal], side="right").tolist()
@@ -109,15 +111,21 @@ def trace_key(
     labels = tuple(label for code, label in enumerate(outcomes.labels) if code in seen)
     book = Scorebook(labels)
     builder, warmup, begun = TraceBuilder(labels), 0, list[int]()
+    origin, learned = None, 0
     for start, stop in itertools.pairwise(cuts):
         y, predicted = (_values(outcomes, values[start:stop]) for values in (rows.true, rows.predicted))
         known = ~np.isnan(predicted) if outcomes.regression else rows.predicted[start:stop] != NOTHING
-        if not start and not known.any():
+        made = at_end.get(stop, [])
+        if outcomes.late:
+            in_use = (made[0].predicted_by, made[0].trained_from) if made else ()
+            origin = Origin(book.step_number + 1, learned, sum(decision.rows for decision in made), *in_use)
+            learned += origin.learned
+        elif not start and not known.any():
             warmup, known = 1, ~known
             predicted = np.full(len(y), 0.0) if outcomes.regression else np.full(len(y), labels[0])
-        if known.any():
-            book.step(y[known])
-            builder.add(book.row(model, y[known], predicted[known], None, at_end.get(stop, ())))
+        if known.any() or origin is not None:
+            book.step(y[known], origin)
+            builder.add(book.row(model, y[known], predicted[known], None, made, origin))
             begun.append(int(rows.sequence[start]))
     size = outcomes.batch_size or max((decision.rows for decision in decisions), default=1)
     columns = builder.build(stream, size, (), {}).columns

@@ -32,7 +32,7 @@ SHOWN = 10
 @register("page", "trace-html")
 def trace_html(trace: Trace) -> str:
     """Return a trace as HTML: a curve of the error and a table with a line for each model."""
-    if not trace.models:
+    if trace.is_empty:
         return f"<p>Trace of {escape(trace.stream)}: no row was scored</p>"
     steps, rows = len(np.unique(trace.columns["step"])), int(trace.of(trace.models[0])["rows"].sum())
     head = f"{escape(trace.stream)}: {rows:,} rows in {steps:,} step{'s' * (steps != 1)}"

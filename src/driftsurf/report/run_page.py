@@ -106,7 +106,7 @@ def render(
     """
     title = f"{model} on {trace.stream}"
     lost = [html.warning(orphan_warning(orphans))] if orphans else []
-    if not len(trace.columns["step"]):
+    if trace.is_empty:
         return html.document(title, [*above, f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>", *lost])
     known = about or {}
     counted_in = work_unit(known) if work is None else work
@@ -163,6 +163,7 @@ def _unlabelled(count: int) -> str:
 
 def _sizes(rows: npt.NDArray[Any]) -> str:
     """Return the sizes of the steps in words; a shorter last step is not mentioned."""
+    rows = rows[rows > 0]
     least, most = int(rows[: max(len(rows) - 1, 1)].min()), int(rows.max())
     return f"{most:,} row{'s' * (most != 1)}" if least == most else f"{int(rows.min()):,} to {most:,} rows"
 
@@ -267,11 +268,12 @@ def _cards(run: RunView) -> Iterator[tuple[str, str]]:
         yield "skill over persistence", f"{summary.skill:.3f}"
     for name, count in reaction_rows(summary, run.looks_for_drift).items():
         yield name, str(count)
-        if name == "reactions" and trace.drifts:
+        if name == "reactions" and summary.false_reactions is not None:
             yield "false reactions", str(summary.false_reactions)
     if run.looks_for_drift == "thresholds":
         yield "reactive steps", f"{summary.share_reactive:.0%}"
-    yield f"{run.work} per row", f"{summary.gradients / int(trace.of(summary.model)['rows'].sum()):.2f}"
+    if not math.isnan(work := trace.gradients_per_row(summary.model)):
+        yield f"{run.work} per row", f"{work:.2f}"
 
 
 def _baseline_cards(run: RunView) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from rich import box
@@ -36,7 +37,7 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
     """Print the result of a run, and where its page is."""
     screen = console(errors=to_stderr)
     trace = result.trace
-    if not len(trace.columns["step"]):
+    if trace.is_empty:
         screen.print("no row was scored: no label arrived for a row that had been predicted")
     else:
         if result.oracle is None:
@@ -47,12 +48,14 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         if later:
             screen.print(f"classes {later[0].lower()}{later[1:-1]}", markup=False)
         if trace.warmup_steps:
-            screen.print(_warmup_note(trace, result.model))
+            for note in _warmup_notes(trace, result.model):
+                screen.print(note)
         warning = baselines(trace, result.model).warning
         if warning:
             screen.print(f"warning: {warning}", style="yellow")
     if result.label_counts is not None:
         counts = asdict(result.label_counts)
+        counts["waiting"] = result.label_counts.waiting
         shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
         screen.print(f"labels: {shown}")
         if result.label_counts.orphan:
@@ -61,6 +64,11 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         screen.print(f"rows without a label: {result.unlabelled_rows:,}; they were predicted and not learned")
     if result.skipped_rows:
         screen.print(f"skipped rows: {result.skipped_rows:,}; they are in {result.folder / 'bad_rows.jsonl'}")
+    if len(result.predictions) == 1:
+        screen.print(f"predictions: {result.predictions[0]}")
+    elif result.predictions:
+        first, *_, last = result.predictions
+        screen.print(f"predictions: {len(result.predictions):,} files, {first} to {last.name}")
     if result.no_model:
         screen.print(f"no model.state was written: {result.no_model}")
     else:
@@ -159,19 +167,23 @@ def _scores(result: RunResult, summary: ClassificationSummary | RegressionSummar
 
 
 def _costs(result: RunResult, summary: Summary) -> dict[str, str]:
-    rows = int(result.trace.of(summary.model)["rows"].sum())
+    work = result.trace.gradients_per_row(summary.model)
     speed = result.rows_per_second[summary.model]
-    return {f"{work_unit(result.about)} per row": f"{summary.gradients / rows:.2f}", "rows/s": f"{speed:,.0f}"}
+    return {
+        f"{work_unit(result.about)} per row": "-" if math.isnan(work) else f"{work:.2f}",
+        "rows/s": f"{speed:,.0f}" if speed else "-",
+    }
 
 
-def _warmup_note(trace: Trace, model: str) -> str:
+def _warmup_notes(trace: Trace, model: str) -> Iterator[str]:
     rows = trace.of(model)["rows"]
     size = max(1, int(rows.sum()) // SUGGESTED_STEPS)
     if len(rows) > trace.warmup_steps:
-        note = "errors leave out the first batch, which was predicted before anything was learned"
-        few = len(rows) <= FEW_STEPS and size >= SMALL_BATCH
-        return f"{note}\n{len(rows)} batches are too few to adapt to a drift; try --batch-size {size}" if few else note
-    return f"there is only one batch, predicted before anything was learned; try --batch-size {size}"
+        yield "errors leave out the first batch, which was predicted before anything was learned"
+        if len(rows) <= FEW_STEPS and size >= SMALL_BATCH:
+            yield f"{len(rows)} batches are too few to adapt to a drift; try --batch-size {size}"
+    elif int(rows.sum()) > 1:
+        yield f"there is only one batch, predicted before anything was learned; try --batch-size {size}"
 
 
 def _steps(value: int | None) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
+from driftsurf.comparison.options import StrPath
 from driftsurf.comparison.runner import Ledger, Result, Task, run
 from driftsurf.core import files
 from driftsurf.core.options import choice, whole
@@ -95,7 +95,7 @@ def title_of(dataset: str) -> str:
 
 
 def reproduce(
-    folder: Path,
+    folder: StrPath,
     experiments: Iterable[str] = (),
     *,
     names: Iterable[str] | None = None,
@@ -109,6 +109,7 @@ def reproduce(
     An interrupted run resumes: finished tasks are in ``folder / "ledger.jsonl"``. While a process uses the folder, a
     second one is refused with the name of the first.
     """
+    folder = Path(folder)
     chosen = tuple(experiments) or tuple(EXPERIMENTS)
     for name in chosen:
         choice("experiment", name, tuple(EXPERIMENTS))
@@ -125,13 +126,12 @@ def reproduce(
     if others and not ledger.path.exists():
         raise RunFolderError(f"{str(folder)!r} holds other files; choose an empty folder for the reproduction")
 
-    def work(what: str, tasks: Iterable[Task[R]]) -> dict[Task[R], R]:
-        on_done = None if on_progress is None else functools.partial(on_progress, what)
-        return run(tasks, ledger, jobs=jobs, on_done=on_done)
+    with ledger.held() as held:
 
-    files.make_folder(folder)
-    with contextlib.ExitStack() as held:
-        held.callback(files.FolderLock(folder).release)
+        def work(what: str, tasks: Iterable[Task[R]]) -> dict[Task[R], R]:
+            on_done = None if on_progress is None else functools.partial(on_progress, what)
+            return run(tasks, held, jobs=jobs, on_done=on_done)
+
         done = cast("dict[Trial, Outcome]", work("trials", wanted))
         result = Reproduction(
             chosen, streams, missing, seeds, tables, tuple(cells_of(tables, streams, done, seeds)), done

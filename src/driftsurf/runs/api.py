@@ -63,7 +63,7 @@ def run(
     zero_based: bool = False,
     block_bytes: int = 1048576,
     # Late labels
-    labels: str | None = None,
+    labels: StrPath | None = None,
     key: str | None = None,
     delay: float | None = None,
     max_pending: int | None = None,
@@ -100,7 +100,7 @@ def run(
     l2: float | None = None,
     steps_per_row: float | None = None,
     # Output and checkpoints
-    predictions: str | None = None,
+    predictions: StrPath | None = None,
     all_classes: bool = False,
     out: StrPath | None = None,
     overwrite: bool = False,
@@ -112,7 +112,7 @@ def run(
     # Monitoring
     on_transition: str | None = None,
     on_transition_timeout: float = 30.0,
-    metrics: str | None = None,
+    metrics: StrPath | None = None,
     log_level: LogLevel | None = None,
     # Callbacks and signals
     on_start: OnStart | None = None,
@@ -270,7 +270,8 @@ def run(
     steps_per_row
         Gradient steps for each new row. [default: 2]
     predictions
-        Write every prediction to a .csv, .jsonl or .parquet file, or to standard output (-).
+        Write every prediction to a .csv, .jsonl or .parquet file, with ``checkpoint`` one for each checkpoint, or to
+        standard output (-).
     all_classes
         Write the probability of every class, not only of the predicted one.
     out
@@ -333,7 +334,8 @@ def run(
             "memory, use an estimator, such as driftsurf.DriftSurfClassifier, or write them to a file"
         )
     location = os.fspath(source)
-    stream = is_stream(location)
+    # A label belongs to a table, so that a name without an ending then is a file rather than a misspelled stream.
+    stream = location in CATALOGUE or (is_stream(location) and options.tables.label is None)
     if not stream and options.is_keyed:
         from driftsurf.runs.keyed_run import KEYED_MODEL, run_by_key  # loads all that is keyed
 

@@ -148,8 +148,8 @@ class CheckpointFolder:
     3 {'step': 2} [2, 3]
     """
 
-    def __init__(self, path: Path, *, keep: int = 2, trust_pickle: bool = False) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, *, keep: int = 2, trust_pickle: bool = False) -> None:
+        self.path: Path = Path(path)
         self.trust_pickle = trust_pickle
         self.keep: int = whole("keep", keep, at_least=2)
         self._logs: dict[int, _Log] = {}

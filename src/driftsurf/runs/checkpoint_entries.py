@@ -1,4 +1,4 @@
-"""What the files of a checkpoint must look like, and how a growing array is put together from its segments."""
+"""Declared entries of the files of a checkpoint, and growing arrays joined from their segments."""
 
 from __future__ import annotations
 

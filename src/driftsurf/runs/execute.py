@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,7 +44,7 @@ from driftsurf.runs.predictions import label_text
 from driftsurf.runs.prometheus import MetricsFile
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.rolled import Rotation
-from driftsurf.runs.sinks import Sink, SinkContext, open_sink
+from driftsurf.runs.sinks import Filing, Sink, SinkContext, open_sink
 from driftsurf.runs.watch_options import WatchOptions
 from driftsurf.runs.watching import watching
 
@@ -167,7 +168,7 @@ class Execution:
                 keep=output.keep,
                 overwrite=output.overwrite or last is not None,
             )
-            sink = open_sink(output.predictions, context)
+            sink = open_sink(os.fspath(output.predictions), context)
         part_bytes = None if output.keep is None else int(output.part_mb * MEGABYTE)
         return replace(plan, predictions=sink, every=output.every, rotation=Rotation(part_bytes, output.keep))
 
@@ -196,15 +197,16 @@ def _started(live: LiveRun) -> RunStart:
         first_step=live.step,
         n_steps=plan.n_steps,
         regression=plan.regression,
-        columns=None if live.step else plan.columns,
-        why_model=None if live.step else plan.why_model,
+        columns=None if live.batches else plan.columns,
+        why_model=None if live.batches else plan.why_model,
+        predictions=plan.predictions.announced() if isinstance(plan.predictions, Filing) else "",
         finished=live.done,
     )
 
 
 def _tell_what_is_left(error: Exception, live: LiveRun, folder: RunFolder) -> None:
     """Add to an error where the files of the failed run are; remove them if nothing was learned."""
-    if live.step:
+    if live.batches:
         error.add_note(Message(f"The run failed at step {live.step}; what it wrote before is in {folder.partial}."))
         return
     live.close()
@@ -247,4 +249,4 @@ def _is_result_of(live: LiveRun, out: Path) -> bool:
                 return True
         except OSError:
             continue
-    return live.first_step > 0 and not out.exists()
+    return live.resumed and not out.exists()

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from driftsurf.core import disk
-from driftsurf.core.files import PARTIAL
+from driftsurf.core.files import PARTIAL, backup_path, usable
+from driftsurf.core.input import listed
 from driftsurf.data.reading_options import STANDARD_INPUT
 from driftsurf.errors import Option, RunFolderError
+from driftsurf.registry import nearest
 
 __all__ = [
     "ABOUT",
@@ -41,6 +43,8 @@ JOURNAL = "journal.jsonl"
 """Every decision, every transition and every order, in the order in which they were made."""
 MODEL = "model.state"
 """The model as it is at the end, with the encoding of its columns."""
+SAVED = ".state"
+"""Usual ending of a saved model."""
 COLUMNS = "columns.csv"
 """The columns that moved most around each reaction."""
 SCORES = "scores.jsonl"
@@ -171,8 +175,10 @@ def partial_path(path: Path) -> Path:
 
 
 def model_path(path: Path) -> Path:
-    """Return the model file of a run folder, or of a folder of checkpoints; a file as it is."""
+    """Return the model file of a run folder, or of a folder of checkpoints; a file as it is, also if it was lost."""
     if not path.is_dir():
+        if not usable(path).exists() and not backup_path(path).exists():
+            raise _nothing_there(path)
         return path
     places = path / MODEL, path / RESULT / MODEL
     found = next((place for place in places if place.is_file()), None)
@@ -182,6 +188,18 @@ def model_path(path: Path) -> Path:
             "whose model can be saved"
         )
     return found
+
+
+def _nothing_there(path: Path) -> RunFolderError:
+    """Return the error for a path that does not exist; it names the paths that are accepted, and those that exist."""
+    takes = f"{str(path)!r} does not exist; pass the folder of a finished run, its checkpoints, or a saved model"
+    parent = next(one for one in path.absolute().parents if one.is_dir())
+    if parent != path.absolute().parent:
+        return RunFolderError(f"{takes}. There is no folder {str(path.parent)!r}")
+    names = sorted(entry.name for entry in parent.iterdir() if entry.is_dir() or entry.suffix == SAVED)
+    meant = nearest(path.name, names)
+    there = f"there are {listed(names)}" if names else "there is none"
+    return RunFolderError(f"{takes}. {meant[:1].upper()}{meant[1:]}In {str(path.parent)!r} {there}")
 
 
 def next_run_folder(name: str, parent: Path = NEW_RUNS) -> Path:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from driftsurf.core.contracts import State
 from driftsurf.core.fields import Fields, Whole
@@ -15,7 +14,8 @@ from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.source import Position
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table
-from driftsurf.runs.late_session import Arrived, RowKeys
+from driftsurf.runs.label_places import LabelPlaces
+from driftsurf.runs.late_session import Arrived, ArrivedLabels, RowKeys
 from driftsurf.runs.table_rows import text_of
 
 __all__ = ["LabelPace", "LateBatches"]
@@ -56,6 +56,8 @@ class _LabelBatch(NamedTuple):
 
     table: Table | None
     """None after the last one."""
+    before: Position
+    """Position of the reader before the table."""
     place: dict[str, Any]
     bad_rows: str
     skipped: int
@@ -128,16 +130,18 @@ class LateBatches:
         """Yield batches of labels with the bad rows before each; at last the bad rows after all labels."""
         reader = self.labels_reader
         for table, place, *_ in reader.tables(position):
-            yield _LabelBatch(table, place, reader.bad_rows(), reader.skipped)
-        yield _LabelBatch(None, {}, reader.bad_rows(), reader.skipped)
+            before, position = position, place
+            yield _LabelBatch(table, before, place, reader.bad_rows(), reader.skipped)
+        yield _LabelBatch(None, position, {}, reader.bad_rows(), reader.skipped)
 
-    def _deliver(self, waiting: _LabelBatch, at: dict[str, Any]) -> tuple[RowKeys, npt.NDArray[Any]]:
+    def _deliver(self, waiting: _LabelBatch, at: dict[str, Any]) -> ArrivedLabels:
         assert waiting.table is not None
         at |= {"labels": waiting.place, "label_batch": at["label_batch"] + 1}
         keys = self._keys(waiting.table, waiting.place)
         there = ~self.encoder.target.missing(waiting.table)
         read = self.encoder.target.read(waiting.table.select(there))
-        return [keys[row] for row in np.flatnonzero(there)], read
+        places = LabelPlaces(self.labels_reader, waiting.before, there)
+        return ArrivedLabels([keys[row] for row in np.flatnonzero(there)], read, places)
 
     def _settle(self, *accepted: _LabelBatch) -> None:
         """Note the bad rows before rows and labels; if both sources are the same, note them once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,13 +13,22 @@ from driftsurf.core.contracts import Capabilities, IncrementalState, State
 from driftsurf.core.decisions import Transition
 from driftsurf.core.input import Schema
 from driftsurf.core.state import pick, resolved
+from driftsurf.runs.label_places import LabelPlaces, naming_labels
 from driftsurf.runs.predictions import PredictionBatch, predict_now
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late import DelayedLabels, Joined
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
-__all__ = ["Arrived", "LateObservation", "LateSession", "RowKeys"]
+__all__ = [
+    "Arrived",
+    "ArrivedLabels",
+    "LateObservation",
+    "LateSession",
+    "RowKeys",
+    "ScoredRow",
+    "scored_rows",
+]
 
 RowKeys: TypeAlias = list[str | int]
 """Keys by which labels find their rows."""
@@ -34,12 +43,23 @@ class Arrived(NamedTuple):
     """Whether the keys come from a column; otherwise they are the numbers of the rows."""
 
 
+class ArrivedLabels(NamedTuple):
+    """Labels that came, under the keys of their rows."""
+
+    keys: RowKeys
+    labels: npt.NDArray[Any]
+    places: LabelPlaces | None = None
+    """Where they stand in their source, if it is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class LateObservation(Observation):
     """Rows whose labels came, with the predictions made when these rows came; and the predictions made now."""
 
-    truth: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0))
-    """Labels that came, of rows that had a prediction."""
+    before: tuple[Joined, ...] = ()
+    """Labels that came before the new rows were predicted."""
+    after: tuple[Joined, ...] = ()
+    """Labels that had come before their rows, and were learned right after these were predicted."""
     given: PredictionBatch | None = None
     """Predictions of the rows that came, numbered from 0; None if only labels came."""
 
@@ -99,21 +119,35 @@ class LateSession:
         return self.delayed.counts
 
     def observe(self, X: Arrived | None, y: Sequence[Any], *, classes: Any = None) -> LateObservation:
-        """Learn the rows whose labels came, predict the rows that came, and learn those whose label came before."""
-        joined = [self.delayed.label(keys, labels) for keys, labels in y if len(keys)]
+        """Learn the rows whose labels came, predict the rows that came, and learn those whose label came before.
+
+        Each entry of ``y`` is an :class:`ArrivedLabels`, or a pair of keys and labels.
+        """
+        before, after = list[Joined](), list[Joined]()
+        for keys, labels, places in (ArrivedLabels(*one) for one in y):
+            if len(keys):
+                with naming_labels(labels, places):
+                    before.append(self.delayed.label(keys, labels))
         given = None
         if X is not None:
             given = self._predict(X)
-            joined.append(self.delayed.label([], []))
+            after.append(self.delayed.label([], []))
+        joined = *before, *after
+        scored = [row for one in joined for row in scored_rows(one)]
+        seen = self.compared([row.true for row in scored], [row.predicted for row in scored])
         decisions = tuple(decision for one in joined for decision in one.decisions)
-        true, labels = _scored(joined)
-        targets = self.session.targets
-        codes = predicted = np.zeros(0)
+        shown = seen.labels, seen.predicted, seen.true, seen.scores
+        return LateObservation(*shown, decisions, False, None, tuple(before), tuple(after), given)
+
+    def compared(self, true: Sequence[Any], predicted: Sequence[Any]) -> Observation:
+        """Return true labels beside the predictions that were made of them before."""
+        labels, targets = np.array(predicted), self.session.targets
+        true_codes = codes = np.zeros(0)
         if len(true):
-            codes, predicted = targets.read(true, len(true))[1], targets.read(labels, len(labels))[1]
+            true_codes, codes = targets.read(np.array(true), len(true))[1], targets.read(labels, len(labels))[1]
         if not self._capabilities.regression:
-            codes, predicted = codes.astype(np.int64), predicted.astype(np.int64)
-        return LateObservation(labels, predicted, codes, np.zeros(0), decisions, False, true, given)
+            true_codes, codes = true_codes.astype(np.int64), codes.astype(np.int64)
+        return Observation(labels, codes, true_codes, np.zeros(0), (), False)
 
     def _predict(self, arrived: Arrived) -> PredictionBatch:
         self.delayed.predict(arrived.keys, arrived.X)
@@ -144,12 +178,21 @@ class LateSession:
         self.session.restore(pick("model", state))
 
 
-def _scored(joined: Sequence[Joined]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return true labels and stored predictions of the rows that had a prediction."""
-    pairs = [
-        (true, predicted)
-        for one in joined
-        for true, predicted, version in zip(one.true.tolist(), one.predicted, one.versions, strict=True)
-        if version
-    ]
-    return np.array([true for true, _ in pairs]), np.array([predicted for _, predicted in pairs])
+class ScoredRow(NamedTuple):
+    """A row whose label came, with the prediction that was made before."""
+
+    true: Any
+    predicted: Any
+    version: int
+    """Number of time steps that the model behind the prediction had learned."""
+    row: int
+    """Number of the row, from 0 in the order in which rows came."""
+
+
+def scored_rows(joined: Joined, decision: int | None = None) -> list[ScoredRow]:
+    """Return the rows that had a prediction: all of them, or those that the decision at this place has learned."""
+    rows = zip(
+        joined.true.tolist(), joined.predicted, joined.versions.tolist(), joined.rows.tolist(), joined.learned_by,
+        strict=True,
+    )  # fmt: skip
+    return [ScoredRow(*row) for *row, place in rows if row[2] and place == (place if decision is None else decision)]

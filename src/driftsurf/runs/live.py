@@ -7,10 +7,9 @@ from a source is in :mod:`driftsurf.runs.loop`.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -23,30 +22,27 @@ from driftsurf.core.fields import Converted, Fields, Json, Text, Truth, Whole, m
 from driftsurf.core.journal import json_lines
 from driftsurf.core.state import nest, pick
 from driftsurf.data.source import Position
-from driftsurf.errors import Option, StateError
 from driftsurf.evaluation.prequential import StepReport
 from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import BAD_ROWS, JOURNAL, TRACE
-from driftsurf.runs.late_session import LateObservation
+from driftsurf.runs.label_places import naming_labels
+from driftsurf.runs.late_session import LateObservation, LateSession
+from driftsurf.runs.late_steps import LateSteps
 from driftsurf.runs.numbering import Numbering
-from driftsurf.runs.options import WAITING
 from driftsurf.runs.orders import Order, OrderRecord, Refusal
-from driftsurf.runs.plan import RunPlan, Sidecar
+from driftsurf.runs.plan import RunPlan
 from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
 from driftsurf.runs.rolled import RolledFile
+from driftsurf.runs.same_run import check_same_run
 from driftsurf.runs.sinks import Closable
-from driftsurf.runs.table_rows import TableRows, orphan_line, unlabelled_line
+from driftsurf.runs.steps import UNOBSERVED, Step, Taken, sidecar_lines
+from driftsurf.runs.table_rows import TableRows, orphan_line, table_rows, unlabelled_line
 from driftsurf.session.observation import Observation
-from driftsurf.session.protocols import LateLabelled, Model, Pinnable
+from driftsurf.session.protocols import Model, Pinnable
 from driftsurf.session.session import Session
 
 __all__ = ["LiveRun"]
-
-log: logging.Logger = logging.getLogger("driftsurf.run")
-
-UNOBSERVED = Observation(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), ())
-"""What a model observes of a batch without labels."""
 
 
 class LiveRun:
@@ -107,13 +103,18 @@ class LiveRun:
         self.models: dict[str, Model] = dict(plan.models)
         self.listeners: list[StepReport] = []
         """Called after every step of every model, once it is in the journal and the trace."""
-        self.step: int = 0
+        self.batch_listeners: list[Callable[[], None]] = []
+        """Called after every batch; where labels come late, a batch may complete any number of steps, or none."""
+        self.batches: int = 0
+        """Number of batches that were taken."""
         self.rows: int = 0
         """Number of rows that were predicted."""
         self.unlabelled: int = 0
         """Number of rows without a label, which were predicted and not learned."""
         self.first_step: int = 0
         """The step at which this process began: 0, or that of the checkpoint from which it resumed."""
+        self.resumed: bool = False
+        """Whether this process continues a run that another one began."""
         self.position: Position = None
         self.done: bool = False
         """Whether the source has ended."""
@@ -123,15 +124,20 @@ class LiveRun:
         self._lock = threading.RLock()
         leading = self.models[plan.model]
         self._judge = leading.judge if isinstance(leading, Pinnable) else None
+        self._late = LateSteps(plan.model, leading) if isinstance(leading, LateSession) else None
         self._orders_done = 0
         self._predicted_before = 0
         """Rows below this number are in the sink already."""
         self._numbering = Numbering.following() if plan.continues else Numbering()
-        rotated = RolledFile(place, JOURNAL, plan.rotation)
-        self._files = {JOURNAL: rotated, TRACE: RolledFile(place, TRACE)}
+        self._files = {JOURNAL: RolledFile(place, JOURNAL, plan.rotation), TRACE: RolledFile(place, TRACE)}
         self._files |= {name: RolledFile(place, name) for name in plan.sidecars}
         if plan.keeps_bad_rows:
             self._files[BAD_ROWS] = RolledFile(place, BAD_ROWS, plan.rotation)
+
+    @property
+    def step(self) -> int:
+        """Number of the next step: that of the next batch or, where labels come late, that of the next decision."""
+        return self.batches if self._late is None else self._numbering.next_step
 
     def __enter__(self) -> Self:
         return self
@@ -178,22 +184,24 @@ class LiveRun:
                 self._predicted_before = self.plan.predictions.resume(self.rows)
             self.checkpoints.follow(saved, self.state())
             self._rotate()  # the process may have been killed between this checkpoint and its rotation
-            self.first_step = self.step
+            self.first_step, self.resumed = self.step, self.batches > 0
 
     def _restore(self, state: IncrementalState) -> None:
-        _check_same_run(str(state.get("about")), self.plan.about)
+        check_same_run(str(state.get("about")), self.plan.about)
         known = FIELDS.read(state)
         for part, names in (("beside", self.plan.sidecars), ("models", self.models)):
             for entry in pick(part, state):
                 if not entry.startswith(tuple(f"{name}." for name in names)):
                     raise misfit(state, f"{part}.{entry}", f"belongs to none of {', '.join(names)}")
-        self.step, self.position, self.rows, self.unlabelled = (
+        self.batches, self.position, self.rows, self.unlabelled = (
             known[name] for name in ("step", "position", "rows", "unlabelled")
         )
         self.done, self.pinned = known["done"] and not self.plan.follows, known["pinned"]
         self._orders_done, self._numbering = known["orders_done"], known["numbering"]
         self.plan.source.restore(pick("source", state))
         self.plan.recorder.restore(pick("recorder", state))
+        if self._late is not None:
+            self._late.restore(pick("late", state))
         for name, sidecar in self.plan.sidecars.items():
             sidecar.restore(pick(f"beside.{name}", state))
         for name, model in self.models.items():
@@ -222,39 +230,55 @@ class LiveRun:
         with self._lock:
             if self.checkpoints is not None:
                 self.checkpoints.check_held()
-            leading = self.plan.model
-            batch = None if isinstance(self.models[leading], LateLabelled) else _table_rows(rows, labels)
-            rows = rows if batch is None else batch.to_learn
-            version = self.models[leading].steps  # before learning: the version that predicts this batch
-            seen = (
-                self._observe(rows, labels) if batch is None or len(labels) else dict.fromkeys(self.models, UNOBSERVED)
-            )
-            own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
-            if batch is None:
-                assert isinstance(own, LateObservation)
-                truth, given, count = own.truth, own.given, own.rows
-            else:
-                truth, count = labels, len(batch.labelled)
-                given = None if self.plan.predictions is None else self._predictions(batch, own, labels, version)
-                bare = count - len(labels)
-                self.unlabelled += bare
-                self._files[JOURNAL].write(unlabelled_line(self.step, bare, self.unlabelled) if bare else "")
-            self._files[JOURNAL].write("".join(json_lines(own.decisions)))
-            self._files[TRACE].write(self.plan.recorder.lines(truth, seen))
-            for name, sidecar in self.plan.sidecars.items():
-                self._files[name].write(self._sidecar_lines(name, sidecar, rows, seen))
+            taken = self._take_now(rows, labels) if self._late is None else self._take_late(rows, labels)
+            self._files[JOURNAL].write("".join(json_lines(taken.own.decisions)))
+            self._write_steps(taken.steps)
             self.write_bad_rows(bad_rows)
-            if self.plan.predictions is not None and given is not None:
-                numbered = replace(given, first_row=self.rows).from_row(self._predicted_before)
+            if self.plan.predictions is not None and taken.given is not None:
+                numbered = replace(taken.given, first_row=self.rows).from_row(self._predicted_before)
                 if len(numbered):
                     self.plan.predictions.take(numbered)
-            self.rows += count
-            step, self.step, self.position = self.step, self.step + 1, position
+            self.rows += taken.rows
+            self.batches, self.position = self.batches + 1, position
             # Listeners come last: what they report can be found in the files, and one that raises changes nothing.
             for listener in self.listeners:
-                for name, one in seen.items():
+                for step, name, one in taken.reports():
                     listener(step, name, one.error, one.decisions)
-            return own
+            for batch_listener in self.batch_listeners:
+                batch_listener()
+            return taken.own
+
+    def _take_now(self, rows: Any, labels: Any) -> Taken:
+        """Learn a batch with the labels of its rows."""
+        leading, batch = self.plan.model, table_rows(rows, labels)
+        to_learn = batch.to_learn
+        version = self.models[leading].steps  # before learning: the version that predicts this batch
+        seen = dict.fromkeys(self.models, UNOBSERVED)
+        if len(labels):
+            with naming_labels(labels, batch.places):
+                seen = self._observe(to_learn, labels)
+        own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
+        given = None if self.plan.predictions is None else self._predictions(batch, own, labels, version)
+        bare = len(batch.labelled) - len(labels)
+        self.unlabelled += bare
+        self._files[JOURNAL].write(unlabelled_line(self.step, bare, self.unlabelled) if bare else "")
+        return Taken(own, [Step(self.step, to_learn, labels, seen)], given, len(batch.labelled))
+
+    def _take_late(self, rows: Any, labels: Any) -> Taken:
+        """Learn rows whose labels came, and predict those that came: any number of steps, which decisions number."""
+        leading = self.plan.model
+        own = self._observe(rows, labels)[leading]
+        assert isinstance(own, LateObservation)
+        steps = [] if self._late is None else list(self._late.take(own, self._numbering, self.rows))
+        own = replace(own, decisions=tuple(one for step in steps for one in step.seen[leading].decisions))
+        return Taken(own, steps, own.given, own.rows)
+
+    def _write_steps(self, steps: Iterable[Step]) -> None:
+        """Write steps to the trace and to the files beside it."""
+        for step in steps:
+            self._files[TRACE].write(self.plan.recorder.lines(step.truth, step.seen))
+            for name, sidecar in self.plan.sidecars.items():
+                self._files[name].write(sidecar_lines(name, sidecar, step))
 
     def _observe(self, rows: Any, labels: Any) -> dict[str, Observation]:
         seen: dict[str, Observation] = {}
@@ -283,13 +307,6 @@ class LiveRun:
         learned = Predicted.of(own, version, known, shown)
         return batch.predictions(learned, np.asarray(labels), bare, regression=self.plan.regression)
 
-    def _sidecar_lines(self, name: str, sidecar: Sidecar, rows: Any, seen: Mapping[str, Observation]) -> str:
-        try:
-            return sidecar.lines(rows, seen)
-        except Exception:  # a file that only describes the models must not end the run
-            log.exception("step %d: no lines are added to %s", self.step, name)
-            return ""
-
     def write_bad_rows(self, lines: str) -> None:
         """Append JSON lines for rows that were left out, if the plan keeps them."""
         with self._lock:
@@ -304,6 +321,8 @@ class LiveRun:
                 counts = self.plan.label_counts
                 if counts is not None:
                     self._files[JOURNAL].write(orphan_line(self.step, counts.orphan))
+                if self._late is not None:
+                    self._write_steps(self._late.unfinished(self._numbering))
                 self.checkpoint()
             if self.plan.predictions is not None:
                 self.plan.predictions.finish()
@@ -320,7 +339,7 @@ class LiveRun:
         with self._lock:
             state: IncrementalState = {
                 "about": self.plan.about,
-                "step": self.step,
+                "step": self.batches,
                 "position": json.dumps(self.position),
                 "done": self.done,
                 "pinned": self.pinned,
@@ -330,6 +349,8 @@ class LiveRun:
                 "numbering": self._numbering.to_json(),
             }
             state |= nest("source", self.plan.source.state()) | nest("recorder", self.plan.recorder.state())
+            if self._late is not None:
+                state |= nest("late", self._late.state())
             for name, sidecar in self.plan.sidecars.items():
                 state |= nest(f"beside.{name}", sidecar.state())
             for name, model in self.models.items():
@@ -353,7 +374,7 @@ class LiveRun:
     def _rotate(self) -> None:
         """Begin new files where old ones are full: only at regular checkpoints, so that a signal changes no bytes."""
         assert self.checkpoints is not None
-        if self.step % self.plan.every == 0:
+        if self.batches % self.plan.every == 0:
             for file in self._files.values():
                 file.rotate(self.checkpoints.outputs)
 
@@ -370,6 +391,8 @@ class LiveRun:
         """Carry out an order of an operator, write its outcome to the journal and save a checkpoint."""
         with self._lock:
             record = self._apply(order)
+            if self._late is not None and record.outcome == "done":
+                self._late.changed()
             self._files[JOURNAL].write(record.line())
             self._orders_done = max(self._orders_done, order.number)
             self.checkpoint()  # at once, so that a kill does not carry the order out twice
@@ -397,8 +420,10 @@ class LiveRun:
         earlier = self.checkpoints.load(order.to)
         assert earlier is not None
         self.models[name].return_to(pick(f"models.{name}", earlier.state))
-        self._numbering.roll_back(Numbering.from_json(str(earlier.state["numbering"])))
-        return record(f"{name} is again as it was before step {earlier.state['step']} (checkpoint {earlier.number})")
+        then = Numbering.from_json(str(earlier.state["numbering"]))
+        self._numbering.roll_back(then)
+        step = earlier.state["step"] if self._late is None else then.next_step
+        return record(f"{name} is again as it was before step {step} (checkpoint {earlier.number})")
 
 
 FIELDS = Fields(
@@ -413,34 +438,6 @@ FIELDS = Fields(
         "unlabelled": Whole(),
         "numbering": Converted(Numbering.from_json),
     },
-    parts=["source", "recorder", "beside", "models"],
+    parts=["source", "recorder", "late", "beside", "models"],
 )
 """Saved entries of a run; its parts declare their own."""
-
-
-def _table_rows(rows: Any, labels: Any) -> TableRows:
-    """Return a batch with which of its rows have a label: all of them, unless it says otherwise."""
-    return rows if isinstance(rows, TableRows) else TableRows(rows, np.ones(len(labels), bool))
-
-
-def _check_same_run(saved: str, planned: str) -> None:
-    """Raise StateError, naming the differences, unless a checkpoint belongs to the run that is planned.
-
-    An option that one of them does not have, because another version wrote it, is one that was not given.
-    """
-    if saved == planned:
-        return
-    differences = list[object]()
-    try:
-        old, new = json.loads(saved), json.loads(planned)
-        for key in [key for key in {**old, **new} if key not in WAITING]:
-            was, now = (None if about.get(key) in ([], {}) else about.get(key) for about in (old, new))
-            differences += ["; ", Option(key), f" was {was!r} and is {now!r}"] if was != now else []
-    except (ValueError, TypeError, AttributeError):
-        differences = ["; ", "what was run cannot be compared"]
-    if differences:
-        raise StateError(
-            "the checkpoint belongs to another run: ",
-            *differences[1:],
-            ". Repeat the call that began it, or choose another folder.",
-        )

@@ -59,7 +59,7 @@ class RunLoop:
             if batch is None:
                 break
             live.take(*batch, bad_rows=source.bad_rows())
-            if signals.received or self._asked_to_stop.is_set() or live.step % live.plan.every == 0:
+            if signals.received or self._asked_to_stop.is_set() or live.batches % live.plan.every == 0:
                 live.checkpoint()
                 live.apply_waiting_orders()
             # Asked again: a signal that comes during the checkpoint must not wait for the next batch.

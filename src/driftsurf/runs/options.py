@@ -83,7 +83,9 @@ class TableOptions:
 class LabelOptions:
     """Where labels come from, and how late they may come."""
 
-    labels: str | None = option(None, "Source of labels that come later than their rows; needs --key.", metavar="FILE")
+    labels: StrPath | None = option(
+        None, "Source of labels that come later than their rows; needs --key.", metavar="FILE"
+    )
     key: str | None = option(
         None,
         "Column by which --labels find their rows. Without --labels, each key has a learner of its own.",
@@ -196,8 +198,11 @@ NAMED_PARAMETERS: Final = (
 class OutputOptions:
     """Where the results of a run go, and how it survives being killed."""
 
-    predictions: str | None = option(
-        None, "Write every prediction to a .csv, .jsonl or .parquet file, or to standard output (-).", metavar="FILE"
+    predictions: StrPath | None = option(
+        None,
+        "Write every prediction to a .csv, .jsonl or .parquet file, with --checkpoint one for each checkpoint, or to "
+        "standard output (-).",
+        metavar="FILE",
     )
     all_classes: bool = option(False, ALL_CLASSES)
     out: StrPath | None = option(None, "The run folder.  [default: a new one below runs/]", metavar="PATH")
@@ -279,6 +284,13 @@ TABLE_ONLY: Final = ("task", "model", "learner", "start_from", "parameters")
 """Options of other groups that only tables have."""
 
 
+def _plain(value: Any) -> Any:
+    """Return a value as run.json writes it: a path as text, a list as a tuple."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """All options of a run, by group."""
@@ -303,9 +315,7 @@ class RunOptions:
         groups: dict[str, Any] = {}
         for group in GROUPS:
             own = {name: options.pop(name) for name in list(options) if name in group.fields}
-            groups[group.name] = group.options(
-                **{name: tuple(value) if isinstance(value, list) else value for name, value in own.items()}
-            )
+            groups[group.name] = group.options(**{name: _plain(value) for name, value in own.items()})
         if options:
             name, known = next(iter(options)), [one for group in GROUPS for one in group.fields]
             raise OptionError(f"a run has no option {name!r}; {nearest(name, known)}choices: {', '.join(known)}")

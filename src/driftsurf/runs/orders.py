@@ -73,10 +73,10 @@ def read_records(journal: str) -> list[OrderRecord]:
     return [OrderRecord.from_dict(line) for line in lines if line["type"] == "order"]
 
 
-def give(folder: Path, kind: str, to: int | None = None) -> Order:
+def give(folder: str | Path, kind: str, to: int | None = None) -> Order:
     """Write an order for the run with this checkpoint folder, whether it is running or not."""
     choice("order", kind, KINDS)
-    place = folder / FOLDER
+    place = Path(folder) / FOLDER
     files.make_folder(place)
     number = max([0, *_numbers(place)]) + 1
     while True:

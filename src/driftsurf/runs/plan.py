@@ -163,6 +163,8 @@ class RunStart:
     """How the columns were understood; None if that is not known, or was reported before."""
     why_model: Message | None = None
     """Which model was chosen, where none was named, and how to get another; None if it was reported before."""
+    predictions: str = ""
+    """How the files of predictions are named, if they are not named as it was asked for."""
     finished: bool = False
     """Whether the run that resumes has reached the end of its source before."""
 

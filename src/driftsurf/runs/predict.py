@@ -164,7 +164,7 @@ def _predicted(
         overwrite=asked.overwrite,
         option="out",
     )
-    sink = open_sink(asked.out, context)
+    sink = open_sink(os.fspath(asked.out), context)
     count = 0
     try:
         for batch in _batches(model, frames, reader, id, classes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +17,7 @@ ALL_CLASSES: Final = "Write the probability of every class, not only of the pred
 class PredictOptions:
     """Where predictions go, and which columns they have."""
 
-    out: str = option(
+    out: str | os.PathLike[str] = option(
         "-", "Write predictions to a .csv, .jsonl or .parquet file.  [default: CSV on standard output]", metavar="FILE"
     )
     overwrite: bool = option(False, "Replace an existing file.")

@@ -64,9 +64,8 @@ class RunMetrics:
         """Count one step of one model."""
         with self._lock:
             counts = self._models[model]
-            labelled = _labelled(self.live.models[model])
-            if labelled is None or labelled != counts.labelled:
-                self._last_label, counts.labelled = self.clock(), labelled
+            if counts.labelled is None:
+                self._last_label = self.clock()
             counts.error = error
             counts.steps += 1
             for decision in decisions:
@@ -74,6 +73,14 @@ class RunMetrics:
                 counts.rows += decision.rows
                 counts.gradients += decision.gradients
                 counts.kinds.update(transition.kind for transition in decision.transitions)
+
+    def batch(self) -> None:
+        """Note whether labels came with a batch, where they come late."""
+        with self._lock:
+            for name, counts in self._models.items():
+                labelled = _labelled(self.live.models[name])
+                if labelled != counts.labelled:
+                    self._last_label, counts.labelled = self.clock(), labelled
 
     def text(self) -> str:
         """Return all metrics as they are now."""
@@ -167,7 +174,7 @@ class MetricsFile:
     def __exit__(self, *_: object) -> None:
         self._write()
 
-    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+    def batch(self) -> None:
         """Write the file, unless it was written less than a second ago."""
         if self.clock() >= self._next:
             self._write()

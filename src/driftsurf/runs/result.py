@@ -18,6 +18,7 @@ from driftsurf.evaluation.trace import Trace, TraceBuilder
 from driftsurf.runs.folder import COLUMNS, JOURNAL, SCORES, TRACE
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.orders import OrderRecord, read_records
+from driftsurf.runs.sinks import Filing
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.protocols import Model
 
@@ -59,6 +60,8 @@ class RunResult:
     """Number of rows without a label, which were predicted and not learned."""
     label_counts: LabelCounts | None = None
     """What became of rows and labels, if labels came late."""
+    predictions: tuple[Path, ...] = ()
+    """Files of predictions, in the order of their rows: the one that was asked for, or one for each checkpoint."""
     no_model: str = ""
     """Why the run folder has no model.state, which :func:`driftsurf.load` loads; "" if it has one."""
     first_step: int = 0
@@ -87,6 +90,7 @@ class RunResult:
             skipped_rows=plan.source.skipped,
             unlabelled_rows=live.unlabelled,
             label_counts=plan.label_counts,
+            predictions=plan.predictions.written() if isinstance(plan.predictions, Filing) else (),
             first_step=live.first_step,
         )
 
@@ -114,7 +118,7 @@ class RunResult:
 
     @property
     def n_steps(self) -> int:
-        """Number of steps that were scored."""
+        """Number of steps of the trace: those that were scored or, where labels come late, learned."""
         return len(self.trace.of(self.model)["step"]) if self.model in self.trace.models else 0
 
     @property
@@ -129,7 +133,7 @@ class RunResult:
 
     def summary_of(self, model: str) -> ClassificationSummary | RegressionSummary | None:
         """Return the metrics of one of the models; None if no row could be scored."""
-        if not self.trace.models:
+        if self.trace.is_empty:
             return None
         return summarise(self.trace, model, self.oracle)
 
@@ -137,7 +141,7 @@ class RunResult:
     def rows_per_second(self) -> dict[str, float]:
         """Speed of each model, measured in this process; 0 if it had nothing left to do."""
         trace = self.trace
-        rows = {name: float(trace.of(name)["rows"][self.first_step :].sum()) for name in trace.models}
+        rows = {name: float(trace.learned(name)[self.first_step :].sum()) for name in trace.models}
         return {name: rows.get(name, 0.0) / seconds if seconds else 0.0 for name, seconds in trace.seconds.items()}
 
     def timings(self) -> str:

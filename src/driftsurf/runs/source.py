@@ -11,6 +11,7 @@ from driftsurf.core.fields import Fields, Whole
 from driftsurf.core.options import whole
 from driftsurf.data.source import Position
 from driftsurf.errors import StateError
+from driftsurf.runs.label_places import LabelPlaces
 from driftsurf.runs.table_rows import TableRows, text_of
 from driftsurf.streams.base import Stream
 
@@ -140,7 +141,9 @@ class TableBatches:
             labelled = ~target.missing(table)
             ids = None if self.id is None else text_of(table, self.id)
             y = target.read(table if labelled.all() else table.select(labelled))
-            yield TableRows(self.encoder.rows(table), labelled, ids), y, place
+            places = LabelPlaces(self.reader, position, labelled)
+            position = place
+            yield TableRows(self.encoder.rows(table), labelled, ids, places), y, place
 
     def bad_rows(self) -> str:
         """Return the bad rows since the last call as lines of JSON; from now on they count."""

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.data.tables import Table
+from driftsurf.runs.label_places import LabelPlaces
 from driftsurf.runs.predictions import Predicted, PredictionBatch
 
-__all__ = ["TableRows", "orphan_labels", "orphan_line", "text_of", "unlabelled_line", "unlabelled_rows"]
+__all__ = ["TableRows", "orphan_labels", "orphan_line", "table_rows", "text_of", "unlabelled_line", "unlabelled_rows"]
 
 UNLABELLED = "unlabelled"
 ORPHANS = "orphans"
@@ -27,6 +28,8 @@ class TableRows(NamedTuple):
     """Which rows have a label."""
     ids: list[str] | None = None
     """Ids of the rows, if the run has a column of ids."""
+    places: LabelPlaces | None = None
+    """Where the labels stand in the source, if it is known."""
 
     @property
     def to_learn(self) -> Any:
@@ -65,6 +68,11 @@ class TableRows(NamedTuple):
             None if self.ids is None else list(self.ids),
             {name: _ordered([part.by_class[name] for part in parts], order) for name in learned.by_class},
         )
+
+
+def table_rows(rows: Any, labels: Any) -> TableRows:
+    """Return a batch with which of its rows have a label: all of them, unless it says otherwise."""
+    return rows if isinstance(rows, TableRows) else TableRows(rows, np.ones(len(labels), bool))
 
 
 def _ordered(parts: Iterable[Sequence[Any]], order: Iterable[int]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -20,10 +21,11 @@ from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
 from driftsurf.data.kinds import Kind
+from driftsurf.data.label_hints import label_hints
 from driftsurf.data.row_encoder import RowEncoder
-from driftsurf.data.row_time import find_time
+from driftsurf.data.row_time import check_time, find_time, time_hints
 from driftsurf.data.source_reader import SourceReader
-from driftsurf.data.tables import Column, Table, which_columns
+from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, find_labelled, find_target, is_unread_number
 from driftsurf.errors import Message, Option, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
@@ -121,18 +123,19 @@ class _TablePlanner:
         classes = () if target.task == "regression" else open_labels(decided["classes"])
         shown = shown_classes(strategy.learner, classes) if options.output.all_classes else ()
         name = short_name(self.source)
+        categories = lambda: encoded.encoder.categories()  # noqa: E731  the encoder of a checkpoint replaces this one
         batches: TableBatches | LateBatches
         session: Session | LateSession
         sidecars: dict[str, Sidecar] = {}
         if self.late:
             batches = LateBatches(self.rows, self.labels, encoded, key=self.key, pace=self._pace())
-            steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=named)
+            steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=named, categories=categories)
             session = LateSession(
                 steps, max_pending=self._max_pending, timeout=options.labels.timeout, shown_classes=shown
             )
         else:
             batches = TableBatches(self.rows, encoded, id=self.id)
-            session = Session(strategy, batch_size=None, guard=GUARD, owner=named)
+            session = Session(strategy, batch_size=None, guard=GUARD, owner=named, categories=categories)
             sidecars[COLUMNS] = ColumnMoves(
                 session,
                 names=lambda: encoded.encoder.feature_names(),
@@ -179,13 +182,14 @@ class _TablePlanner:
 
     def _recorder(self, name: str, classes: tuple[Any, ...], rows: RowEncoder, warmup: int) -> TraceRecorder:
         when = None if rows.time is None else lambda: rows.first_time
-        return TraceRecorder(_Description(name, classes), self.options.batch_rows, warmup, time=when)
+        described = _Description(name, classes)
+        return TraceRecorder(described, self.options.batch_rows, warmup, time=when, late=self.late)
 
     def _start_reading(self, kinds: Mapping[str, Kind]) -> None:
         """Open the rows and the labels, with these kinds of columns besides those of the options."""
         self.kinds = kinds
         self.rows = self._reader(self.source)
-        self.labels = self._reader(self.options.labels.labels or self.source) if self.late else self.rows
+        self.labels = self._reader(os.fspath(self.options.labels.labels or self.source)) if self.late else self.rows
 
     def _reader(self, path: str) -> SourceReader:
         return SourceReader(self._open(path), raw=self.options.tables.raw)
@@ -250,10 +254,15 @@ class _TablePlanner:
         if self.options.labels.labels is None:
             table = table.select(~target.missing(table))
             y, regression = target.read(table), target.task == "regression"
-            return tuple(hints(self.rows.source, table, target.column, y, regression=regression))
-        column = Table({target.column: self.labels.peek()[target.column]})
-        found = hints(self.rows.source, table, target.column)
-        return *found, *hints(self.labels.source, column, target.column)
+            found = hints(self.rows.source, table, target.column, y, regression=regression)
+        else:
+            labels = Table({target.column: self.labels.peek()[target.column]})
+            found = hints(self.rows.source, table, target.column) + hints(self.labels.source, labels, target.column)
+            y = target.read(labels.select(~target.missing(labels)))
+        found += label_hints(target, self.options.model.task, y)
+        asked = self.options.tables
+        cuts = asked.batch_seconds is not None
+        return *found, *time_hints(self.rows.source, self.rows.peek(), asked.time, cuts=cuts)
 
     def _decide(self) -> tuple[dict[str, Any], ColumnSummary | None]:
         """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
@@ -293,7 +302,7 @@ class _TablePlanner:
         named = {"categorical": list(self.options.reading.categorical), "id" if self.key is None else "key": ids}
         named |= {"time": [] if self.options.tables.time is None else [self.options.tables.time]}
         if (time := self.options.tables.time) in rows.columns and time is not None:
-            _check_time(time, rows[time])
+            check_time(self.rows.source, rows, time)
         for option, names in named.items():
             unknown = [name for name in names if name not in rows.columns]
             if unknown:
@@ -303,20 +312,6 @@ class _TablePlanner:
                 f"the labels have no column {self.key!r} by which to find their rows; they have "
                 f"{listed(list(labels.columns))}."
             )
-
-
-def _check_time(name: str, column: Column) -> None:
-    """Raise SchemaError if a column that is to date the rows holds neither dates nor numbers."""
-    present = column.values[~column.missing()]
-    if column.kind in ("date", "number") or not len(present):
-        return
-    first = column.words[int(present[0])] if column.kind == "text" else bool(present[0])
-    raise SchemaError(
-        Option("time"),
-        f" names {name!r}, which holds no times: it begins with {str(first)[:100]!r}. Name a column of dates or of "
-        "seconds; dates in other forms than ISO 8601 are read with ",
-        Option("date_formats"),
-    )
 
 
 def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:

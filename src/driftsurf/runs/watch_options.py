@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -11,6 +12,7 @@ from driftsurf.errors import Option, OptionError
 __all__ = ["LogLevel", "WatchOptions"]
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+StrPath: TypeAlias = str | os.PathLike[str]
 LAST_PORT = 65_535
 
 
@@ -22,7 +24,7 @@ class WatchOptions:
         None, "Shell command to run for each transition, with JSON on its input.", metavar="COMMAND", runs_code="always"
     )
     on_transition_timeout: float = option(30.0, "Seconds after which that command is killed.", above=0.0)
-    metrics: str | None = option(
+    metrics: StrPath | None = option(
         None,
         "Metrics in Prometheus' text format: a file, a port of this machine, or HOST:PORT.",
         metavar="FILE|PORT",
@@ -47,5 +49,5 @@ class WatchOptions:
         >>> WatchOptions(metrics="9100").metrics_address, WatchOptions(metrics="metrics.prom").metrics_address
         (('127.0.0.1', 9100), None)
         """
-        host, _, port = (self.metrics or "").rpartition(":")
+        host, _, port = os.fspath(self.metrics or "").rpartition(":")
         return (host or "127.0.0.1", int(port)) if port.isdecimal() else None

@@ -29,9 +29,10 @@ def watching(live: LiveRun, options: WatchOptions) -> Iterator[None]:
         if options.metrics is not None:
             counts = RunMetrics(live)
             live.listeners.append(counts)
+            live.batch_listeners.append(counts.batch)
             address = options.metrics_address
             if address is None:
-                live.listeners.append(stack.enter_context(MetricsFile(Path(options.metrics), counts)))
+                live.batch_listeners.append(stack.enter_context(MetricsFile(Path(options.metrics), counts)).batch)
             else:
                 from driftsurf.runs.metrics_server import MetricsServer  # loads a web server
 

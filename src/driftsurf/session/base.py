@@ -1,16 +1,23 @@
-"""What a session knows, how it predicts, and how it is saved and restored; learning is in ``session.py``."""
+"""Base of a session: predicting, saving and restoring. Learning is in ``session.py``."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy.typing as npt
 
-from driftsurf.core.abilities import IncrementallySaved, Reversible, SnapshotScoring, abilities_of, check_contract
+from driftsurf.core.abilities import (
+    CategoryAware,
+    IncrementallySaved,
+    Reversible,
+    SnapshotScoring,
+    abilities_of,
+    check_contract,
+)
 from driftsurf.core.changes import Changeable
-from driftsurf.core.contracts import FloatArray, IncrementalState, Rows, State, Strategy
+from driftsurf.core.contracts import Categories, FloatArray, IncrementalState, Rows, State, Strategy
 from driftsurf.core.fields import misfit
 from driftsurf.core.input import Schema
 from driftsurf.core.journal import Journal
@@ -24,7 +31,7 @@ from driftsurf.errors import StateError
 from driftsurf.session.guard import RangeGuard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.saved import saved_buffer
-from driftsurf.session.surroundings import Surroundings
+from driftsurf.session.snapshot import Snapshot
 
 __all__ = ["BaseSession"]
 
@@ -32,7 +39,7 @@ __all__ = ["BaseSession"]
 class BaseSession(Changeable):
     """State of a session, which is changed as a whole, predicted with, saved and restored."""
 
-    _now: Surroundings
+    _now: Snapshot
 
     def __init__(
         self,
@@ -43,6 +50,7 @@ class BaseSession(Changeable):
         guard: float | None = 2.0,
         journal: Journal | None = None,
         owner: str = "this model",
+        categories: Callable[[], Categories] = tuple,
     ) -> None:
         check_contract(strategy, Strategy, "strategy", "one of driftsurf.strategies, such as DriftSurf(learner)")
         strategy.check()
@@ -52,9 +60,10 @@ class BaseSession(Changeable):
         self.batch_size = batch_size
         self.journal: Journal = Journal() if journal is None else journal
         self.owner = owner
+        self.categories = categories
         self._can = strategy.learner.capabilities
         self._abilities = abilities_of(strategy)
-        self._now = Surroundings(
+        self._now = Snapshot(
             targets_of(self._can, classes), None if guard is None else RangeGuard(guard, clips=self._can.linear)
         )
         self._pending: Samples | None = None
@@ -72,7 +81,7 @@ class BaseSession(Changeable):
     # -------------------------------------------------------------------- what a step changes
 
     @property
-    def now(self) -> Surroundings:
+    def now(self) -> Snapshot:
         """Everything below as of one step; another thread may take the next step at any time."""
         return self._now
 
@@ -111,6 +120,12 @@ class BaseSession(Changeable):
         """Number of rows in the buffer."""
         return 0 if self._pending is None else len(self._pending)
 
+    def standing(self) -> tuple[Snapshot, int]:
+        """Return the values of the last complete step, another object after each step, and the rows in the buffer."""
+        with self.lock:
+            self.settle()
+            return self._now, self.rows_pending
+
     @property
     def _dtype(self) -> str:
         return self.strategy.dtype
@@ -131,19 +146,32 @@ class BaseSession(Changeable):
             self._now,
             pending,
             None if pending is None else pending.mark(),
+            strategy.learner,
             strategy.mark() if able else None,
         )
 
     def _put_back(self, mark: Any) -> None:
-        now, pending, rows, own = mark
+        now, pending, rows, learner, own = mark
         strategy: Any = self.strategy
+        strategy.learner = learner
         if own is not None:
             strategy.put_back(own)
         if pending is not None:
             pending.put_back(rows)
         self._now, self._pending = now, pending
 
-    def _published(self, now: Surroundings, **changes: Any) -> Surroundings:
+    def _tell_categories(self, schema: Schema) -> None:
+        """Let the models that the strategy will make know the categories of the rows, if the learner can use them.
+
+        A learner is also told that there are none, since it may know those of other rows.
+        """
+        if self._can.categories:
+            learner: Any = self.strategy.learner
+            assert isinstance(learner, CategoryAware)
+            told: Any = learner.with_categories(schema.categories)
+            self.strategy.learner = told
+
+    def _published(self, now: Snapshot, **changes: Any) -> Snapshot:
         """Return the values after a change, with the scores of the models as they are now."""
         strategy: Any = self.strategy
         scorer = strategy.scorer() if SnapshotScoring in self._abilities else None
@@ -159,7 +187,7 @@ class BaseSession(Changeable):
         """Return the scores of the model that predicts now; a margin above 0 means the class with code 1."""
         return self._scores(self._now, X)
 
-    def scores_and_classes(self, X: MatrixLike) -> tuple[Surroundings, FloatArray]:
+    def scores_and_classes(self, X: MatrixLike) -> tuple[Snapshot, FloatArray]:
         """Return the scores, and what is known about the classes as of the same step."""
         now = self._now
         return now, self._scores(now, X)
@@ -174,11 +202,11 @@ class BaseSession(Changeable):
         now = self._now
         return now.targets.decode(now.targets.predicted(self._scores(now, X)))
 
-    def _scores(self, now: Surroundings, X: MatrixLike) -> FloatArray:
+    def _scores(self, now: Snapshot, X: MatrixLike) -> FloatArray:
         rows: Any = X if now.is_usual(X, self._dtype) else now.limited(now.read(X, self._dtype))
         return now.restricted(self._raw_scores(now, rows))
 
-    def _raw_scores(self, now: Surroundings, rows: Rows) -> FloatArray:
+    def _raw_scores(self, now: Snapshot, rows: Rows) -> FloatArray:
         if now.scorer is not None:
             return now.scorer(rows)
         with self.lock:  # a strategy that cannot hand out its scores: wait until no step is under way
@@ -230,10 +258,11 @@ class BaseSession(Changeable):
             what = f"has no entry {error}" if isinstance(error, KeyError) else f"is inconsistent ({error})"
             raise StateError(f"the saved state {what}; it is incomplete, or the state of another object") from error
 
-    def _restored(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Surroundings, None]:
+    def _restored(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Snapshot, None]:
         now, pending = self._now.from_state(state, self._can, self.owner), None
         if now.schema is not None:
             classes = now.targets.n_classes
+            self._tell_categories(now.schema)
             pending = saved_buffer(pick("pending", state), now.schema, classes, self.batch_size, self._dtype)
             self.strategy.restore(own, now.schema.n_features, sparse=now.schema.sparse, n_classes=classes)
             now = self._published(now)

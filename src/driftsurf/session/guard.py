@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ from driftsurf.core.column_sizes import CAP, clipped, limited, measure, squared_
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.fields import Array, Entry, Fields, Real, Rule
 from driftsurf.core.options import number
-from driftsurf.core.values import replace
-from driftsurf.kernels.columns import add_excess, column_limits, column_sizes
+from driftsurf.core.values import lazy, replace
+from driftsurf.kernels.columns import add_excess, column_limits, column_sizes, join_and_count
 
 __all__ = ["RangeGuard"]
 
@@ -83,40 +82,38 @@ class RangeGuard:
     def admit(self, X: Rows) -> tuple[Rows, FloatArray | None, RangeGuard]:
         """Return the rows with limited values, their weights (None: all 1), and the guard after them."""
         n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
-        columns, without = self._columns(n_features)
-        new = columns[3] == 0.0 if without else None
-        before = columns.copy()
+        columns, without, fade = self._columns(n_features)
         norms, largest, zeros, extremes = measure(X, columns, LIMIT)
-        excess = np.zeros(n_features) if self.excess is None else self.excess
+        excess = changed = None
         if self.clips:
-            known, excess = excess, np.empty(n_features)
-            if add_excess(before, columns, known, GROWN, excess) > EVIDENCE:
-                changed = excess > EVIDENCE
-                excess[changed] = 0.0
-                new = changed if new is None else new | changed
-        if new is not None and columns[3][new].any():  # new columns are sized by these rows
-            columns = before
+            excess = np.zeros(n_features)
+            if self.total is not None and self.mass is not None:
+                known = np.zeros(n_features) if self.excess is None else self.excess
+                if add_excess(self.total, self.mass, fade, columns, known, GROWN, excess) > EVIDENCE:
+                    changed = excess > EVIDENCE
+                    excess[changed] = 0.0
+        if changed is not None or (without and n_features - np.count_nonzero(columns[3]) < without):
+            columns, *_ = self._columns(n_features)  # new columns are sized by these rows
+            new = columns[3] == 0.0 if changed is None else changed | (columns[3] == 0.0)
             finite = np.isfinite(squared_norms(X, np.ones(n_features + 1), np.zeros(n_features + 1)))
             sizes = usual_sizes(X, finite.astype(np.float64))[new]
             columns[0, new] = np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0.0)
             columns[1, new], columns[2:, new] = CAP * sizes, 0.0
             norms, largest, zeros, extremes = measure(X, columns, LIMIT)
-        recent = np.concatenate([self.recent, norms[norms > 0.0] if zeros else norms])
-        weights = self._weights(norms, largest, recent)
+        recent, weights = self._weights(norms, norms[norms > 0.0] if zeros else norms, largest)
         _, caps, total, mass = columns
         rows = X
         if self.clips and extremes:
             rows = clipped(X, LIMIT / CAP * caps)
-        changes = {"total": total, "mass": mass, "excess": excess if self.clips else None}
-        after = replace(self, recent=recent[-MEMORY:], **changes)
-        vars(after).pop("limits", None)  # cached, and copied with the other entries
+        after = replace(self, recent=recent[-MEMORY:], total=total, mass=mass, excess=excess)
+        vars(after).pop("limits", None)  # computed for the guard before, and copied with the other entries
         return rows, weights, after
 
     def limited(self, X: Rows) -> Rows:
         """Return rows to be predicted, with limited values; the same object if nothing is beyond the limits."""
         return X if self.limits is None else limited(X, self.limits)
 
-    @functools.cached_property
+    @lazy
     def limits(self) -> FloatArray | None:
         """Largest absolute value of each column in predictions, all repeated up to a usual length; None: no limits."""
         if not self.clips or self.total is None or self.mass is None:
@@ -126,26 +123,27 @@ class RangeGuard:
         column_limits(self.total, self.mass, LIMIT, limits)
         return limits
 
-    def _columns(self, n_features: int) -> tuple[FloatArray, int]:
-        """Return the arguments of ``measure`` for the columns, and the number of columns never seen.
+    def _columns(self, n_features: int) -> tuple[FloatArray, int, float]:
+        """Return the arguments of ``measure`` for the columns, the number of columns never seen, and their decay.
 
         Sums decay with a memory of 10,000 rows.
         """
         columns = np.empty((4, n_features))
         if self.total is None or self.mass is None:
             columns[0], columns[1:] = 1.0, 0.0
-            return columns, n_features
-        return columns, column_sizes(self.total, self.mass, COLUMN_MEMORY, CAP, columns)
+            return columns, n_features, 1.0
+        return columns, *column_sizes(self.total, self.mass, COLUMN_MEMORY, CAP, columns)
 
-    def _weights(self, norms: FloatArray, largest: float, recent: FloatArray) -> FloatArray | None:
-        if len(recent) == 0:
-            return None
-        place = math.floor(QUANTILE * (len(recent) - 1))
+    def _weights(self, norms: FloatArray, positive: FloatArray, largest: float) -> tuple[FloatArray, FloatArray | None]:
+        """Return the last positive norms, with those of the new rows, and the weights of the new rows (None: all 1)."""
+        recent = np.empty(len(self.recent) + len(positive))
         # Fast path. The quantile reaches this value if at most ``place`` values are below it, and then no row is beyond
         # the limit. 1e-12 is more than rounding can change.
         enough = largest / self.factor**2 * (1.0 + 1e-12)
-        if math.isfinite(enough) and np.count_nonzero(recent < enough) <= place:
-            return None
+        below = join_and_count(self.recent, positive, enough, recent)
+        place = math.floor(QUANTILE * (len(recent) - 1))
+        if len(recent) == 0 or (math.isfinite(enough) and below <= place):
+            return recent, None
         weights = np.ones(len(norms))
         limit = self.factor**2 * float(np.partition(recent, place)[place])
         if math.isfinite(limit):
@@ -153,7 +151,7 @@ class RangeGuard:
             weights[large] = limit / norms[large]
         else:
             weights[~np.isfinite(norms)] = 0.0
-        return weights
+        return recent, weights
 
     def state(self) -> State:
         """Return the state as flat entries."""

@@ -37,6 +37,15 @@ class LabelCounts:
         """Share of wrong predictions among the scored rows; NaN before the first, and for regression."""
         return self.errors / self.scored if self.scored and self.errors is not None else float("nan")
 
+    @property
+    def waiting(self) -> int:
+        """Rows whose label has not come, and which were neither dropped nor replaced.
+
+        >>> LabelCounts(predicted=10, labelled=6, expired=1).waiting
+        3
+        """
+        return self.predicted - self.labelled - self.expired - self.replaced
+
     def plus(self, **more: int) -> LabelCounts:
         """Return the counts, with some of them increased."""
         counted = {name: value for name, value in asdict(self).items() if value is not None}
@@ -44,7 +53,7 @@ class LabelCounts:
 
     @classmethod
     def from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        """Return the counts that were saved as a dictionary; ValueError or TypeError if they are none."""
+        """Return the counts that were saved as a dictionary; ValueError or TypeError if they are not valid."""
         if not all(
             type(count) is int and count >= 0 for name, count in saved.items() if name != "errors" or count is not None
         ):

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.changes import Changeable
 from driftsurf.core.contracts import CSR, IncrementalState, Rows, Segment, State, n_rows
 from driftsurf.core.decisions import Decision
-from driftsurf.core.fields import Fields, Json, Real, Rule, Values, misfit
-from driftsurf.core.frames import unmasked
+from driftsurf.core.fields import misfit
 from driftsurf.core.input import Schema, read_rows, read_schema
 from driftsurf.core.options import number, whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import MatrixLike, TargetLike
-from driftsurf.errors import InputError, ShapeError
+from driftsurf.errors import InputError
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.label_counts import LabelCounts
+from driftsurf.session.late_saved import FIELDS, Key, Waiting, read_keys
+from driftsurf.session.late_tables import LateChange, LateTables, Mark, Plan, Standing
 
 __all__ = ["DelayedLabels", "DelayedModel", "Joined"]
-
-Key: TypeAlias = str | int
 
 
 class DelayedModel(Protocol):
@@ -53,6 +54,10 @@ class DelayedModel(Protocol):
     @property
     def rows_pending(self) -> int:
         """Number of rows in the buffer."""
+        ...
+
+    def standing(self) -> tuple[object, int]:
+        """Return an object that is another one after each step and restore, and the number of rows in the buffer."""
         ...
 
     def predict(self, X: MatrixLike) -> npt.NDArray[Any]:
@@ -86,20 +91,17 @@ class Joined:
     """Predictions stored when the rows arrived; None for rows that arrived before there was a model."""
     versions: npt.NDArray[np.int64]
     """Version of the model behind each prediction: the time steps it had learned."""
+    rows: npt.NDArray[np.int64]
+    """Number of each row, from 0 in the order in which rows came."""
     waited: npt.NDArray[np.float64]
     """Time between each row and its label."""
     decisions: tuple[Decision, ...]
     """One for each time step that these labels completed."""
+    learned_by: npt.NDArray[np.int64]
+    """Place in ``decisions`` of the time step that learned each row; their number for rows in an incomplete step."""
 
 
-class _Waiting(NamedTuple):
-    row: int
-    predicted: Any
-    version: int
-    time: float
-
-
-class DelayedLabels:
+class DelayedLabels(Changeable):
     """Keeps rows until their labels arrive, in any order, and then trains a model with them.
 
     A row is predicted when it arrives and stored under a key, with its prediction and the version of the model. When
@@ -115,6 +117,9 @@ class DelayedLabels:
     ``max_pending`` rows are stored. As many keys of learned rows and of dropped rows are remembered, to tell duplicate
     and late labels from orphans. No clock is read: time is what callers pass, or the number of rows so far, and never
     runs backwards.
+
+    Calls take turns, and each is complete or undone for an exception at any line. A row is learned and leaves those
+    that wait at once: either the model has learned it, or it still waits.
 
     Parameters
     ----------
@@ -142,172 +147,238 @@ class DelayedLabels:
     (0.0, 1, 1, 1)
     """
 
+    _now: Standing
+
     def __init__(self, model: DelayedModel, *, max_pending: int = 100_000, timeout: float | None = None) -> None:
         self.model = model
         self.max_pending: int = whole("max_pending", max_pending, at_least=1)
         self.timeout: float | None = (
             None if timeout is None else number("timeout", timeout, above=0.0, otherwise=", or None")
         )
-        self.counts: LabelCounts = LabelCounts(errors=None if isinstance(model.targets, RegressionTargets) else 0)
-        self._schema: Schema | None = model.schema
-        self._samples: Samples | None = None
-        self._now = 0.0
-        self._waiting: OrderedDict[Key, _Waiting] = OrderedDict()
-        self._learned: OrderedDict[Key, None] = OrderedDict()
-        self._lost: OrderedDict[Key, None] = OrderedDict()
-        self._early: OrderedDict[Key, Any] = OrderedDict()  # labels whose row has not come
-        self._ready: OrderedDict[Key, Any] = OrderedDict()  # labels that came before their row, which waits now
+        counts = LabelCounts(errors=None if isinstance(model.targets, RegressionTargets) else 0)
+        self._now = Standing(0.0, counts, model.schema)
 
     def __len__(self) -> int:
         """Return the number of rows that wait for their label."""
-        return len(self._waiting)
+        return len(self._now.tables.waiting)
+
+    @property
+    def counts(self) -> LabelCounts:
+        """What became of rows and labels so far."""
+        return self._now.counts
+
+    @property
+    def first_row(self) -> int:
+        """Number of the oldest row that waits, in the order in which rows came; that of the next row if none waits."""
+        return self._now.first_row
 
     # -------------------------------------------------------------------- rows
 
     def predict(self, keys: Iterable[Any], X: MatrixLike, *, time: float | None = None) -> npt.NDArray[Any] | None:
         """Predict rows and keep them under their keys; None while the model has learned nothing."""
-        schema = read_schema(X) if self._schema is None else self._schema
-        rows = read_rows(X, schema)
-        names = _read_keys(keys, n_rows(rows))
-        now = self._time(time, n_rows(rows))
-        labels = self.model.predict(_as_input(rows)) if self.model.steps else None
-        # Nothing can fail from here on, so that rows, keys and counts stay consistent.
-        if self._samples is None:
-            self._schema, self._samples = schema, Samples(schema.n_features, sparse=schema.sparse)
-        segment = self._samples.append(rows, np.zeros(len(names)))
-        shown = [None] * len(names) if labels is None else labels.tolist()
-        replaced, held = 0, len(self._early)
-        for row, (key, label) in enumerate(zip(names, shown, strict=True), start=segment.lo):
-            if key in self._waiting:
-                # Deleted and inserted again at the end: ``_expire`` and ``_release`` expect the oldest row first.
+        with uninterrupted(), self.lock:
+            self.settle()
+            now = self._now
+            schema = read_schema(X) if now.schema is None else now.schema
+            rows = read_rows(X, schema)
+            names = read_keys(keys, n_rows(rows))
+            at = self._time(time, n_rows(rows))
+            version = self.model.steps
+            labels = self.model.predict(_as_input(rows)) if version else None
+            shown = [None] * len(names) if labels is None else labels.tolist()
+            come = [Waiting(now.next_row + place, label, version, at) for place, label in enumerate(shown)]
+            samples = Samples(schema.n_features, sparse=schema.sparse) if now.samples is None else now.samples
+            change, counted = self._arrival(names, come, at)
+            standing = replace(now, time=at, counts=now.counts.plus(**counted), schema=schema, samples=samples)
+            self._change(self._taken_in, rows, standing, change)
+            return labels
+
+    def _taken_in(self, rows: Rows, standing: Standing, change: LateChange) -> tuple[Standing, None]:
+        """Store rows that came."""
+        assert standing.samples is not None
+        standing.samples.append(rows, np.zeros(n_rows(rows)))
+        self._end_as(Plan(standing, change, False, standing.samples.mark())).finish(self.max_pending)
+        return standing, None
+
+    def _arrival(self, names: Sequence[Key], come: Sequence[Waiting], at: float) -> tuple[LateChange, dict[str, int]]:
+        """Return what changes with rows that came, and the counts of it."""
+        tables = self._now.tables
+        new: dict[Key, Waiting] = {}
+        ready: dict[Key, Any] = {}
+        replaced = orphan = 0
+        for key, waiting in zip(names, come, strict=True):
+            # Removed and put at the end: rows are dropped and released in their order.
+            if new.pop(key, None) is not None or key in tables.waiting:
                 replaced += 1
-                del self._waiting[key]
-            for labels_before in (self._ready, self._early):
-                if key in labels_before:
-                    self._ready[key] = labels_before.pop(key)  # at the end, as its row
-            self._learned.pop(key, None)
-            self._lost.pop(key, None)
-            self._waiting[key] = _Waiting(row, label, self.model.steps, now)
-        self._now = now
-        self.counts = self.counts.plus(predicted=len(names), replaced=replaced, orphan=len(self._early) - held)
-        self._expire()
-        return labels
+            new[key] = waiting
+            if key in ready:
+                ready[key] = ready.pop(key)
+            elif key in tables.ready:
+                ready[key] = tables.ready[key]
+            elif key in tables.early:
+                ready[key], orphan = tables.early[key], orphan - 1
+        lost = self._expired(at, new, self._now.next_row + len(names))
+        late = 0
+        for key in lost:
+            new.pop(key, None)
+            late += key in ready or key in tables.ready
+            ready.pop(key, None)
+        counted = {"predicted": len(names), "replaced": replaced, "orphan": orphan, "expired": len(lost), "late": late}
+        return LateChange(come=names, gone=lost, waiting=new, ready=ready, lost=lost), counted
 
     def _time(self, time: float | None, new_rows: int) -> float:
         if time is None:
             time = float(self.counts.predicted + new_rows)
         if not np.isfinite(time):
             raise InputError(f"time is {time!r}; pass a finite number, or None to count rows")
-        return max(self._now, float(time))  # a clock that is set back must not make rows younger than they are
+        return max(self._now.time, float(time))  # a clock that is set back must not make rows younger than they are
 
-    def _expire(self) -> None:
-        """Drop the rows beyond ``max_pending`` or ``timeout``, oldest first."""
-        if self._samples is None:
-            return
-        first_kept = self._samples.next_row - self.max_pending
-        expired, ready = 0, len(self._ready)
-        while self._waiting:
-            key, waiting = next(iter(self._waiting.items()))
-            overdue = self.timeout is not None and self._now - waiting.time > self.timeout
-            if waiting.row >= first_kept and not overdue:
+    def _expired(self, at: float, new: Mapping[Key, Waiting], next_row: int) -> list[Key]:
+        """Return the keys of the rows beyond ``max_pending`` or ``timeout``, oldest first; ``new`` ones just came."""
+        found: list[Key] = []
+        known = ((key, one) for key, one in self._now.tables.waiting.items() if key not in new)
+        for key, waiting in chain(known, new.items()):
+            overdue = self.timeout is not None and at - waiting.time > self.timeout
+            if waiting.row >= next_row - self.max_pending and not overdue:
                 break
-            self._waiting.popitem(last=False)
-            self._ready.pop(key, None)
-            self._remember(self._lost, key)
-            expired += 1
-        self.counts = self.counts.plus(expired=expired, late=ready - len(self._ready))
-        self._release()
-
-    def _release(self) -> None:
-        assert self._samples is not None
-        oldest = next(iter(self._waiting.values())).row if self._waiting else self._samples.next_row
-        self._samples.release(oldest)
-
-    def _remember(self, keys: OrderedDict[Key, Any], key: Key, label: Any = None) -> None:
-        keys[key] = label
-        if len(keys) > self.max_pending:
-            keys.popitem(last=False)
+            found.append(key)
+        return found
 
     # -------------------------------------------------------------------- labels
 
     def label(self, keys: Iterable[Any], y: TargetLike, *, time: float | None = None) -> Joined:
         """Learn the rows that these labels, and those held for them, belong to.
 
-        A label whose row has not come is held; late and duplicate labels are counted and ignored.
+        A label whose row has not come is held; late and duplicate labels are counted and ignored. A call that completes
+        several time steps takes them one by one, each completely or not at all.
         """
-        names = _read_keys(keys, None)
-        known, codes = self.model.targets.read(y, len(names))
-        self._now = self._time(time, 0)
-        self._expire()  # before the join: whether a label is late must not depend on when rows were last dropped
-        if self._ready:
-            known, earlier = known.read(list(self._ready.values()), len(self._ready))
-            names, codes = [*self._ready, *names], np.concatenate([earlier, codes])
-        labels = known.decode(codes)
-        found, early, strays = self._find(names)
-        decisions: list[Decision] = []
-        joined = [self._waiting[names[place]] for place in found]
-        start = 0
-        while start < len(found):
-            stop = len(found)
-            if self.model.batch_size is not None:
-                # At most one time step at once, so that each call to ``learn`` is applied completely or not at all.
-                stop = min(stop, start + self.model.batch_size - self.model.rows_pending)
-            part = found[start:stop]
-            rows = self._rows([self._waiting[names[i]].row for i in part])
-            before = self.model.steps, self.model.rows_pending
-            with uninterrupted():
-                try:
-                    decisions += self.model.learn(rows, labels[part])
-                finally:
-                    # A journal that cannot be written raises after the rows were learned.
-                    if (self.model.steps, self.model.rows_pending) != before:
-                        self._settle([names[i] for i in part], labels[part].tolist())
-            start = stop
-        for place, label in zip(early, labels[early].tolist(), strict=True):
-            self._remember(self._early, names[place], label)
-        self.counts = self.counts.plus(**strays, orphan=len(early))
-        return Joined(
-            tuple(names[place] for place in found),
-            labels[found],
-            tuple(waiting.predicted for waiting in joined),
-            np.array([waiting.version for waiting in joined], np.int64),
-            np.array([self._now - waiting.time for waiting in joined], np.float64),
-            tuple(decisions),
-        )
+        names = read_keys(keys, None)
+        with self.lock:
+            self.settle()
+            tables = self._now.tables
+            known, codes = self.model.targets.read(y, len(names))
+            at = self._time(time, 0)
+            # Before the join: whether a label is late must not depend on when rows were last dropped.
+            lost = dict.fromkeys(self._expired(at, {}, self._now.next_row))
+            ready = {key: label for key, label in tables.ready.items() if key not in lost}
+            if ready:
+                known, earlier = known.read(list(ready.values()), len(ready))
+                names, codes = [*ready, *names], np.concatenate([earlier, codes])
+            labels = known.decode(codes)
+            found, early, strays = self._find(names, lost)
+            joined = [tables.waiting[names[place]] for place in found]
+            strays |= {"late": strays["late"] + len(tables.ready) - len(ready), "expired": len(lost)}
+            strays |= {"orphan": len(early)}
+            held = dict(zip([names[place] for place in early], labels[early].tolist(), strict=True))
+            rest = LateChange(gone=[*lost], lost=[*lost], early=held)
+            decisions, learned_by = self._learn([names[i] for i in found], joined, labels[found], at, rest, strays)
+            return Joined(
+                tuple(names[place] for place in found),
+                labels[found],
+                tuple(waiting.predicted for waiting in joined),
+                np.array([waiting.version for waiting in joined], np.int64),
+                np.array([waiting.row for waiting in joined], np.int64),
+                np.array([at - waiting.time for waiting in joined], np.float64),
+                tuple(decisions),
+                np.array(learned_by, np.int64),
+            )
 
-    def _find(self, names: Sequence[Key]) -> tuple[list[int], list[int], dict[str, int]]:
-        """Return the places of labels whose rows wait, of labels whose rows have not come, and the counts of others."""
+    def _find(self, names: Sequence[Key], lost: Mapping[Key, None]) -> tuple[list[int], list[int], dict[str, int]]:
+        """Return the places of labels whose rows wait, of labels whose rows have not come, and the counts of others.
+
+        ``lost`` are keys whose rows are dropped now.
+        """
+        tables = self._now.tables
+        forgotten = set(islice(chain(tables.lost, lost), max(0, len(tables.lost) + len(lost) - self.max_pending)))
         found: dict[Key, int] = {}
         early: dict[Key, int] = {}
         strays = {"late": 0, "duplicate": 0}
         for place, key in enumerate(names):
-            if key in found or key in early or key in self._learned or key in self._early:
+            if key in found or key in early or key in tables.learned or key in tables.early:
                 strays["duplicate"] += 1
-            elif key in self._waiting:
+            elif key in tables.waiting and key not in lost:
                 found[key] = place
-            elif key in self._lost:
+            elif (key in tables.lost or key in lost) and key not in forgotten:
                 strays["late"] += 1
             else:
                 early[key] = place
         return list(found.values()), list(early.values()), strays
 
-    def _settle(self, keys: Sequence[Key], labels: Sequence[Any]) -> None:
-        scored = errors = 0
-        for key, label in zip(keys, labels, strict=True):
-            waiting = self._waiting.pop(key)
-            self._ready.pop(key, None)
-            self._remember(self._learned, key)
-            if waiting.version:  # version 0 predicted nothing
-                scored += 1
-                errors += waiting.predicted != label
-        self.counts = self.counts.plus(labelled=len(keys), scored=scored, errors=errors)
-        self._release()
+    def _learn(
+        self,
+        keys: Sequence[Key],
+        joined: Sequence[Waiting],
+        labels: npt.NDArray[Any],
+        at: float,
+        rest: LateChange,
+        strays: dict[str, int],
+    ) -> tuple[list[Decision], list[int]]:
+        """Learn rows, at most one time step at once; what else the call changes, ``rest``, comes with the first part.
+
+        Returns the decisions and, for each row, the place of the decision that learned it.
+        """
+        decisions, learned_by = list[Decision](), list[int]()
+        size, start = self.model.batch_size, 0
+        while True:
+            stop = len(keys) if size is None else min(len(keys), start + size - self.model.rows_pending)
+            part, true = keys[start:stop], labels[start:stop]
+            counted = self._counted(joined[start:stop], true.tolist())
+            standing = replace(self._now, time=at, counts=self.counts.plus(**counted | (strays if start == 0 else {})))
+            change = replace(rest if start == 0 else LateChange(), learned=part)
+            change = replace(change, gone=[*change.gone, *part])
+            learned_by += [len(decisions)] * len(part)
+            rows = self._rows([one.row for one in joined[start:stop]]) if part else None
+            with uninterrupted():
+                decisions += self._change(self._labelled, rows, true, standing, change)
+            start = stop
+            if start == len(keys):
+                return decisions, learned_by
+
+    def _labelled(
+        self, rows: Any, labels: npt.NDArray[Any], standing: Standing, change: LateChange
+    ) -> tuple[Standing, tuple[Decision, ...]]:
+        """Learn rows of at most one time step; without rows, only the tables change."""
+        samples = standing.samples
+        plan = self._end_as(Plan(standing, change, rows is not None, None if samples is None else samples.mark()))
+        decisions = () if rows is None else self.model.learn(rows, labels)
+        plan.finish(self.max_pending)
+        return standing, decisions
+
+    @staticmethod
+    def _counted(joined: Sequence[Waiting], labels: Sequence[Any]) -> dict[str, int]:
+        """Return the counts of rows that are learned. Version 0 predicted nothing."""
+        pairs = [(one.predicted, label) for one, label in zip(joined, labels, strict=True) if one.version]
+        errors = sum(predicted != label for predicted, label in pairs)
+        return {"labelled": len(joined), "scored": len(pairs), "errors": errors}
 
     def _rows(self, numbers: Sequence[int]) -> Any:
-        assert self._samples is not None
-        first = self._samples.first_row
-        X = self._samples.view(Segment(first, self._samples.next_row)).X
-        return _as_input(X, np.array(numbers) - first)
+        samples = self._now.samples
+        assert samples is not None
+        X = samples.view(Segment(samples.first_row, samples.next_row)).X
+        return _as_input(X, np.array(numbers) - samples.first_row)
+
+    # -------------------------------------------------------------------- calls that are complete or undone
+
+    def _mark(self) -> Mark:
+        samples = self._now.samples
+        return Mark(None if samples is None else samples.mark(), self.model.standing())
+
+    def _end_as(self, plan: Plan) -> Plan:
+        """Note how the call under way ends; from here on, or from when the model has changed, it is not undone."""
+        assert self._before is not None
+        self._before[0].plan = plan
+        return plan
+
+    def _put_back(self, mark: Mark) -> None:
+        """Undo a call, or complete it if its model has learned: what the model has learned cannot be undone here."""
+        plan = mark.plan
+        snapshot, pending = self.model.standing()
+        unlearned = snapshot is mark.model[0] and pending == mark.model[1]
+        if plan is not None and not (plan.with_model and unlearned):
+            plan.finish(self.max_pending)
+            self._now = plan.standing
+        elif self._now.samples is not None:
+            self._now.samples.put_back(mark.samples)
 
     # -------------------------------------------------------------------- state
 
@@ -317,20 +388,23 @@ class DelayedLabels:
 
     def incremental_state(self) -> IncrementalState:
         """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
-        state: IncrementalState = {
-            "now": self._now,
-            "counts": json.dumps(asdict(self.counts)),
-            "waiting": json.dumps([[key, *waiting] for key, waiting in self._waiting.items()]),
-            "learned": json.dumps(list(self._learned)),
-            "lost": json.dumps(list(self._lost)),
-            "early": json.dumps(list(self._early.items())),
-            "ready": json.dumps(list(self._ready.items())),
-        }
-        if self._schema is not None:
-            state |= nest("schema", self._schema.state())
-        if self._samples is not None:
-            state |= nest("samples", self._samples.incremental_state())
-        return state | nest("model", self.model.incremental_state())
+        with self.lock:
+            self.settle()
+            now, tables = self._now, self._now.tables
+            state: IncrementalState = {
+                "now": now.time,
+                "counts": json.dumps(asdict(now.counts)),
+                "waiting": json.dumps([[key, *waiting] for key, waiting in tables.waiting.items()]),
+                "learned": json.dumps(list(tables.learned)),
+                "lost": json.dumps(list(tables.lost)),
+                "early": json.dumps(list(tables.early.items())),
+                "ready": json.dumps(list(tables.ready.items())),
+            }
+            if now.schema is not None:
+                state |= nest("schema", now.schema.state())
+            if now.samples is not None:
+                state |= nest("samples", now.samples.incremental_state())
+            return state | nest("model", self.model.incremental_state())
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` returned, the model's state included."""
@@ -343,98 +417,16 @@ class DelayedLabels:
             raise misfit(state, "samples.n_features", "and the layout of the rows must be those of the schema")
         rows = (0, 0) if samples is None else (samples.first_row, samples.next_row)
         known = FIELDS.read(state, stored=Segment(*rows), counted=self.counts.errors is not None)
-        self.model.restore(pick("model", state))
-        self.counts, self._now, self._schema, self._samples = known["counts"], known["now"], schema, samples
-        self._waiting, self._learned, self._lost = known["waiting"], known["learned"], known["lost"]
-        self._early, self._ready = (known.get(name, OrderedDict()) for name in ("early", "ready"))
+        held = (known.get(name, OrderedDict()) for name in ("early", "ready"))
+        tables = LateTables(known["waiting"], known["learned"], known["lost"], *held)
+        standing = Standing(known["now"], known["counts"], schema, samples, tables)
+        with uninterrupted(), self.lock:
+            self._change(self._restored, standing, pick("model", state))
 
-
-def _read_waiting(saved: Any) -> OrderedDict[Key, _Waiting]:
-    """Return the saved waiting rows by key; ValueError if they are none."""
-    waiting = OrderedDict((key, _Waiting(*rest)) for key, *rest in saved)
-    for one in waiting.values():
-        if not (type(one.row) is int and type(one.version) is int and one.version >= 0 and type(one.time) is float):
-            raise ValueError(f"{one!r} is not a row that waits")
-        if not isinstance(one.predicted, str | int | float | None):
-            raise ValueError(f"{one.predicted!r} is not a prediction")
-    _check_keys(waiting, len(saved))
-    return waiting
-
-
-def _read_known_keys(saved: Any) -> OrderedDict[Key, None]:
-    """Return saved keys; ValueError if they are none."""
-    keys = OrderedDict.fromkeys(saved)
-    _check_keys(keys, len(saved))
-    return keys
-
-
-def _read_held(saved: Any) -> OrderedDict[Key, Any]:
-    """Return saved labels by key; ValueError if they are none."""
-    held = OrderedDict((key, label) for key, label in saved)
-    _check_keys(held, len(saved))
-    if not all(isinstance(label, str | int | float) for label in held.values()):
-        raise ValueError("labels must be text or numbers")
-    return held
-
-
-def _check_keys(keys: Iterable[Any], count: int) -> None:
-    if not all(type(key) in (str, int) for key in keys) or len(list(keys)) != count:
-        raise ValueError("keys must be text or integers, and distinct")
-
-
-def _are_stored(known: Values) -> bool:
-    """Return whether the waiting rows are in the store, in the order of their arrival."""
-    rows, stored = [one.row for one in known["waiting"].values()], known["stored"]
-    return rows == sorted(set(rows)) and (not rows or (stored.lo <= rows[0] and rows[-1] < stored.hi))
-
-
-FIELDS = Fields(
-    {
-        "now": Real(finite=False),
-        "counts": Json(LabelCounts.from_saved),
-        "waiting": Json(_read_waiting),
-        "learned": Json(_read_known_keys),
-        "lost": Json(_read_known_keys),
-        "early": Json(_read_held),
-        "ready": Json(_read_held),
-    },
-    optional=["early", "ready"],  # states of earlier versions do not have them
-    parts=["schema", "samples", "model"],
-    rules=[
-        Rule(
-            "counts",
-            "must have errors exactly for classes",
-            lambda known: (known["counts"].errors is not None) == known["counted"],
-        ),
-        Rule("waiting", "must be rows of the store, in order", _are_stored),
-        Rule(
-            "early",
-            "must be labels of no row that waits",
-            lambda known: not known.get("early", {}).keys() & known["waiting"].keys(),
-        ),
-        Rule(
-            "ready",
-            "must be labels of rows that wait",
-            lambda known: known.get("ready", {}).keys() <= known["waiting"].keys(),
-        ),
-    ],
-)
-"""Saved entries of late labels."""
-
-
-def _read_keys(keys: Iterable[Any], count: int | None) -> list[Key]:
-    """Return keys as text or integers, the only types that a saved state can hold."""
-    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
-        raise InputError(f"keys is {keys!r}; pass a list with one key for each row")
-    read: list[Key] = []
-    for key in unmasked(keys, "keys"):
-        plain: Hashable = key.item() if isinstance(key, np.generic) else key
-        if isinstance(plain, bool) or not isinstance(plain, str | int):
-            raise InputError(f"the key {key!r} is neither text nor an integer")
-        read.append(str(plain) if isinstance(plain, str) else int(plain))
-    if count is not None and len(read) != count:
-        raise ShapeError(f"there are {len(read)} keys for {count} rows; pass one key for each row.")
-    return read
+    def _restored(self, standing: Standing, model: Mapping[str, Any]) -> tuple[Standing, None]:
+        self._end_as(Plan(standing, None, True, None))
+        self.model.restore(model)
+        return standing, None
 
 
 def _as_input(rows: Rows, places: npt.NDArray[np.int64] | None = None) -> Any:

@@ -12,7 +12,7 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.predictions import log_losses
 
-__all__ = ["Observation", "probability_of_second"]
+__all__ = ["Observation", "Origin", "probability_of_second"]
 
 
 def probability_of_second(margins: FloatArray) -> FloatArray:
@@ -21,6 +21,25 @@ def probability_of_second(margins: FloatArray) -> FloatArray:
     The same as ``scipy.special.expit``, which takes a tenth of the time of a short run to import.
     """
     return np.asarray(np.exp(-np.logaddexp(0.0, -margins)))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Number of a time step whose labels came late, and the models that had predicted its rows.
+
+    The model is the one that predicted most of the scored rows, the newest of several; -1 if no row was scored.
+    """
+
+    step: int
+    first_row: int
+    """The first row of the step, in the order in which rows are learned."""
+    learned: int = 0
+    """Number of rows that the step learned; 0 if it is not complete."""
+    predicted_by: int = -1
+    trained_from: int = -1
+    oldest_version: int = -1
+    """Number of time steps that the oldest model behind the predictions had learned."""
+    newest_version: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +58,8 @@ class Observation:
     """One for each time step that the call completed: one, or any number with a buffer."""
     probabilities: bool = True
     """Whether scores are log-odds or log-probabilities."""
+    origin: Origin | None = None
+    """Step and models of rows whose labels came late; None for rows that were predicted just before."""
 
     @property
     def errors(self) -> int:

@@ -1,4 +1,4 @@
-"""What the saved state of a session must look like."""
+"""Declared entries of the saved state of a session."""
 
 from __future__ import annotations
 

@@ -9,17 +9,18 @@ import numpy as np
 
 from driftsurf.core.contracts import Batch, FloatArray, Segment, n_rows, take_rows
 from driftsurf.core.decisions import Decision, Transition
-from driftsurf.core.input import Schema, is_ready, read_rows, read_schema, read_weights
+from driftsurf.core.input import Schema, is_ready, read_rows, read_schema
 from driftsurf.core.samples import Samples
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import Classes, MatrixLike, TargetLike
 from driftsurf.core.values import replace
+from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.base import BaseSession
 from driftsurf.session.guard import RangeGuard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
-from driftsurf.session.surroundings import Surroundings
+from driftsurf.session.snapshot import Snapshot
 
 __all__ = ["Session"]
 
@@ -29,6 +30,7 @@ LEAST_WEIGHT = 0.01
 """A batch that keeps less than this share of its weight under the range guard is no evidence."""
 
 ONE = np.ones(1)
+NOTHING = np.zeros(0)
 
 
 def _part(batch: Batch, start: int, stop: int) -> Batch:
@@ -60,6 +62,9 @@ class Session(BaseSession):
         Journal in which decisions are recorded; a new one by default.
     owner
         Name of the model in error messages.
+    categories
+        Returns which columns belong to a category, once the first batch has been encoded. A learner with the capability
+        ``categories`` reads them as one column.
 
     Examples
     --------
@@ -82,7 +87,7 @@ class Session(BaseSession):
         with self.lock:
             code = self._code_of_single(X, y) if classes is None and weight is None else None
             if code is None:
-                return self._take(X, y, classes, weight, predict=True)
+                return self._observation(*self._take(X, y, classes, weight, predict=True))
             assert isinstance(X, np.ndarray)
             scores = self.targets.restrict(self.strategy.scores(X), self.n_classes_learned)
             self._buffer_one(X, code)
@@ -92,7 +97,7 @@ class Session(BaseSession):
         self, X: MatrixLike, y: TargetLike, *, classes: Classes | None = None, weight: TargetLike | None = None
     ) -> tuple[Decision, ...]:
         """Learn rows without predicting them."""
-        return self._take(X, y, classes, weight, predict=False).decisions
+        return self._take(X, y, classes, weight, predict=False)[3]
 
     def try_buffer_one(self, X: MatrixLike, y: TargetLike) -> bool:
         """Append a single row to the buffer, if nothing else has to be done; five times as fast as ``learn``.
@@ -100,6 +105,8 @@ class Session(BaseSession):
         Returns False, and changes nothing, otherwise: without a buffer, for the row that fills it, for a new label, and
         for anything that is not a plain row of an array.
         """
+        if self._pending is None:  # another thread can only add the buffer, for which this row is then too early
+            return False
         with self.lock:
             code = self._code_of_single(X, y)
             if code is None:
@@ -132,7 +139,7 @@ class Session(BaseSession):
         self, X: MatrixLike, y: TargetLike, size: int, *, weight: TargetLike | None = None
     ) -> tuple[Decision, ...]:
         """Learn rows in equal time steps of at least ``size`` rows, without using the buffer."""
-        return self._take(X, y, None, weight, predict=False, size=size).decisions
+        return self._take(X, y, None, weight, predict=False, size=size)[3]
 
     def judge(self, X: MatrixLike, y: TargetLike, *, classes: Classes | None = None) -> Observation:
         """Predict rows whose labels are known, and learn nothing."""
@@ -145,7 +152,7 @@ class Session(BaseSession):
     def reset(self, why: str) -> Transition | None:
         """Start over with fresh models, at the request of a user; None if nothing was learned yet."""
 
-        def step() -> tuple[Surroundings, Transition]:
+        def step() -> tuple[Snapshot, Transition]:
             change = self.strategy.reset(why)
             return self._published(self._now), change
 
@@ -165,7 +172,7 @@ class Session(BaseSession):
     def drop_pending(self) -> int:
         """Empty the buffer without learning it; return the number of rows dropped."""
 
-        def step(pending: Samples) -> tuple[Surroundings, int]:
+        def step(pending: Samples) -> tuple[Snapshot, int]:
             dropped = len(pending)
             pending.release(pending.next_row)
             return self._now, dropped
@@ -182,8 +189,11 @@ class Session(BaseSession):
         *,
         predict: bool,
         size: int | None = None,
-    ) -> Observation:
-        """Check the whole call, then take it part by part: each part is one time step, or goes to the buffer."""
+    ) -> tuple[Any, FloatArray, FloatArray, tuple[Decision, ...]]:
+        """Check the whole call, then take it part by part: each part is one time step, or goes to the buffer.
+
+        Returns the targets, the codes and the scores of the rows (none unless ``predict``), and the decisions.
+        """
         with self.lock:
             self.settle()
             now = self._now
@@ -216,11 +226,8 @@ class Session(BaseSession):
                     taken = start if self._now is now else stop  # an exception may come between a step and its count
                     error.add_note(f"{taken} of the {count} rows of this call were taken, the others were not.")
                 raise
-            if not predict:
-                nothing = np.zeros(0)
-                return Observation(nothing, nothing, nothing, nothing, tuple(decisions), self._can.probabilities)
-            all_scores = scores[0] if len(scores) == 1 else np.concatenate(scores)
-            return self._observation(known, codes, all_scores, tuple(decisions))
+            all_scores = scores[0] if len(scores) == 1 else np.concatenate(scores or [NOTHING])
+            return known, codes, all_scores, tuple(decisions)
 
     def _learned(
         self,
@@ -230,7 +237,7 @@ class Session(BaseSession):
         usual: RangeGuard | None,
         predict: bool,
         unbuffered: bool,
-    ) -> tuple[Surroundings, tuple[Any, FloatArray | None, tuple[Decision, ...]]]:
+    ) -> tuple[Snapshot, tuple[Any, FloatArray | None, tuple[Decision, ...]]]:
         """Take a part of a call: predict it if asked, then learn it, or append it to the buffer, and learn a full one.
 
         Returns the values afterwards; and the classes, the scores of the part and the decisions.
@@ -294,14 +301,16 @@ class Session(BaseSession):
             return [count]
         return [*range(self.batch_size - self.rows_pending, count, self.batch_size), count]
 
-    def _begun(self, now: Surroundings, schema: Schema, known: ClassTargets | RegressionTargets) -> Surroundings:
+    def _begun(self, now: Snapshot, schema: Schema, known: ClassTargets | RegressionTargets) -> Snapshot:
         """Make the first models and the buffer, for the columns of the first batch."""
+        schema = schema.grouped(self.categories())
+        self._tell_categories(schema)
         self.strategy.begin(schema.n_features, sparse=schema.sparse, n_classes=known.n_classes)
         if self.batch_size is not None:
             self._pending = Samples(schema.n_features, sparse=schema.sparse, dtype=self._dtype)
         return self._published(now, schema=schema)
 
-    def _cut(self, now: Surroundings) -> tuple[Surroundings, Decision]:
+    def _cut(self, now: Snapshot) -> tuple[Snapshot, Decision]:
         """Make a time step of the rows in the buffer."""
         pending = self._pending
         assert pending is not None
@@ -309,7 +318,7 @@ class Session(BaseSession):
         pending.release(pending.next_row)
         return now, decision
 
-    def _step(self, now: Surroundings, batch: Batch, tested: FloatArray | None = None) -> tuple[Surroundings, Decision]:
+    def _step(self, now: Snapshot, batch: Batch, tested: FloatArray | None = None) -> tuple[Snapshot, Decision]:
         """Take one time step; return the values after it."""
         guard, targets = now.guard, now.targets
         if guard is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord
-from driftsurf.core.fields import Array, Fields, Whole, misfit
+from driftsurf.core.fields import Array, Fields, Rule, Whole, misfit
 from driftsurf.core.state import nest, pick
 from driftsurf.strategies._base import NOTHING, PooledStrategy, Scorer, declared, make_decision
 from driftsurf.strategies._joint import JointScorer, joint_scorer
@@ -100,8 +100,11 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         NOTHING.read(state)
 
 
-FIELDS = declared(
-    {"experts": Whole(), "weights": Array(np.float64, ("experts",), least=0.0)},
-    parts=["expert*", "memory"],
-)
+def voting_fields(*rules: Rule) -> Fields:
+    """Return the saved entries of a strategy whose models vote, with further rules."""
+    weights = Array(np.float64, ("experts",), least=0.0)
+    return declared({"experts": Whole(), "weights": weights}, parts=["expert*", "memory"], rules=rules)
+
+
+FIELDS = voting_fields()
 """Saved entries of a strategy whose models vote."""

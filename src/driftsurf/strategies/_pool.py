@@ -17,7 +17,16 @@ from driftsurf.core.abilities import (
     abilities_of,
 )
 from driftsurf.core.changes import UndoStack
-from driftsurf.core.contracts import Batch, FloatArray, IncrementalState, Learner, SampleStore, Segment, State
+from driftsurf.core.contracts import (
+    Batch,
+    Capabilities,
+    FloatArray,
+    IncrementalState,
+    Learner,
+    SampleStore,
+    Segment,
+    State,
+)
 from driftsurf.core.decisions import ModelRecord, Role
 from driftsurf.core.fields import Fields, Real, Whole, misfit
 from driftsurf.core.options import choice, whole
@@ -102,16 +111,18 @@ class Pool:
         self, learner: Learner, *, seed: int, max_rows: int | None, dtype: str, risk: RiskName = "loss"
     ) -> None:
         self.template = learner
-        self.capabilities = learner.capabilities
-        self.grows = "multiclass" in self.capabilities.tasks
+        self.capabilities: Capabilities = learner.capabilities
+        self.grows: bool = "multiclass" in self.capabilities.tasks
         self._risk = risk
         self._abilities = abilities_of(learner)
         self._reversible = Reversible in self._abilities
-        self.seed = seed
-        self.max_rows = None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
+        self.seed: int = seed
+        self.max_rows: int | None = (
+            None if max_rows is None else whole("max_rows", max_rows, at_least=1, otherwise=", or None")
+        )
         self.dtype = dtype
-        self.made = 0
-        self.n_classes = self.capabilities.min_classes
+        self.made: int = 0
+        self.n_classes: int = self.capabilities.min_classes
         self._from_step = self._from_row = 0
         self.samples: Samples
         self._tested: tuple[Learner, Segment, FloatArray] | None = None
@@ -119,7 +130,7 @@ class Pool:
     def check(self) -> None:
         """Raise OptionError if a parameter of the strategy or of the learner is invalid."""
         choice("dtype", self.dtype, ("float64", "float32"))
-        self.seed = whole("seed", self.seed, at_least=0)
+        self.seed = whole("seed", self.seed, at_least=0, at_most=None)
         self.template.fresh(seed=0, n_features=1, n_classes=self.n_classes)
 
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
@@ -342,4 +353,5 @@ def risk(learner: Learner, *batches: Batch, name: RiskName = "loss", scores: Flo
         total, mass = total + part[0], mass + part[1]
     penalty = learner.penalty() if name == "loss" else 0.0
     # Without evidence the risk is NaN, not 0: every comparison with NaN is false, so that nothing is decided by it.
-    return total / mass + penalty if mass > 0.0 else math.nan
+    # A float also if kernels are plain Python, whose numbers of numpy a saved state does not hold.
+    return float(total / mass + penalty) if mass > 0.0 else math.nan

@@ -5,21 +5,23 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from driftsurf.core.contracts import Segment
+from driftsurf.core.contracts import Segment, State
 from driftsurf.core.decisions import ModelRecord, Role, Transition, TransitionKind
 from driftsurf.core.fields import Array, Entry, Fields, Rule, Truth, Values, Whole, misfit
-from driftsurf.core.state import pick
+from driftsurf.core.state import nest, pick
 from driftsurf.strategies._base import declared
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._unit import RiskUnit
 
 REGRESSION_LEAD = 1.0 / 3.0
 """Share of the risk of w by which a regression w' must be better to predict, under the prequential judge."""
+REGRESSION_MARGIN = 0.2
+"""Share of delta by which a regression that can memorise must be better on every batch of T to replace w."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +32,75 @@ class Contest:
     new: float = 0.0
     weight: float = 0.0
     """Weight of the rows summed over."""
+    least_old: float = math.nan
+    """Risk of w on the batch on which w' led by the least, ..."""
+    least_new: float = math.nan
+    """... that of w' ..."""
+    least_margin: float = math.nan
+    """... and the lead that w' needed there."""
 
-    def after_batch(self, old_risk: float, new_risk: float, weight: float) -> Contest:
-        """Return the contest after one more batch; a batch without both risks is no evidence.
+    def after_batch(self, old_risk: float, new_risk: float, weight: float, margin: float = 0.0) -> Contest:
+        """Return the contest after one more batch, on which w' needs a lead; one without both risks is no evidence.
 
-        >>> Contest().after_batch(0.5, math.nan, 100.0).after_batch(0.4, 0.2, 100.0).risks
-        (0.4, 0.2)
+        >>> contest = Contest().after_batch(0.5, math.nan, 100.0).after_batch(0.4, 0.2, 100.0)
+        >>> contest.risks, contest.least
+        ((0.4, 0.2), (0.4, 0.2, 0.0))
         """
         if math.isnan(old_risk + new_risk):
             return self
-        return Contest(self.old + weight * old_risk, self.new + weight * new_risk, self.weight + weight)
+        least = self.least
+        if not old_risk - margin - new_risk >= least[0] - least[2] - least[1]:
+            least = old_risk, new_risk, margin
+        return Contest(self.old + weight * old_risk, self.new + weight * new_risk, self.weight + weight, *least)
+
+    @property
+    def least(self) -> tuple[float, float, float]:
+        """Risks of w and w' on the batch on which w' led by the least, and the lead that it needed."""
+        return self.least_old, self.least_new, self.least_margin
 
     @property
     def risks(self) -> tuple[float, float]:
         """Mean risks of w and w'; NaN without evidence."""
         return (self.old / self.weight, self.new / self.weight) if self.weight > 0.0 else (math.nan, math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What the greedy policy has gained by letting w' predict, or would have, in units of the risk: from -1 to 1.
+
+    Where concepts last only a few batches, the model that was better on the last batch is worse on the next one. So the
+    policy is applied in a reactive state only if it has not lost in the ones before. What it would have gained counts
+    also while it is not applied.
+
+    >>> after = Credit().choosing(True).after_batch(0.5, 0.9, 1.0).closed()
+    >>> after.value, after.trusted
+    (-0.4, False)
+    """
+
+    value: float = 0.0
+    """Gain in earlier reactive states."""
+    gain: float = 0.0
+    """Gain in this one."""
+    chosen: bool = False
+    """Whether the greedy policy chose w' for the next batch."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the greedy policy is applied in this reactive state."""
+        return self.value >= 0.0
+
+    def choosing(self, chosen: bool) -> Credit:
+        """Return the credit after the greedy policy has chosen the model for the next batch."""
+        return Credit(self.value, self.gain, chosen)
+
+    def after_batch(self, old_risk: float, new_risk: float, unit: float) -> Credit:
+        """Return the credit after a batch; one without both risks is no evidence."""
+        gain = (old_risk - new_risk) / unit if self.chosen and unit > 0.0 else 0.0
+        return Credit(self.value, self.gain + gain, self.chosen) if math.isfinite(gain) else self
+
+    def closed(self) -> Credit:
+        """Return the credit after the end of a reactive state."""
+        return Credit(min(1.0, max(-1.0, self.value + self.gain)))
 
 
 @dataclass(frozen=True)
@@ -68,6 +124,7 @@ class Live:
     """Whether there has been a reactive state."""
     unit: RiskUnit = field(default_factory=RiskUnit)
     contest: Contest = field(default_factory=Contest)
+    credit: Credit = field(default_factory=Credit)
 
     @property
     def predictor(self) -> Member:
@@ -77,8 +134,11 @@ class Live:
     @property
     def members(self) -> tuple[Member, ...]:
         """All models."""
-        rivals = [member for member in (self.reactive, self.stable) if member is not None]
-        return (self.predictive, *rivals)
+        if self.reactive is None:
+            return (self.predictive,) if self.stable is None else (self.predictive, self.stable)
+        if self.stable is None:
+            return self.predictive, self.reactive
+        return self.predictive, self.reactive, self.stable
 
 
 @dataclass(slots=True)
@@ -90,8 +150,10 @@ class Step:
     live: Live
     thresholds: tuple[float, float]
     """delta and delta' in units of the risk."""
+    prequential: bool = False
+    """Whether models are compared by their risks on batches before learning them."""
     risk_unit: float | None = None
-    """What the thresholds were multiplied by; None if they are used as they are."""
+    """Risk that the thresholds were multiplied by; None if they are in units of the risk already."""
     condition: int = 0
     reactive_step: int = 0
     cast: dict[Role, Member] = field(default_factory=dict)
@@ -150,7 +212,8 @@ def live_fields(reactive_length: int, *, prequential: bool, relative: bool) -> F
         "reacted": Truth(),
     }
     if prequential:
-        entries["contest"] = Array(np.float64, (3,))
+        entries["contest"] = Array(np.float64, (6,), missing=True)
+        entries["credit"] = Array(np.float64, (3,))
     return declared(
         entries,
         parts=[*ROLES, *["unit"] * relative],
@@ -166,8 +229,45 @@ def live_fields(reactive_length: int, *, prequential: bool, relative: bool) -> F
 
 
 def _are_stored(known: Values) -> bool:
-    first, last = known["trial"].T
-    return bool(((known["first_row"] <= first) & (first <= last) & (last <= known["next_row"])).all())
+    first_row, next_row = known["first_row"], known["next_row"]
+    return all(first_row <= first <= last <= next_row for first, last in known["trial"].tolist())
+
+
+def saved_live(live: Live, *, prequential: bool, relative: bool) -> State:
+    """Return everything that a step replaces as a flat state."""
+    state: State = {
+        "step": live.step,
+        "reactive_step": live.reactive_step,
+        "trial": np.array([(part.lo, part.hi) for part in live.trial], np.int64).reshape(-1, 2),
+        "challenged": live.challenged,
+        "reacted": live.reacted,
+    }
+    if prequential:
+        state["contest"] = np.array(astuple(live.contest))
+        state["credit"] = np.array(astuple(live.credit), np.float64)
+    if relative:
+        state |= nest("unit", live.unit.state())
+    for role in ROLES:
+        member: Member | None = getattr(live, role)
+        if member is not None:
+            state |= nest(role, member.state())
+    return state
+
+
+def restored_live(state: Mapping[str, Any], pool: Pool, *, prequential: bool, relative: bool) -> Live:
+    """Return what ``saved_live`` was called on."""
+    value, gain, chosen = state["credit"].tolist() if prequential else (0.0, 0.0, 0.0)
+    return Live(
+        **restored_members(state, pool),
+        step=state["step"],
+        reactive_step=state["reactive_step"],
+        trial=tuple(Segment(lo, hi) for lo, hi in state["trial"].tolist()),
+        challenged=state["challenged"],
+        reacted=state["reacted"],
+        unit=RiskUnit.from_state(pick("unit", state)) if relative else RiskUnit(),
+        contest=Contest(*state["contest"].tolist()) if prequential else Contest(),
+        credit=Credit(value, gain, bool(chosen)),
+    )
 
 
 def restored_members(state: Mapping[str, Any], pool: Pool) -> dict[str, Member]:

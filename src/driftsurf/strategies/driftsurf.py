@@ -10,65 +10,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import astuple
 from typing import Any, Literal
-
-import numpy as np
 
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role, TransitionKind
 from driftsurf.core.fields import Fields
 from driftsurf.core.options import choice, number, truth, whole
-from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, Option, OptionError
-from driftsurf.kernels.compile import inline
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
-from driftsurf.strategies._base import PooledStrategy, make_decision
+from driftsurf.strategies._base import make_decision
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
-from driftsurf.strategies._reaction import REGRESSION_LEAD, Contest, Live, Step, live_fields, restored_members
-from driftsurf.strategies._unit import RiskUnit
+from driftsurf.strategies._reaction import (
+    REGRESSION_LEAD,
+    REGRESSION_MARGIN,
+    Contest,
+    Live,
+    Step,
+    live_fields,
+    restored_live,
+    saved_live,
+)
+from driftsurf.strategies._rule import challenger_predicts, entering, switching
+from driftsurf.strategies.compiled.layout import LONGEST, UNLIMITED, Rule
+from driftsurf.strategies.compiled.strategy import CompiledStrategy
 
 __all__ = ["DriftSurf", "challenger_predicts", "entering", "switching"]
 
 Variant = Literal["algorithm-1", "authors"]
 Judge = Literal["auto", "training", "prequential"]
 ThresholdUnit = Literal["auto", "risk", "trivial"]
-
-
-# The rule itself: pure functions of numbers, which the compiled backend of keyed runs inlines.
-# A risk without evidence is NaN, and every comparison with NaN is false: no evidence, no change.
-
-
-@inline
-def entering(risk: float, best: float, stable_risk: float, threshold: float, stable_threshold: float) -> int:
-    """Return which condition to enter the reactive state holds: 1, 2, or 0 for neither.
-
-    Condition 1: the risk of w on the new batch exceeds its best one, R_b, by more than delta. It fires at abrupt
-    drifts. Condition 2: the risk of w exceeds that of the stable model w'' by more than delta'. It fires at drifts so
-    gradual that R_b rises with them.
-
-    >>> entering(0.61, 0.38, math.nan, 0.1, 0.05), entering(0.45, 0.38, 0.39, 0.1, 0.05)
-    (1, 2)
-    """
-    if risk > best + threshold:
-        return 1
-    if risk > stable_risk + stable_threshold:
-        return 2
-    return 0
-
-
-@inline
-def challenger_predicts(old_risk: float, new_risk: float, greedy: bool) -> bool:
-    """Return whether, inside a reactive state, the reactive model w' predicts the next batch (greedy policy)."""
-    return greedy and new_risk < old_risk
-
-
-@inline
-def switching(old_risk: float, new_risk: float) -> bool:
-    """Return whether, at the end of a reactive state, w' replaces w: its risk over T is strictly lower."""
-    return new_risk < old_risk
 
 
 @register(
@@ -85,7 +57,7 @@ def switching(old_risk: float, new_risk: float) -> bool:
         Example({"risk": "zero-one"}, "zero-one", CLASSIFICATION),
     ],
 )
-class DriftSurf(PooledStrategy[Live]):
+class DriftSurf(CompiledStrategy):
     r"""DriftSurf: learn a second model at a sign of drift, and keep the better of the two.
 
     A rise of the risk is only a *sign* of drift. Instead of discarding a long-trained model on a sign, DriftSurf trains
@@ -139,7 +111,9 @@ class DriftSurf(PooledStrategy[Live]):
         regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on the
         last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, and a new
         regression has one because it knows the level of the last rows; so "auto" is "prequential" for regression and
-        for learners with the capability ``can_memorise``, else "training".
+        for learners with the capability ``can_memorise``, else "training". Such a learner often forgets by itself, so
+        that w' needs more evidence: the greedy policy is not applied while it has lost more than it gained in earlier
+        reactive states, and a regression needs a risk that is lower by delta / 5 on every batch to replace w.
     threshold_unit
         "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of predicting
         the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1 means the same for
@@ -246,10 +220,13 @@ class DriftSurf(PooledStrategy[Live]):
             return (self._can.can_memorise or self._can.regression) and self.variant == "algorithm-1"
         return self.judge == "prequential"
 
-    @property
-    def _lead(self) -> float:
-        """Share of the risk of w by which w' must be better to predict the next batch."""
-        return REGRESSION_LEAD if self._prequential and self._can.regression else 0.0
+    def _cautious(self, now: Step) -> bool:
+        """Whether w' needs more evidence: a learner that can memorise is mostly refitted to its last rows."""
+        return now.prequential and self._can.can_memorise
+
+    def _lead(self, now: Step) -> float:
+        """Return the share of the risk of w by which w' must be better to predict the next batch."""
+        return REGRESSION_LEAD if now.prequential and self._can.regression else 0.0
 
     @property
     def _relative(self) -> bool:
@@ -260,16 +237,17 @@ class DriftSurf(PooledStrategy[Live]):
     def _first(self) -> Live:
         return Live(self._pool.make(step=0, first_row=0))
 
-    def _thresholds(self, live: Live) -> tuple[float, float]:
-        """Return delta and delta' in units of the risk."""
+    def _thresholds(self, unit: float) -> tuple[float, float]:
+        """Return delta and delta' in units of the risk, as multiples of the given unit."""
         stable = self.threshold / 2 if self.stable_threshold is None else self.stable_threshold
-        return float(self.threshold) * live.unit.value, float(stable) * live.unit.value
+        return float(self.threshold) * unit, float(stable) * unit
 
     def _advance(self, live: Live, segment: Segment, undo: UndoStack) -> tuple[Live, Decision]:
         """Process the batch X_t: watch for a sign of drift, train, compare the models."""
-        now = Step(segment, live, self._thresholds(live), live.unit.value if self._relative else None)
+        relative, unit_value = self._relative, live.unit.value
+        now = Step(segment, live, self._thresholds(unit_value), self._prequential, unit_value if relative else None)
         self._watch(now)
-        if self._relative:
+        if relative:
             unit = live.unit.after_batch(self._pool.samples.view(segment), self.learner)
             now.live = replace(now.live, unit=unit)
         self._train(now, undo)
@@ -278,6 +256,22 @@ class DriftSurf(PooledStrategy[Live]):
 
     def _keep(self, live: Live) -> int | None:
         return min((part.lo for part in live.trial), default=None)
+
+    def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+        # A subclass may change any part of the step.
+        if type(self) is not DriftSurf or self.variant == "authors" or self.risk == "zero-one" or self._prequential:
+            return None
+        if self.reactive_length > LONGEST:
+            return None
+        thresholds = self._thresholds(1.0)
+        rule = Rule(
+            *thresholds,
+            reactive_length=int(self.reactive_length),
+            greedy=bool(self.greedy),
+            divided=self.budget == "divided",
+            max_rows=UNLIMITED if self._pool.max_rows is None else self._pool.max_rows,
+        )
+        return rule, self._details(thresholds, prequential=False)
 
     # -------------------------------------------------------------------- the parts of a step
 
@@ -344,42 +338,52 @@ class DriftSurf(PooledStrategy[Live]):
             return replace(live, step=live.step + 1)
         live = replace(live, reactive_step=live.reactive_step + 1)
         now.reactive_step = live.reactive_step
-        if self._prequential:
+        if now.prequential:
             weight = float(self._pool.samples.view(now.segment).weight.sum())
-            contest = live.contest.after_batch(now.before["predictive"], now.before.get("reactive", math.nan), weight)
-            live = replace(live, contest=contest)
+            risks = now.before["predictive"], now.before.get("reactive", math.nan)
+            live = replace(
+                live, contest=live.contest.after_batch(*risks, weight, REGRESSION_MARGIN * now.thresholds[0])
+            )
+            if self._cautious(now):
+                credit = live.credit.after_batch(*risks, 1.0 if now.risk_unit is None else now.risk_unit)
+                live = replace(live, credit=credit)
         else:
             now.measure(self._pool, "after", "predictive", old)
             now.measure(self._pool, "after", "reactive", new)
             live = replace(live, trial=(*live.trial, now.segment))
         if live.reactive_step == self.reactive_length:
             return self._exit(now, live)
-        judged = now.before if self._prequential or self.variant == "authors" else now.after
+        judged = now.before if now.prequential or self.variant == "authors" else now.after
         # NaN: an untrained w' without a risk before learning is no evidence, so w predicts on.
         challenger, defender = judged.get("reactive", math.nan), judged["predictive"]
-        lead = self._lead * defender if defender > 0.0 else 0.0
-        challenged = challenger_predicts(defender - lead, challenger, bool(self.greedy))
+        lead = self._lead(now) * defender if defender > 0.0 else 0.0
+        chosen = challenger_predicts(defender - lead, challenger, bool(self.greedy))
+        challenged = chosen and live.credit.trusted
         if challenged != live.challenged:
             ids = {"old": old.id, "new": new.id} if challenged else {"old": new.id, "new": old.id}
             now.note("greedy", challenger, defender, margin=0.0 - lead, **ids)
-        return replace(live, step=live.step + 1, challenged=challenged)
+        return replace(live, step=live.step + 1, challenged=challenged, credit=live.credit.choosing(chosen))
 
     def _exit(self, now: Step, live: Live) -> Live:
         """Return to the stable state with the model that has the lower risk over T."""
         old, new = live.predictive, live.reactive
         assert new is not None
-        if self._prequential:
+        if now.prequential:
             risks, over = live.contest.risks, live.reactive_step - 1
         else:
             risks, over = (self._pool.risk(old, *live.trial), self._pool.risk(new, *live.trial)), len(live.trial)
         now.trial["predictive"], now.trial["reactive"] = risks
-        switched = switching(*risks)
-        last = now.before["predictive"], now.before.get("reactive", math.nan)
-        if switched and self._lead and not switching(*last):  # one batch with large errors outweighed the others
-            risks, over, switched = last, 1, False
+        switched, margin = switching(*risks), 0.0
+        if switched and self._lead(now):  # one batch with large errors may have outweighed the others
+            last = now.before["predictive"], now.before.get("reactive", math.nan), 0.0
+            old_risk, new_risk, needed = live.contest.least if self._cautious(now) else last
+            if not switching(old_risk - needed, new_risk):
+                risks, over, switched, margin = (old_risk, new_risk), 1, False, needed
         kind: TransitionKind = "switched" if switched else "kept"
-        now.note(kind, risks[1], risks[0], over=over)
-        after = Live(new if switched else old, step=live.step + 1, reacted=True, unit=live.unit)
+        now.note(kind, risks[1], risks[0], margin=0.0 - margin, over=over)
+        after = Live(
+            new if switched else old, step=live.step + 1, reacted=True, unit=live.unit, credit=live.credit.closed()
+        )
         if self.variant == "authors" and not switched:
             return replace(after, stable=live.stable, trial=live.trial)
         return replace(after, stable=self._pool.make(after.step, now.segment.hi))
@@ -403,46 +407,30 @@ class DriftSurf(PooledStrategy[Live]):
             state="reactive" if now.reactive_step else "stable",
             reactive_step=now.reactive_step,
             condition=now.condition,
-            threshold=now.thresholds[0],
-            stable_threshold=now.thresholds[1],
             risk_unit=now.risk_unit,
-            reactive_length=int(self.reactive_length),
-            greedy=bool(self.greedy),
-            variant=self.variant,
-            judge="prequential" if self._prequential else "training",
+            greedy_credit=now.live.credit.value if self._cautious(now) else None,
             transitions=tuple(now.transitions),
+            **self._details(now.thresholds, prequential=now.prequential),
         )
+
+    def _details(self, thresholds: tuple[float, float], *, prequential: bool) -> dict[str, Any]:
+        """Return the fields of a decision that follow from the options."""
+        return {
+            "threshold": thresholds[0],
+            "stable_threshold": thresholds[1],
+            "reactive_length": int(self.reactive_length),
+            "greedy": bool(self.greedy),
+            "variant": self.variant,
+            "judge": "prequential" if prequential else "training",
+        }
 
     # -------------------------------------------------------------------- state
 
     def _saved(self, live: Live) -> State:
-        state: State = {
-            "step": live.step,
-            "reactive_step": live.reactive_step,
-            "trial": np.array([(part.lo, part.hi) for part in live.trial], np.int64).reshape(-1, 2),
-            "challenged": live.challenged,
-            "reacted": live.reacted,
-        }
-        if self._prequential:
-            state["contest"] = np.array(astuple(live.contest))
-        if self._relative:
-            state |= nest("unit", live.unit.state())
-        for role, member in (("predictive", live.predictive), ("reactive", live.reactive), ("stable", live.stable)):
-            if member is not None:
-                state |= nest(role, member.state())
-        return state
+        return saved_live(live, prequential=self._prequential, relative=self._relative)
 
     def _fields(self) -> Fields:
         return live_fields(int(self.reactive_length), prequential=self._prequential, relative=self._relative)
 
     def _loaded(self, state: Mapping[str, Any], pool: Pool) -> Live:
-        return Live(
-            **restored_members(state, pool),
-            step=state["step"],
-            reactive_step=state["reactive_step"],
-            trial=tuple(Segment(lo, hi) for lo, hi in state["trial"].tolist()),
-            challenged=state["challenged"],
-            reacted=state["reacted"],
-            unit=RiskUnit.from_state(pick("unit", state)) if self._relative else RiskUnit(),
-            contest=Contest(*state["contest"].tolist()) if self._prequential else Contest(),
-        )
+        return restored_live(state, pool, prequential=self._prequential, relative=self._relative)

@@ -7,9 +7,10 @@ import numpy as np
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment
 from driftsurf.core.decisions import Decision
+from driftsurf.core.fields import Fields, Rule
 from driftsurf.core.options import choice, number, whole
 from driftsurf.registry import CLASSIFICATION, Example, register
-from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
+from driftsurf.strategies._ensemble import Ensemble, VotingStrategy, voting_fields
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
 from driftsurf.strategies._votes import labels
 
@@ -95,6 +96,9 @@ class DWM(VotingStrategy):
         choice("budget", self.budget, ("each", "divided"))
         self._require_classes()
 
+    def _fields(self) -> Fields:
+        return FIELDS
+
     def _first(self) -> Ensemble:
         return Ensemble((self._pool.make(step=0, first_row=0),), (1.0,))
 
@@ -133,3 +137,13 @@ class DWM(VotingStrategy):
             weights /= weights.max()
             weights[weights < self.removal] = 0.0
         return weights.tolist(), mistaken
+
+
+FIELDS = voting_fields(
+    Rule(
+        "weights",
+        "must have values above 0, the largest of them 1",
+        lambda known: (known["weights"] > 0.0).all() and known["weights"].max(initial=0.0) == 1.0,
+    )
+)
+"""Saved entries of DWM, which divides all weights by the largest and removes the experts whose weight becomes 0."""

@@ -53,7 +53,7 @@ class BalancedStream(Stream):
 
     def _check(self) -> None:
         fraction("noise", self.noise)
-        whole("seed", self.seed, at_least=0)
+        whole("seed", self.seed, at_least=0, at_most=None)
         whole("n_rows", self.n_rows, at_least=1)
 
     def segment_start(self, k: int) -> int:

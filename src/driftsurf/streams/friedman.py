@@ -92,7 +92,7 @@ class Friedman(Stream):
         choice("drift", self.drift, KINDS)
         if not (is_number(self.noise) and 0 <= self.noise < math.inf):
             raise OptionError(f"noise must be a standard deviation of at least 0, such as 1.0; got {self.noise!r}")
-        whole("seed", self.seed, at_least=0)
+        whole("seed", self.seed, at_least=0, at_most=None)
         whole("n_rows", self.n_rows, at_least=1)
 
     @property

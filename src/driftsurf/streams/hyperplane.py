@@ -80,7 +80,7 @@ class Hyperplane(Stream):
         percent("noise", self.noise)
         whole("n_features", self.n_features, at_least=1)
         percent("reversal", self.reversal)
-        whole("seed", self.seed, at_least=0)
+        whole("seed", self.seed, at_least=0, at_most=None)
         whole("n_rows", self.n_rows, at_least=1)
 
     @property

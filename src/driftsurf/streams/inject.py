@@ -237,7 +237,7 @@ class _Thinned(Stream):
         self.source = _labelled(stream, "change_prior")
         self.start, self.stop = _interval(start, stop, self.source.n_rows)
         self.positive = fraction("positive", positive)
-        self.seed = whole("seed", seed, at_least=0)
+        self.seed = whole("seed", seed, at_least=0, at_most=None)
         self.name = f"{self.source.name}+change_prior"
         self.n_features = self.source.n_features
         self.sparse = self.source.sparse
@@ -298,7 +298,7 @@ class _Mixture(Stream):
         self.first, self.second = _dense(first, "mix"), _dense(second, "mix")
         self.position = whole("position", position, at_least=0)
         self.width = whole("width", width, at_least=1)
-        self.seed = whole("seed", seed, at_least=0)
+        self.seed = whole("seed", seed, at_least=0, at_most=None)
         if self.first.n_features != self.second.n_features:
             raise OptionError(
                 f"the streams must have the same number of columns; got {self.first.n_features} and "

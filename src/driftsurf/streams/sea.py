@@ -69,7 +69,7 @@ class SEA(Stream):
 
     def _check(self) -> None:
         percent("noise", self.noise)
-        whole("seed", self.seed, at_least=0)
+        whole("seed", self.seed, at_least=0, at_most=None)
         whole("n_rows", self.n_rows, at_least=1)
 
     @property

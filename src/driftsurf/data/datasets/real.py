@@ -88,7 +88,7 @@ class RealStream(Stream):
 
     def _check(self) -> None:
         entry = self.entry
-        whole("seed", self.seed, at_least=0)
+        whole("seed", self.seed, at_least=0, at_most=None)
         truth("drift", self.drift)
         if self.seed and not entry.shuffled:
             raise OptionError(f"seed must be 0 for {entry.name}, which is not shuffled; got {self.seed!r}")

@@ -20,8 +20,9 @@ from driftsurf.data.formats._pipes import open_bytes
 from driftsurf.data.formats._reader import extra
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.errors import OptionError, SourceError
+from driftsurf.registry import nearest
 
-__all__ = ["COMPRESSION_ENDINGS", "ByteFile", "member_of_zip", "polling"]
+__all__ = ["COMPRESSION_ENDINGS", "ByteFile", "member_of_zip", "no_such_file", "polling"]
 
 COMPRESSION_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd", ".zip": "zip"}
 """Compressions by the ending of a file."""
@@ -121,6 +122,8 @@ class ByteFile:
             yield
         except SourceError:
             raise
+        except FileNotFoundError as error:
+            raise no_such_file(self.path) from error
         except OSError as error:
             raise SourceError(f"{self.name} cannot be read: {error.strerror or error}") from error
         except _UNREADABLE as error:
@@ -279,3 +282,24 @@ def _only_member(name: str, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     if len(members) != 1:
         raise SourceError(f"{name} must be a zip archive of one file; it holds {len(members)}")
     return members[0]
+
+
+def no_such_file(path: str) -> SourceError:
+    """Return the error of a file that does not exist, with the one that may have been meant."""
+    return SourceError(f"{path} does not exist", _resembling(path))
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _resembling(path: str) -> str:
+    """Return which file of the same folder may have been meant instead of one that does not exist, as a question."""
+    folder, name = os.path.split(path)
+    try:
+        # An ending is no resemblance: every other CSV file of the folder has it too.
+        alike = [one for one in os.listdir(folder or os.curdir) if nearest(_stem(name), [_stem(one)])]
+        meant = nearest(name, alike)
+    except OSError:
+        return f"; there is no folder {folder!r} either"
+    return f"; {meant.rstrip()}" if meant else ""

@@ -28,17 +28,17 @@ _CAN_WAIT = sys.platform != "win32"
 
 
 class Wait:
-    """Says once what a reader waits for, if it waits at all."""
+    """Message of a reader that waits for input, logged at most once."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         """Name of the file or pipe."""
         self.purpose: str | None = "its first bytes"
-        """What is waited for; None to say nothing."""
+        """Bytes or rows that the reader waits for, as named in the log; None to log nothing."""
         self._said = False
 
     def __call__(self) -> None:
-        """Say it, unless it has been said."""
+        """Log what the reader waits for, unless that has been logged."""
         if self.purpose is not None and not self._said:
             self._said = True
             log.warning("%s: waiting for %s", self.name, self.purpose)

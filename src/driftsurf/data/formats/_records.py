@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,18 +55,16 @@ class Records:
         columns = self.starts, self.ends, self.lines, self.cells, self.faults, self.padded
         return Records(self.data, *(column[places] for column in columns))
 
-    def followed_by(self, other: Records, offset: int, lines: int) -> Records:
-        """Return these records and others, which were found in the data from ``offset`` on, after ``lines`` lines."""
-        mine = self.starts, self.ends, self.lines, self.cells, self.faults, self.padded
-        theirs = (
-            other.starts + offset,
-            other.ends + offset,
-            other.lines + lines,
-            other.cells,
-            other.faults,
-            other.padded,
-        )
-        return Records(self.data, *(np.concatenate(pair) for pair in zip(mine, theirs, strict=True)))
+    @staticmethod
+    def joined(data: bytes, parts: Sequence[tuple[Records, int, int]]) -> Records:
+        """Return the records of several parts of ``data``, each found from an offset on, after a number of lines."""
+        if len(parts) == 1:
+            return parts[0][0]
+        columns = [
+            (one.starts + offset, one.ends + offset, one.lines + lines, one.cells, one.faults, one.padded)
+            for one, offset, lines in parts
+        ]
+        return Records(data, *(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     @property
     def ends_too_long(self) -> bool:

@@ -188,20 +188,28 @@ class TextReader(Reader):
 
     def _head_split(self, data: bytes, start: Mark) -> Records:
         """Return the records of the head; rows that are too long are passed over, or an error."""
-        found = self.split(data, final=self._final)
-        while found.ends_too_long:
-            if error := self._too_long(found, start):
-                raise error
-            end = int(found.ends[-1])
-            after = self.next_record(data[end:], final=self._final)
-            if after < 0:
-                break
-            rest = self.split(data[end + after :], final=self._final)
-            if not len(rest):
-                break
-            lines = int(found.lines[-1]) + self.lines_within(data[end : end + after])
-            found = found.followed_by(rest, end + after, lines)
+        found = self._split_on(data, final=self._final)
+        if error := self._too_long(found, start):
+            raise error
         return found
+
+    def _split_on(self, data: bytes, *, final: bool) -> Records:
+        """Return the complete records of ``data``, also those after rows that are too long, unless these are errors.
+
+        All records are found before any is read, since it would take long to read the few between two such rows at a
+        time.
+        """
+        parts = [(self.split(data, final=final), 0, 0)]
+        while parts[-1][0].ends_too_long and self.reading.on_bad_row != "fail":
+            last, offset, lines = parts[-1]
+            rest = data[offset + int(last.ends[-1]) :]
+            after = self.next_record(rest, final=final)
+            more = self.split(rest[after:], final=final) if after >= 0 else last.take(slice(0))
+            if not len(more):
+                break
+            last.lines[-1] += self.lines_within(rest[:after])
+            parts.append((more, offset + int(last.ends[-1]) + after, lines + int(last.lines[-1])))
+        return Records.joined(data, parts)
 
     @property
     def _final(self) -> bool:
@@ -220,7 +228,7 @@ class TextReader(Reader):
             data = data + block if data else block
             passing = True
             while passing:
-                found = self.split(data, final=False)
+                found = self._split_on(data, final=False)
                 chunk = self._chunk(found, at, wanted, ignore_added)
                 chunk.tail = partial(self._tail, before, data, at.offset)
                 yield chunk
@@ -297,20 +305,24 @@ class TextReader(Reader):
         return self.file.skip(offset - len(self._head), self._blocks)
 
     def _chunk(self, found: Records, at: Mark, wanted: Shape, ignore_added: bool) -> Chunk:
-        places = np.flatnonzero((found.cells > 0) & (found.faults != TOO_LONG))
+        too_long = found.faults == TOO_LONG
+        places = np.flatnonzero((found.cells > 0) & ~too_long)
         records = found.take(places)
         parsed = self.parse(records, wanted, ignore_added=ignore_added)
+        # The last record, if it is too long, may go on in the next block.
+        reasons: dict[int, str] = {place: self._too_long_reason() for place in np.flatnonzero(too_long[:-1]).tolist()}
+        reasons |= {int(places[i]): reason for i, reason in parsed.reasons.items()}
         # Number of lines of the block before each record: those that end with the record before it.
-        before = np.concatenate([[0], found.lines])[places]
+        before = np.concatenate([[0], found.lines])
         bad = [
             BadRow(
                 self.file.name,
-                at.line + int(before[i]) + _leading_lines(records[i]),
+                at.line + int(before[i]) + _leading_lines(found[i]),
                 reason,
-                records[i][:RAW_LIMIT].decode(self.encoding, "backslashreplace").rstrip("\r\n"),
-                at.offset + int(records.ends[i]),
+                found[i][:RAW_LIMIT].decode(self.encoding, "backslashreplace").rstrip("\r\n"),
+                at.offset + int(found.ends[i]),
             )
-            for i, reason in sorted(parsed.reasons.items())
+            for i, reason in sorted(reasons.items())
         ]
         good = records.take(parsed.rows)
         consumed, lines = (int(found.ends[-1]), int(found.lines[-1])) if len(found) else (0, 0)
@@ -366,7 +378,7 @@ def read_each(
             ended = error
             break
         except ValueError as error:
-            reasons[place] = str(error)
+            reasons[place] = error.args[0] if error.args and isinstance(error.args[0], Message) else str(error)
             continue
         if row is not None:
             rows.append(row)

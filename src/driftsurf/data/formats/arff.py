@@ -13,6 +13,7 @@ from driftsurf.data.formats._reader import Mark, Shape
 from driftsurf.data.formats._records import Records, find_records
 from driftsurf.data.formats._text import Parsed, TextReader, read_each
 from driftsurf.data.kinds import Kind
+from driftsurf.data.source import Misfit
 from driftsurf.data.tables import Table, empty_column
 from driftsurf.errors import SchemaError, SourceError
 from driftsurf.registry import register
@@ -152,16 +153,17 @@ class ArffReader(TextReader):
 
     def _cell_reader(self, name: str, kind: Kind) -> Callable[[str], Any]:
         read = cell_reader(kind, self.reading)
-        if name not in self._sets or kind != "text":
-            return read
-        allowed = frozenset(self._sets[name])
+        allowed = frozenset(self._sets[name]) if kind == "text" and name in self._sets else None
 
-        def read_name(cell: str) -> str:
-            if cell not in allowed:
+        def read_cell(cell: str) -> Any:
+            if allowed is not None and cell not in allowed:
                 raise ValueError(f"{cell[:100]!r} is not one of the declared values of {name!r}")
-            return cell
+            try:
+                return read(cell)
+            except ValueError:
+                raise ValueError(Misfit.of(name, kind, cell)) from None
 
-        return read_name
+        return read_cell
 
 
 def _split(line: str) -> list[str | None] | None:

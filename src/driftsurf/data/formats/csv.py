@@ -28,8 +28,9 @@ from driftsurf.data.formats._suggestions import suggest_number_options
 from driftsurf.data.formats._text import Parsed, TextReader
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.source import Misfit
 from driftsurf.data.tables import Column, Table, empty_column
-from driftsurf.errors import Message, Option, SourceError
+from driftsurf.errors import Option, SourceError
 from driftsurf.registry import register
 
 __all__ = ["CsvReader"]
@@ -337,11 +338,11 @@ class CsvReader(TextReader):
                 names = names[len(half) :]
         word = self._convert(record, {names[0]: "text"}, {})[names[0]].words[0]
         kind = kinds[names[0]]
-        reason = f"column {names[0]!r} must be a {kind}; got {word[:200]!r}"
         if kind == "date":
-            return Message(reason, " (besides ISO 8601, dates are read in the formats of ", Option("date_formats"), ")")
+            formats = " (besides ISO 8601, dates are read in the formats of ", Option("date_formats"), ")"
+            return Misfit.of(names[0], kind, word, *formats)
         ways = suggest_number_options([word], self.reading) if kind == "number" else []
-        return Message(reason, " (try ", *ways[0], ")") if ways else reason
+        return Misfit.of(names[0], kind, word, *([" (try ", *ways[0], ")"] if ways else []))
 
 
 def _last_line(text: bytes) -> bytes:

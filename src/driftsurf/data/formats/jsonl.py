@@ -21,6 +21,7 @@ from driftsurf.data.formats._reader import Mark, Shape
 from driftsurf.data.formats._records import Records
 from driftsurf.data.formats._text import Parsed, TextReader, read_each
 from driftsurf.data.kinds import Kind
+from driftsurf.data.source import Misfit
 from driftsurf.data.tables import Table
 from driftsurf.errors import Option, SchemaError
 from driftsurf.registry import register
@@ -83,7 +84,7 @@ class JsonLinesReader(TextReader):
     def parse(self, records: Records, wanted: Shape, *, ignore_added: bool) -> Parsed:
         """Return the lines that are objects with values of the right kinds as a table."""
         kinds = {name: kind for name, kind in wanted.kinds.items() if kind is not None}
-        readers = {name: self._value_reader(kind) for name, kind in kinds.items()}
+        readers = {name: self._value_reader(name, kind) for name, kind in kinds.items()}
         known = kinds.keys() | wanted.dropped
 
         def read(record: bytes) -> list[Any] | None:
@@ -104,24 +105,24 @@ class JsonLinesReader(TextReader):
         rows, places, reasons, ended = read_each(records, read)
         return Parsed(Table(make_columns(kinds, rows)), places, reasons, ended)
 
-    def _value_reader(self, kind: Kind) -> Callable[[Any], Any]:
+    def _value_reader(self, name: str, kind: Kind) -> Callable[[Any], Any]:
         read_date, read_number = date_reader(self.reading), number_reader(self.reading)
 
         def read(value: Any) -> Any:
             if isinstance(value, str):
                 value = value.strip()
-            if kind == "number" and self._numbers_as_text and isinstance(value, str):
-                return read_number(value)
-            fits = isinstance(value, str) if kind in ("date", "text") else isinstance(value, bool | int | float)
-            if isinstance(value, bool) and kind == "number":
-                fits = False
-            if kind == "text" and isinstance(value, bool | int | float):
-                return json.dumps(value)
-            if not fits or (kind == "boolean" and not isinstance(value, bool)):
-                raise ValueError(f"{str(value)[:100]!r} is not a {kind}")
-            if kind == "text":
-                return value
-            return read_date(value) if kind == "date" else _finite(value)
+            if isinstance(value, str) and (kind == "date" or (kind == "number" and self._numbers_as_text)):
+                try:
+                    return read_date(value) if kind == "date" else read_number(value)
+                except ValueError:
+                    raise ValueError(Misfit.of(name, kind, value)) from None
+            if kind == "text" and isinstance(value, str | bool | int | float):
+                return value if isinstance(value, str) else json.dumps(value)
+            if kind == "boolean" and isinstance(value, bool):
+                return float(value)
+            if kind == "number" and isinstance(value, int | float) and not isinstance(value, bool):
+                return _finite(value)
+            raise ValueError(Misfit.of(name, kind, str(value)))
 
         return read
 

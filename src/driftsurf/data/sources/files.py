@@ -5,50 +5,32 @@ from __future__ import annotations
 import glob
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypedDict
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from driftsurf import registry
 from driftsurf.core.input import listed
 from driftsurf.data.formats import format_of_file, formats_by_ending, list_endings
-from driftsurf.data.formats._bytes import ByteFile, member_of_zip
+from driftsurf.data.formats._bytes import ByteFile, member_of_zip, no_such_file
 from driftsurf.data.formats._header import is_automatic
 from driftsurf.data.formats._reader import Mark, Reader, Shape
-from driftsurf.data.kinds import KINDS, Kind
+from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import OnSchemaChange, ReadingOptions
-from driftsurf.data.source import STANDARD_INPUT, BadRow, Cells, Position
+from driftsurf.data.source import STANDARD_INPUT, BadRow, Cells, Misfit, Position
 from driftsurf.data.sources._batching import BatchCutter, BatchRule, Place
+from driftsurf.data.sources._position import FilePosition, read_position
 from driftsurf.data.sources._web import is_web_address, local_copy
 from driftsurf.data.tables import Table, which_columns
-from driftsurf.errors import BadRowError, Message, Option, OptionError, RunWarning, SchemaError, SourceError, StateError
+from driftsurf.errors import BadRowError, Message, Option, OptionError, RunWarning, SchemaError, SourceError
 from driftsurf.registry import register
 
 __all__ = ["FilePosition", "FileSource"]
 
 OnSkip = Callable[[BadRow], None]
-
-
-class FilePosition(TypedDict):
-    """Position of a :class:`FileSource`: plain values, ready for JSON."""
-
-    file: str
-    offset: int
-    line: int
-    rows: int
-    """Number of rows before it."""
-    skipped: int
-    """Number of bad rows before it."""
-    columns: list[tuple[str, Kind]]
-    n_features: int
-    tail: str
-    """Digest of what stands before the position, to recognise the file; '' accepts any file."""
-    earlier: int | None
-    """Number of files before it; None in a position of an earlier version."""
 
 
 @dataclass(slots=True)
@@ -103,8 +85,6 @@ class FileSource:
     [3.] 3
     """
 
-    seekable = True
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -131,13 +111,24 @@ class FileSource:
         return url2pathname(urlsplit(path).path) if path.startswith("file://") else path
 
     @property
+    def seekable(self) -> bool:
+        """Whether the files can be read twice; a named pipe cannot."""
+        return all(os.path.isfile(path) or not os.path.exists(path) for path in self.files())
+
+    @property
     def cells(self) -> Cells:
         """How values arrive in the first file: as text, JSON, declared text or typed values."""
         return self._cells_of(self.files()[0])
 
     def describe(self, position: Position) -> str:
         """Return the file of a position."""
-        return _read_position(position)["file"]
+        return read_position(position)["file"]
+
+    def place_of(self, position: Position, row: int) -> str:
+        """Return the line and the file of a row, counted from 0 after a position; the rows up to it are read again."""
+        again = FileSource(self.path, self.reading, batch_size=row + 1)
+        _, after = next(again.tables(position))
+        return f"line {after['line'] - 1} of {after['file']}"
 
     def check(self) -> None:
         """Raise OptionError if an option has a value that cannot be used."""
@@ -183,6 +174,8 @@ class FileSource:
     def format_of(self, path: str) -> str:
         """Return the name of the format of one of the files."""
         name = self._known_format(path)
+        if name is None and path != STANDARD_INPUT and not os.path.exists(path):
+            raise no_such_file(path)
         if name is None:
             member_of_zip(path, strict=True)
             raise OptionError(
@@ -234,7 +227,7 @@ class FileSource:
         progress = _Progress()
         first, mark = 0, None
         if position is not None:
-            start = _read_position(position)
+            start = read_position(position)
             if start["file"] not in files:
                 gone = "no longer exists" if not Path(start["file"]).exists() else f"is no part of {self.name!r}"
                 raise SourceError(
@@ -320,10 +313,14 @@ class FileSource:
     def _skip(self, bad: BadRow, count: int, on_skip: OnSkip | None) -> None:
         allowed = self.reading.on_bad_row
         if allowed == "fail":
+            as_text: list[object] = []
+            if isinstance(bad.reason, Misfit):
+                as_text = [", or read the column as text with ", Option("kinds", {bad.reason.column: "text"})]
             raise BadRowError(
                 *bad.message_parts,
                 ". Correct the row, or skip such rows with ",
                 Option("on_bad_row", "skip"),
+                *as_text,
                 f": {bad.raw[:200]!r}",
             )
         if on_skip is not None:
@@ -407,32 +404,3 @@ class FileSource:
 def _can_read_as(wanted: Kind | None, found: Kind | None) -> bool:
     """Whether a typed column can be read as another kind: everything as text, booleans as 0 and 1."""
     return found is not None and (wanted in (found, "text") or (wanted, found) == ("number", "boolean"))
-
-
-def _read_position(position: Position) -> FilePosition:
-    """Return a position that may have been through JSON; raise StateError if it is not one."""
-    if not isinstance(position, Mapping):
-        raise StateError(f"not a position of a file source: {position!r}. Pass a position that tables() gave")
-    try:
-        read = FilePosition(
-            file=position["file"],
-            offset=position["offset"],
-            line=position["line"],
-            rows=position["rows"],
-            skipped=position["skipped"],
-            columns=[(name, kind) for name, kind in position["columns"]],
-            n_features=position["n_features"],
-            tail=position["tail"],
-            earlier=position.get("earlier"),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise StateError(f"not a position of a file source ({error}). Pass a position that tables() gave") from error
-    counts = read["offset"], read["line"], read["rows"], read["skipped"], read["n_features"], read["earlier"] or 0
-    if not (
-        isinstance(read["file"], str)
-        and isinstance(read["tail"], str)
-        and all(type(value) is int and value >= 0 for value in counts)
-        and all(isinstance(name, str) and kind in KINDS for name, kind in read["columns"])
-    ):
-        raise StateError(f"not a position of a file source: {dict(position)!r}. Pass a position that tables() gave")
-    return read

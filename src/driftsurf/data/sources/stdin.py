@@ -32,7 +32,10 @@ class StandardInput(FileSource):
     the position are read again, compared with what was read the first time by a digest of their values, and left out.
     """
 
-    seekable = False
+    @property
+    def seekable(self) -> bool:
+        """False: a pipe can be read once."""
+        return False
 
     def files(self) -> list[str]:
         """Return "-", the name of standard input."""

@@ -49,7 +49,10 @@ class DriftSurfClassifier(AdaptiveClassifier):
         A regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on
         the last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, and a
         new regression has one because it knows the level of the last rows; so "auto" is "prequential" for
-        regression and for learners with the capability ``can_memorise``, else "training".
+        regression and for learners with the capability ``can_memorise``, else "training". Such a learner often
+        forgets by itself, so that w' needs more evidence: the greedy policy is not applied while it has lost more
+        than it gained in earlier reactive states, and a regression needs a risk that is lower by delta / 5 on every
+        batch to replace w.
     threshold_unit
         "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of
         predicting the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1
@@ -167,7 +170,10 @@ class DriftSurfRegressor(AdaptiveRegressor):
         A regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on
         the last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, and a
         new regression has one because it knows the level of the last rows; so "auto" is "prequential" for
-        regression and for learners with the capability ``can_memorise``, else "training".
+        regression and for learners with the capability ``can_memorise``, else "training". Such a learner often
+        forgets by itself, so that w' needs more evidence: the greedy policy is not applied while it has lost more
+        than it gained in earlier reactive states, and a regression needs a risk that is lower by delta / 5 on every
+        batch to replace w.
     threshold_unit
         "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of
         predicting the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1

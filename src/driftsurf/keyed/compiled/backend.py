@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ from driftsurf.keyed.compiled.layout import (
     Batch,
     Groups,
     Rule,
+    Scratch,
     Shape,
     Store,
     Training,
@@ -28,6 +31,7 @@ from driftsurf.keyed.compiled.layout import (
 from driftsurf.keyed.compiled.record import KINDS, TransitionRecord
 from driftsurf.keyed.compiled.saved import restored_store, session_state, store_state
 from driftsurf.keyed.compiled.threads import Threads
+from driftsurf.keyed.compiled.work import PreparedWork, Share
 from driftsurf.keyed.keys import Slots, by_slot
 from driftsurf.keyed.quarantine import Reason
 
@@ -82,35 +86,63 @@ class CompiledBackend:
         kernels.begin(self._store.compiled, start, stop, self._training.uniform_start, self._kernels)
         self._n_keys = stop
 
-    def observe(self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots) -> tuple[Codes, IntArray]:
-        """Predict each row with its key's model as it is when the row arrives, then learn."""
+    def truncate(self, n_keys: int) -> None:
+        """Remove every key from this slot on, from any point of ``add``."""
+        self._n_keys = n_keys
+
+    def prepare(self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots) -> PreparedWork:
+        """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
+
+        All memory is allocated here, before any thread starts, so that none can fail when others have learned.
+        """
         predicted = np.empty(len(rows), np.uint8)
         touched, starts, order = by_slot(slots, self._n_keys)
         diverged = np.zeros(len(touched), np.bool_)
-        rows = rows.view()
+        parts = list(_shares(starts, self._threads.worthwhile(len(rows))))
+        # Threads may still read the rows when an exception has given the caller's array back to the caller.
+        rows = rows.copy() if len(parts) > 1 else rows.view()
         rows.flags.writeable = False  # as the loop declares them; a caller's array may be either
         blocks, batch = self._store.compiled, Batch(rows, codes, bad, predicted)
-        shares = list(_shares(starts, self._threads.worthwhile(len(rows))))
-        # All memory is allocated before any thread starts, so that none can fail when others have learned.
-        memory = [
-            (make_scratch(self._shape, self._training.steps_per_row), self._empty_log(starts, share))
-            for share in shares
-        ]
 
-        def serve(place: int) -> npt.NDArray[Any]:
-            share, (scratch, log) = shares[place], memory[place]
-            groups = Groups(touched[share], starts[share.start : share.stop + 1], order, diverged[share])
+        def serve(share: Share) -> None:
+            groups, scratch, log, _ = share
             kernels.serve(blocks, batch, groups, self._rule, self._training, scratch, log, self._kernels)
-            return log.entries[: log.length[0]]
 
-        self._record.add(np.concatenate(self._threads.map(serve, range(len(shares)))))
-        return predicted, touched[diverged]
+        # A thread may outlive its call, so only a single share can use the same memory again.
+        alone = len(parts) == 1
+        shares = [
+            Share(
+                Groups(touched[part], starts[part.start : part.stop + 1], order, diverged[part]),
+                self._scratch if alone else make_scratch(self._shape, self._training.steps_per_row),
+                self._empty_log(starts, part),
+                threading.RLock(),
+            )
+            for part in parts
+        ]
+        return PreparedWork(serve, shares, predicted, touched, diverged)
+
+    @functools.cached_property
+    def _scratch(self) -> Scratch:
+        """Working memory for calls with a single share."""
+        return make_scratch(self._shape, self._training.steps_per_row)
+
+    def learn(self, work: PreparedWork) -> None:
+        """Carry out prepared work."""
+        work.carry_out(self._threads)
+        self._record.add(work.transitions)
+
+    def complete(self, work: PreparedWork) -> bool:
+        """Complete work that an exception broke off; return False, and change nothing, if no row was learned yet."""
+        begun = work.finish()
+        if begun:
+            self._record.add(work.transitions)
+        return begun
 
     def _empty_log(self, starts: IntArray, share: slice) -> TransitionLog:
         """Return room for as many transitions as the groups of a share can make: two per time step."""
         n_rows = int(starts[share.stop] - starts[share.start])
         n_steps = share.stop - share.start + n_rows // self._shape.batch_size
-        return TransitionLog(np.empty(2 * n_steps, TRANSITION), np.zeros(1, np.int64))
+        return TransitionLog(np.empty(2 * n_steps, TRANSITION), np.zeros(2, np.int64))
 
     def readmit(self, slots: Slots) -> None:
         """End the quarantine of keys."""
@@ -170,6 +202,18 @@ class CompiledBackend:
         self._store = restored_store(state, len(seeds), self._shape)
         self._store.keys["seed"][:] = seeds
         self._n_keys = len(seeds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is copied and pickled: the blocks in use as bytes, and no address of a kernel of this process."""
+        used = self._n_keys * self._shape.bytes_per_key
+        own = {name: value for name, value in vars(self).items() if name not in ("_kernels", "_scratch")}
+        return own | {"_store": self._store.bytes[:used].copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._kernels = kernel_addresses()
+        self._store = Store(self._n_keys, self._shape)
+        self._store.bytes[:] = state["_store"]
 
 
 def _shares(starts: IntArray, count: int) -> Iterator[slice]:

@@ -1,9 +1,9 @@
 """The compiled loops of a fleet: DriftSurf for every key, in arrays over keys.
 
-The rule is compiled from the functions that decide for a single model (``driftsurf.strategies.driftsurf``), and the
-arithmetic is the machine code of the kernels that learn a single model (``native.py``). This file holds the order in
-which things happen. numba caches compiled code for as long as this file stays the same: remove the ``__pycache__``
-folders (``make clean``) after changing the rule, or a file that this one imports.
+The rule is compiled from the functions that decide for a single model (``strategies/_rule.py``), and the arithmetic is
+the machine code of the kernels that learn a single model (``kernels/remote.py``). This file holds the order in which
+things happen. numba caches compiled code for as long as this file stays the same: remove the ``__pycache__`` folders
+(``make clean``) after changing the rule, or a file that this one imports.
 
 In the arguments, ``blocks`` is the memory of all keys, ``k`` a slot and ``side`` one of its two models (``layout.py``).
 """
@@ -19,6 +19,7 @@ from numba import types
 from driftsurf.kernels.compile import F8, I8, _in, _out, kernel, merged
 from driftsurf.kernels.draws import _word
 from driftsurf.kernels.prefetch import prefetch
+from driftsurf.kernels.remote import borrowed
 from driftsurf.keyed.compiled.addresses import (
     discharge_at,
     draw_at,
@@ -44,7 +45,6 @@ from driftsurf.keyed.compiled.block import (
     table_of,
     weights_of,
 )
-from driftsurf.keyed.compiled.native import borrowed
 from driftsurf.keyed.compiled.types import BATCH, BLOCKS, F4, GROUPS, LOG, RULE, SCRATCH, TRAINING
 from driftsurf.learners.logistic import NARROW
 from driftsurf.strategies.driftsurf import challenger_predicts, entering, switching
@@ -80,7 +80,7 @@ def _reset_model(blocks: Any, k: Any, side: Any, born: Any, uniform_start: Any, 
         G[c] = 0.0
     if uniform_start:
         seed = _word(_word(key["seed"], model["number"]), 0)
-        model["words"] = fill_at(kernels.fill)(w, seed, 0)
+        model["words"] = fill_at(kernels.fill, blocks.float32)(w, seed, 0)
 
 
 @merged
@@ -97,12 +97,14 @@ def _risk(
     # Batch by batch, as a separate model sums its losses, so that the rounding is the same.
     for i in range(batches):
         a = (first_row + i * batch_size) % rows.shape[0]
-        margins_at(kernels.margins)(rows[a : a + batch_size], w, margins)
-        losses_at(kernels.losses)(margins, y[a : a + batch_size], losses)
-        part, share = weighted_sum_at(kernels.weighted_sum)(losses, ones)
+        margins_at(kernels.margins, blocks.float32)(rows[a : a + batch_size], w, margins)
+        losses_at(kernels.losses, blocks.float32)(margins, y[a : a + batch_size], losses)
+        part, share = weighted_sum_at(kernels.weighted_sum, blocks.float32)(losses, ones)
         total += part
         mass += share
-    return total / mass + 0.5 * training.l2 * squared_length_at(kernels.squared_length)(w, scratch.factor)
+    return total / mass + 0.5 * training.l2 * squared_length_at(kernels.squared_length, blocks.float32)(
+        w, scratch.factor
+    )
 
 
 @merged
@@ -127,7 +129,9 @@ def _draw_steps(blocks: Any, k: Any, side: Any, training: Any, scratch: Any, ker
     order = scratch.orders[side][: _n_steps(new, training)]
     seed = _word(_word(key["seed"], model["number"]), 0)
     drawn = admitted - lo  # a row is drawn when it is admitted to the sample set
-    count, words = draw_at(kernels.draw)(order, drawn, new + batch_size - admitted, seed, model["words"])
+    count, words = draw_at(kernels.draw, blocks.float32)(
+        order, drawn, new + batch_size - admitted, seed, model["words"]
+    )
     _wrap(order, lo % n_rows, n_rows)
     place = admitted % n_rows
     for _ in range(count):
@@ -168,7 +172,7 @@ def _train(blocks: Any, k: Any, training: Any, scratch: Any, kernels: Any) -> An
     drawn = _draw_steps(blocks, k, side, training, scratch, kernels)
     order, model = scratch.orders[side][:steps], (w, G, table_of(blocks, k, side))
     if key["made"] == 1:
-        saga_at(kernels.saga)(labelled, order, model, drawn, eta, mu, frame, None)
+        saga_at(kernels.saga, blocks.float32)(labelled, order, model, drawn, eta, mu, frame, None)
         return _is_sound(w, G)
     side_2 = 1 - side
     w_2, G_2 = weights_of(blocks, k, side_2), sums_of(blocks, k, side_2)
@@ -176,10 +180,10 @@ def _train(blocks: Any, k: Any, training: Any, scratch: Any, kernels: Any) -> An
     order_2, model_2 = scratch.orders[side_2][:steps], (w_2, G_2, table_of(blocks, k, side_2))
     # A separate model makes the same distinction: on narrow rows two models train in one loop.
     if rows.shape[1] > NARROW:
-        saga_at(kernels.saga)(labelled, order, model, drawn, eta, mu, frame, None)
-        saga_at(kernels.saga)(labelled, order_2, model_2, drawn_2, eta, mu, frame, None)
+        saga_at(kernels.saga, blocks.float32)(labelled, order, model, drawn, eta, mu, frame, None)
+        saga_at(kernels.saga, blocks.float32)(labelled, order_2, model_2, drawn_2, eta, mu, frame, None)
     else:
-        saga_both_at(kernels.saga_both)(
+        saga_both_at(kernels.saga_both, blocks.float32)(
             labelled, order, model, drawn, eta, frame, labelled, order_2, model_2, drawn_2, eta, frame, mu
         )
     return _is_sound(w, G) and _is_sound(w_2, G_2)
@@ -196,7 +200,7 @@ def _release(blocks: Any, k: Any, side: Any, before_row: Any, training: Any, scr
     while lo < hi:  # once, or twice if the end of the ring lies between
         a = lo % rows.shape[0]
         b = min(a + hi - lo, rows.shape[0])
-        discharge_at(kernels.discharge)(rows[a:b], table[a:b], sums_of(blocks, k, side), scratch.frame)
+        discharge_at(kernels.discharge, blocks.float32)(rows[a:b], table[a:b], sums_of(blocks, k, side), scratch.frame)
         lo += b - a
     model["admitted"] = max(before_row, model["admitted"])
 
@@ -369,7 +373,7 @@ def _refuse_step(blocks: Any, k: Any, batch_size: Any, scratch: Any, kernels: An
     key, rows, labels = key_of(blocks, k), rows_of(blocks, k), labels_of(blocks, k)
     margins = scratch.margins
     a = key["step"] * batch_size % rows.shape[0]
-    margins_at(kernels.margins)(rows[a : a + batch_size], _predictor(blocks, k), margins[:batch_size])
+    margins_at(kernels.margins, blocks.float32)(rows[a : a + batch_size], _predictor(blocks, k), margins[:batch_size])
     for j in range(batch_size):
         key["errors"] -= (margins[j] > 0.0) != (labels[a + j] > 0)
     key["pending"] = 0
@@ -383,7 +387,11 @@ def serve(blocks: Any, batch: Any, groups: Any, rule: Any, training: Any, scratc
 
     A key with a bad row, or whose training diverges, is in quarantine from there on: its rows are predicted, counted,
     and not learned. If training diverges, this holds for all rows of that time step, also those of earlier calls.
+
+    The last thing that it does is to mark the log as complete; with a complete log it does nothing.
     """
+    if log.length[1] > 0:
+        return
     blocks, batch, groups, scratch, log = borrowed((blocks, batch, groups, scratch, log), kernels)
     X, codes, bad, predicted = batch.rows, batch.codes, batch.bad, batch.predicted
     slots, starts, order = groups.slots, groups.starts, groups.order
@@ -399,7 +407,7 @@ def serve(blocks: Any, batch: Any, groups: Any, rule: Any, training: Any, scratc
                 key["quarantine"] = bad[order[i]]
             if key["quarantine"] > 0:
                 r = order[i]
-                margins_at(kernels.margins)(X[r : r + 1], _predictor(blocks, k), margins[:1])
+                margins_at(kernels.margins, blocks.float32)(X[r : r + 1], _predictor(blocks, k), margins[:1])
                 predicted[r] = margins[0] > 0.0
                 key["refused"] += 1
                 i += 1
@@ -410,7 +418,7 @@ def serve(blocks: Any, batch: Any, groups: Any, rule: Any, training: Any, scratc
             if bad.shape[0] > 0:
                 n = _count_good(bad, order[i : i + n])
             _copy_rows(X, codes, order, i, rows[at : at + n], labels[at : at + n])
-            margins_at(kernels.margins)(rows[at : at + n], _predictor(blocks, k), margins[:n])
+            margins_at(kernels.margins, blocks.float32)(rows[at : at + n], _predictor(blocks, k), margins[:n])
             wrong = 0
             for j in range(n):
                 r = order[i + j]
@@ -424,13 +432,14 @@ def serve(blocks: Any, batch: Any, groups: Any, rule: Any, training: Any, scratc
             ):
                 _refuse_step(blocks, k, batch_size, scratch, kernels)
                 groups.diverged[g] = True
+    log.length[1] = 1
 
 
 @kernel(lambda f: (BLOCKS, _in(F4, 2), _in(types.int32), _out(F8), kernels_type()), exact=True)
 def score(blocks: Any, X: Any, slots: Any, out: Any, kernels: Any) -> None:
     """Set out[i] to the margin of row i by the model that predicts in slots[i]."""
     for i in range(X.shape[0]):
-        margins_at(kernels.margins)(X[i : i + 1], _predictor(blocks, slots[i]), out[i : i + 1])
+        margins_at(kernels.margins, blocks.float32)(X[i : i + 1], _predictor(blocks, slots[i]), out[i : i + 1])
 
 
 @kernel(lambda f: (BLOCKS, I8, I8, types.boolean, kernels_type()), exact=True)

@@ -286,10 +286,11 @@ class Training(NamedTuple):
 
 
 class TransitionLog(NamedTuple):
-    """Transitions of a call, and how many there are."""
+    """Transitions of a call."""
 
     entries: Records
     length: IntArray
+    """How many there are, and 1 if the loop over the rows of the call is complete."""
 
 
 class Scratch(NamedTuple):

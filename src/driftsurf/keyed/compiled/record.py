@@ -25,20 +25,25 @@ class TransitionRecord:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
-        self._calls: deque[npt.NDArray[Any]] = deque()
-        self._length = 0
+        self._calls: deque[tuple[int, npt.NDArray[Any]]] = deque()
+        """The transitions of each call, and the number of all transitions up to them."""
 
     def add(self, transitions: npt.NDArray[Any]) -> None:
-        """Add the transitions of one call, as the compiled loops give them."""
-        if len(transitions):
-            self._calls.append(transitions)
-            self._length += len(transitions)
-        while self._length - len(self._calls[0] if self._calls else ()) >= self.limit:
-            self._length -= len(self._calls.popleft())
+        """Add the transitions of one call, as the compiled loops give them; those of the last call are not added twice.
+
+        So a call that was broken off is recorded completely by calling this again.
+        """
+        calls = self._calls
+        total, last = calls[-1] if calls else (0, None)
+        if len(transitions) and last is not transitions:
+            total += len(transitions)
+            calls.append((total, transitions))
+        while calls and total - calls[0][0] >= self.limit:
+            calls.popleft()
 
     def table(self, keys: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
         """Return columns with one entry per transition; ``keys`` are the names by slot."""
-        entries = np.concatenate([np.empty(0, TRANSITION), *self._calls])
+        entries = np.concatenate([np.empty(0, TRANSITION), *(call for _, call in self._calls)])
         table: dict[str, npt.NDArray[Any]] = {
             "key": np.array(keys or [0])[entries["slot"]],
             "kind": np.array(KINDS)[entries["kind"] - 1],
@@ -47,5 +52,5 @@ class TransitionRecord:
 
     def of_slot(self, slot: int) -> list[Transition]:
         """Return the transitions of one key."""
-        found = [entry for call in self._calls for entry in call[call["slot"] == slot].tolist()]
+        found = [entry for _, call in self._calls for entry in call[call["slot"] == slot].tolist()]
         return [Transition(KINDS[kind - 1], **dict(zip(FIELDS, rest, strict=True))) for _, kind, *rest in found]

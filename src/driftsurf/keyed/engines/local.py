@@ -6,13 +6,12 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftsurf.core import disk
-from driftsurf.core.files import FolderLock
 from driftsurf.core.options import number, whole
 from driftsurf.data import BadRow, FileSource, ReadingOptions, Source
 from driftsurf.errors import StateError
@@ -71,9 +70,13 @@ class Progress(NamedTuple):
 
 
 class StateStore:
-    """The states of all keys in one SQLite file; an epoch is committed as one transaction."""
+    """The states of all keys in one SQLite file; an epoch is committed as one transaction.
 
-    def __init__(self, path: Path) -> None:
+    ``check_held`` is called before each commit, which does not happen if it raises.
+    """
+
+    def __init__(self, path: Path, check_held: Callable[[], None] = lambda: None) -> None:
+        self._check_held = check_held
         os.close(disk.private(path, os.O_RDWR | os.O_CREAT))  # SQLite would let others read it
         self._db = sqlite3.connect(path, isolation_level=None)
         try:
@@ -108,14 +111,12 @@ class StateStore:
         """Commit the states of an epoch together with the progress of the run."""
         kept = [(key, visit.state, visit.summary.high_water) for key, visit in visits.items() if visit.state]
         dropped = [(key,) for key, visit in visits.items() if not visit.state]
-        with contextlib.ExitStack() as undo:
+        with self._db:  # commits, or rolls back after an exception
             self._db.execute("BEGIN IMMEDIATE")
-            undo.callback(self._db.execute, "ROLLBACK")
             self._db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
             self._db.executemany("DELETE FROM state WHERE key = ?", dropped)
             self._db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (json.dumps(progress),))
-            self._db.execute("COMMIT")
-            undo.pop_all()
+            self._check_held()
 
 
 def run_local(
@@ -139,12 +140,8 @@ def run_local(
         number("ttl", ttl, above=0.0, otherwise=", or None")
     folder = KeyedFolder(out)
     folder.open("local", learner, columns._asdict() | {"ttl": ttl}, derived.words)
-    lock = FolderLock(out)
-    try:
-        with contextlib.closing(StateStore(out / "state.sqlite")) as store:
-            _run(source, folder, learner, columns, store, ttl, on_epoch, derived, lock)
-    finally:
-        lock.release()
+    with folder.held(), contextlib.closing(StateStore(out / "state.sqlite", folder.check_held)) as store:
+        _run(source, folder, learner, columns, store, ttl, on_epoch, derived)
     return folder
 
 
@@ -157,7 +154,6 @@ def _run(
     ttl: float | None,
     on_epoch: EpochReport | None,
     derived: DerivedColumns,
-    lock: FolderLock,
 ) -> None:
     done = store.progress()
     unreadable = 0
@@ -175,7 +171,6 @@ def _run(
         top = max([*tops, *([] if done.top is None else [done.top])], default=None)
         counts = grouped.counts | {"unreadable": unreadable}
         unreadable = 0
-        lock.check()
         # The tables come first: if the process ends before the states are kept, the epoch is repeated and rewritten.
         _write(folder, done.epochs, visits, counts, grouped.types, on_epoch)
         done = Progress(done.epochs + 1, position, top)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array, csr_matrix
 
-from driftsurf.core.contracts import CSR, Rows, SampleStore, Segment
+from driftsurf.core.contracts import Capabilities, Categories, FloatArray, Rows, SampleStore, Segment
 from driftsurf.core.options import choice
 from driftsurf.learners.foreign._base import Fitted, Risk, extra
 from driftsurf.learners.foreign.sklearn import SklearnLearner
@@ -34,8 +36,48 @@ GROWN_LEAF = 20
 """LightGBM's default; a model of 1,000 rows or more with smaller leaves fits the noise."""
 LEAVES_FED = 50
 """A leaf has at least one row in this many, between ``Size.least`` and ``GROWN_LEAF``."""
+MOST_DENSE = 64
+"""Sparse rows with no more columns than this, once their categories are codes, are made dense: few cells are zero."""
+HISTOGRAMS = 128
+"""Megabytes of histograms that LightGBM keeps. Those of a thousand columns fit; those of tens of thousands, which would
+take several times as much, are computed again."""
 MANY_CLASSES = Size(trees=20, leaves=15, least=20, rows=4_000)
 """A boosting round grows a tree for each class, so there are fewer rounds, smaller trees and fewer rows."""
+
+
+@dataclass(frozen=True)
+class CategoryColumns:
+    """Replaces the columns of each category, of which one is 1 in each row, by a column of codes after all others."""
+
+    categories: Categories
+    n_features: int
+
+    @property
+    def coded(self) -> list[int]:
+        """Numbers of the columns of codes."""
+        width = self._matrix.shape[1]
+        return list(range(width - len(self.categories), width))
+
+    @cached_property
+    def _matrix(self) -> Any:
+        """Matrix that rows are multiplied by; each product has one term, so that it is exact."""
+        column = np.full(self.n_features, -1, np.int32)
+        value = np.ones(self.n_features)
+        for first, stop in self.categories:
+            column[first:stop] = 0
+            value[first:stop] = np.arange(stop - first)
+        others = np.flatnonzero(column < 0)
+        column[others] = np.arange(len(others))
+        for place, (first, stop) in enumerate(self.categories):
+            column[first:stop] = len(others) + place
+        shape = self.n_features, len(others) + len(self.categories)
+        each = np.arange(self.n_features, dtype=np.int32)
+        return csr_array((value, (each, column)), shape=shape)
+
+    def coded_rows(self, X: Any) -> Any:
+        """Return rows, dense or CSR, with codes; they are dense if only few columns are left."""
+        coded = X @ self._matrix
+        return coded.toarray() if isinstance(X, csr_array) and coded.shape[1] <= MOST_DENSE else coded
 
 
 @register(
@@ -54,6 +96,7 @@ class BoostedTrees(SklearnLearner):
     Two classes or regression: 50 trees of 31 leaves on the last 10,000 rows, and at least 20 rows per leaf; below 1,000
     rows it is 2 % of them, but at least 5. More classes: 20 rounds of trees of 15 leaves on the last 4,000 rows, and at
     least 20 per leaf. Columns need no scaling, and the same settings suit all streams; docs/comparing.md has the table.
+    Text of a table is a category of LightGBM, whose splits put any words together, and not a column for each word.
     It uses one thread, so that models beside each other do not compete for cores. For other sizes use
     ``SklearnLearner(LGBMClassifier(...))``.
 
@@ -80,8 +123,36 @@ class BoostedTrees(SklearnLearner):
         kind = package.LGBMRegressor if task == "regression" else package.LGBMClassifier
         # Otherwise it measures which histogram is faster, and equal runs may differ.
         same_twice = {"deterministic": True, "force_col_wise": True}
-        template = kind(n_jobs=1, verbose=-1, **same_twice)
+        template = kind(n_jobs=1, verbose=-1, histogram_pool_size=HISTOGRAMS, **same_twice)
         super().__init__(template, mode="refit", passes=passes, rows=USUAL.rows, risk=risk)
+
+    _categories: Categories = ()
+
+    def _capabilities(self) -> Capabilities:
+        return replace(super()._capabilities(), categories=True)
+
+    def with_categories(self, categories: Categories) -> Self:
+        """Return a template with the same parameters for rows with these categories."""
+        template = type(self)(**self.get_params(deep=False))
+        template._categories = categories
+        return template
+
+    def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
+        """Return a new model; ``seed`` is not used, because this learner draws no random numbers."""
+        model = super().fresh(seed, n_features, n_classes)
+        model._categories = self._categories
+        return model
+
+    @classmethod
+    def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
+        """Return the model that ``state()`` was called on; it is ready after ``refit``."""
+        model = super().from_state(template, state)
+        model._categories = template._categories
+        return model
+
+    @cached_property
+    def _coding(self) -> CategoryColumns:
+        return CategoryColumns(self._categories, self._fitted.n_features)
 
     def _learn(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
         return self._refitted(replace(known, lo=max(known.lo, known.hi - _size(known).rows)), samples, steps)
@@ -93,9 +164,19 @@ class BoostedTrees(SklearnLearner):
         chosen = {"n_estimators": size.trees, "num_leaves": size.leaves, "min_child_samples": least}
         return super()._new(known).set_params(**chosen)
 
+    def _fit(self, known: Fitted, X: Any, y: npt.NDArray[Any], weights: Mapping[str, FloatArray]) -> Any:
+        if not self._categories:
+            return super()._fit(known, X, y, weights)
+        coding = self._coding
+        return self._new(known).fit(coding.coded_rows(X), y, categorical_feature=coding.coded, **weights)
+
     def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
         # Bypasses the scikit-learn interface of LightGBM, whose overhead exceeds the time of a small batch.
-        matrix = csr_matrix(self._matrix(X)) if isinstance(X, CSR) else X  # it warns about csr_array
+        matrix = self._matrix(X)
+        if self._categories:
+            matrix = self._coding.coded_rows(matrix)
+        if not isinstance(matrix, np.ndarray):
+            matrix = csr_matrix(matrix)  # it warns about csr_array
         found = np.asarray(fitted.model.booster_.predict(matrix, num_threads=1))
         return found if not fitted.n_classes or found.ndim == 2 else np.column_stack([1.0 - found, found])
 

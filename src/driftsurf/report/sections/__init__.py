@@ -47,7 +47,7 @@ class RunView:
     about: Mapping[str, Any] = field(default_factory=dict)
     """What was run, as in ``run.json``; empty if that is not known."""
     work: str = "gradients"
-    """What the work of learning is counted in: "gradients", or "visits" of rows."""
+    """Unit in which the work of learning is counted: "gradients", or "visits" of rows."""
 
     @functools.cached_property
     def summary(self) -> ClassificationSummary | RegressionSummary:

@@ -63,9 +63,9 @@ def _rows(step: int, moves: Sequence[ColumnMove]) -> Iterator[Sequence[str]]:
             str(step) if headed and place == 0 else "",
             escape(move.name),
             f"{significant(move.mean_before)} &rarr; {significant(move.mean_after)}",
-            _meter(move.shift / 2, f"{move.shift:+.2f} sd"),
-            f"{move.correlation_before:+.2f} &rarr; {move.correlation_after:+.2f}{of_class}",
-            _meter(move.correlation_change / 2, f"{move.correlation_change:+.2f}"),
+            _meter(move.shift / 2, f"{move.shift:+z.2f} sd"),
+            f"{move.correlation_before:+z.2f} &rarr; {move.correlation_after:+z.2f}{of_class}",
+            _meter(move.correlation_change / 2, f"{move.correlation_change:+z.2f}"),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from driftsurf.report import html
@@ -22,12 +23,11 @@ def build(run: RunView) -> Iterator[str | Figure]:
 def _figure(run: RunView) -> Figure:
     models = run.trace.models
     styles = ["curve", *(SERIES_STYLES[place % len(SERIES_STYLES)] for place in range(len(models) - 1))]
-    columns = [run.trace.of(name) for name in models]
     series = [
-        Series(name, css, per_row(one["gradients"], one["rows"]))
-        for name, css, one in zip(models, styles, columns, strict=True)
+        Series(name, css, per_row(run.trace.of(name)["gradients"], run.trace.learned(name)))
+        for name, css in zip(models, styles, strict=True)
     ]
-    top = 1.1 * max([value for one in series for value in one.values], default=1.0)
+    top = 1.1 * max([value for one in series for value in one.values if not math.isnan(value)], default=1.0)
     unit = f"{run.work} per row"
     return Figure("costs", f"{unit} over time", unit, max(top, 1e-3), series)
 
@@ -37,11 +37,11 @@ def _table(run: RunView) -> Iterator[str]:
     rows = []
     for name in run.trace.models:
         columns = run.trace.of(name)
-        gradients, count = int(columns["gradients"].sum()), int(columns["rows"].sum())
-        row = [escape(name), f"{gradients:,}", f"{gradients / count:.2f}"]
+        gradients, work = int(columns["gradients"].sum()), run.trace.gradients_per_row(name)
+        row = [escape(name), f"{gradients:,}", "-" if math.isnan(work) else f"{work:.2f}"]
         if run.seconds:
             taken = run.seconds.get(name, 0.0)
-            measured = int(columns["rows"][run.seconds_from :].sum())
+            measured = int(run.trace.learned(name)[run.seconds_from :].sum())
             row += [f"{taken:.3f}", f"{measured / taken:,.0f}"] if taken else ["-", "-"]
         rows.append(row)
     yield html.wide_table(heads, rows, numbers=range(1, len(heads)))

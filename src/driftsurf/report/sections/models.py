@@ -23,7 +23,7 @@ def build(run: RunView) -> Iterator[str | Bars]:
 
 
 def _bars(run: RunView) -> list[Bar]:
-    models = lineages(run.decisions)
+    models = lineages(run.decisions, run.trace.late_predictors(run.model))
     if len(models) > MOST_MODELS:
         models = [model for model in models if model.predicted][-MOST_MODELS:]
     positions = run.steps.places(run.decisions)

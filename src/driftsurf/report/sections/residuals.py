@@ -27,7 +27,8 @@ def build(run: RunView) -> Iterator[str | Figure]:
     if run.scores is None or run.trace.labels:
         return
     first = run.trace.warmup_steps if len(run.scores.lines) > run.trace.warmup_steps else 0
-    quantiles = np.array([line["quantiles"] for line in run.scores.lines], np.float64)
+    unknown = [np.nan] * len(QUANTILES)
+    quantiles = np.array([line.get("quantiles", unknown) for line in run.scores.lines], np.float64)
     quantiles[:first] = np.nan  # zero was predicted before anything was learned
     names = [f"{100 * quantile:.0f} % of the rows are below" for quantile in QUANTILES]
     names[len(names) // 2] = "median"

@@ -14,11 +14,13 @@ from driftsurf.report.sections import RunView, Section
 
 CAPTION = "The risk (regularised loss) of each batch before it was learned."
 LIMIT = (
-    " A risk above the dotted line is a sign of drift: "
-    "then a fresh model starts to compete. The limit is the best risk so far plus the threshold or, if that is lower, "
-    "the risk of the reference plus the stable threshold; a reactive state has none. The green line is the other "
-    "model: in a reactive state the one that did not predict, else the reference, which learns since the last one."
+    " A risk above the dotted line is a sign of drift: then a fresh model starts to compete. This limit is the best "
+    "risk so far plus the threshold, or the risk of the stable model plus the stable threshold if that is lower; "
+    "inside a reactive state there is no limit. The green line is the second model: inside a reactive state the one "
+    "that did not predict, otherwise the stable model, which learns the rows since the last reactive state."
 )
+IN_USE = "model in use when the labels came"
+"""Name of the watched model where labels come late: an earlier one may have predicted the rows."""
 
 
 def build(run: RunView) -> Iterator[str | Figure]:
@@ -42,13 +44,14 @@ def _figure(run: RunView) -> Figure | None:
         risks.append(risk)
         limits.append(_limit(decision))
         rivals.append(rival)
+    late = run.trace.late_predictors(run.model) is not None
     finite = np.array([value for value in risks + limits if math.isfinite(value)])
     if not len(finite):
         return None
     series = [
         Series("limit for a sign of drift", "limit", limits, at),
         Series("other model", "rival", rivals, at),
-        Series("model that predicted", "curve", risks, at, marked=True),
+        Series(IN_USE if late else "model that predicted", "curve", risks, at, marked=True),
     ]
     shown = [one for one in series if np.isfinite(one.values).any()]
     return Figure("risk", "risk over time", "risk", usual_top(finite), shown)

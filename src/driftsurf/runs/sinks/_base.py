@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Protocol, runtime_checkable
 
 from driftsurf import registry
 from driftsurf.errors import Option, OptionError
 from driftsurf.runs.predictions import LabelType, PredictionBatch, prediction_columns
 
-__all__ = ["STANDARD_OUTPUT", "Closable", "Sink", "SinkContext", "open_sink"]
+__all__ = ["STANDARD_OUTPUT", "Closable", "Filing", "Sink", "SinkContext", "open_sink"]
 
 STANDARD_OUTPUT = "-"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -90,6 +90,19 @@ class Closable(Protocol):
 
     def close(self) -> None:
         """Close what is open; a second call does nothing."""
+        ...
+
+
+@runtime_checkable
+class Filing(Protocol):
+    """A sink that writes files of its own."""
+
+    def written(self) -> tuple[Path, ...]:
+        """Return the complete files, in the order of their rows."""
+        ...
+
+    def announced(self) -> str:
+        """Return what users should know about the names of the files before there are any; "" if nothing."""
         ...
 
 

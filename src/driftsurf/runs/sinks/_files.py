@@ -80,6 +80,14 @@ class FileSink(ABC):
         """Give the single file its name."""
         self._output.finish()
 
+    def written(self) -> tuple[Path, ...]:
+        """Return the complete files, in the order of their rows."""
+        return self._output.written()
+
+    def announced(self) -> str:
+        """Return that there is a file for each checkpoint, if there is."""
+        return self._output.announced()
+
     def close(self) -> None:
         """Close the file of a run that failed; it keeps its temporary name, unless it has no rows."""
         self._output.close()
@@ -113,6 +121,12 @@ class _SingleFile:
         self._keep = True
         self.close()
         files.publish(partial_path(self._path), self._path)
+
+    def written(self) -> tuple[Path, ...]:
+        return (self._path,) if self._path.exists() else ()
+
+    def announced(self) -> str:
+        return ""
 
     def close(self) -> None:
         if self._open:
@@ -171,6 +185,12 @@ class _FilePerCheckpoint:
 
     def finish(self) -> None:
         """Do nothing: the last checkpoint completed the last file."""
+
+    def written(self) -> tuple[Path, ...]:
+        return tuple(self.part(row) for row in sorted(self.parts()))
+
+    def announced(self) -> str:
+        return f"a file for each checkpoint, named after its first row: {self.part(0)} and so on"
 
     def close(self) -> None:
         """Do nothing: no file is open between two checkpoints."""

@@ -1,7 +1,8 @@
-"""What a session knows besides its strategy: columns, classes, range guard. One value, which a step replaces."""
+"""Columns, classes and range guard of a session, as one value, which a step replaces."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +19,13 @@ from driftsurf.errors import StateError
 from driftsurf.session.guard import RangeGuard
 from driftsurf.session.saved import FIELDS
 
-__all__ = ["Surroundings"]
+__all__ = ["Snapshot"]
+
+_dtype: Callable[[str], np.dtype[Any]] = functools.cache(np.dtype)
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Snapshot:
     """Columns, classes, guard and counts of a session after a step, with the scores of its models at that moment.
 
     Nothing in it ever changes, so that any thread can predict with it while another one learns.
@@ -57,7 +60,7 @@ class Surroundings:
     def is_usual(self, X: MatrixLike, dtype: str) -> bool:
         """Return whether X needs neither reading nor limiting: one pass, as values within the limits are finite."""
         most = None if self.guard is None else self.guard.limits
-        return most is not None and is_ready(X, self.schema, np.dtype(dtype), most=most)  # type: ignore[arg-type]
+        return most is not None and is_ready(X, self.schema, _dtype(dtype), most=most)  # type: ignore[arg-type]
 
     def limited(self, rows: Rows) -> Rows:
         """Return rows to be predicted, with extreme values limited; the same object if there are none."""
@@ -83,7 +86,7 @@ class Surroundings:
             state |= nest("schema", self.schema.state())
         return state
 
-    def from_state(self, state: Mapping[str, Any], can: Capabilities, owner: str) -> Surroundings:
+    def from_state(self, state: Mapping[str, Any], can: Capabilities, owner: str) -> Snapshot:
         """Return what ``state()`` was called on, for a session with the options of this one; ``scorer`` is None."""
         known = FIELDS.read(state)
         targets = self.targets.from_state(pick("classes", state))
@@ -92,7 +95,7 @@ class Surroundings:
         schema = Schema.from_state(pick("schema", state), owner) if known["started"] else None
         guard = pick("guard", state)
         width = None if schema is None or not known["steps"] else schema.n_features
-        return Surroundings(
+        return Snapshot(
             targets=targets,
             guard=RangeGuard.from_state(guard, width, clips=can.linear) if guard else None,
             schema=schema,

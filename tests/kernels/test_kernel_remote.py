@@ -15,9 +15,10 @@ from numba import types
 
 from driftsurf import Fleet
 from driftsurf.errors import CompilationWarning
+from driftsurf.kernels import remote as remotes
 from driftsurf.kernels.losses import weighted_sum
-from driftsurf.keyed.compiled import addresses
-from driftsurf.keyed.compiled.native import Remote, borrowed
+from driftsurf.kernels.remote import Remote, borrowed
+from driftsurf.strategies.compiled.addresses import calls_by_address
 
 compiled_only = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there are no addresses without compiled code")
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
@@ -25,26 +26,26 @@ FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 
 @compiled_only
 def test_compiled_code_calls_kernels_by_address_and_borrows_arrays() -> None:
-    remote = Remote(weighted_sum, types.UniTuple(types.float64, 2)(FLOATS, FLOATS), np.float64)
+    remote = Remote(weighted_sum, lambda f: types.UniTuple(types.float64, 2)(FLOATS, FLOATS))
     sum_at = remote.at
 
     @numba.njit(cache=False)  # type: ignore[untyped-decorator]
     def both(arrays: Any, kernels: Any) -> Any:
         (values, weights), scale = borrowed(arrays, kernels)
-        return scale * sum_at(kernels[0])(values[1:], weights[1:])[0]
+        return scale * sum_at(kernels[0], values)(values[1:], weights[1:])[0]
 
     values, weights = np.array([5.0, 1.0, 2.0]), np.array([1.0, 3.0, 4.0])
-    assert both(((values, weights), 2.0), (remote.address(),)) == 22.0
+    assert both(((values, weights), 2.0), (remote.address(types.float64),)) == 22.0
     assert both(((values, weights), 2.0), (np.uint8(0),)) == 22.0  # without addresses, by ordinary calls
     assert borrowed((values, 1), ()) == (values, 1)
-    assert sum_at(weighted_sum) is weighted_sum
+    assert sum_at(weighted_sum, values) is weighted_sum
 
 
 @compiled_only
 def test_a_kernel_with_another_signature_is_not_called() -> None:
-    remote = Remote(weighted_sum, types.float64(FLOATS, FLOATS), np.float64)
+    remote = Remote(weighted_sum, lambda f: types.float64(FLOATS, FLOATS))
     with pytest.raises(TypeError, match="weighted_sum"):
-        remote.address()
+        remote.address(types.float64)
 
 
 # ---------------------------------------------------------------------------- the self-test
@@ -52,8 +53,8 @@ def test_a_kernel_with_another_signature_is_not_called() -> None:
 
 @compiled_only
 def test_this_version_of_numba_passes_the_self_test() -> None:
-    assert addresses.self_test() == ""
-    assert addresses.calls_by_address()
+    assert remotes.self_test() == ""
+    assert calls_by_address()
 
 
 @compiled_only
@@ -65,15 +66,16 @@ def test_the_self_test_notices_wrong_results_and_wrong_counts(monkeypatch: pytes
 
     def leaking(arrays: Any, kernels: Any) -> Any:
         held.append(arrays)
-        return addresses.probe(arrays, (addresses.REMOTES.margins.kernel, weighted_sum))
+        return remotes.probe(arrays, (remotes.MARGINS.kernel, weighted_sum))
 
-    monkeypatch.setattr(addresses, "compile_cached", lambda *_, **__: wrong_sum)
-    assert addresses.self_test() != ""
-    monkeypatch.setattr(addresses, "compile_cached", lambda *_, **__: leaking)
-    assert addresses.self_test() != ""
+    monkeypatch.setattr(remotes, "compile_cached", lambda *_, **__: wrong_sum)
+    assert remotes.self_test() != ""
+    monkeypatch.setattr(remotes, "compile_cached", lambda *_, **__: leaking)
+    assert remotes.self_test() != ""
     held.clear()
 
 
+@compiled_only
 @pytest.mark.parametrize("problem", ["wrong", AttributeError("jit_addr")])
 def test_a_failed_self_test_is_one_warning_that_names_the_version(
     problem: Any, monkeypatch: pytest.MonkeyPatch
@@ -83,8 +85,8 @@ def test_a_failed_self_test_is_one_warning_that_names_the_version(
             raise problem
         return str(problem)
 
-    monkeypatch.setattr(addresses, "self_test", fail)
-    fresh = addresses.calls_by_address.__wrapped__
+    monkeypatch.setattr(remotes, "self_test", fail)
+    fresh = calls_by_address.__wrapped__
     with pytest.warns(CompilationWarning, match=numba.__version__):
         assert not fresh()
     with pytest.warns(CompilationWarning, match="jit_addr" if isinstance(problem, Exception) else problem):
@@ -93,9 +95,9 @@ def test_a_failed_self_test_is_one_warning_that_names_the_version(
 
 FALLBACK = """
 import json, sys, warnings
-from driftsurf.keyed.compiled import addresses
-addresses.self_test = lambda: "made to fail"
-from test_native import fleet_table
+from driftsurf.kernels import remote
+remote.self_test = lambda: "made to fail"
+from test_kernel_remote import fleet_table
 with warnings.catch_warnings(record=True) as found:
     warnings.simplefilter("always")
     table = fleet_table()

@@ -1,0 +1,209 @@
+"""Frames of linear models: the centre and the size of each column, estimated from rows, and the change to another one.
+
+``core/column_sizes.py`` says what the estimates mean. Sums over rows are taken row by row, so that a column has the
+same size whatever stands beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from driftsurf.kernels.compile import F8, I8, _in, _out, inline, kernel
+
+FLAG: Any = types.boolean
+
+
+@inline
+def _select(values: Any, k: Any) -> Any:
+    """Return the k-th smallest value, counted from 0, and reorder the values so that no smaller one is behind it.
+
+    Hoare's quickselect; the pivot is the median of three. The values must not be NaN.
+    """
+    lo = 0
+    hi = values.shape[0] - 1
+    while lo < hi:
+        middle = (lo + hi) // 2
+        a, b, c = values[lo], values[middle], values[hi]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i = lo
+        j = hi
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            hi = j
+        elif k >= i:
+            lo = i
+        else:
+            return values[k]
+    return values[k]
+
+
+@kernel(lambda f: (_out(F8), I8), exact=True)
+def select(values: Any, k: Any) -> Any:
+    """Return the k-th smallest value, counted from 0; the values are reordered, and none of them is NaN."""
+    return _select(values, k)
+
+
+@inline
+def _sizes(X: Any, weight: Any, centre: Any, chosen: Any, cap: Any, most_passes: Any, sizes: Any, work: Any) -> None:
+    """Write the typical size of the non-zero values of each chosen column, its centre subtracted, to ``sizes``.
+
+    This is the mean of |x|, where each value counts as at most ``cap`` times that mean, found by repetition.
+    """
+    d = X.shape[1]
+    limit, total, mass = work[0], work[1], work[2]
+    for c in range(d):
+        sizes[c] = math.inf
+    for _ in range(most_passes):
+        for c in range(d):
+            limit[c] = cap * sizes[c]
+            total[c] = 0.0
+            mass[c] = 0.0
+        for i in range(X.shape[0]):
+            if weight[i] != 0.0:
+                for c in range(d):
+                    size = abs(np.float64(X[i, c]) - centre[c])
+                    total[c] += weight[i] * min(size, limit[c])
+                    mass[c] += weight[i] if size != 0.0 else 0.0
+        settled = True
+        for c in range(d):
+            size = total[c] / mass[c] if mass[c] > 0.0 else 0.0
+            # Sizes decrease from pass to pass.
+            settled = settled and (chosen[c] == 0.0 or sizes[c] <= 1.01 * size)
+            sizes[c] = size
+        if settled:
+            return
+
+
+@inline
+def _counted(weight: Any) -> Any:
+    """Return the number of rows with a positive weight."""
+    count = 0
+    for i in range(weight.shape[0]):
+        count += 1 if weight[i] > 0.0 else 0
+    return count
+
+
+RULES: Any = types.UniTuple(F8, 4)
+"""Type of the constants of ``core/column_sizes.py``: (cap, far, farthest, enough rows)."""
+
+
+@kernel(lambda f: (_in(f, 2), _in(F8), FLAG, RULES, I8, _out(F8), _out(F8), _out(F8, 2), _out(F8)), exact=True)
+def frame_dense(
+    X: Any, weight: Any, centred: Any, rules: Any, most_passes: Any, centre: Any, sizes: Any, work: Any, values: Any
+) -> None:
+    """Write the centre and the typical size of each column; a size of 0 means that it is not known yet.
+
+    A column that is never 0 in these rows and far from 0 has its median as centre, if ``centred`` allows one.
+    ``work`` is scratch space of shape (6, d), ``values`` of as many numbers as there are rows.
+    """
+    cap, far, farthest, enough = rules
+    d = X.shape[1]
+    middle, chosen, spread = work[3], work[4], work[5]
+    for c in range(d):
+        centre[c] = 0.0
+        chosen[c] = 1.0
+    _sizes(X, weight, centre, chosen, cap, most_passes, sizes, work)
+    count = _counted(weight)
+    if not centred or count < enough:
+        return
+    whole = 0
+    for c in range(d):
+        chosen[c] = 1.0
+        middle[c] = 0.0
+    for i in range(X.shape[0]):
+        if weight[i] > 0.0:
+            for c in range(d):
+                chosen[c] = chosen[c] if X[i, c] != 0.0 else 0.0
+    for c in range(d):
+        if chosen[c] != 0.0:
+            whole += 1
+            n = 0
+            for i in range(X.shape[0]):
+                if weight[i] > 0.0:
+                    values[n] = X[i, c]
+                    n += 1
+            middle[c] = _select(values[:n], n // 2)
+            if n % 2 == 0:
+                below = values[0]
+                for i in range(1, n // 2):
+                    below = max(below, values[i])
+                middle[c] = (below + middle[c]) / 2.0
+    if whole == 0:
+        return
+    _sizes(X, weight, middle, chosen, cap, most_passes, spread, work)
+    for c in range(d):
+        if chosen[c] != 0.0 and abs(middle[c]) >= far * spread[c]:
+            centre[c] = middle[c]
+            sizes[c] = max(spread[c], abs(middle[c]) / farthest)
+
+
+@kernel(lambda f: (_out(F8, 2), _out(F8, 2), _out(F8), _out(F8), _in(F8), _in(F8), F8), exact=True)
+def reframe(W: Any, G: Any, factor: Any, centre: Any, new_centre: Any, sizes: Any, smallest: Any) -> None:
+    """Move a model of shape (d + 1, K) to the frame with these centres and sizes, in place.
+
+    The table holds one scalar per row and output, whatever the coordinates. The gradient sum has the squared factor of
+    each column as a factor, and its intercept entry is the plain sum of the scalars, which is all that is needed to
+    move the centre. So the change is exact and costs O(d), without a visit to any row. A column without a size keeps
+    its factor.
+    """
+    d = W.shape[0] - 1
+    for k in range(W.shape[1]):
+        last = G[d, k] / (factor[d] * factor[d]) if factor[d] > 0.0 else 0.0
+        for c in range(d):
+            shift = new_centre[c] - centre[c]
+            gain = factor[c]
+            if sizes[c] > 0.0:
+                gain = 1.0 / min(max(sizes[c], smallest), 1.0 / smallest)
+            W[d, k] += W[c, k] * shift
+            plain = G[c, k] / (factor[c] * factor[c])
+            G[c, k] = gain * gain * (plain - shift * last)
+    for c in range(d):
+        centre[c] = new_centre[c]
+        if sizes[c] > 0.0:
+            factor[c] = 1.0 / min(max(sizes[c], smallest), 1.0 / smallest)
+
+
+@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _in(F8), F8, _out(F8)))
+def usual_norm_dense(X: Any, weight: Any, factor: Any, centre: Any, quantile: Any, values: Any) -> Any:
+    """Return a quantile over the rows of positive weight of weight * |x|^2 in a frame; 1 if it is 0 or not finite.
+
+    The constant column belongs to a row. ``values`` is scratch space of as many numbers as there are rows.
+    """
+    d = X.shape[1]
+    n = 0
+    for i in range(X.shape[0]):
+        if weight[i] > 0.0:
+            total = factor[d] * factor[d]
+            for c in range(d):
+                value = factor[c] * (X[i, c] - centre[c])
+                total += value * value
+            values[n] = total * weight[i]
+            n += 1
+    if n == 0:
+        return 1.0
+    usual = _select(values[:n], np.int64(math.floor(quantile * (n - 1))))
+    return usual if 0.0 < usual < math.inf else 1.0
+
+
+@kernel(lambda f: (_in(F8, 2), _in(F8), F8, _out(F8, 2)), exact=True)
+def uncentre(W: Any, centre: Any, target: Any, out: Any) -> None:
+    """Write the weights for columns and targets that are not centred: the intercept takes over what was subtracted."""
+    d = W.shape[0] - 1
+    for k in range(W.shape[1]):
+        total = 0.0
+        for c in range(d):
+            total += W[c, k] * centre[c]
+            out[c, k] = W[c, k]
+        out[d, k] = W[d, k] - (total - target)

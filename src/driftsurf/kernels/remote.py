@@ -1,0 +1,190 @@
+"""Two things that numba has no public way for: calls by address, and arrays without reference counts.
+
+A compiled time step must learn by the very machine code that learns elsewhere. Kernels may reorder their sums
+(``FASTMATH``), so that the same source, compiled into another loop, may give other last bits, and with them other
+decisions. A kernel that is called through its address cannot be inlined, and so computes the same bits everywhere.
+
+Both use numba's internals, which another version may change. They are tested at first use; where they fail, kernels are
+called in the ordinary way and arrays are counted. Which of the two a loop does is decided by the type of
+its ``Kernels`` argument: addresses are 64-bit integers, and DIRECT stands in the place of each otherwise. The type is
+part of the signature, so that numba's disk cache keeps the two apart.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+from numba.np.numpy_support import as_dtype
+
+from driftsurf.kernels.cache import compile_cached
+from driftsurf.kernels.compile import F8, _in, _out
+from driftsurf.kernels.losses import weighted_sum
+from driftsurf.kernels.scores import margins_dense
+
+__all__ = ["DIRECT", "Remote", "borrowed", "self_test"]
+
+ADDRESS: Any = types.int64
+DIRECT: Any = types.uint8
+"""The numba type of a placeholder for an address; its value is 0."""
+
+
+def borrowed(arrays: Any, kernels: Any) -> Any:
+    """Return the same arrays, in tuples of any depth, without reference counts.
+
+    In a compiled loop each view of an array counts references up and down, atomically, although the caller holds the
+    array all the while. As plain Python, and where ``kernels`` are no addresses, this returns its argument.
+    """
+    return arrays
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _uncounted(typing_context: Any, arrays: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _strip(context, builder, arrays, arguments[0])
+
+    return arrays(arrays), build
+
+
+def _strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """Return a value with a null pointer in place of every array's owner: numba then counts nothing."""
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        return array._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        items = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
+        return context.make_tuple(builder, kind, [_strip(context, builder, *item) for item in items])
+    return value
+
+
+@overload(borrowed)  # type: ignore[untyped-decorator]
+def _compiled_borrowed(arrays: Any, kernels: Any) -> Any:
+    def stripped(arrays: Any, kernels: Any) -> Any:
+        return _uncounted(arrays)
+
+    def unchanged(arrays: Any, kernels: Any) -> Any:
+        return arrays
+
+    return stripped if kernels.types[0] == ADDRESS else unchanged
+
+
+class Remote:
+    """A kernel that compiled loops call by address.
+
+    ``at`` is used inside a loop: ``remote.at(address, rows)(*arguments)``, where the type of the values of ``rows``
+    selects the compiled variant. As plain Python the kernel is its own address.
+
+    Parameters
+    ----------
+    kernel
+        A function made by ``driftsurf.kernels.compile.kernel``.
+    signature
+        Returns the types of its arguments and of its result, given the numba type of row values. It is checked whenever
+        the address is looked up: cached code that was compiled for another signature must not be called with this one.
+    values
+        Numba type of the values, if the kernel takes no rows but other values of one type.
+    """
+
+    def __init__(self, kernel: Callable[..., Any], signature: Callable[[Any], Any], values: Any = None) -> None:
+        self.kernel = kernel
+        self.signature = signature
+        self.values = values
+        self.at: Any = self._make_at()
+        self._addresses: dict[Any, int] = {}
+
+    def compiled(self, row_type: Any) -> Any:
+        """Compile the kernel for a numba type of row values, or load it from the cache; return numba's dispatcher."""
+        without_last = self.signature(row_type).args[-1] is types.none
+        values = row_type if self.values is None else self.values
+        return self.kernel.compiled_for(as_dtype(values), without_last)  # type: ignore[attr-defined]
+
+    def address(self, row_type: Any) -> Any:
+        """Return the address of the machine code; without a compiler, the Python function."""
+        if numba.config.DISABLE_JIT:
+            return self.kernel
+        signature = self.signature(row_type)
+        result = self.compiled(row_type).overloads[signature.args]
+        if result.signature != signature:
+            raise TypeError(f"the kernel {self.kernel.__name__} is {result.signature}, not {signature}")
+        if row_type not in self._addresses:
+            # Once only: the lock of llvmlite stays locked for ever if an exception from outside comes inside it.
+            self._addresses[row_type] = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+        return self._addresses[row_type]
+
+    def _make_at(self) -> Callable[[Any, Any], Any]:
+        def at(address: Any, rows: Any) -> Any:
+            return address
+
+        @intrinsic  # type: ignore[untyped-decorator]
+        def cast(typing_context: Any, address: Any, rows: Any) -> Any:
+            function_type = types.FunctionType(self.signature(rows.dtype))
+
+            def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                function = cgutils.create_struct_proxy(function_type)(context, builder)
+                function.jit_addr = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+                return function._getvalue()
+
+            return function_type(address, rows), build
+
+        @overload(at)  # type: ignore[untyped-decorator]
+        def compiled_at(address: Any, rows: Any) -> Any:
+            if address == ADDRESS:
+
+                def by_address(address: Any, rows: Any) -> Any:
+                    return cast(address, rows)
+
+                return by_address
+            kernel = self.compiled(rows.dtype)
+
+            def direct(address: Any, rows: Any) -> Any:
+                return kernel
+
+            return direct
+
+        return at
+
+
+# ---------------------------------------------------------------------------- the self-test
+
+
+F4: Any = types.float32
+MARGINS = Remote(margins_dense, lambda f: types.none(_in(f, 2), _in(F8), _out(F8)))
+SUM = Remote(weighted_sum, lambda f: types.UniTuple(F8, 2)(_in(F8), _in(F8)))
+margins_at: Any = MARGINS.at
+sum_at: Any = SUM.at
+
+
+def probe(arrays: Any, kernels: Any) -> Any:
+    """Call a kernel by address on views of borrowed arrays, twice, as the loops do."""
+    values, weights, out = borrowed(arrays, kernels)
+    margins_at(kernels[0], values)(values[1:], weights, out[1:])
+    margins_at(kernels[0], values)(values[:1], weights, out[:1])
+    return sum_at(kernels[1], values)(out, out)
+
+
+PROBED: Any = types.UniTuple(ADDRESS, 2)
+PROBE_ARRAYS: Any = types.Tuple((_in(F4, 2), _in(F8), _out(F8)))
+
+
+def self_test() -> str:
+    """Return what is wrong with calls by address and borrowed arrays in this version of numba; empty if nothing."""
+    addresses = MARGINS.address(F4), SUM.address(F4)
+    values = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
+    weights, out, expected = np.linspace(0.1, 0.7, 4), np.zeros(4), np.zeros(4)
+    counts = [sys.getrefcount(array) for array in (values, weights, out)]
+    run = compile_cached(probe, (PROBE_ARRAYS, PROBED), nogil=True, error_model="numpy")
+    total = run((values, weights, out), addresses)
+    margins_dense(values, weights, expected)
+    if not np.array_equal(out, expected) or total != weighted_sum(expected, expected):
+        return "results differ from those of an ordinary call"
+    if counts != [sys.getrefcount(array) for array in (values, weights, out)]:
+        return "reference counts of arrays are wrong"
+    return ""

@@ -1,0 +1,33 @@
+"""Whether a checkpoint belongs to the run that is planned."""
+
+from __future__ import annotations
+
+import json
+
+from driftsurf.errors import Option, StateError
+from driftsurf.runs.options import WAITING
+
+__all__ = ["check_same_run"]
+
+
+def check_same_run(saved: str, planned: str) -> None:
+    """Raise StateError, naming the differences, unless a checkpoint belongs to the run that is planned.
+
+    An option that one of them does not have, because another version wrote it, is one that was not given.
+    """
+    if saved == planned:
+        return
+    differences = list[object]()
+    try:
+        old, new = json.loads(saved), json.loads(planned)
+        for key in [key for key in {**old, **new} if key not in WAITING]:
+            was, now = (None if about.get(key) in ([], {}) else about.get(key) for about in (old, new))
+            differences += ["; ", Option(key), f" was {was!r} and is {now!r}"] if was != now else []
+    except (ValueError, TypeError, AttributeError):
+        differences = ["; ", "what was run cannot be compared"]
+    if differences:
+        raise StateError(
+            "the checkpoint belongs to another run: ",
+            *differences[1:],
+            ". Repeat the call that began it, or choose another folder.",
+        )

@@ -1,0 +1,116 @@
+"""Kernels that the compiled step calls by address."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import types
+
+from driftsurf.errors import CompilationWarning
+from driftsurf.kernels import remote
+from driftsurf.kernels.compile import F8, FRAME, I8, MODEL, _dense, _in, _out
+from driftsurf.kernels.draws import fill_uniform, schedule
+from driftsurf.kernels.frames import FLAG, RULES, frame_dense, reframe, uncentre, usual_norm_dense
+from driftsurf.kernels.linear import discharge_dense, saga_both_dense, saga_dense
+from driftsurf.kernels.losses import largest_of_two, logistic_losses, squared_length, weighted_sum
+from driftsurf.kernels.remote import ADDRESS, Remote
+from driftsurf.kernels.scores import margins_dense
+
+
+class Kernels(NamedTuple):
+    """An address for each kernel."""
+
+    margins: Any
+    losses: Any
+    weighted_sum: Any
+    squared_length: Any
+    schedule: Any
+    saga: Any
+    saga_both: Any
+    discharge: Any
+    fill: Any
+    frame: Any
+    reframe: Any
+    usual_norm: Any
+    uncentre: Any
+    largest: Any
+
+
+_MATRIX = _out(F8, 2)
+REMOTES = Kernels(
+    margins=Remote(margins_dense, lambda f: types.none(_in(f, 2), _in(F8), _out(F8))),
+    losses=Remote(logistic_losses, lambda f: types.none(_in(F8), _in(F8), _out(F8))),
+    weighted_sum=Remote(weighted_sum, lambda f: types.UniTuple(F8, 2)(_in(F8), _in(F8))),
+    squared_length=Remote(squared_length, lambda f: F8(_in(F8), _in(F8))),
+    schedule=Remote(schedule, lambda f: I8(_out(I8), _out(F8), _out(F8), I8, I8, types.uint64, I8, types.boolean)),
+    saga=Remote(saga_dense, lambda f: I8(_dense(f), _in(I8), MODEL, I8, F8, F8, FRAME, types.none)),
+    saga_both=Remote(
+        saga_both_dense, lambda f: types.UniTuple(I8, 2)(*2 * (_dense(f), _in(I8), MODEL, I8, F8, FRAME), F8)
+    ),
+    discharge=Remote(discharge_dense, lambda f: I8(_in(f, 2), _in(F8), _out(F8), FRAME)),
+    fill=Remote(fill_uniform, lambda f: I8(_out(F8), types.uint64, I8), F8),
+    frame=Remote(
+        frame_dense,
+        lambda f: types.none(_in(f, 2), _in(F8), FLAG, RULES, I8, _out(F8), _out(F8), _MATRIX, _out(F8)),
+    ),
+    reframe=Remote(reframe, lambda f: types.none(_MATRIX, _MATRIX, _out(F8), _out(F8), _in(F8), _in(F8), F8)),
+    usual_norm=Remote(usual_norm_dense, lambda f: F8(_in(f, 2), _in(F8), _in(F8), _in(F8), F8, _out(F8))),
+    uncentre=Remote(uncentre, lambda f: types.none(_in(F8, 2), _in(F8), F8, _MATRIX)),
+    largest=Remote(largest_of_two, lambda f: F8(_in(F8), _in(F8))),
+)
+
+# Global functions, since compiled code cannot look up an attribute of an object.
+margins_at: Any = REMOTES.margins.at
+losses_at: Any = REMOTES.losses.at
+weighted_sum_at: Any = REMOTES.weighted_sum.at
+squared_length_at: Any = REMOTES.squared_length.at
+schedule_at: Any = REMOTES.schedule.at
+saga_at: Any = REMOTES.saga.at
+saga_both_at: Any = REMOTES.saga_both.at
+discharge_at: Any = REMOTES.discharge.at
+fill_at: Any = REMOTES.fill.at
+frame_at: Any = REMOTES.frame.at
+reframe_at: Any = REMOTES.reframe.at
+usual_norm_at: Any = REMOTES.usual_norm.at
+uncentre_at: Any = REMOTES.uncentre.at
+largest_at: Any = REMOTES.largest.at
+
+KERNELS: Any = types.NamedUniTuple(ADDRESS, len(REMOTES), Kernels)
+"""Numba type of the addresses."""
+
+
+def kernel_addresses(row_type: Any, *, paired: bool) -> Kernels:
+    """Return the address of each kernel for rows of this type; without ``paired``, 0 for the loop of two models."""
+    if numba.config.DISABLE_JIT:
+        return Kernels(*(one.kernel for one in REMOTES))
+    f = types.float32 if row_type == np.float32 else types.float64
+    skipped = () if paired else (REMOTES.saga_both,)
+    return Kernels(*(0 if one in skipped else one.address(f) for one in REMOTES))
+
+
+@functools.cache
+def calls_by_address() -> bool:
+    """Return whether this version of numba can call kernels by address; tested at the first call.
+
+    If it cannot, a warning says so once: loops then call kernels in the ordinary way.
+    """
+    if numba.config.DISABLE_JIT:  # a kernel as plain Python is its own address
+        return True
+    try:
+        problem = remote.self_test()
+    except Exception as error:  # whatever another version of numba raises
+        problem = f"{type(error).__name__}: {error}"
+    if problem:
+        warnings.warn(
+            f"with numba {numba.__version__} compiled time steps cannot call kernels by their addresses ({problem}). A "
+            "single model takes the steps that are not compiled. A fleet calls kernels in the ordinary way: it is "
+            "slower, and the last bits of a key's weights may differ from those of a separate model. Use a version of "
+            "numba that driftsurf was tested with to avoid this.",
+            CompilationWarning,
+            stacklevel=2,
+        )
+    return not problem

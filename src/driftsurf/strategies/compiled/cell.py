@@ -1,0 +1,421 @@
+"""Models of DriftSurf in a cell: made from those of the generic path, stepped by compiled code, and turned back."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.buffer import Buffer, Touched
+from driftsurf.core.contracts import AppendOnlyArray, Batch, FloatArray, IncrementalState, Rows, Segment
+from driftsurf.core.decisions import Decision
+from driftsurf.core.samples import Samples
+from driftsurf.core.state import nest
+from driftsurf.kernels.random import MASK
+from driftsurf.learners._linear import Linear, diverged, linear_from, margins
+from driftsurf.learners.logistic import NARROW, LogisticRegression
+from driftsurf.strategies._pool import Member, Pool
+from driftsurf.strategies._reaction import Live
+from driftsurf.strategies.compiled.addresses import calls_by_address, kernel_addresses
+from driftsurf.strategies.compiled.layout import (
+    LEARNED,
+    NEW_CLASS,
+    NO_RIVAL,
+    ORIGINS,
+    REACTIVE,
+    STABLE,
+    STEPS,
+    Rule,
+    Training,
+    make_cell,
+    make_scratch,
+)
+from driftsurf.strategies.compiled.outcome import ROLES, decision_of
+from driftsurf.strategies.compiled.step import learn
+
+LEAST_PLACES = 64
+
+MOST = 2**62
+"""Counts of models in a cell are below this, far from overflow."""
+LEAST_STEPS = 20_000
+"""Steps in this process from which on the compiled step is compiled, which takes several seconds; before that it is
+used only if it is in the cache. The results are the same to the bit."""
+COPIED = "drawn", "lo", "admitted", "hi", "seen", "words", "gradients", "rescale_at", "step_size"
+"""Numbers of a model with the same name in ``Linear``."""
+
+
+# Fields of the counts and of the models are read as arrays: numpy 2 crashes if it has no memory for a record scalar.
+
+
+class CompiledModels:
+    """Rows and models of a DriftSurf around logistic regression, in the arrays of a cell.
+
+    It is made from a pool and its models, takes the same steps with the same bits, and gives them back.
+
+    Parameters
+    ----------
+    pool
+        Pool with the rows, which are copied.
+    live
+        Models and counts.
+    rule
+        Parameters of DriftSurf.
+    details
+        Fields of every decision that do not change.
+    """
+
+    def __init__(self, pool: Pool, live: Live, rule: Rule, details: dict[str, Any]) -> None:
+        template = pool.template
+        assert isinstance(template, LogisticRegression)
+        samples = pool.samples
+        self._pool, self._rule, self._details = copy.copy(pool), rule, details
+        self._training = _training(template, samples.n_features)
+        self._kernels = kernel_addresses(samples.dtype, paired=self._training.paired)
+        self._cell, self._small = make_cell(samples.n_features, samples.dtype, len(samples), rule.reactive_length)
+        longest = max(map(len, live.trial), default=0)
+        self._scratch = make_scratch(samples.n_features, longest, len(samples), 0)
+        self._owners = {name: object() for name in ("y", "weight", "X")}
+        """Owners of the saved rows."""
+        self._log: dict[int, tuple[object, Touched]] | None = None
+        """For each model, the owner of its saved gradient table and its overwritten entries; None if never saved."""
+        self._fill(live)
+        self._pool.samples, self._pool._tested = Samples(samples.n_features, dtype=samples.dtype), None
+
+    def _fill(self, live: Live) -> None:
+        """Copy the rows, the counts and the models."""
+        cell, samples, counts = self._cell, self._pool.samples, self._cell.counts
+        rows = samples.view(Segment(samples.first_row, samples.next_row))
+        cell.X[: len(rows.y)], cell.y[: len(rows.y)], cell.weight[: len(rows.y)] = rows[:3]
+        counts["base"] = counts["first"] = samples.first_row
+        counts["next"] = samples.next_row
+        counts["seed"], counts["made"] = self._pool.seed & MASK, self._pool.made
+        for name in ("step", "reactive_step", "challenged", "reacted"):
+            counts[name] = getattr(live, name)
+        counts["rival"] = REACTIVE if live.reactive is not None else NO_RIVAL if live.stable is None else STABLE
+        for place, part in enumerate(live.trial):
+            cell.bounds[place], cell.bounds[place + 1] = part.lo, part.hi
+        for side, member in enumerate(live.members):
+            self._put(side, member)
+
+    def _put(self, side: int, member: Member) -> None:
+        """Copy a model to this side."""
+        cell, model = self._cell, self._cell.models[side : side + 1]
+        learner: Any = member.learner
+        fitted: Linear = learner._fitted
+        model["id"], model["born"], model["first_row"] = member.id, member.born, member.first_row
+        model["best"], model["seed"] = member.best_risk, fitted.seed
+        for name in COPIED:
+            model[name] = getattr(fitted, name)
+        gain, centre, centred = fitted.frame
+        model["centred"] = len(centred)
+        cell.w[side], cell.G[side], cell.factor[side] = fitted.weights, fitted.gradient_sum, fitted.factor
+        cell.gain[side], cell.centre[side], cell.raw[side] = gain, centre, learner._raw_weights
+        cell.centred[side, : len(centred)] = centred
+        if fitted.lo >= 0:
+            start = fitted.lo - cell.counts["base"].item()
+            cell.tables[side, start : start + len(learner._table)] = learner._table.live
+
+    # -------------------------------------------------------------------- learning
+
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision | None:
+        """Learn one batch, and return the decision; None if it brings a new class, and nothing was changed.
+
+        An error leaves everything as it was.
+        """
+        count = len(batch.y)
+        mark = self.mark()
+        try:
+            steps = self._steps(count)
+            self._reserve(count, steps)
+            cell, scratch = self._cell, self._scratch
+            counts = cell.counts
+            start = (counts["next"] - counts["base"]).item()
+            cell.X[start : start + count] = batch.X
+            cell.y[start : start + count] = batch.y
+            cell.weight[start : start + count] = batch.weight
+            if tested is not None:
+                scratch.scores[:count] = tested
+            status = learn(cell, count, steps, tested is not None, self._rule, self._training, scratch, self._kernels)
+            if status == LEARNED:
+                return self._decision(count)
+            if status != NEW_CLASS:
+                raise diverged(*scratch.real[:2].tolist())
+        except BaseException:
+            self.put_back(mark)
+            raise
+        self.put_back(mark)
+        return None
+
+    def _steps(self, count: int) -> int:
+        """Return rho, the number of gradient steps for a batch of ``count`` rows."""
+        template: Any = self._pool.template
+        row = self._cell.counts["next"].item()
+        steps: int = template.budget(Segment(row, row + count))
+        return steps
+
+    def _reserve(self, count: int, steps: int) -> None:
+        """Make room for more rows and for their gradient steps."""
+        cell, scratch = self._cell, self._scratch
+        counts = cell.counts
+        places, base = len(cell.y), counts["base"].item()
+        first, stop = counts["first"].item(), counts["next"].item()
+        if stop + count - base > places:
+            live = stop - first
+            a = first - base
+            if 2 * (live + count) <= places:
+                # The rows move to the front half; the places where they were stay as they are, for ``put_back``.
+                for values in (cell.X, cell.y, cell.weight, *cell.tables):
+                    values[:live] = values[a : a + live]
+            else:
+                length = max(LEAST_PLACES, 2 * (live + count))
+                X, y, weight = (
+                    np.empty((length, *values.shape[1:]), values.dtype) for values in (cell.X, cell.y, cell.weight)
+                )
+                tables = np.empty((2, length))
+                for new, old in (
+                    (X, cell.X),
+                    (y, cell.y),
+                    (weight, cell.weight),
+                    *zip(tables, cell.tables, strict=True),
+                ):
+                    new[:live] = old[a : a + live]
+                self._cell = cell._replace(X=X, y=y, weight=weight, tables=tables)
+            counts["base"] = first
+        rows, most_steps, values = len(scratch.scores), scratch.orders.shape[1], len(self._cell.y)
+        if rows < count or most_steps < steps or len(scratch.values) < values:
+            # It never becomes smaller: the batches of T are scored again at the end of a reactive state.
+            self._scratch = make_scratch(cell.X.shape[1], max(rows, count), values, max(most_steps, steps))
+
+    def _decision(self, count: int) -> Decision:
+        """Return the decision of the step that has just been taken."""
+        scratch, counts = self._scratch, self._cell.counts
+        whole = scratch.whole.tolist()
+        if self._log is not None:
+            self._log_touched(whole)
+        step, first_row = counts["step"].item() - 1, counts["next"].item() - count
+        return decision_of(whole, scratch.real.tolist(), step, first_row, count, self._details)
+
+    # -------------------------------------------------------------------- going back
+
+    def mark(self) -> Any:
+        """Return a mark of rows and models, for ``put_back``."""
+        self._scratch.whole[STEPS : STEPS + 2] = 0
+        return self._cell, self._scratch, self._small.copy()
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the mark from any point of a step; a second call changes nothing."""
+        cell, scratch, small = mark
+        whole = self._scratch.whole
+        if self._cell.tables is cell.tables:
+            base = cell.counts["base"].item()
+            for side in range(2):
+                steps, lo = int(whole[STEPS + side]), int(whole[ORIGINS + side])
+                places = self._scratch.orders[side, :steps] + (lo - base)
+                cell.tables[side, places] = self._scratch.overwritten[side, :steps]
+        # The rows may have moved in this step. A second call would find the base from before and the wrong places.
+        whole[STEPS : STEPS + 2] = 0
+        self._cell, self._scratch = cell, scratch
+        self._small[:] = small
+
+    # -------------------------------------------------------------------- predicting, and the generic path
+
+    def scorer(self) -> Callable[[Rows], FloatArray]:
+        """Return the function that scores rows with the model that predicts now; later steps do not affect it."""
+        return functools.partial(margins, self._cell.raw[self._predictor].copy())
+
+    @property
+    def _predictor(self) -> int:
+        counts = self._cell.counts
+        return int(counts["predictive"].item()) ^ int(counts["challenged"].item())
+
+    def generic(self) -> tuple[Pool, Live]:
+        """Return pool and models of the generic path, with copies of everything."""
+        cell, counts = self._cell, self._cell.counts
+        a, b = ((counts[name] - counts["base"]).item() for name in ("first", "next"))
+        samples = Samples(cell.X.shape[1], dtype=cell.X.dtype)
+        samples.first_row = counts["first"].item()
+        samples.append(cell.X[a:b], cell.y[a:b], cell.weight[a:b])
+        pool = copy.copy(self._pool)
+        pool.samples, pool.made = samples, counts["made"].item()
+        return pool, self._live(self._trained)
+
+    def without_rows(self) -> tuple[Pool, Live]:
+        """Return a pool without rows and untrained models, to replace those that the cell was made from."""
+        return self._pool, self._live(lambda side: self._pool.untrained())
+
+    def _live(self, learner: Callable[[int], Any]) -> Live:
+        """Return models and counts; ``learner`` makes the learner on a side."""
+        counts = self._cell.counts
+        old = counts["predictive"].item()
+        rival = counts["rival"].item()
+        members: dict[str, Any] = {ROLES[rival]: self._member(1 - old, learner)} if rival else {}
+        reacting = rival == REACTIVE
+        bounds = self._cell.bounds.tolist() if reacting else []
+        ends = bounds[: counts["reactive_step"].item() + 1]
+        return Live(
+            self._member(old, learner),
+            **members,
+            step=counts["step"].item(),
+            reactive_step=counts["reactive_step"].item(),
+            trial=tuple(Segment(*pair) for pair in itertools.pairwise(ends)),
+            challenged=bool(counts["challenged"].item()),
+            reacted=bool(counts["reacted"].item()),
+        )
+
+    def _member(self, side: int, learner: Callable[[int], Any]) -> Member:
+        model = self._cell.models[side : side + 1]
+        born, first_row = model["born"].item(), model["first_row"].item()
+        return Member(model["id"].item(), learner(side), born, first_row, model["best"].item())
+
+    def _fitted(self, side: int) -> Linear:
+        """Return the model on this side, without its gradient table."""
+        cell, model = self._cell, self._cell.models[side : side + 1]
+        arrays = {"weights": cell.w, "gradient_sum": cell.G, "factor": cell.factor, "centre": cell.centre}
+        entries: dict[str, Any] = {name: values[side].copy() for name, values in arrays.items()}
+        entries |= {name: model[name].item() for name in COPIED} | {"seed": model["seed"].item()}
+        return linear_from(entries)
+
+    def _trained(self, side: int) -> LogisticRegression:
+        template: Any = self._pool.template
+        learner: LogisticRegression = template._make(self._fitted(side))
+        learner._table = Buffer.of(self._table(side))
+        return learner
+
+    def _table(self, side: int) -> FloatArray:
+        """Return the gradient table of a model, as a view."""
+        cell, model = self._cell, self._cell.models[side : side + 1]
+        base = cell.counts["base"].item()
+        return cell.tables[side, max(0, model["lo"].item() - base) : max(0, model["admitted"].item() - base)]
+
+    @property
+    def predicting(self) -> LogisticRegression:
+        """Copy of the model that predicts now."""
+        return self._trained(self._predictor)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for rows and models."""
+        cell = self._cell
+        return int(cell.X.nbytes + cell.y.nbytes + cell.weight.nbytes + cell.tables.nbytes + self._small.nbytes)
+
+    # -------------------------------------------------------------------- state
+
+    def incremental_state(self) -> tuple[Live, IncrementalState]:
+        """Return the models and counts, whose learners are their saved states, and the saved state of the pool."""
+        if self._log is None:
+            self._log = {}
+        counters = {"made": self._cell.counts["made"].item(), "seed": self._pool.seed, "n_classes": 2}
+        return self._live(self._learner_state), counters | nest("samples", self._samples_state())
+
+    def _samples_state(self) -> IncrementalState:
+        cell, counts = self._cell, self._cell.counts
+        first, stop = counts["first"].item(), counts["next"].item()
+        shape = {"n_features": cell.X.shape[1], "sparse": False, "dtype": cell.X.dtype.name, "first_row": first}
+        return shape | {
+            name: AppendOnlyArray(owner, first, stop, functools.partial(self._rows, name))
+            for name, owner in self._owners.items()
+        }
+
+    def _rows(self, field: str, lo: int, hi: int) -> npt.NDArray[Any]:
+        """Return the values of the rows from ``lo`` to ``hi``, as a view."""
+        base = self._cell.counts["base"].item()
+        values: npt.NDArray[Any] = getattr(self._cell, field)[lo - base : hi - base]
+        return values
+
+    def _learner_state(self, side: int) -> _Saved:
+        fitted, model = self._fitted(side), self._cell.models[side : side + 1]
+        template: Any = self._pool.template
+        assert self._log is not None
+        owner, touched = self._log.setdefault(model["id"].item(), (object(), Touched()))
+        lo, stop = max(0, fitted.lo), max(0, fitted.admitted)
+
+        def entries(lo: int, hi: int) -> npt.NDArray[Any]:
+            base = self._cell.counts["base"].item()
+            return self._cell.tables[side, lo - base : hi - base]
+
+        table = AppendOnlyArray(owner, lo, stop, entries, touched.version, changed=touched.since)
+        known = vars(fitted)
+        return _Saved({name: known[name] for name in template._fields(1).entries if name != "table"} | {"table": table})
+
+    def _log_touched(self, whole: list[int]) -> None:
+        """Remember which entries of the gradient tables the last step has overwritten, for the next checkpoint."""
+        assert self._log is not None
+        models = self._cell.models
+        kept = {}
+        for side in range(2):
+            id = models["id"][side].item()
+            if id in self._log:
+                kept[id] = self._log[id]
+                steps, lo = whole[STEPS + side], whole[ORIGINS + side]
+                if steps:
+                    order = self._scratch.orders[side, :steps].copy()
+                    kept[id][1].add(order, lo, limit=models["hi"][side].item() - lo)
+        self._log = kept
+
+
+class _Saved:
+    """Stands for a learner where it is saved."""
+
+    def __init__(self, state: IncrementalState) -> None:
+        self._state = state
+
+    def incremental_state(self) -> IncrementalState:
+        """Return the saved entries."""
+        return self._state
+
+
+_generic_steps = 0
+
+
+def step_is_at_hand() -> bool:
+    """Return whether the compiled step is in the cache, or there was enough work for it to be compiled."""
+    global _generic_steps
+    _generic_steps += 1
+    kernel: Any = learn
+    return (_generic_steps > LEAST_STEPS or kernel.is_at_hand()) and calls_by_address()
+
+
+def fits_cell(pool: Pool, live: Live) -> bool:
+    """Return whether models and counts are such as steps leave them behind.
+
+    A forged state may have others, with which generic steps still stay within their arrays. Compiled code checks no
+    bounds, so such models are left to the generic step.
+    """
+    samples = pool.samples
+    if live.reactive is not None and live.stable is not None:
+        return False
+    ends = [samples.next_row - sum(map(len, live.trial)), *(part.hi for part in live.trial)]
+    trial = tuple(Segment(*pair) for pair in itertools.pairwise(ends))
+    expected = 0 if live.reactive is None else live.reactive_step
+    if live.trial != trial or len(trial) != expected or ends[0] < samples.first_row:
+        return False
+    for member in live.members:
+        learner: Any = member.learner
+        fitted: Linear = learner._fitted
+        trained = samples.first_row <= fitted.lo <= fitted.admitted <= fitted.hi == samples.next_row
+        if len(fitted.anchor) or not (
+            fitted.lo < 0 or (trained and len(learner._table) == fitted.admitted - fitted.lo)
+        ):
+            return False
+        numbers = [member.id, member.born, *(getattr(fitted, name) for name in COPIED[:-1])]
+        if max(numbers) >= MOST:
+            return False
+    return max(pool.made, live.step, samples.next_row) < MOST
+
+
+def _training(learner: LogisticRegression, n_features: int) -> Training:
+    return Training(
+        step_size=math.nan if learner.step_size == "auto" else float(learner.step_size),
+        l2=float(learner.l2),
+        scaled=bool(learner._scaled),
+        alternating=learner.optimizer == "strsaga",
+        intercept=bool(learner.fit_intercept),
+        uniform_start=learner.start == "uniform",
+        paired=n_features <= NARROW,
+    )

@@ -1,0 +1,218 @@
+"""Memory of a cell: the rows and the two models of one DriftSurf, in arrays that compiled code works on.
+
+A cell has two models, on *side* 0 and side 1. One is the predictive model w. The other, the *rival*, is the reactive
+model w' during a reactive state, and the stable model w'' outside of one. (A stable model ends when a reactive one
+starts, so there are never three.) Rows are numbered in the order of arrival; row r is at place r - ``base`` of the
+arrays of rows, and its entry in the gradient table of a model is at the same place of the table.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import from_dtype, types
+
+from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.kernels.compile import F8, I8, _out
+
+NO_RIVAL, STABLE, REACTIVE = 0, 1, 2
+"""Codes of the rival's role."""
+ENTERED, GREEDY, SWITCHED, KEPT = 0, 1, 2, 3
+"""Codes of transitions."""
+LEARNED, DIVERGED, NEW_CLASS = 0, 1, 2
+"""Results of a step."""
+MOST_RECORDS, MOST_TRANSITIONS = 3, 2
+"""Most models and most transitions in the outcome of a step: a stable model may end in the step that makes w'."""
+
+LONGEST = 1000
+"""Most batches of a reactive state. Every step copies one number for each of them, to be able to go back."""
+UNLIMITED = 2**62
+"""Stands for no limit of the number of rows."""
+FLAG: Any = types.boolean
+Records = npt.NDArray[np.void]
+
+
+def _record(whole: str, real: str) -> np.dtype[Any]:
+    """Return a record of eight-byte fields: a seed, whole numbers and real ones."""
+    fields = [("seed", np.uint64), *((name, np.int64) for name in whole.split())]
+    return np.dtype([*fields, *((name, np.float64) for name in real.split())], align=True)
+
+
+COUNTS: np.dtype[Any] = _record("base first next step made predictive rival reactive_step challenged reacted", "")
+"""Counts of a cell. ``base`` is the number of the row at place 0, ``first`` the oldest row that is needed, ``next`` the
+number of the next row; ``predictive`` is the side of w."""
+MODEL: np.dtype[Any] = _record(
+    "id born first_row lo admitted hi seen words gradients drawn rescale_at centred", "best step_size"
+)
+"""Counts of a model: as in ``Member`` and ``Linear``; ``centred`` is the number of columns with a centre."""
+
+
+class Cell(NamedTuple):
+    """Arrays of a cell. All but the first four are views of one array, which a step copies to be able to go back."""
+
+    X: npt.NDArray[Any]
+    y: FloatArray
+    weight: FloatArray
+    tables: FloatArray
+    """Gradient tables (2, places)."""
+    counts: Records
+    models: Records
+    bounds: IntArray
+    """First rows of the batches of T, and the row after them."""
+    w: FloatArray
+    """Weights (2, columns + 1)."""
+    G: FloatArray
+    """Gradient sums."""
+    factor: FloatArray
+    gain: FloatArray
+    """Squared factors."""
+    centre: FloatArray
+    centred: IntArray
+    """Columns whose centre is not 0."""
+    raw: FloatArray
+    """Weights for columns that are not scaled, by which rows are scored."""
+
+
+class Rule(NamedTuple):
+    """Parameters of DriftSurf."""
+
+    threshold: float
+    stable_threshold: float
+    reactive_length: int
+    greedy: bool
+    divided: bool
+    """Whether two models share one budget."""
+    max_rows: int
+
+
+class Training(NamedTuple):
+    """Parameters of the learner."""
+
+    step_size: float
+    """NaN for the automatic one."""
+    l2: float
+    scaled: bool
+    alternating: bool
+    """STRSAGA's schedule; otherwise that of SAGA."""
+    intercept: bool
+    uniform_start: bool
+    paired: bool
+    """Whether two models take their steps in turn, in one loop."""
+
+
+class Scratch(NamedTuple):
+    """Working memory, and the numbers that a step leaves behind."""
+
+    orders: IntArray
+    """Row of each gradient step, from the first row of the sample set on, for both sides (2, steps)."""
+    overwritten: FloatArray
+    """Entries of the tables before the steps (2, steps)."""
+    scores: FloatArray
+    """Scores of the new rows by the model that predicted them."""
+    margins: FloatArray
+    losses: FloatArray
+    values: FloatArray
+    """As many numbers as there are places."""
+    columns: FloatArray
+    """Eight numbers for each column."""
+    whole: IntArray
+    real: FloatArray
+    """Outcome of the step: see the constants below."""
+
+
+# Places in ``Scratch.whole``: counts, then a record for each model, then the transitions.
+CONDITION, REACTIVE_STEP, RECORDS, TRANSITIONS, PREDICTED_BY, TRAINED_FROM, PREDICTS_NEXT = range(7)
+STEPS, ORIGINS = 7, 9
+"""Number of gradient steps of each side, and the row from which their order counts."""
+RECORD, RECORD_SIZE = 11, 6
+"""Role, id, born, first row, gradients, and which of the first three risks were measured, as bits 1, 2 and 4."""
+TRANSITION, TRANSITION_SIZE = RECORD + MOST_RECORDS * RECORD_SIZE, 4
+"""Kind, number of batches, old and new model."""
+WHOLE_SIZE = TRANSITION + MOST_TRANSITIONS * TRANSITION_SIZE
+# Places in ``Scratch.real``: four risks of each model (before, after, over T, best), three numbers of each transition.
+RISKS, COMPARED = 4, 3
+COMPARISON = MOST_RECORDS * RISKS
+REAL_SIZE = COMPARISON + MOST_TRANSITIONS * COMPARED
+
+
+def _named(kind: Any, **fields: Any) -> Any:
+    """Return the numba type of a NamedTuple; its fields are given by name, in any order."""
+    return types.NamedTuple([fields[name] for name in kind._fields], kind)
+
+
+def cell_type(f: Any) -> Any:
+    """Return the numba type of a cell with rows of this type."""
+    matrix = _out(F8, 2)
+    return _named(
+        Cell,
+        X=_out(f, 2),
+        y=_out(F8),
+        weight=_out(F8),
+        tables=matrix,
+        bounds=_out(I8),
+        counts=_out(from_dtype(COUNTS)),
+        models=_out(from_dtype(MODEL)),
+        centred=_out(I8, 2),
+        **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), matrix),
+    )
+
+
+RULE = _named(
+    Rule,
+    threshold=F8,
+    stable_threshold=F8,
+    reactive_length=I8,
+    max_rows=I8,
+    **dict.fromkeys(("greedy", "divided"), FLAG),
+)
+TRAINING = _named(
+    Training,
+    step_size=F8,
+    l2=F8,
+    **dict.fromkeys(("scaled", "alternating", "intercept", "uniform_start", "paired"), FLAG),
+)
+SCRATCH = _named(
+    Scratch,
+    orders=_out(I8, 2),
+    overwritten=_out(F8, 2),
+    columns=_out(F8, 2),
+    whole=_out(I8),
+    **dict.fromkeys(("scores", "margins", "losses", "values", "real"), _out(F8)),
+)
+
+
+def make_cell(n_features: int, dtype: npt.DTypeLike, places: int, reactive_length: int) -> tuple[Cell, FloatArray]:
+    """Return a cell of zeros with room for ``places`` rows, and the array that holds all else that a step changes."""
+    width = n_features + 1
+    parts: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
+        "counts": (COUNTS, (1,)),
+        "models": (MODEL, (2,)),
+        "bounds": (np.dtype(np.int64), (reactive_length + 1,)),
+        "centred": (np.dtype(np.int64), (2, width)),
+        **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), (np.dtype(np.float64), (2, width))),
+    }
+    sizes = {name: kind.itemsize * math.prod(shape) // 8 for name, (kind, shape) in parts.items()}
+    small, views, start = np.zeros(sum(sizes.values())), {}, 0
+    for name, (kind, shape) in parts.items():
+        views[name] = small[start : start + sizes[name]].view(kind).reshape(shape)
+        start += sizes[name]
+    rows = {"X": np.empty((places, n_features), dtype), "y": np.empty(places), "weight": np.empty(places)}
+    return Cell(**rows, tables=np.empty((2, places)), **views), small
+
+
+def make_scratch(n_features: int, rows: int, places: int, steps: int) -> Scratch:
+    """Return working memory for batches of ``rows`` rows and ``steps`` gradient steps."""
+    return Scratch(
+        orders=np.empty((2, steps), np.int64),
+        overwritten=np.empty((2, steps)),
+        scores=np.empty(rows),
+        margins=np.empty(rows),
+        losses=np.empty(rows),
+        values=np.empty(places),
+        columns=np.empty((8, n_features + 1)),
+        whole=np.zeros(WHOLE_SIZE, np.int64),
+        real=np.zeros(REAL_SIZE),
+    )

@@ -1,0 +1,119 @@
+"""The outcome of a compiled step: numbers that the step leaves behind, and the decision that they make.
+
+numba does not notice changes to this file: remove the ``__pycache__`` folders (``make clean``) after changing it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from driftsurf.core.decisions import Decision, ModelRecord, Role, Transition, TransitionKind
+from driftsurf.kernels.compile import merged
+from driftsurf.strategies.compiled.layout import (
+    COMPARED,
+    COMPARISON,
+    CONDITION,
+    ENTERED,
+    PREDICTED_BY,
+    PREDICTS_NEXT,
+    REACTIVE_STEP,
+    RECORD,
+    RECORD_SIZE,
+    RECORDS,
+    RISKS,
+    TRAINED_FROM,
+    TRANSITION,
+    TRANSITION_SIZE,
+    TRANSITIONS,
+)
+
+ROLES: tuple[Role, ...] = ("predictive", "stable", "reactive")
+"""Roles by their codes; that of the predictive model is NO_RIVAL."""
+KINDS: tuple[TransitionKind, ...] = ("entered", "greedy", "switched", "kept")
+"""Kinds of transitions by their codes."""
+
+
+@merged
+def add_record(cell: Any, side: Any, role: Any, scratch: Any) -> Any:
+    """Add a record of this model to the outcome; return its number."""
+    whole, model = scratch.whole, cell.models[side]
+    number = whole[RECORDS]
+    at = RECORD + number * RECORD_SIZE
+    whole[at] = role
+    whole[at + 1] = model["id"]
+    whole[at + 2] = model["born"]
+    whole[at + 3] = model["first_row"]
+    whole[at + 4] = 0
+    whole[at + 5] = 0
+    whole[RECORDS] = number + 1
+    scratch.real[number * RISKS + 3] = model["best"]
+    return number
+
+
+@merged
+def add_risk(scratch: Any, number: Any, which: Any, risk: Any) -> None:
+    """Add a risk to the record of a model: 0 before learning, 1 after learning, 2 over T."""
+    scratch.real[number * RISKS + which] = risk
+    scratch.whole[RECORD + number * RECORD_SIZE + 5] |= 1 << which
+
+
+@merged
+def add_transition(scratch: Any, kind: Any, over: Any, left: Any, right: Any, margin: Any, old: Any, new: Any) -> None:
+    """Add a transition to the outcome."""
+    number = scratch.whole[TRANSITIONS]
+    at = TRANSITION + number * TRANSITION_SIZE
+    scratch.whole[at] = kind
+    scratch.whole[at + 1] = over
+    scratch.whole[at + 2] = old
+    scratch.whole[at + 3] = new
+    at = COMPARISON + number * COMPARED
+    scratch.real[at] = left
+    scratch.real[at + 1] = right
+    scratch.real[at + 2] = margin
+    scratch.whole[TRANSITIONS] = number + 1
+
+
+def decision_of(
+    whole: list[int], real: list[float], step: int, first_row: int, rows: int, details: dict[str, Any]
+) -> Decision:
+    """Return the decision of a step, given its outcome; ``details`` are the fields that follow from the options."""
+    return Decision(
+        step,
+        first_row,
+        rows,
+        "reactive" if whole[REACTIVE_STEP] else "stable",
+        whole[PREDICTED_BY],
+        whole[TRAINED_FROM],
+        whole[PREDICTS_NEXT],
+        tuple([_model_record(whole, real, number, step) for number in range(whole[RECORDS])]),
+        whole[REACTIVE_STEP],
+        whole[CONDITION],
+        transitions=tuple([_transition(whole, real, number, step) for number in range(whole[TRANSITIONS])]),
+        **details,
+    )
+
+
+def _model_record(whole: list[int], real: list[float], number: int, step: int) -> ModelRecord:
+    at = RECORD + number * RECORD_SIZE
+    role, id, born, first_row, gradients, measured = whole[at : at + RECORD_SIZE]
+    before, after, trial, best = real[number * RISKS : (number + 1) * RISKS]
+    return ModelRecord(
+        ROLES[role],
+        id,
+        step - born,
+        first_row,
+        before if measured & 1 else None,
+        after if measured & 2 else None,
+        trial if measured & 4 else None,
+        None if best == math.inf else best,
+        gradients,
+    )
+
+
+def _transition(whole: list[int], real: list[float], number: int, step: int) -> Transition:
+    at = TRANSITION + number * TRANSITION_SIZE
+    kind, over, old, new = whole[at : at + TRANSITION_SIZE]
+    left, right, margin = real[COMPARISON + number * COMPARED : COMPARISON + (number + 1) * COMPARED]
+    condition = whole[CONDITION] if kind == ENTERED else 0
+    return Transition(KINDS[kind], step, condition, left, right, margin, over, old, new)

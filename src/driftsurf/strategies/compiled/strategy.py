@@ -1,0 +1,151 @@
+"""Base class of strategies whose time step is compiled for some learners, with the same result to the bit."""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from typing import Any
+
+from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner
+from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.state import nest
+from driftsurf.learners.logistic import LogisticRegression
+from driftsurf.strategies._base import PooledStrategy
+from driftsurf.strategies._pool import Pool
+from driftsurf.strategies._reaction import Live
+from driftsurf.strategies.compiled.cell import CompiledModels, fits_cell, step_is_at_hand
+from driftsurf.strategies.compiled.layout import Rule
+
+
+class CompiledStrategy(PooledStrategy[Live]):
+    """A strategy with a generic step for every learner, and a compiled one around logistic regression on dense rows.
+
+    Either of them is in charge at a time. Where the compiled one cannot go on, such as when a third class appears, the
+    generic one takes over.
+    """
+
+    _compiled: CompiledModels | None = None
+    """Rows and models of the compiled step; None if the generic one is in charge."""
+    _stored_pool: Pool
+    _stored_live: Live
+
+    @abstractmethod
+    def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+        """Return the parameters of the rule, and the fields of a decision that follow from the options.
+
+        None if the options do not allow the compiled step.
+        """
+
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
+        """Learn one batch. An error leaves everything as it was.
+
+        Around logistic regression on dense rows, the whole step is one call of compiled code, with the same result.
+        """
+        compiled = self._compiled or self._compile()
+        if compiled is None:
+            return super().step(batch, tested)
+        decision = compiled.step(batch, tested)
+        if decision is None:  # the batch has a third class
+            self._leave_compiled()
+            return super().step(batch, tested)
+        begins = self._compiled is None
+        self._compiled, self._scorer = compiled, compiled.scorer()
+        if begins:  # otherwise the rows would be held twice
+            self._stored_pool, self._stored_live = compiled.without_rows()
+        return decision
+
+    def _compile(self) -> CompiledModels | None:
+        """Return the models for the compiled step, if they suit it and it is at hand or pays to be compiled."""
+        pool = self._pool
+        if not (self._suits and pool.n_classes == 2 and not pool.samples.sparse and step_is_at_hand()):
+            return None
+        known = self._compiled_rule()
+        if known is None or not fits_cell(pool, self._live):
+            return None
+        return CompiledModels(pool, self._live, *known)
+
+    @functools.cached_property
+    def _suits(self) -> bool:
+        """Whether the options allow the compiled step."""
+        learner = self.learner
+        return type(learner) is LogisticRegression and learner._tabled and self._compiled_rule() is not None
+
+    def _leave_compiled(self) -> None:
+        """Return to the generic path, if the models are compiled."""
+        if self._compiled is not None:
+            self._pool, live = self._compiled.generic()
+            self._publish(live)
+
+    def _publish(self, live: Live) -> None:
+        super()._publish(live)
+        self._compiled = None
+
+    @property
+    def _pool(self) -> Pool:
+        """Rows and counts of the generic path: copies while the compiled step is in charge."""
+        return self._stored_pool if self._compiled is None else self._compiled.generic()[0]
+
+    @_pool.setter
+    def _pool(self, pool: Pool) -> None:
+        self._stored_pool, self._compiled = pool, None
+
+    @property
+    def _live(self) -> Live:
+        """Models of the generic path: copies while the compiled step is in charge."""
+        return self._stored_live if self._compiled is None else self._compiled.generic()[1]
+
+    @_live.setter
+    def _live(self, live: Live) -> None:
+        self._stored_live = live
+
+    @property
+    def _can(self) -> Capabilities:
+        pool: Pool | None = vars(self).get("_stored_pool")
+        return self.learner.capabilities if pool is None else pool.capabilities
+
+    @property
+    def predicting(self) -> Learner | None:
+        """Model that predicts now."""
+        compiled = self._compiled
+        return super().predicting if compiled is None else compiled.predicting
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for rows and models."""
+        compiled = self._compiled  # read once: another thread may learn
+        return super().nbytes if compiled is None else compiled.nbytes
+
+    def mark(self) -> Any:
+        """Return a mark of the models and their rows, for ``put_back``. The strategy has to have begun."""
+        place = self._pool.mark(*self._live.members) if self._compiled is None else self._compiled.mark()
+        return vars(self).copy(), place
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked models and rows, from any point of a step, a reset or a restore."""
+        entries, place = mark
+        rows: Any = entries["_stored_pool"] if entries.get("_compiled") is None else entries["_compiled"]
+        rows.put_back(place)
+        vars(self).update(entries)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled or copied: always the generic path.
+
+        The compiled step may not work where a pickle is loaded, and a copy must not share its arrays.
+        """
+        entries = vars(self).copy()
+        if self._compiled is not None:
+            entries["_stored_pool"], entries["_stored_live"] = self._compiled.generic()
+            entries["_compiled"] = None
+        return entries
+
+    def reset(self, why: str) -> Transition:
+        """Start over with fresh models and without any of the rows so far, at the request of a user."""
+        self._leave_compiled()
+        return super().reset(why)
+
+    def incremental_state(self) -> IncrementalState:
+        """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
+        if self._compiled is None:
+            return super().incremental_state()
+        live, pool = self._compiled.incremental_state()
+        return {"strategy": type(self).__name__} | self._saved(live) | nest("pool", pool)

@@ -1,0 +1,207 @@
+"""The compiled step of DriftSurf equals the generic one to the bit, over its options, saving, undoing and copying."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from generic_steps import stepping_generically
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from driftsurf.core.contracts import Batch
+from driftsurf.core.state import to_bytes
+from driftsurf.errors import DivergenceError
+from driftsurf.learners import LogisticRegression
+from driftsurf.session.session import Session
+from driftsurf.strategies import DriftSurf
+from driftsurf.strategies.compiled.strategy import CompiledStrategy
+
+pytestmark = [
+    pytest.mark.python_kernels,
+    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
+]
+WIDTHS = st.sampled_from([1, 3, 17])  # one loop for two models up to 16 columns
+LEARNERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "optimizer": st.sampled_from(["strsaga", "saga"]),
+        "step_size": st.sampled_from(["auto", 0.05]),
+        "scale": st.sampled_from(["auto", True, False]),
+        "steps_per_row": st.sampled_from([0.5, 1.5, 3.0]),
+        "steps_per_batch": st.just(37),
+        "fit_intercept": st.just(False),
+        "start": st.just("uniform"),
+    },
+)
+OPTIONS = st.fixed_dictionaries(
+    {"seed": st.integers(0, 2**70)},
+    optional={
+        "threshold": st.sampled_from([0.0, 0.02]),
+        "greedy": st.just(False),
+        "reactive_length": st.integers(2, 5),
+        "budget": st.just("divided"),
+        "max_rows": st.sampled_from([None, 50, 300]),
+        "dtype": st.just("float32"),
+    },
+)
+
+
+def batches(width: int, seed: int, dtype: str, steps: int) -> Iterator[Batch]:
+    """Yield batches of different lengths, whose concept flips, with columns of any scale and place."""
+    rng = np.random.default_rng(seed)
+    direction, scale = rng.normal(size=width), np.exp(2.0 * rng.normal(size=width))
+    far = 5.0 * rng.normal(size=width) * rng.integers(0, 2, width)
+    for step in range(steps):
+        X = rng.normal(size=(int(rng.integers(1, 80)), width))
+        y = (X @ direction + 0.3 * rng.normal(size=len(X)) > 0.0) == ((step // 8) % 2 == 0)
+        weight = np.ones(len(X)) if rng.integers(3) else rng.random(len(X)) * rng.integers(0, 2, len(X))
+        yield Batch((X * scale + far).astype(dtype), y.astype(float), weight)
+
+
+def begun(width: int, learner: dict[str, Any], options: dict[str, Any], *, compiled: bool) -> DriftSurf:
+    strategy = DriftSurf(LogisticRegression(**learner), **options)
+    if not compiled:
+        stepping_generically(strategy)
+    strategy.begin(width, sparse=False, n_classes=2)
+    return strategy
+
+
+def saved(strategy: DriftSurf) -> bytes:
+    return to_bytes(strategy.state())
+
+
+@given(width=WIDTHS, learner=LEARNERS, options=OPTIONS, seed=st.integers(0, 999), data=st.data())
+@settings(max_examples=25)
+def test_it_takes_the_same_steps(
+    width: int, learner: dict[str, Any], options: dict[str, Any], seed: int, data: st.DataObject
+) -> None:
+    generic = begun(width, learner, options, compiled=False)
+    compiled = begun(width, learner, options, compiled=True)
+    for batch in batches(width, seed, options.get("dtype", "float64"), 24):
+        tested = generic.test_scores(batch)
+        assert compiled.test_scores(batch).tobytes() == tested.tobytes()
+        asked = data.draw(st.booleans())
+        expected = generic.step(batch, tested if asked else None)
+        assert repr(compiled.step(batch, tested if asked else None)) == repr(expected)
+        assert compiled._compiled is not None
+        assert saved(compiled) == saved(generic)
+        match data.draw(st.sampled_from(["", "", "saved", "undone", "copied", "pickled"])):
+            case "saved":
+                state = compiled.state()
+                compiled = DriftSurf(LogisticRegression(**learner), **options)
+                compiled.restore(state, width, sparse=False, n_classes=2)
+            case "undone":
+                mark = compiled.mark()
+                compiled.step(batch._replace(y=1.0 - batch.y))
+                compiled.put_back(mark)
+            case "copied":
+                compiled = copy.deepcopy(compiled)
+            case "pickled":
+                compiled = pickle.loads(pickle.dumps(compiled))
+        assert saved(compiled) == saved(generic)
+
+
+def test_a_third_class_is_left_to_the_generic_step() -> None:
+    generic, compiled = (begun(2, {}, {"seed": 1}, compiled=choice) for choice in (False, True))
+    for number, batch in enumerate(batches(2, 0, "float64", 12)):
+        if number >= 6:
+            batch = batch._replace(y=np.where(np.arange(len(batch.y)) % 3 == 0, 2.0, batch.y))
+        assert repr(compiled.step(batch)) == repr(generic.step(batch))
+        assert (compiled._compiled is None) == (number >= 6)
+        assert saved(compiled) == saved(generic)
+
+
+def test_an_order_to_start_over_is_followed_by_compiled_steps() -> None:
+    generic, compiled = (begun(2, {}, {"seed": 1}, compiled=choice) for choice in (False, True))
+    for number, batch in enumerate(batches(2, 0, "float64", 12)):
+        if number == 6:
+            assert compiled.reset("ordered") == generic.reset("ordered")
+        assert repr(compiled.step(batch)) == repr(generic.step(batch))
+        assert saved(compiled) == saved(generic)
+
+
+def test_a_step_that_diverges_changes_nothing() -> None:
+    compiled = begun(2, {"step_size": 100.0, "l2": 0.0, "scale": False}, {"seed": 1}, compiled=True)
+    first, second = batches(2, 0, "float64", 2)
+    compiled.step(first)
+    before, scores = saved(compiled), compiled.scores(first.X)
+    huge = second._replace(X=np.full_like(second.X, 1e200))
+    with pytest.raises(DivergenceError):
+        compiled.step(huge)
+    assert saved(compiled) == before
+    assert compiled.scores(first.X).tobytes() == scores.tobytes()
+
+
+@pytest.mark.parametrize("bad", range(4, 16))  # in some of these steps the rows move to the front of their arrays
+def test_a_session_goes_back_twice_to_before_a_step_that_diverges(bad: int) -> None:
+    learner = LogisticRegression(step_size=100.0, l2=0.0, scale=False)
+    session = Session(DriftSurf(learner, max_rows=50, seed=1), guard=None)
+    rng = np.random.default_rng(0)
+    for _ in range(bad):
+        X = rng.normal(size=(20, 2))
+        session.learn(X, X[:, 0] > 0.0)
+    before = to_bytes(session.state())
+    with pytest.raises(DivergenceError):  # the step goes back, and then the session
+        session.learn(np.where(np.arange(40).reshape(20, 2) % 4 < 2, 1e200, 1e199), np.arange(20) % 2 == 0)
+    assert to_bytes(session.state()) == before
+
+
+def test_rows_are_not_held_twice() -> None:
+    first, second, third = batches(2, 0, "float64", 3)
+    generic = begun(2, {}, {"seed": 1}, compiled=False)
+    generic.step(first)
+    compiled = begun(2, {}, {"seed": 1}, compiled=True)
+    compiled.restore(generic.state(), 2, sparse=False, n_classes=2)
+    rows, learner = weakref.ref(compiled._pool.samples), weakref.ref(compiled._live.predictive.learner)
+    mark = compiled.mark()
+    compiled.step(second)
+    compiled.put_back(mark)
+    assert saved(compiled) == saved(generic)
+    del mark
+    for batch in (second, third):
+        compiled.step(batch)
+        generic.step(batch)
+    gc.collect()
+    assert rows() is None
+    assert learner() is None
+    assert saved(compiled) == saved(generic)
+
+
+def test_a_copy_holds_the_generic_path_and_shares_nothing() -> None:
+    compiled = begun(2, {}, {"seed": 1}, compiled=True)
+    first, *rest = batches(2, 0, "float64", 6)
+    compiled.step(first)
+    before = saved(compiled)
+    for copied in (copy.copy(compiled), copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
+        assert compiled._compiled is not None
+        assert copied._compiled is None  # where a pickle is loaded, calls by address may not work
+        for batch in rest:
+            copied.step(batch)
+        assert saved(compiled) == before
+
+
+@pytest.mark.parametrize(
+    "options", [{"variant": "authors"}, {"risk": "zero-one"}, {"judge": "prequential"}, {"reactive_length": 10**12}]
+)
+def test_other_options_use_the_generic_step(options: dict[str, Any]) -> None:
+    strategy = begun(2, {}, options, compiled=True)
+    for batch in batches(2, 0, "float64", 3):
+        strategy.step(batch)
+    assert strategy._compiled is None
+
+
+def test_the_predicting_model_scores_like_the_strategy() -> None:
+    compiled = begun(2, {}, {"seed": 1}, compiled=True)
+    for batch in batches(2, 0, "float64", 12):
+        compiled.step(batch)
+        assert isinstance(compiled, CompiledStrategy)
+        learner: Any = compiled.predicting
+        assert learner.scores(batch.X).tobytes() == compiled.scores(batch.X).tobytes()
+    assert compiled.nbytes > 0
