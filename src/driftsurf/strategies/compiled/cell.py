@@ -28,10 +28,12 @@ from driftsurf.strategies.compiled.layout import (
     CONTEST,
     CREDIT,
     CREDIT_GAIN,
+    EVIDENCE,
     LEARNED,
     LOGISTIC,
     NO_RIVAL,
     ORIGINS,
+    RANGES,
     REACTIVE,
     STABLE,
     STEPS,
@@ -99,9 +101,8 @@ class CompiledModels:
         for place, part in enumerate(live.trial):
             cell.bounds[place], cell.bounds[place + 1] = part.lo, part.hi
         counts["chosen"], counts["units"] = live.credit.chosen, len(live.unit.recent)
-        unit = (live.unit.centre, *live.unit.recent)
-        known = (*live.contest.numbers, live.credit.value, live.credit.gain, *unit)
-        cell.judged[: len(known)] = known
+        cell.judged[:EVIDENCE] = *live.contest.numbers, live.credit.value, live.credit.gain, live.unit.centre
+        cell.judged[UNITS : UNITS + len(live.unit.recent)] = live.unit.recent
         for side, member in enumerate(live.members):
             self._put(side, member)
 
@@ -119,11 +120,13 @@ class CompiledModels:
         cell.w[side], cell.G[side] = fitted.weights.reshape(-1), fitted.gradient_sum.reshape(-1)
         cell.factor[side], cell.gain[side], cell.centre[side] = fitted.factor, gain, centre
         cell.raw[side], cell.centred[side, : len(centred)] = learner._raw_weights.reshape(-1), centred
-        cell.low[side], cell.high[side] = math.inf, -math.inf
-        if fitted.limits is not None:
-            cell.low[side], cell.high[side], cell.limits[side] = fitted.low, fitted.high, fitted.limits
-        if len(fitted.evidence):
-            cell.evidence[side] = fitted.evidence
+        if self._training.regression:
+            ranges = self._ranges(side)
+            ranges[0], ranges[1] = math.inf, -math.inf
+            if fitted.limits is not None:
+                ranges[0], ranges[1], ranges[2:] = fitted.low, fitted.high, fitted.limits
+            if len(fitted.evidence):
+                self._evidence(side)[:] = fitted.evidence
         if fitted.lo >= 0:
             start = fitted.lo - cell.counts["base"].item()
             cell.tables[side, start : start + len(learner._table)] = learner._table.live.reshape(-1)
@@ -244,12 +247,23 @@ class CompiledModels:
         if self._training.kind == LOGISTIC:
             return functools.partial(margins, raw)
         template: Any = self._pool.template
-        limits = cell.limits[side].copy() if self._is_ranged(side) else None
+        limits = self._ranges(side)[2:].copy() if self._is_ranged(side) else None
         return functools.partial(score_rows, template.read, raw.reshape(-1, 1), limits)
+
+    def _ranges(self, side: int) -> FloatArray:
+        """Return the lowest and the highest value of each column, and the lower and the upper limit, as a view."""
+        d = self._cell.X.shape[1]
+        return self._cell.judged[RANGES + 4 * side * d :][: 4 * d].reshape(4, d)
+
+    def _evidence(self, side: int) -> FloatArray:
+        return self._cell.judged[EVIDENCE + 4 * side :][:4]
 
     def _is_ranged(self, side: int) -> bool:
         """Return whether values are limited to their ranges before this model scores them."""
-        return bool((self._cell.low[side, :1] <= self._cell.high[side, :1]).any())
+        if not self._training.regression:
+            return False
+        low, high = self._ranges(side)[:2, 0].tolist()
+        return bool(low <= high)
 
     @property
     def _predictor(self) -> int:
@@ -303,11 +317,11 @@ class CompiledModels:
         """Return the model on this side, without its gradient table."""
         cell, model = self._cell, self._cell.models[side : side + 1]
         arrays = {"weights": cell.w, "gradient_sum": cell.G, "factor": cell.factor, "centre": cell.centre}
-        if self._is_ranged(side):
-            arrays |= {"low": cell.low, "high": cell.high}
-        if cell.evidence[side, 0] > 0.0:
-            arrays["evidence"] = cell.evidence
         entries: dict[str, Any] = {name: values[side].copy() for name, values in arrays.items()}
+        if self._is_ranged(side):
+            entries["low"], entries["high"] = self._ranges(side)[:2].copy()
+        if (evidence := self._evidence(side))[0].item() > 0.0:
+            entries["evidence"] = evidence.copy()
         for name in ("weights", "gradient_sum"):
             entries[name] = self._by_output(entries[name])
         entries |= {name: model[name].item() for name in COPIED} | {"seed": model["seed"].item()}

@@ -82,19 +82,14 @@ class Cell(NamedTuple):
     raw: FloatArray
     """Weights for columns that are not scaled, by which rows are scored."""
     judged: FloatArray
-    """Numbers by which models are judged: see the constants below."""
-    low: FloatArray
-    """Range of each column (2, columns) of a regression, as in ``Linear``: infinite without a range, and without any
-    columns if there is never one."""
-    high: FloatArray
-    limits: FloatArray
-    """Limits of each column (2, 2, columns)."""
-    evidence: FloatArray
-    """Evidence about the predictions of a regression (2, 4), as in ``Linear``; its weight is 0 without evidence."""
+    """Numbers by which models are judged, and ranges of columns: see the constants below."""
 
 
-# Places in ``Cell.judged``: the fields of ``Contest``, of ``Credit``, and of ``RiskUnit``.
-CONTEST, CREDIT, CREDIT_GAIN, UNIT_CENTRE, UNITS = 0, 6, 7, 8, 9
+# Places in ``Cell.judged``: the fields of ``Contest`` and of ``Credit``, the centre of ``RiskUnit``, and the evidence
+# of each model as in ``Linear``, whose weight is 0 without evidence. A regression also has the risks of ``RiskUnit``,
+# and then for each model and column the range (infinite if there is none yet) and the limits.
+CONTEST, CREDIT, CREDIT_GAIN, UNIT_CENTRE, EVIDENCE, UNITS = 0, 6, 7, 8, 9, 17
+RANGES = UNITS + WINDOW
 
 
 class Rule(NamedTuple):
@@ -151,15 +146,9 @@ class Scratch(NamedTuple):
     margins: FloatArray
     losses: FloatArray
     values: FloatArray
-    """As many numbers as there are places."""
+    """As many numbers as there are places, and four for each new row."""
     columns: FloatArray
     """Eight numbers for each column."""
-    terms: FloatArray
-    """Evidence of each new row (4, rows)."""
-    stack: FloatArray
-    """Scratch space of ``pairwise_sum``."""
-    work: FloatArray
-    """Scratch space (2, 1) of the loops for other losses than the logistic one."""
     whole: IntArray
     real: FloatArray
     """Outcome of the step: see the constants below."""
@@ -175,11 +164,12 @@ TRANSITION, TRANSITION_SIZE = RECORD + MOST_RECORDS * RECORD_SIZE, 4
 """Kind, number of batches, old and new model."""
 WHOLE_SIZE = TRANSITION + MOST_TRANSITIONS * TRANSITION_SIZE
 # Places in ``Scratch.real``: four risks of each model (before, after, over T, best), three numbers of each transition,
-# and the unit of the thresholds.
+# the unit of the thresholds, and scratch space of the kernels.
 RISKS, COMPARED = 4, 3
 COMPARISON = MOST_RECORDS * RISKS
 UNIT = COMPARISON + MOST_TRANSITIONS * COMPARED
-REAL_SIZE = UNIT + 1
+WORK, STACK = UNIT + 1, UNIT + 3
+REAL_SIZE = STACK + SUM_STACK
 
 
 def _named(form: Any, /, **fields: Any) -> Any:
@@ -201,8 +191,7 @@ def cell_type(f: Any) -> Any:
         models=_out(from_dtype(MODEL)),
         centred=_out(I8, 2),
         judged=_out(F8),
-        limits=_out(F8, 3),
-        **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw", "low", "high", "evidence"), matrix),
+        **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), matrix),
     )
 
 
@@ -225,8 +214,8 @@ SCRATCH = _named(
     Scratch,
     orders=_out(I8, 2),
     whole=_out(I8),
-    **dict.fromkeys(("overwritten", "columns", "terms", "work"), _out(F8, 2)),
-    **dict.fromkeys(("scores", "margins", "losses", "values", "stack", "real"), _out(F8)),
+    **dict.fromkeys(("overwritten", "columns"), _out(F8, 2)),
+    **dict.fromkeys(("scores", "margins", "losses", "values", "real"), _out(F8)),
 )
 
 
@@ -235,7 +224,7 @@ def make_cell(
 ) -> tuple[Cell, FloatArray]:
     """Return a cell of zeros with room for ``places`` rows, and the array that holds all else that a step changes."""
     width = n_features + 1
-    ranged = n_features if training.regression and training.scaled else 0
+    judged = RANGES + 8 * n_features if training.regression else UNITS
     real = np.dtype(np.float64)
     parts: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
         "counts": (COUNTS, (1,)),
@@ -243,10 +232,7 @@ def make_cell(
         "bounds": (np.dtype(np.int64), (rule.reactive_length + 1,)),
         "centred": (np.dtype(np.int64), (2, width)),
         **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), (real, (2, width))),
-        "judged": (real, (UNITS + (WINDOW if rule.relative else 0),)),
-        **dict.fromkeys(("low", "high"), (real, (2, ranged))),
-        "limits": (real, (2, 2, ranged)),
-        "evidence": (real, (2, 4)),
+        "judged": (real, (judged,)),
     }
     sizes = {name: kind.itemsize * math.prod(shape) // 8 for name, (kind, shape) in parts.items()}
     small, views, start = np.zeros(sum(sizes.values())), {}, 0
@@ -265,11 +251,8 @@ def make_scratch(n_features: int, rows: int, places: int, steps: int) -> Scratch
         scores=np.empty(rows),
         margins=np.empty(rows),
         losses=np.empty(rows),
-        values=np.empty(places),
+        values=np.empty(max(places, 4 * rows)),
         columns=np.empty((8, n_features + 1)),
-        terms=np.empty((4, rows)),
-        stack=np.empty(SUM_STACK),
-        work=np.empty((2, 1)),
         whole=np.zeros(WHOLE_SIZE, np.int64),
         real=np.zeros(REAL_SIZE),
     )

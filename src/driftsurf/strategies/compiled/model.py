@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from driftsurf.core.column_sizes import FRAME_RULES, MOST_PASSES
-from driftsurf.kernels.compile import merged, written_out
+from driftsurf.kernels.compile import uncounted
 from driftsurf.kernels.draws import _word
 from driftsurf.kernels.losses import HUBER
 from driftsurf.learners._learner import AUTO_STEP, GROWN_ROWS, NEVER, STEP_QUANTILE
@@ -42,10 +42,18 @@ from driftsurf.strategies.compiled.addresses import (
     usual_norm_at,
     weighted_sum_at,
 )
-from driftsurf.strategies.compiled.layout import LOGISTIC, ORIGINS, STEPS
+from driftsurf.strategies.compiled.layout import EVIDENCE, LOGISTIC, ORIGINS, RANGES, STACK, STEPS, WORK
 
 
-@merged
+@uncounted
+def _ranges(cell: Any, side: Any) -> Any:
+    """Return the lowest and the highest value of each column that a regression has learned, and its limits."""
+    d = cell.X.shape[1]
+    a = RANGES + 4 * side * d
+    return cell.judged[a : a + d], cell.judged[a + d : a + 2 * d], cell.judged[a + 2 * d : a + 4 * d].reshape(2, d)
+
+
+@uncounted
 def make_model(cell: Any, side: Any, step: Any, first_row: Any, training: Any, kernels: Any) -> None:
     """Put a new model on this side, with the next number."""
     counts, model = cell.counts[0], cell.models[side]
@@ -66,11 +74,13 @@ def make_model(cell: Any, side: Any, step: Any, first_row: Any, training: Any, k
     model["best"] = math.inf
     model["step_size"] = training.step_size
     model["target"] = 0.0
-    for c in range(cell.low.shape[1]):
-        cell.low[side, c] = math.inf
-        cell.high[side, c] = -math.inf
     for k in range(4):
-        cell.evidence[side, k] = 0.0
+        cell.judged[EVIDENCE + 4 * side + k] = 0.0
+    if training.regression:
+        low, high, _ = _ranges(cell, side)
+        for c in range(low.shape[0]):
+            low[c] = math.inf
+            high[c] = -math.inf
     last = cell.w.shape[1] - 1
     for c in range(last + 1):
         cell.w[side, c] = 0.0
@@ -89,28 +99,28 @@ def make_model(cell: Any, side: Any, step: Any, first_row: Any, training: Any, k
         cell.raw[side, c] = cell.w[side, c]
 
 
-@merged
-def score_outputs(cell: Any, side: Any, rows: Any, weights: Any, out: Any, kernels: Any) -> None:
+@uncounted
+def _score_outputs(cell: Any, side: Any, rows: Any, weights: Any, out: Any, training: Any, kernels: Any) -> None:
     """Write the scores of rows by these weights, within the limits of a model, for other losses than the logistic."""
-    width, n = weights.shape[0], out.shape[0]
-    if cell.low.shape[1] > 0 and cell.low[side, 0] <= cell.high[side, 0]:
-        limited_outputs_at(kernels.limited_outputs, rows)(
-            rows, weights.reshape(1, width), out.reshape(n, 1), cell.limits[side]
-        )
-    else:
-        outputs_at(kernels.outputs, rows)(rows, weights.reshape(1, width), out.reshape(n, 1), None)
+    W, columns = weights.reshape(1, weights.shape[0]), out.reshape(out.shape[0], 1)
+    if training.regression:
+        low, high, limits = _ranges(cell, side)
+        if low[0] <= high[0]:
+            limited_outputs_at(kernels.limited_outputs, rows)(rows, W, columns, limits)
+            return
+    outputs_at(kernels.outputs, rows)(rows, W, columns, None)
 
 
-@merged
+@uncounted
 def score(cell: Any, side: Any, rows: Any, out: Any, training: Any, kernels: Any) -> None:
     """Write the scores of rows by a model."""
     if training.kind == LOGISTIC:
         margins_at(kernels.margins, rows)(rows, cell.raw[side], out)
     else:
-        score_outputs(cell, side, rows, cell.raw[side], out, kernels)
+        _score_outputs(cell, side, rows, cell.raw[side], out, training, kernels)
 
 
-@merged
+@uncounted
 def _lost(cell: Any, side: Any, lo: Any, hi: Any, known: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Return the summed loss of a model over the rows from ``lo`` to ``hi``, and their weight.
 
@@ -130,19 +140,19 @@ def _lost(cell: Any, side: Any, lo: Any, hi: Any, known: Any, training: Any, scr
     return weighted_sum_at(kernels.weighted_sum, rows)(losses, weight)
 
 
-@merged
+@uncounted
 def _penalty(cell: Any, side: Any, training: Any, kernels: Any) -> Any:
     return 0.5 * training.l2 * squared_length_at(kernels.squared_length, cell.X)(cell.w[side], cell.factor[side])
 
 
-@written_out
+@uncounted
 def risk(cell: Any, side: Any, lo: Any, hi: Any, known: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Return the risk of a model on one batch; NaN without weight."""
     total, mass = _lost(cell, side, lo, hi, known, training, scratch, kernels)
     return total / mass + _penalty(cell, side, training, kernels) if mass > 0.0 else math.nan
 
 
-@written_out
+@uncounted
 def risk_of_trial(cell: Any, side: Any, first: Any, stop: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Return the risk of a model over the batches of T from number ``first`` on, summed batch by batch."""
     total = 0.0
@@ -154,7 +164,7 @@ def risk_of_trial(cell: Any, side: Any, first: Any, stop: Any, training: Any, sc
     return total / mass + _penalty(cell, side, training, kernels) if mass > 0.0 else math.nan
 
 
-@written_out
+@uncounted
 def trivial_risk(cell: Any, lo: Any, hi: Any, centre: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Return the weight of a batch, its mean target, and the risk of a model that predicts ``centre``.
 
@@ -175,13 +185,13 @@ def trivial_risk(cell: Any, lo: Any, hi: Any, centre: Any, training: Any, scratc
     return mass, mean, lost / mass
 
 
-@written_out
+@uncounted
 def _meet(cell: Any, side: Any, lo: Any, hi: Any, training: Any, scratch: Any, kernels: Any) -> None:
     """Add to the evidence and to the ranges of a regression the rows that it has not learned yet."""
     base = cell.counts[0]["base"]
     n = hi - lo
     rows, y, weight = cell.X[lo - base : hi - base], cell.y[lo - base : hi - base], cell.weight[lo - base : hi - base]
-    evidence = cell.evidence[side]
+    evidence, stack = cell.judged[EVIDENCE + 4 * side : EVIDENCE + 4 * side + 4], scratch.real[STACK:]
     before, mean, product, square = evidence[0], evidence[1], evidence[2], evidence[3]
     # Without evidence, the terms of the predictions do not count, whatever they are.
     predicted, targets = scratch.margins[:n], scratch.losses[:n]
@@ -193,35 +203,36 @@ def _meet(cell: Any, side: Any, lo: Any, hi: Any, training: Any, scratch: Any, k
         width = full.shape[0]
         w, out = cell.w[side].reshape(width, 1), full.reshape(width, 1)
         uncentre_at(kernels.uncentre, rows)(w, cell.centre[side], cell.models[side]["target"], out)
-        score_outputs(cell, side, rows, full, predicted, kernels)
+        _score_outputs(cell, side, rows, full, predicted, training, kernels)
         if training.kind == HUBER:  # no row counts more than one at epsilon
             for i in range(n):
                 away = y[i] - predicted[i]
                 away = -training.epsilon if away < -training.epsilon else away
                 away = training.epsilon if away > training.epsilon else away
                 targets[i] = predicted[i] + away
-    terms = scratch.terms.reshape(scratch.terms.size)[: 4 * n].reshape(4, n)
+    terms = scratch.values[: 4 * n].reshape(4, n)
     counted = evidence_at(kernels.evidence, rows)(predicted, targets, weight, mean, terms)
-    mass = pairwise_sum_at(kernels.pairwise_sum, rows)(terms[0], scratch.stack)
+    sums = scratch.columns[1:3].reshape(2 * scratch.columns.shape[1])[:4]
+    for k in range(4):
+        sums[k] = pairwise_sum_at(kernels.pairwise_sum, rows)(terms[k], stack)
+    mass = sums[0]
     if mass > 0.0:
         kept = EVIDENCE_ROWS / (EVIDENCE_ROWS + counted)
         if before > 0.0:
-            product = kept * product + pairwise_sum_at(kernels.pairwise_sum, rows)(terms[2], scratch.stack)
-            square = kept * square + pairwise_sum_at(kernels.pairwise_sum, rows)(terms[3], scratch.stack)
+            evidence[2] = kept * product + sums[2]
+            evidence[3] = kept * square + sums[3]
         before *= kept
-        evidence[1] = mean + pairwise_sum_at(kernels.pairwise_sum, rows)(terms[1], scratch.stack) / (before + mass)
+        evidence[1] = mean + sums[1] / (before + mass)
         evidence[0] = before + mass
-        evidence[2] = product
-        evidence[3] = square
-    low, high = cell.low[side], cell.high[side]
+    low, high, limits = _ranges(cell, side)
     if extend_range_at(kernels.extend_range, rows)(rows, weight, low, high) > 0:
         for c in range(low.shape[0]):
             margin = RANGE_MARGIN * (high[c] - low[c])
-            cell.limits[side, 0, c] = low[c] - margin
-            cell.limits[side, 1, c] = high[c] + margin
+            limits[0, c] = low[c] - margin
+            limits[1, c] = high[c] + margin
 
 
-@written_out
+@uncounted
 def _rescale(cell: Any, side: Any, training: Any, scratch: Any, kernels: Any) -> None:
     """Estimate the scale and the step size of a model again."""
     automatic = math.isnan(training.step_size)
@@ -259,7 +270,7 @@ def _rescale(cell: Any, side: Any, training: Any, scratch: Any, kernels: Any) ->
     model["rescale_at"] = 2 * model["seen"] if model["seen"] < GROWN_ROWS else NEVER
 
 
-@written_out
+@uncounted
 def begin_update(cell: Any, side: Any, hi: Any, steps: Any, training: Any, scratch: Any, kernels: Any) -> None:
     """Draw the rows of the gradient steps of a model, and scale it, as its first rows may require."""
     counts, model = cell.counts[0], cell.models[side]
@@ -284,7 +295,7 @@ def begin_update(cell: Any, side: Any, hi: Any, steps: Any, training: Any, scrat
         training.alternating,
     )
     model["admitted"] = admitted + min(waiting, (steps + 1) // 2)
-    if cell.low.shape[1] > 0 and hi > model["hi"]:
+    if training.regression and training.scaled and hi > model["hi"]:
         _meet(cell, side, model["hi"], hi, training, scratch, kernels)
     model["seen"] += hi - model["hi"]
     model["hi"] = hi
@@ -293,13 +304,13 @@ def begin_update(cell: Any, side: Any, hi: Any, steps: Any, training: Any, scrat
         _rescale(cell, side, training, scratch, kernels)
 
 
-@written_out
+@uncounted
 def end_update(cell: Any, side: Any, scratch: Any, kernels: Any) -> Any:
     """Work out the weights by which rows are scored; return whether training has not diverged."""
     width = cell.w.shape[1]
     w, raw = cell.w[side].reshape(width, 1), cell.raw[side].reshape(width, 1)
     uncentre_at(kernels.uncentre, cell.X)(w, cell.centre[side], cell.models[side]["target"], raw)
-    evidence = cell.evidence[side]
+    evidence = cell.judged[EVIDENCE + 4 * side : EVIDENCE + 4 * side + 4]
     if evidence[3] > 0.0:
         trust = evidence[2] / evidence[3]
         if trust < 1.0:  # predictions are drawn towards the mean target
@@ -315,7 +326,7 @@ def end_update(cell: Any, side: Any, scratch: Any, kernels: Any) -> Any:
     return False
 
 
-@merged
+@uncounted
 def _labelled(cell: Any, side: Any) -> Any:
     """Return the rows that the gradient steps of a model visit."""
     model, base = cell.models[side], cell.counts[0]["base"]
@@ -323,19 +334,19 @@ def _labelled(cell: Any, side: Any) -> Any:
     return cell.X[a:b], cell.y[a:b], cell.weight[a:b]
 
 
-@merged
+@uncounted
 def _arrays(cell: Any, side: Any) -> Any:
     """Return weights, gradient sum and table of a model."""
     model, base = cell.models[side], cell.counts[0]["base"]
     return cell.w[side], cell.G[side], cell.tables[side][model["lo"] - base : model["hi"] - base]
 
 
-@merged
+@uncounted
 def _frame(cell: Any, side: Any) -> Any:
     return cell.gain[side], cell.centre[side], cell.centred[side][: cell.models[side]["centred"]]
 
 
-@written_out
+@uncounted
 def run_update(cell: Any, side: Any, steps: Any, training: Any, scratch: Any, kernels: Any) -> None:
     """Take the gradient steps of one model."""
     model = cell.models[side]
@@ -350,7 +361,7 @@ def run_update(cell: Any, side: Any, steps: Any, training: Any, scratch: Any, ke
             training.l2,
             _frame(cell, side),
             (training.kind, training.epsilon, model["target"], training.reach),
-            scratch.work,
+            scratch.real[WORK:STACK].reshape(2, 1),
         )
         return
     model["drawn"] = saga_at(kernels.saga, cell.X)(
@@ -365,7 +376,7 @@ def run_update(cell: Any, side: Any, steps: Any, training: Any, scratch: Any, ke
     )
 
 
-@written_out
+@uncounted
 def run_both(cell: Any, steps: Any, training: Any, scratch: Any, kernels: Any) -> None:
     """Take the gradient steps of both models, in turn."""
     one, two = cell.models[0], cell.models[1]
@@ -386,7 +397,7 @@ def run_both(cell: Any, steps: Any, training: Any, scratch: Any, kernels: Any) -
     )
 
 
-@written_out
+@uncounted
 def forget_rows(cell: Any, side: Any, before_row: Any, training: Any, kernels: Any) -> None:
     """Drop the rows before ``before_row`` from the sample set, and their gradients from the gradient sum."""
     model, base = cell.models[side], cell.counts[0]["base"]

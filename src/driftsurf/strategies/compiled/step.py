@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from driftsurf.kernels.compile import I8, kernel, merged, written_out
+from driftsurf.kernels.compile import I8, kernel, uncounted
 from driftsurf.kernels.losses import LN2
 from driftsurf.kernels.remote import borrowed
 from driftsurf.strategies._rule import (
@@ -47,6 +47,7 @@ from driftsurf.strategies.compiled.layout import (
     RULE,
     SCRATCH,
     STABLE,
+    STACK,
     SWITCHED,
     TRAINED_FROM,
     TRAINING,
@@ -74,13 +75,13 @@ from driftsurf.strategies.compiled.outcome import add_record, add_risk, add_tran
 __all__ = ["learn"]
 
 
-@written_out
+@uncounted
 def _unit(cell: Any, rule: Any, scratch: Any) -> Any:
     """Return the unit of the thresholds, as in ``RiskUnit.value``."""
     count = cell.counts[0]["units"]
     if not rule.relative or count == 0:
         return 1.0
-    ordered = scratch.stack[:count]
+    ordered = scratch.real[STACK : STACK + count]
     for i in range(count):
         place = i
         value = cell.judged[UNITS + i]
@@ -93,7 +94,7 @@ def _unit(cell: Any, rule: Any, scratch: Any) -> Any:
     return median / LN2
 
 
-@written_out
+@uncounted
 def _measure_unit(cell: Any, hi: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Add the batch to the unit of the thresholds; return whether its risk is a number that can be ordered."""
     counts, judged = cell.counts[0], cell.judged
@@ -110,7 +111,7 @@ def _measure_unit(cell: Any, hi: Any, training: Any, scratch: Any, kernels: Any)
     return True
 
 
-@written_out
+@uncounted
 def _watch(cell: Any, hi: Any, unit: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Measure the risks on the new batch before it is learned, and enter the reactive state on a sign of drift.
 
@@ -153,7 +154,7 @@ def _watch(cell: Any, hi: Any, unit: Any, rule: Any, training: Any, scratch: Any
     return own, math.nan
 
 
-@written_out
+@uncounted
 def _train(cell: Any, hi: Any, steps: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Update w together with its rival, within the budget; return whether training has not diverged."""
     counts = cell.counts[0]
@@ -178,7 +179,7 @@ def _train(cell: Any, hi: Any, steps: Any, rule: Any, training: Any, scratch: An
     return True
 
 
-@written_out
+@uncounted
 def _trial_risks(cell: Any, first: Any, which: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Return the risks of w and w' over the batches of T from number ``first`` on, and record them."""
     counts = cell.counts[0]
@@ -195,21 +196,21 @@ def _trial_risks(cell: Any, first: Any, which: Any, training: Any, scratch: Any,
     return old_risk, new_risk
 
 
-@written_out
+@uncounted
 def _add_to_contest(
     cell: Any, hi: Any, old_risk: Any, new_risk: Any, margin: Any, scratch: Any, kernels: Any
 ) -> None:
     """Add the risks on the new batch before learning it to those over T, for the prequential judge."""
     judged, counts = cell.judged, cell.counts[0]
     weight = cell.weight[counts["next"] - counts["base"] : hi - counts["base"]]
-    mass = pairwise_sum_at(kernels.pairwise_sum, cell.X)(weight, scratch.stack)
+    mass = pairwise_sum_at(kernels.pairwise_sum, cell.X)(weight, scratch.real[STACK:])
     numbers = judged[0], judged[1], judged[2], judged[3], judged[4], judged[5]
     judged[0], judged[1], judged[2], judged[3], judged[4], judged[5] = contest_after(
         numbers, old_risk, new_risk, mass, margin
     )
 
 
-@written_out
+@uncounted
 def _compare(
     cell: Any, hi: Any, own: Any, other: Any, margin: Any, rule: Any, training: Any, scratch: Any, kernels: Any
 ) -> None:
@@ -266,7 +267,7 @@ def _compare(
     make_model(cell, 1 - counts["predictive"], counts["step"] + 1, hi, training, kernels)
 
 
-@written_out
+@uncounted
 def _bound(cell: Any, hi: Any, rule: Any, training: Any, kernels: Any) -> None:
     """Drop the rows beyond ``max_rows`` from the sample sets, and work out which row is the oldest one needed."""
     counts = cell.counts[0]
@@ -284,7 +285,7 @@ def _bound(cell: Any, hi: Any, rule: Any, training: Any, kernels: Any) -> None:
     counts["first"] = max(first, counts["first"])
 
 
-@written_out
+@uncounted
 def _has_new_class(y: Any) -> Any:
     """Return whether a code is neither 0 nor 1."""
     largest = 0.0

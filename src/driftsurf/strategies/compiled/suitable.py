@@ -97,7 +97,7 @@ def _fits(pool: Pool, member: Member) -> bool:
     ranged = learner.capabilities.regression and learner._scaled
     if len(fitted.low) + len(fitted.evidence) and not ranged:
         return False
-    if len(fitted.evidence) and not fitted.evidence[0] > 0.0:
+    if (len(fitted.evidence) and not fitted.evidence[0] > 0.0) or not samples.n_features:
         return False
     numbers = [member.id, member.born, *(getattr(fitted, name) for name in COPIED[:-2])]
     return max(numbers) < MOST
