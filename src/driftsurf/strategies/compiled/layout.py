@@ -36,9 +36,16 @@ Records = npt.NDArray[np.void]
 
 
 def _record(whole: str, real: str) -> np.dtype[Any]:
-    """Return a record of eight-byte fields: a seed, whole numbers and real ones."""
+    """Return a record of eight-byte fields: a seed, whole numbers and real ones.
+
+    It is padded to a power of two, so that records of different types can follow each other in one array of bytes.
+    """
     fields = [("seed", np.uint64), *((name, np.int64) for name in whole.split())]
-    return np.dtype([*fields, *((name, np.float64) for name in real.split())], align=True)
+    fields += [(name, np.float64) for name in real.split()]
+    names, formats = zip(*fields, strict=True)
+    size = 8 << (len(fields) - 1).bit_length()
+    offsets = [8 * place for place in range(len(fields))]
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}, align=True)
 
 
 COUNTS: np.dtype[Any] = _record("base first next step made predictive rival reactive_step challenged reacted", "")
