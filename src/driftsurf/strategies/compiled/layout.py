@@ -40,11 +40,10 @@ def _record(whole: str, real: str) -> np.dtype[Any]:
 
     It is padded to a power of two, so that records of different types can follow each other in one array of bytes.
     """
-    fields = [("seed", np.uint64), *((name, np.int64) for name in whole.split())]
-    fields += [(name, np.float64) for name in real.split()]
-    names, formats = zip(*fields, strict=True)
-    size = 8 << (len(fields) - 1).bit_length()
-    offsets = [8 * place for place in range(len(fields))]
+    names = ["seed", *whole.split(), *real.split()]
+    formats = [np.uint64, *(np.int64 for _ in whole.split()), *(np.float64 for _ in real.split())]
+    size = 8 << (len(names) - 1).bit_length()
+    offsets = [8 * place for place in range(len(names))]
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}, align=True)
 
 
@@ -145,7 +144,7 @@ COMPARISON = MOST_RECORDS * RISKS
 REAL_SIZE = COMPARISON + MOST_TRANSITIONS * COMPARED
 
 
-def _named(kind: Any, **fields: Any) -> Any:
+def named_type(kind: Any, **fields: Any) -> Any:
     """Return the numba type of a NamedTuple; its fields are given by name, in any order."""
     return types.NamedTuple([fields[name] for name in kind._fields], kind)
 
@@ -153,7 +152,7 @@ def _named(kind: Any, **fields: Any) -> Any:
 def cell_type(f: Any) -> Any:
     """Return the numba type of a cell with rows of this type."""
     matrix = _out(F8, 2)
-    return _named(
+    return named_type(
         Cell,
         X=_out(f, 2),
         y=_out(F8),
@@ -167,7 +166,7 @@ def cell_type(f: Any) -> Any:
     )
 
 
-RULE = _named(
+RULE = named_type(
     Rule,
     threshold=F8,
     stable_threshold=F8,
@@ -175,13 +174,13 @@ RULE = _named(
     max_rows=I8,
     **dict.fromkeys(("greedy", "divided"), FLAG),
 )
-TRAINING = _named(
+TRAINING = named_type(
     Training,
     step_size=F8,
     l2=F8,
     **dict.fromkeys(("scaled", "alternating", "intercept", "uniform_start", "paired"), FLAG),
 )
-SCRATCH = _named(
+SCRATCH = named_type(
     Scratch,
     orders=_out(I8, 2),
     overwritten=_out(F8, 2),
