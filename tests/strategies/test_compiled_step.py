@@ -213,9 +213,7 @@ def test_a_copy_holds_the_generic_path_and_shares_nothing() -> None:
         assert saved(compiled) == before
 
 
-@pytest.mark.parametrize(
-    "options", [{"variant": "authors"}, {"risk": "zero-one"}, {"reactive_length": 10**12}]
-)
+@pytest.mark.parametrize("options", [{"variant": "authors"}, {"risk": "zero-one"}, {"reactive_length": 10**12}])
 def test_other_options_use_the_generic_step(options: dict[str, Any]) -> None:
     strategy = begun(2, {}, options, compiled=True)
     for batch in batches(2, 0, "float64", 3):

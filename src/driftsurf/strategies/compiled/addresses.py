@@ -26,7 +26,7 @@ from driftsurf.kernels.losses import (
     squared_length,
     weighted_sum,
 )
-from driftsurf.kernels.remote import ADDRESS, Remote
+from driftsurf.kernels.remote import ADDRESS, DIRECT, Remote
 from driftsurf.kernels.scores import margins_dense, outputs_dense
 from driftsurf.strategies.compiled.layout import LOGISTIC, Rule, Training
 
@@ -123,14 +123,21 @@ pairwise_sum_at: Any = REMOTES.pairwise_sum.at
 median_target_at: Any = REMOTES.median_target.at
 extend_range_at: Any = REMOTES.extend_range.at
 
-KERNELS: Any = types.NamedUniTuple(ADDRESS, len(REMOTES), Kernels)
-"""Numba type of the addresses."""
+
+def kernels_type() -> Any:
+    """Return the numba type of ``kernel_addresses()``."""
+    return types.NamedUniTuple(ADDRESS if calls_by_address() else DIRECT, len(REMOTES), Kernels)
 
 
 def kernel_addresses(row_type: Any, rule: Rule, training: Training) -> Kernels:
-    """Return the address of each kernel for rows of this type; 0 for those that are not used with these options."""
+    """Return the address of each kernel for rows of this type; 0 for those that are not used with these options.
+
+    If kernels cannot be called by address, they are placeholders.
+    """
     if numba.config.DISABLE_JIT:
         return Kernels(*(one.kernel for one in REMOTES))
+    if not calls_by_address():
+        return Kernels(*(np.uint8(0) for _ in REMOTES))
     f = types.float32 if row_type == np.float32 else types.float64
     skipped = set(OTHERS_ONLY if training.kind == LOGISTIC else LOGISTIC_ONLY)
     if not training.paired:

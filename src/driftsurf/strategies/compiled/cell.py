@@ -212,7 +212,10 @@ class CompiledModels:
         real, details = scratch.real.tolist(), self._details
         if self._rule.relative:
             unit = real[UNIT]
-            thresholds = {"threshold": self._rule.threshold * unit, "stable_threshold": self._rule.stable_threshold * unit}
+            thresholds = {
+                "threshold": self._rule.threshold * unit,
+                "stable_threshold": self._rule.stable_threshold * unit,
+            }
             details = details | thresholds | {"risk_unit": unit}
         return decision_of(whole, real, step, first_row, count, details)
 

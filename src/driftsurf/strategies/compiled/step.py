@@ -24,7 +24,7 @@ from driftsurf.strategies._rule import (
     switching,
 )
 from driftsurf.strategies._unit import WINDOW
-from driftsurf.strategies.compiled.addresses import KERNELS, pairwise_sum_at
+from driftsurf.strategies.compiled.addresses import kernels_type, pairwise_sum_at
 from driftsurf.strategies.compiled.layout import (
     CONDITION,
     CONTEST,
@@ -72,7 +72,7 @@ from driftsurf.strategies.compiled.model import (
 )
 from driftsurf.strategies.compiled.outcome import add_record, add_risk, add_transition
 
-__all__ = ["learn"]
+__all__ = ["learn", "learn_arguments"]
 
 
 @uncounted
@@ -197,9 +197,7 @@ def _trial_risks(cell: Any, first: Any, which: Any, training: Any, scratch: Any,
 
 
 @uncounted
-def _add_to_contest(
-    cell: Any, hi: Any, old_risk: Any, new_risk: Any, margin: Any, scratch: Any, kernels: Any
-) -> None:
+def _add_to_contest(cell: Any, hi: Any, old_risk: Any, new_risk: Any, margin: Any, scratch: Any, kernels: Any) -> None:
     """Add the risks on the new batch before learning it to those over T, for the prequential judge."""
     judged, counts = cell.judged, cell.counts[0]
     weight = cell.weight[counts["next"] - counts["base"] : hi - counts["base"]]
@@ -294,7 +292,12 @@ def _has_new_class(y: Any) -> Any:
     return largest > 1.0
 
 
-@kernel(lambda f: (cell_type(f), I8, I8, FLAG, RULE, TRAINING, SCRATCH, KERNELS), exact=True)
+def learn_arguments(f: Any) -> tuple[Any, ...]:
+    """Return the numba types of the arguments of ``learn``."""
+    return cell_type(f), I8, I8, FLAG, RULE, TRAINING, SCRATCH, kernels_type()
+
+
+@kernel(learn_arguments, exact=True)
 def learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Learn ``count`` new rows, which are in their places already, as one time step of ``steps`` gradient steps.
 
