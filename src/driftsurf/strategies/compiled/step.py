@@ -173,10 +173,10 @@ def _train(cell: Any, hi: Any, steps: Any, rule: Any, training: Any, scratch: An
     else:
         for i in range(models):
             run_update(cell, old if i == 0 else 1 - old, own if i == 0 else share, training, scratch, kernels)
+    finite = True
     for i in range(models):
-        if not end_update(cell, old if i == 0 else 1 - old, scratch, kernels):
-            return False
-    return True
+        finite = finite and end_update(cell, old if i == 0 else 1 - old, scratch, kernels)
+    return finite
 
 
 @uncounted

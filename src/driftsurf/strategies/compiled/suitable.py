@@ -91,7 +91,7 @@ def _fits(pool: Pool, member: Member) -> bool:
     trained = samples.first_row <= fitted.lo <= fitted.admitted <= fitted.hi == samples.next_row
     if len(fitted.anchor) or not (fitted.lo < 0 or (trained and len(learner._table) == fitted.admitted - fitted.lo)):
         return False
-    # A new model of a regression has seen no rows yet, so that it meets only those of one batch.
+    # There is room for the evidence of one batch: a new model of a regression must not have to meet more rows.
     if fitted.lo < 0 and max(member.first_row, samples.first_row) < samples.next_row:
         return False
     ranged = learner.capabilities.regression and learner._scaled
@@ -99,5 +99,5 @@ def _fits(pool: Pool, member: Member) -> bool:
         return False
     if (len(fitted.evidence) and not fitted.evidence[0] > 0.0) or not samples.n_features:
         return False
-    numbers = [member.id, member.born, *(getattr(fitted, name) for name in COPIED[:-2])]
+    numbers: list[int] = [member.id, member.born, *(getattr(fitted, name) for name in COPIED[:-2])]
     return max(numbers) < MOST
