@@ -17,7 +17,7 @@ from driftsurf.kernels.draws import fill_uniform, schedule
 from driftsurf.kernels.frames import FLAG, RULES, frame_dense, reframe, uncentre, usual_norm_dense
 from driftsurf.kernels.linear import discharge_dense, saga_both_dense, saga_dense
 from driftsurf.kernels.losses import largest_of_two, logistic_losses, squared_length, weighted_sum
-from driftsurf.kernels.remote import ADDRESS, Remote
+from driftsurf.kernels.remote import ADDRESS, DIRECT, Remote
 from driftsurf.kernels.scores import margins_dense
 
 
@@ -79,14 +79,21 @@ usual_norm_at: Any = REMOTES.usual_norm.at
 uncentre_at: Any = REMOTES.uncentre.at
 largest_at: Any = REMOTES.largest.at
 
-KERNELS: Any = types.NamedUniTuple(ADDRESS, len(REMOTES), Kernels)
-"""Numba type of the addresses."""
+
+def kernels_type() -> Any:
+    """Return the numba type of ``kernel_addresses()``."""
+    return types.NamedUniTuple(ADDRESS if calls_by_address() else DIRECT, len(REMOTES), Kernels)
 
 
 def kernel_addresses(row_type: Any, *, paired: bool) -> Kernels:
-    """Return the address of each kernel for rows of this type; without ``paired``, 0 for the loop of two models."""
+    """Return the address of each kernel for rows of this type; without ``paired``, 0 for the loop of two models.
+
+    If kernels cannot be called by address, they are placeholders.
+    """
     if numba.config.DISABLE_JIT:
         return Kernels(*(one.kernel for one in REMOTES))
+    if not calls_by_address():
+        return Kernels(*(np.uint8(0) for _ in REMOTES))
     f = types.float32 if row_type == np.float32 else types.float64
     skipped = () if paired else (REMOTES.saga_both,)
     return Kernels(*(0 if one in skipped else one.address(f) for one in REMOTES))

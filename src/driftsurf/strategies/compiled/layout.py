@@ -36,9 +36,15 @@ Records = npt.NDArray[np.void]
 
 
 def _record(whole: str, real: str) -> np.dtype[Any]:
-    """Return a record of eight-byte fields: a seed, whole numbers and real ones."""
-    fields = [("seed", np.uint64), *((name, np.int64) for name in whole.split())]
-    return np.dtype([*fields, *((name, np.float64) for name in real.split())], align=True)
+    """Return a record of eight-byte fields: a seed, whole numbers and real ones.
+
+    It is padded to a power of two, so that records of different types can follow each other in one array of bytes.
+    """
+    names = ["seed", *whole.split(), *real.split()]
+    formats = [np.uint64, *(np.int64 for _ in whole.split()), *(np.float64 for _ in real.split())]
+    size = 8 << (len(names) - 1).bit_length()
+    offsets = [8 * place for place in range(len(names))]
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}, align=True)
 
 
 COUNTS: np.dtype[Any] = _record("base first next step made predictive rival reactive_step challenged reacted", "")
@@ -138,7 +144,7 @@ COMPARISON = MOST_RECORDS * RISKS
 REAL_SIZE = COMPARISON + MOST_TRANSITIONS * COMPARED
 
 
-def _named(kind: Any, **fields: Any) -> Any:
+def named_type(kind: Any, **fields: Any) -> Any:
     """Return the numba type of a NamedTuple; its fields are given by name, in any order."""
     return types.NamedTuple([fields[name] for name in kind._fields], kind)
 
@@ -146,7 +152,7 @@ def _named(kind: Any, **fields: Any) -> Any:
 def cell_type(f: Any) -> Any:
     """Return the numba type of a cell with rows of this type."""
     matrix = _out(F8, 2)
-    return _named(
+    return named_type(
         Cell,
         X=_out(f, 2),
         y=_out(F8),
@@ -160,7 +166,7 @@ def cell_type(f: Any) -> Any:
     )
 
 
-RULE = _named(
+RULE = named_type(
     Rule,
     threshold=F8,
     stable_threshold=F8,
@@ -168,13 +174,13 @@ RULE = _named(
     max_rows=I8,
     **dict.fromkeys(("greedy", "divided"), FLAG),
 )
-TRAINING = _named(
+TRAINING = named_type(
     Training,
     step_size=F8,
     l2=F8,
     **dict.fromkeys(("scaled", "alternating", "intercept", "uniform_start", "paired"), FLAG),
 )
-SCRATCH = _named(
+SCRATCH = named_type(
     Scratch,
     orders=_out(I8, 2),
     overwritten=_out(F8, 2),

@@ -13,7 +13,7 @@ from typing import Any
 from driftsurf.kernels.compile import I8, kernel, merged
 from driftsurf.kernels.remote import borrowed
 from driftsurf.strategies._rule import challenger_predicts, entering, switching
-from driftsurf.strategies.compiled.addresses import KERNELS, margins_at
+from driftsurf.strategies.compiled.addresses import kernels_type, margins_at
 from driftsurf.strategies.compiled.layout import (
     CONDITION,
     DIVERGED,
@@ -52,7 +52,7 @@ from driftsurf.strategies.compiled.model import (
 )
 from driftsurf.strategies.compiled.outcome import add_record, add_risk, add_transition
 
-__all__ = ["learn"]
+__all__ = ["learn", "learn_arguments"]
 
 
 @merged
@@ -181,7 +181,12 @@ def _has_new_class(y: Any) -> Any:
     return largest > 1.0
 
 
-@kernel(lambda f: (cell_type(f), I8, I8, FLAG, RULE, TRAINING, SCRATCH, KERNELS), exact=True)
+def learn_arguments(f: Any) -> tuple[Any, ...]:
+    """Return the numba types of the arguments of ``learn``."""
+    return cell_type(f), I8, I8, FLAG, RULE, TRAINING, SCRATCH, kernels_type()
+
+
+@kernel(learn_arguments, exact=True)
 def learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Learn ``count`` new rows, which are in their places already, as one time step of ``steps`` gradient steps.
 
