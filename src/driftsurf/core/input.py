@@ -338,7 +338,7 @@ def _is_csr(kind: type) -> bool:
 def _ready_csr(X: Any, schema: Schema, dtype: np.dtype[Any]) -> CSR | None:
     """Return a CSR matrix that can be used as it is, with values of the type of the store; None for any other."""
     data, indices, indptr = X.data, X.indices, np.ascontiguousarray(X.indptr, np.int64)
-    same_types = data.dtype == dtype and indices.dtype == np.int32 and indptr.shape[0] > 1
+    same_types = data.dtype == dtype and indices.dtype == np.int32 and min(X.shape) > 0
     plain = all(array.flags.c_contiguous and array.flags.aligned for array in (data, indices))
     if not (same_types and plain and X.shape == (len(indptr) - 1, schema.n_features)):
         return None
