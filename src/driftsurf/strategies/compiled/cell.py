@@ -75,7 +75,7 @@ class CompiledModels:
         assert isinstance(template, LogisticRegression)
         samples = pool.samples
         self._pool, self._rule, self._details = copy.copy(pool), rule, details
-        self._training = _training(template, samples.n_features)
+        self._training = training_of(template, samples.n_features)
         self._kernels = kernel_addresses(samples.dtype, paired=self._training.paired)
         self._cell, self._small = make_cell(samples.n_features, samples.dtype, len(samples), rule.reactive_length)
         longest = max(map(len, live.trial), default=0)
@@ -409,7 +409,8 @@ def fits_cell(pool: Pool, live: Live) -> bool:
     return max(pool.made, live.step, samples.next_row) < MOST
 
 
-def _training(learner: LogisticRegression, n_features: int) -> Training:
+def training_of(learner: LogisticRegression, n_features: int) -> Training:
+    """Return the parameters of a learner, as the compiled step takes them."""
     return Training(
         step_size=math.nan if learner.step_size == "auto" else float(learner.step_size),
         l2=float(learner.l2),
