@@ -54,7 +54,7 @@ def test_rows_are_compressed_without_their_zeros(cells: list[list[float]]) -> No
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_products_of_columns_have_the_bits_of_numpy(seed: int, width: int) -> None:
     draw = np.random.default_rng(seed)
-    rows = sparse.random_array((20, 5), density=0.4, format="csr", rng=draw)
+    rows: Any = sparse.random_array((20, 5), density=0.4, format="csr", rng=draw)
     targets = np.column_stack([np.ones(20), draw.normal(size=20)])
     out = np.zeros((3, width))
     column_products(rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), targets, out)

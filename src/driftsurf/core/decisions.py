@@ -226,7 +226,8 @@ class Decision:
 
 def _fields_of(record: Decision | ModelRecord) -> dict[str, Any]:
     """Return the fields as plain values; ``asdict`` would take as long as learning a hundred rows."""
-    return {name: _plain(getattr(record, name)) for name in _field_names(type(record))}
+    kind: Any = type(record)
+    return {name: _plain(getattr(record, name)) for name in _field_names(kind)}
 
 
 @cache

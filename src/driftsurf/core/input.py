@@ -147,7 +147,8 @@ def read_rows(X: MatrixLike, schema: Schema, dtype: npt.DTypeLike = np.float64, 
     dtype = np.dtype(dtype)
     if is_ready(X, schema, dtype, finite=finite):
         return X
-    if schema.sparse and _is_csr(type(X)) and (ready := _ready_csr(X, schema, dtype)) is not None:
+    kind: Any = type(X)
+    if schema.sparse and _is_csr(kind) and (ready := _ready_csr(X, schema, dtype)) is not None:
         return ready
     rows: Rows
     if isinstance(X, SparseMatrix):

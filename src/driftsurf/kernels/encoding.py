@@ -61,9 +61,9 @@ def is_sound_csr(data: Any, indices: Any, indptr: Any, n_features: Any) -> Any:
     for p in range(data.shape[0]):
         bad += 0 if abs(data[p]) < math.inf else 1
     for i in range(indptr.shape[0] - 1):
-        before = -1
+        before: Any = -1
         for p in range(indptr[i], indptr[i + 1]):
-            column = np.int64(indices[p])
+            column: Any = np.int64(indices[p])
             bad += 1 if column <= before or column >= n_features else 0
             before = column
     return bad == 0
