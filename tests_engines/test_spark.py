@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,11 @@ from torture.spark import (
     write_stream,
 )
 
+from driftsurf.core.files import FENCE, FolderLock
 from driftsurf.data import ReadingOptions
 from driftsurf.data.kinds import Kind
 from driftsurf.data.target import Target
-from driftsurf.errors import OptionError, SchemaError, SourceError, StateError
+from driftsurf.errors import LockedError, OptionError, SchemaError, SourceError, StateError
 from driftsurf.keyed import Columns, KeyedFolder, KeyedOptions, KeyRows, run_keyed
 from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.models import keyed_strategy
@@ -114,6 +116,26 @@ def test_spark_and_one_process_are_identical(
     other = replace(LEARNER, seed=5)
     with pytest.raises(StateError, match=r"learner\.seed"):
         run_spark(reading(spark, tmp_path / "in"), tmp_path / "run", other, COLUMNS)
+
+
+def test_a_run_whose_folder_is_locked_or_was_taken_over_writes_nothing(
+    spark: SparkSession, stream: tuple[Path, KeyedFolder], tmp_path: Path
+) -> None:
+    source, whole = stream
+    out = tmp_path / "run"
+
+    def take_over(epoch: int, counts: Mapping[str, int]) -> None:
+        # Network storage may hand out the lock a second time: the fencing number tells.
+        fence = json.loads((out / FENCE).read_text())
+        (out / FENCE).write_text(json.dumps(fence | {"number": fence["number"] + 1}))
+
+    with pytest.raises(LockedError, match="taken over"):
+        run_spark(reading(spark, source), out, LEARNER, COLUMNS, on_epoch=take_over)
+    assert len(KeyedFolder(out).epochs()) == 1
+    with FolderLock(out), pytest.raises(LockedError, match="locked"):
+        run_spark(reading(spark, source), out, LEARNER, COLUMNS)
+    assert len(KeyedFolder(out).epochs()) == 1
+    assert differences(run_spark(reading(spark, source), out, LEARNER, COLUMNS), whole) == []
 
 
 def test_another_model_over_files_with_gaps_is_identical(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -33,7 +34,8 @@ def run_spark(
     """Run over all rows that a streaming frame has now, or every ``seconds``; an earlier run in ``out`` is resumed.
 
     The folder ``out`` must be visible to the driver and to all workers. ``words`` of text columns, from which columns
-    of the frame were derived, are kept there.
+    of the frame were derived, are kept there. LockedError if another process writes to the folder, also if it begins to
+    do so later.
     """
     if not df.isStreaming:
         raise OptionError("run_spark takes a streaming frame; for a static one use learn_keys")
@@ -60,5 +62,13 @@ def run_spark(
     writer = visits.writeStream.outputMode("update").foreachBatch(write)
     writer = writer.option("checkpointLocation", file_uri(folder.path / "checkpoint"))
     trigger: dict[str, Any] = {"availableNow": True} if seconds is None else {"processingTime": f"{seconds} seconds"}
-    writer.trigger(**trigger).start().awaitTermination()
+    with folder.held():
+        query = writer.trigger(**trigger).start()
+        try:
+            query.awaitTermination()
+        except StreamingQueryException:
+            folder.check_held()  # the error of Spark would hide that another process has taken the folder over
+            raise
+        finally:
+            query.stop()  # the lock must not be released while epochs are still written
     return folder
