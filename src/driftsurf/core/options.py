@@ -80,7 +80,7 @@ def shown(value: Any) -> str:
     """Return a value as an error shows it, however long it is, and whatever its class does.
 
     >>> shown(0.5), shown("abc"), len(shown("abc" * 1000))
-    ('0.5', "'abc'", 109)
+    ('0.5', "'abc'", 101)
     """
     try:
         text = repr(value)
