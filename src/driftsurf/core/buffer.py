@@ -117,6 +117,8 @@ class Buffer:
         if self.fits(count) or 2 * (live + count) <= len(self._array):
             return None
         length = _length(live + count)
+        if self._start:  # a full store: with some room, the next rows fit even if they are a little longer
+            length += length // 32
         if self._lengthened(length):
             return None
         array = _allocated((length, *self._array.shape[1:]), self._array.dtype)
