@@ -15,6 +15,7 @@ from driftsurf.kernels.compile import I8
 from driftsurf.kernels.remote import ADDRESS, DIRECT, Remote
 from driftsurf.strategies.compiled import addresses
 from driftsurf.strategies.compiled.addresses import calls_by_address
+from driftsurf.strategies.compiled.layout import Rule, Training
 from driftsurf.strategies.compiled.step import learn, learn_arguments
 
 __all__ = ["FleetKernels", "fleet_kernels_type", "kernel_addresses", "learn_at"]
@@ -30,9 +31,9 @@ class FleetKernels(NamedTuple):
     step: addresses.Kernels
 
 
-def kernel_addresses(row_type: Any, *, paired: bool) -> FleetKernels:
+def kernel_addresses(row_type: Any, rule: Rule, training: Training) -> FleetKernels:
     """Return the step and the kernels as the loops take them: by address if that works here, else placeholders."""
-    step = addresses.kernel_addresses(row_type, paired=paired)
+    step = addresses.kernel_addresses(row_type, rule, training)
     if numba.config.DISABLE_JIT or calls_by_address():
         return FleetKernels(LEARN.address(types.float32 if row_type == np.float32 else types.float64), step)
     return FleetKernels(np.uint8(0), step)

@@ -36,9 +36,9 @@ from driftsurf.keyed.keys import Slots, by_slot
 from driftsurf.keyed.quarantine import Reason
 from driftsurf.learners.logistic import LogisticRegression
 from driftsurf.strategies import DriftSurf
-from driftsurf.strategies.compiled.cell import training_of
 from driftsurf.strategies.compiled.layout import Rule, Training
 from driftsurf.strategies.compiled.outcome import KINDS
+from driftsurf.strategies.compiled.suitable import training_of
 
 __all__ = ["REASON_CODES", "CompiledBackend", "compiled_options", "fleet_shape"]
 
@@ -70,7 +70,7 @@ class CompiledBackend:
         self._record = TransitionRecord()
 
     def _addresses(self) -> FleetKernels:
-        return kernel_addresses(np.dtype(self._shape.row_type), paired=self._training.paired)
+        return kernel_addresses(np.dtype(self._shape.row_type), self._rule, self._training)
 
     @property
     def bytes_per_key(self) -> int:
@@ -247,7 +247,8 @@ def compiled_options(strategy: DriftSurf, n_features: int) -> tuple[Rule, Traini
     template = strategy.fresh(0)
     template.begin(n_features, sparse=False, n_classes=2)
     learner, known = template.learner, template._compiled_rule() if template._suits else None
-    if known is None or not isinstance(learner, LogisticRegression):
+    # A block has no place for what the prequential judge remembers.
+    if known is None or known[0].prequential or not isinstance(learner, LogisticRegression):
         return None
     return known[0], training_of(learner, n_features)
 

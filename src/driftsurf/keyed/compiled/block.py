@@ -117,6 +117,7 @@ def cell_of(blocks: Any, k: Any, scratch: Any) -> Any:
         _pair(blocks, k, at.centre),
         blocks.int64[centred : centred + 2 * width].reshape(2, width),
         _pair(blocks, k, at.raw),
+        scratch.judged,
     )
 
 

@@ -299,6 +299,8 @@ class Scratch(NamedTuple):
     margins: FloatArray
     saved: IntArray
     """What a time step changes, as it was before the step."""
+    judged: FloatArray
+    """Numbers of a cell that no key needs after a step of the training judge."""
     step: cells.Scratch
     """Working memory of a step."""
 
@@ -312,5 +314,6 @@ def make_scratch(shape: Shape, steps: Steps) -> Scratch:
         ones=np.ones(places),
         margins=np.empty(size),
         saved=np.empty(shape.offsets["tables"] // 8, np.int64),
+        judged=np.zeros(cells.UNITS),
         step=cells.make_scratch(shape.n_features, size, places, most_steps),
     )

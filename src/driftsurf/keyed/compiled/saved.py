@@ -14,8 +14,8 @@ from driftsurf.core.state import nest
 from driftsurf.core.targets import ClassTargets
 from driftsurf.keyed.compiled.layout import KEY, Shape, Store
 from driftsurf.learners._learner import NEVER
-from driftsurf.strategies.compiled.cell import COPIED
 from driftsurf.strategies.compiled.layout import NO_RIVAL, REACTIVE, STABLE
+from driftsurf.strategies.compiled.suitable import COPIED
 
 __all__ = ["KEY_FIELDS", "MODEL_FIELDS", "restored_store", "session_state", "store_state"]
 
@@ -278,7 +278,7 @@ def _member(store: Store, slot: int, side: int) -> State:
         "anchor": np.zeros(0),
         "seed": int(model["seed"]),
         "table": store.tables[slot, side, lo - base : admitted - base].copy() if lo >= 0 else np.zeros(0),
-        **{name: model[name].item() for name in COPIED},
+        **{name: model[name].item() for name in COPIED if name != "target"},
     }
     own: State = {name: int(model[name]) for name in ("id", "born", "first_row")}
     return own | {"best_risk": float(model["best"])} | nest("learner", learner)

@@ -43,4 +43,6 @@ def batch_type(f: Any) -> Any:
 GROUPS = named_type(layout.Groups, slots=_out(I8), starts=_out(I8), order=_out(types.int32), diverged=_out(FLAG))
 STEPS = named_type(layout.Steps, batch_size=I8, per_row=F8, per_batch=I8)
 LOG = named_type(layout.TransitionLog, entries=_out(from_dtype(layout.TRANSITION)), length=_out(I8))
-WORKING = named_type(layout.Scratch, saved=_out(I8), step=SCRATCH, **dict.fromkeys(("y", "ones", "margins"), _out(F8)))
+WORKING = named_type(
+    layout.Scratch, saved=_out(I8), step=SCRATCH, **dict.fromkeys(("y", "ones", "margins", "judged"), _out(F8))
+)
