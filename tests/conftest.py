@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from driftsurf import registry
 from driftsurf.kernels.cache import ANNOUNCED
-from driftsurf.strategies.compiled import cell
+from driftsurf.strategies.compiled import suitable
 
 # The first example of a property compiles kernels, which takes seconds; a deadline per example would fail there.
 # A commit passes or fails for what it contains, so `make test` draws the same examples every time. New examples are
@@ -22,7 +22,7 @@ settings.register_profile("driftsurf", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, derandomize=False)
 settings.load_profile("driftsurf")
 # Whether the compiled step is in the cache must not change what is tested: it is compiled where it can be used.
-cell.LEAST_STEPS = 0
+suitable.LEAST_STEPS = 0
 # Whether kernels are in the cache must not change what a test finds on standard error.
 os.environ[ANNOUNCED] = "1"
 

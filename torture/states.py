@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from driftsurf.errors import DriftsurfError
-from driftsurf.strategies.compiled import cell
+from driftsurf.strategies.compiled import suitable
 from torture.harness import HERE, Outcome
 from torture.state_changes import changed
 from torture.state_subjects import Subject, subjects
@@ -39,7 +39,9 @@ STUCK = 120.0
 GOOD = "refused", "learned", "learned or refused to"
 """How a state may end."""
 COMMAND = "-m", "torture.states"
-cell.LEAST_STEPS = 0  # states are also learned by the compiled step, which is otherwise compiled only after much work
+suitable.LEAST_STEPS = (
+    0  # states are also learned by the compiled step, which is otherwise compiled only after much work
+)
 """Arguments of Python in a worker."""
 TOLD = 500
 """A worker reports its counts after this many states."""

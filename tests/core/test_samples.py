@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
+import pickle
 from typing import Any
 
 import numpy as np
@@ -472,3 +473,14 @@ def test_a_store_is_unchanged_when_memory_runs_out(sparse: bool, monkeypatch: py
         view = samples.view(Segment(20, 100))
         assert np.array_equal(as_dense(view.X), X[20:])
         assert view.y.tolist() == list(range(20, 100))
+
+
+def test_rows_that_were_unpickled_go_back_to_a_mark() -> None:
+    samples = Samples(3)
+    samples.append(np.ones((500, 3)), np.ones(500))
+    copied = pickle.loads(pickle.dumps(samples, protocol=5))  # its arrays look into the bytes of the pickle
+    mark = copied.mark()
+    copied.append(np.zeros((100, 3)), np.zeros(100))
+    copied.put_back(mark)
+    assert len(copied) == 500
+    np.testing.assert_array_equal(copied.view(Segment(0, 500)).X, samples.view(Segment(0, 500)).X)

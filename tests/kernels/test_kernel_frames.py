@@ -13,7 +13,7 @@ from kernel_problems import Problem, close, problems
 from row_arrays import as_rows, frozen
 
 from driftsurf.core.column_sizes import ENOUGH_ROWS, usual_frame, usual_norm, usual_sizes
-from driftsurf.kernels.frames import reframe, select, uncentre
+from driftsurf.kernels.frames import median_target, reframe, select, uncentre
 
 pytestmark = [
     pytest.mark.python_kernels,
@@ -88,3 +88,12 @@ def test_another_frame_changes_neither_scores_nor_gradients(problem: Problem, ou
     close(scores(), before)
     close(G, gradient_sum())
     close(factor[:-1][sizes > 0.0], 1.0 / sizes[sizes > 0.0])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 40, 41])
+def test_the_median_target_is_that_of_the_rows_with_weight(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    y, weight = rng.normal(size=rows).round(1), rng.random(rows) * rng.integers(2, size=rows)
+    weight[-1] = 0.5
+    assert median_target(frozen(y), frozen(weight), np.empty(rows)) == np.median(y[weight > 0.0])
+    assert np.isnan(median_target(y, np.zeros(rows), np.empty(rows)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,16 @@ from row_arrays import frozen
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.kernels.losses import (
+    HUBER,
+    SQUARED,
+    SQUARED_HINGE,
+    SUM_STACK,
     evidence_terms,
     largest,
     largest_of_two,
     logistic_losses,
+    output_losses,
+    pairwise_sum,
     squared_length,
     weighted_sum,
 )
@@ -126,4 +133,27 @@ def test_the_terms_of_evidence_add_up_as_in_numpy(rows: int) -> None:
     assert evidence_terms(predicted, y, weight, mean, terms) == np.count_nonzero(weight)
     p, t = predicted - mean, y - mean
     sums = [part.sum() for part in (weight, weight * t, weight * p * t, weight * np.square(p))]
-    assert np.add.reduce(terms, axis=1).tolist() == sums  # to the bit
+    stack = np.empty(SUM_STACK)
+    assert [pairwise_sum(values, stack) for values in terms] == sums  # to the bit
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 127, 128, 129, 136, 255, 1000, 4099, 100_003])
+def test_a_pairwise_sum_is_that_of_numpy_to_the_bit(count: int) -> None:
+    values = np.random.default_rng(count).normal(size=count) * np.exp(5.0 * np.random.default_rng(1).normal(size=count))
+    assert pairwise_sum(frozen(values), np.empty(SUM_STACK)) == values.sum()
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss"),
+    [
+        (SQUARED, lambda z, y: np.square(z - y)),
+        (HUBER, lambda z, y: np.where(abs(z - y) <= 0.5, np.square(z - y), 0.5 * (2.0 * abs(z - y) - 0.5))),
+        (SQUARED_HINGE, lambda z, y: np.square(np.maximum(0.0, 1.0 - (2.0 * y - 1.0) * z))),
+    ],
+)
+def test_losses_of_one_score_are_those_of_their_definitions(kind: int, loss: Any) -> None:
+    rng = np.random.default_rng(kind)
+    scores, y, out = rng.normal(size=50), rng.integers(2, size=50).astype(float), np.empty(50)
+    scores[0] = math.nan  # a row whose values overflow has weight 0
+    output_losses(frozen(scores), frozen(y), kind, 0.5, out)
+    np.testing.assert_allclose(out, loss(scores, y), rtol=1e-15)

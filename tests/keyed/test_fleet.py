@@ -49,6 +49,8 @@ pytestmark = [
         {"reactive_length": 6, "greedy": False},
         {"threshold": math.inf},
         {"batch_size": 1, "max_rows": 7},
+        {"step_size": "auto"},
+        {"step_size": "auto", "start": "uniform", "l2": 0.01, "max_rows": 1000},
     ],
     ids=str,
 )
@@ -70,6 +72,50 @@ def test_every_key_equals_a_separate_model(options: dict[str, Any]) -> None:
         transitions += len(many.journal(key))
         np.testing.assert_array_equal(many.weights(key), coefficients(model))
     assert transitions == 0 if options["threshold"] == math.inf else transitions > 5
+
+
+@pytest.mark.python_kernels
+@pytest.mark.parametrize("step_size", [0.1, "auto"])
+def test_every_key_equals_a_separate_model_with_weights_and_columns_of_any_size(step_size: Any) -> None:
+    options = SMALL | {"step_size": step_size}
+    many, rng = Fleet(3, **options), np.random.default_rng(3)
+    models = {key: separate(key, **options) for key in range(5)}
+    sizes, centre = (np.ones(3), np.zeros(3)) if step_size == 0.1 else (np.array([1, 1e-3, 1e4]), np.array([0, 7, 1e6]))
+    for number, (keys, X, y) in enumerate(calls(10 if config.DISABLE_JIT else 40)):
+        X, weight = X * sizes + centre, None
+        if number > 2 and number % 4:  # the first rows of all keys have no weights
+            weight = rng.integers(3, size=len(y)) * 0.7
+        predicted = many.observe(keys, X, y, sample_weight=weight)
+        if number == 5:
+            many = Fleet.from_bytes(many.to_bytes())
+        for key, model in models.items():
+            rows = [row for row, own in enumerate(keys) if own == key]
+            if rows:
+                own_weight = None if weight is None else weight[rows]
+                expected = model.test_then_train(X[rows], y[rows], sample_weight=own_weight)
+                np.testing.assert_array_equal(predicted[rows], expected)
+    for key, model in models.items():
+        same(many.session(key).state(), model._session.state())
+
+
+def test_rows_without_any_weight_are_no_evidence() -> None:
+    many, model = Fleet(3, **SMALL), separate(0, **SMALL)
+    for keys, X, y in calls(10, keys=[0]):
+        np.testing.assert_array_equal(
+            many.observe(keys, X, y, sample_weight=0.0), model.test_then_train(X, y, sample_weight=np.zeros(len(y)))
+        )
+    same(many.session(0).state(), model._session.state())
+
+
+@pytest.mark.parametrize(
+    ("weight", "error"), [([1.0], ShapeError), ([1.0, -1.0], NonFiniteError), (["a", "b"], ValueTypeError)]
+)
+def test_bad_weights_raise_and_change_nothing(weight: Any, error: type[Exception]) -> None:
+    many = served(Fleet(3, **SMALL), calls(5))
+    before, size = many.to_bytes(), many.bytes_per_key
+    with pytest.raises(error, match="sample_weight"):
+        many.observe([0, 1], np.zeros((2, 3)), [0, 1], sample_weight=weight)
+    assert (many.to_bytes(), many.bytes_per_key) == (before, size)
 
 
 def coefficients(model: DriftSurfClassifier) -> npt.NDArray[np.float64]:
@@ -223,11 +269,13 @@ def test_the_table_agrees_with_predictions_and_journals() -> None:
 
 
 def test_a_key_takes_the_documented_number_of_bytes() -> None:
-    many = Fleet(10, step_size=0.1)
-    assert many.bytes_per_key == 9728
+    many = Fleet(10)
+    assert many.bytes_per_key == 10880
     keys = np.arange(1000)
     many.observe(keys, np.zeros((1000, 10)), np.zeros(1000))
-    assert 2000 * 9728 <= many.nbytes < 2000 * 9728 + 1000 * 64
+    assert 2000 * 10880 <= many.nbytes < 2000 * 10880 + 1000 * 64
+    many.observe(keys, np.zeros((1000, 10)), np.zeros(1000), sample_weight=2)
+    assert many.bytes_per_key == 10880 + 8 * 160
 
 
 # ---------------------------------------------------------------------------- what may not enter
@@ -355,7 +403,8 @@ def test_more_rows_or_keys_than_int32_can_count_are_refused(monkeypatch: pytest.
     ("options", "message"),
     [
         ({"n_features": 0}, "n_features.* 0"),
-        ({"step_size": "auto"}, "step_size.*'auto'"),
+        ({"step_size": "fast"}, "step_size.*'fast'"),
+        ({"step_size": 0}, "step_size.* 0"),
         ({"step_size": 1.0, "l2": 2.0}, r"step_size \* l2.* 2"),
         ({"batch_size": None}, "batch_size.*None"),
         ({"max_rows": None}, "max_rows.*None"),

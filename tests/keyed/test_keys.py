@@ -62,7 +62,7 @@ def test_the_record_keeps_the_latest_transitions_by_whole_calls() -> None:
     record = TransitionRecord(limit=5)
     for call in range(4):
         part = np.zeros(3, TRANSITION)
-        part["kind"], part["step"] = 1, call
+        part["kind"], part["step"] = 0, call
         record.add(part)
         record.add(part[:0])
     assert record.table([0])["step"].tolist() == [2, 2, 2, 3, 3, 3]

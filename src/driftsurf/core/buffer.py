@@ -117,6 +117,8 @@ class Buffer:
         if self.fits(count) or 2 * (live + count) <= len(self._array):
             return None
         length = _length(live + count)
+        if self._start:  # a full store: with some room, the next rows fit even if they are a little longer
+            length += length // 32
         if self._lengthened(length):
             return None
         array = _allocated((length, *self._array.shape[1:]), self._array.dtype)
@@ -178,8 +180,9 @@ class Buffer:
         """
         array = self._array
         kept: Any = array
-        if array.base is not None:  # the mapping itself, since one that an array looks into cannot be lengthened
-            kept = _mapping_of(array), array.dtype, array.shape[1:]
+        mapping = None if array.base is None else _mapping_of(array)  # the base of an unpickled array is no mapping
+        if mapping is not None:  # the mapping itself, since one that an array looks into cannot be lengthened
+            kept = mapping, array.dtype, array.shape[1:]
         return kept, self._start, self._stop, self.first
 
     def put_back(self, mark: Any) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, fields
+from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from driftsurf.visible import visible
@@ -209,18 +209,30 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain values for JSON, without its transitions; NaN becomes None."""
-        record = {"type": "step", **asdict(self), "rows_seen": self.rows_seen}
+        record = {"type": "step", **_fields_of(self), "rows_seen": self.rows_seen}
+        record["models"] = [_fields_of(model) for model in self.models]
         del record["transitions"]
         for optional in ("risk_unit", "greedy_credit"):
             if record[optional] is None:
                 del record[optional]
-        return {key: _plain(value) for key, value in record.items()}
+        return record
 
     def transition_dicts(self) -> Iterator[dict[str, Any]]:
         """Yield the transitions as plain values for JSON."""
         for transition in self.transitions:
             record = {"type": "transition", **asdict(transition), "text": transition.describe()}
             yield {key: _plain(value) for key, value in record.items()}
+
+
+def _fields_of(record: Decision | ModelRecord) -> dict[str, Any]:
+    """Return the fields as plain values; ``asdict`` would take as long as learning a hundred rows."""
+    kind: Any = type(record)
+    return {name: _plain(getattr(record, name)) for name in _field_names(kind)}
+
+
+@cache
+def _field_names(kind: type[Decision | ModelRecord]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ an immutable value, fixed by the first batch.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from driftsurf.core.frames import (
 from driftsurf.core.typing import MatrixLike
 from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 from driftsurf.kernels.columns import all_finite, all_within_dense
+from driftsurf.kernels.encoding import is_sound_csr
 
 __all__ = [
     "Schema",
@@ -145,6 +147,9 @@ def read_rows(X: MatrixLike, schema: Schema, dtype: npt.DTypeLike = np.float64, 
     dtype = np.dtype(dtype)
     if is_ready(X, schema, dtype, finite=finite):
         return X
+    kind: Any = type(X)
+    if schema.sparse and _is_csr(kind) and (ready := _ready_csr(X, schema, dtype)) is not None:
+        return ready
     rows: Rows
     if isinstance(X, SparseMatrix):
         rows = _read_sparse(X, schema, dtype)
@@ -323,6 +328,23 @@ def _read_series(series: Any) -> npt.NDArray[Any]:
 
 
 # ---------------------------------------------------------------------------- sparse
+
+
+@functools.cache
+def _is_csr(kind: type) -> bool:
+    """Return whether a type is one of the CSR matrices of scipy, which need not be imported for that."""
+    return kind.__module__.startswith("scipy.sparse") and kind.__name__ in ("csr_array", "csr_matrix")
+
+
+def _ready_csr(X: Any, schema: Schema, dtype: np.dtype[Any]) -> CSR | None:
+    """Return a CSR matrix that can be used as it is, with values of the type of the store; None for any other."""
+    data, indices, indptr = X.data, X.indices, np.ascontiguousarray(X.indptr, np.int64)
+    same_types = data.dtype == dtype and indices.dtype == np.int32 and min(X.shape) > 0
+    plain = all(array.flags.c_contiguous and array.flags.aligned for array in (data, indices))
+    if not (same_types and plain and X.shape == (len(indptr) - 1, schema.n_features)):
+        return None
+    rows = CSR(data, indices, indptr, schema.n_features)
+    return rows if is_sound_csr(*rows) else None
 
 
 def _read_sparse(X: SparseMatrix, schema: Schema, dtype: np.dtype[Any]) -> CSR:

@@ -104,7 +104,7 @@ class ClassTargets:
             return self._grown(array).read(array, count)
         known = self.array
         array = self._same_kind(array, known)
-        if len(known) == 2 and array.dtype.kind in "iubf":  # two comparisons are cheaper than a sort
+        if len(known) == 2 and array.dtype.kind in "iubfU":  # two comparisons are cheaper than a sort
             second = array == known[1]
             if np.count_nonzero(second | (array == known[0])) == count:
                 return self, second.astype(np.float64)

@@ -59,6 +59,13 @@ class ColumnSlots:
         """Number of values of a typical row that are not zero."""
         return 4 if self.kind == "date" else 1
 
+    @property
+    def fixed_slots(self) -> list[int]:
+        """The slot of each value of a row, zeros included; 0 for a value whose slot depends on the row."""
+        if self.kind == "date":
+            return [self.first, 0, *range(self.first + 8, self.first + 11)]
+        return [0] if self.kind == "text" else [*range(self.first, self.first + self.width)]
+
     def slot_names(self) -> Iterator[str]:
         """Yield the name of each slot."""
         match self.kind:
@@ -81,33 +88,42 @@ class ColumnSlots:
         if self.kind == "date":
             yield from range(self.first, self.first + self.width - 1)
 
+    @property
+    def is_number(self) -> bool:
+        """Whether the values are passed on as they are: numbers and booleans."""
+        return self.kind in ("number", "boolean")
+
     def encode(self, column: Column) -> Iterator[SlotValues]:
-        """Yield the values of a column, in rising slots."""
-        match self.kind:
-            case "text":
-                yield self._word_slots(column), 1.0
-            case "date":
-                yield from self._encode_date(column)
-            case _:
-                missing = column.missing()
-                yield self.first, np.where(missing, self.fill, column.values)
-                if self.gaps:
-                    yield self.first + 1, missing.astype(np.float64)
+        """Yield the values of a column of text or dates, in rising slots."""
+        if self.kind == "text":
+            yield self._word_slots(column), 1.0
+        else:
+            yield from self._encode_date(column)
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {word: place for place, word in enumerate(self.words)}
 
     def _word_slots(self, column: Column) -> npt.NDArray[np.int64]:
-        used = column.used()
-        words = [column.words[code] for code in used.tolist()]
+        words, slots = self.__dict__.get("_last_slots", (None, None))
+        if words is not column.words:
+            slots = self._slots_by_code(column)
+            if len(column.words) <= len(column):  # batches of the same chunk share their words
+                self.__dict__["_last_slots"] = column.words, slots
+        return np.asarray(slots[column.values])
+
+    def _slots_by_code(self, column: Column) -> npt.NDArray[np.int64]:
+        """Return the slot of each code; of those that do not occur, only if there are no more words than values."""
+        few = len(column.words) <= len(column)
+        used = np.arange(len(column.words)) if few else column.used()
+        words = column.words if few else [column.words[code] for code in used.tolist()]
         places = np.array([self._places.get(word, -1) for word in words], np.int64)
         unknown = np.flatnonzero(places < 0)
         places[unknown] = len(self.words) + hash_slots([words[i] for i in unknown.tolist()], self.n_hashed)
         slots = np.empty(len(column.words) + 1, np.int64)
         slots[-1] = len(self.words) + self.n_hashed  # the code -1 of a missing value points here
         slots[used] = places
-        return np.asarray(self.first + slots[column.values])
+        return self.first + slots
 
     def _encode_date(self, column: Column) -> Iterator[SlotValues]:
         missing = column.missing()
@@ -139,6 +155,12 @@ class Layout:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shared", sum(column.width for column in self.columns))
+
+    @cached_property
+    def fixed_slots(self) -> npt.NDArray[np.int32]:
+        """The slot of each value of a row before the sparse features; 0 for a value whose slot depends on the row."""
+        shared = [self.shared] * self.has_shared
+        return np.array([slot for column in self.columns for slot in column.fixed_slots] + shared, np.int32)
 
     @property
     def width(self) -> int:

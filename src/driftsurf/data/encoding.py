@@ -14,11 +14,12 @@ from driftsurf.core.contracts import Categories, FloatArray, State
 from driftsurf.core.fields import Fields, Json, Truth, Whole, misfit
 from driftsurf.core.input import listed
 from driftsurf.core.options import choice, whole
-from driftsurf.data.column_slots import MICROSECONDS_A_DAY, ColumnSlots, Layout, SlotValues
+from driftsurf.data.column_slots import MICROSECONDS_A_DAY, ColumnSlots, Layout
 from driftsurf.data.frames import read_table
 from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.tables import Column, Table, empty_column, which_columns
 from driftsurf.errors import OptionError, SchemaError, ShapeError, StateError
+from driftsurf.kernels.encoding import compress_rows, put_column
 
 __all__ = ["TableEncoder"]
 
@@ -203,19 +204,12 @@ class TableEncoder:
         layout = self.layout
         table = read_table(X)
         columns = self._matching_columns(table, layout)
-        pairs = list(zip(layout.columns, columns, strict=True))
-        values = [one for slots, column in pairs for one in slots.encode(column)]
-        without_indicator = [
-            column.missing() for slots, column in pairs if slots.kind in ("number", "boolean") and not slots.gaps
-        ]
-        if without_indicator and layout.has_shared:
-            values.append((layout.shared, np.any(without_indicator, axis=0).astype(np.float64)))
         if not layout.sparse:
-            rows = _dense(values, len(table), layout.width - layout.n_features)
+            rows = _dense(layout, columns, len(table))
             return rows if table.features is None else np.hstack([rows, _scipy(table).toarray()])
         from scipy import sparse
 
-        rows = _csr(values, len(table), layout.width - layout.n_features)
+        rows = _csr(layout, columns, len(table))
         if table.features is None:
             return rows
         return sparse.csr_array(sparse.hstack([rows, _scipy(table)], format="csr")) if layout.columns else _scipy(table)
@@ -345,26 +339,51 @@ def _median(values: npt.NDArray[Any]) -> float:
     return middle if math.isfinite(middle) else 2.0 * (low / 4.0 + high / 4.0)
 
 
-def _dense(values: list[SlotValues], count: int, width: int) -> FloatArray:
-    rows = np.zeros((count, width))
-    each_row = np.arange(count)
-    for slots, own in values:
-        rows[each_row if isinstance(slots, np.ndarray) else slice(None), slots] = own
+def _dense(layout: Layout, columns: list[Column], count: int) -> FloatArray:
+    rows = np.zeros((count, layout.width - layout.n_features))
+    each_row, missing = np.arange(count), np.zeros(count)
+    for one, column in zip(layout.columns, columns, strict=True):
+        if one.is_number:
+            _put_number(one, column, one.first, rows, missing)
+        else:
+            for slots, own in one.encode(column):
+                rows[each_row if isinstance(slots, np.ndarray) else slice(None), slots] = own
+    if layout.has_shared:
+        rows[:, layout.shared] = missing
     return rows
 
 
-def _csr(values: list[SlotValues], count: int, width: int) -> Any:
+def _csr(layout: Layout, columns: list[Column], count: int) -> Any:
     """Return CSR rows without zeros. Values come in rising slots, so that the columns of each row are sorted."""
     from scipy import sparse
 
-    slots = np.empty((count, len(values)), np.int32)
-    data = np.empty((count, len(values)))
-    for place, (slot, own) in enumerate(values):
-        slots[:, place] = slot
-        data[:, place] = own
-    present = data != 0.0
-    indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-    return sparse.csr_array((data[present], slots[present], indptr), shape=(count, width))
+    most = len(layout.fixed_slots)
+    values, slots, missing = np.empty((count, most)), np.empty((count, most), np.int32), np.zeros(count)
+    slots[:] = layout.fixed_slots
+    place = 0
+    for one, column in zip(layout.columns, columns, strict=True):
+        if one.is_number:
+            _put_number(one, column, place, values, missing)
+        else:
+            for k, (slot, own) in enumerate(one.encode(column), start=place):
+                values[:, k] = own
+                if isinstance(slot, np.ndarray):
+                    slots[:, k] = slot
+        place += len(one.fixed_slots)
+    if layout.has_shared:
+        values[:, place] = missing
+    data, indices = np.empty(values.size), np.empty(values.size, np.int32)
+    indptr = np.empty(count + 1, np.int32)
+    used = compress_rows(values, slots, data, indices, indptr)
+    return sparse.csr_array((data[:used], indices[:used], indptr), shape=(count, layout.width - layout.n_features))
+
+
+def _put_number(slots: ColumnSlots, column: Column, place: int, out: FloatArray, missing: FloatArray) -> None:
+    """Write a column of numbers to ``out``, and its indicator beside it; one without an indicator marks ``missing``."""
+    gaps = np.zeros(len(out)) if slots.gaps else missing
+    put_column(np.ascontiguousarray(column.values, np.float64), slots.fill, place, out, gaps)
+    if slots.gaps:
+        out[:, place + 1] = gaps
 
 
 def _scipy(table: Table) -> Any:

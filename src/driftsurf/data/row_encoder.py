@@ -35,7 +35,8 @@ class RowEncoder:
         seen = table.without(self.target.column, *self.hidden)
         if self.time is not None:
             self.first_time = first_time(table, self.time) or self.first_time
-        return self.encoder.partial_fit(seen).transform(seen)
+        encoder = self.encoder if self.encoder.fitted else self.encoder.fit(seen)
+        return encoder.transform(seen)
 
     def state(self) -> State:
         """Return the layout, once it is fixed, and the target as a flat state."""

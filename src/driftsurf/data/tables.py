@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class Column:
         return len(self.values)
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Column:
-        return replace(self, values=self.values[rows])
+        return Column(self.kind, self.values[rows], self.words)
 
     def missing(self) -> npt.NDArray[np.bool_]:
         """Return which values are missing."""

@@ -19,6 +19,7 @@ from driftsurf.core.fields import MOST, Array, Fields, Rule, Values, Whole
 from driftsurf.core.input import listed
 from driftsurf.errors import InputError
 from driftsurf.evaluation.trace import csv_line
+from driftsurf.kernels.encoding import column_products
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
@@ -409,15 +410,9 @@ def _dense_columns(rows: CSR, places: npt.NDArray[np.int64]) -> FloatArray:
 
 def _sparse_products(rows: CSR, targets: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
     """Return the sums of products of each target with each column, and of each column with itself."""
-    part = slice(int(rows.indptr[0]), int(rows.indptr[-1]))
-    row = np.repeat(np.arange(len(targets)), np.diff(rows.indptr))
-    column, value = rows.indices[part], np.asarray(rows.data[part], np.float64)
-    if width < rows.n_features:
-        kept = column < width
-        row, column, value = row[kept], column[kept], value[kept]
-    products = [np.bincount(column, value * target[row], width) for target in targets.T]
-    squares = np.asarray(np.bincount(column, value * value, width), np.float64)
-    return np.array(products, np.float64), squares
+    sums = np.zeros((targets.shape[1] + 1, width))
+    column_products(rows.data, rows.indices, rows.indptr, targets, sums)
+    return sums[:-1], sums[-1]
 
 
 def _statistics(sums: FloatArray, regression: bool) -> tuple[FloatArray, FloatArray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -318,7 +319,7 @@ class TraceRecorder:
         head = csv_head(stream.name, self.batch_size, tuple(stream.drifts), self._book.labels, self.warmup_steps)
         return head + csv_line(self._names)
 
-    @property
+    @cached_property
     def _names(self) -> list[str]:
         return column_names(self._book.labels, timed=self.time is not None, late=self.late)
 

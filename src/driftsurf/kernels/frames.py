@@ -55,6 +55,28 @@ def select(values: Any, k: Any) -> Any:
     return _select(values, k)
 
 
+@kernel(lambda f: (_in(F8), _in(F8), _out(F8)), exact=True)
+def median_target(y: Any, weight: Any, values: Any) -> Any:
+    """Return the median target of the rows of positive weight; NaN if there is none.
+
+    ``values`` is scratch space of as many numbers as there are rows.
+    """
+    n = 0
+    for i in range(y.shape[0]):
+        if weight[i] > 0.0:
+            values[n] = y[i]
+            n += 1
+    if n == 0:
+        return math.nan
+    middle = _select(values[:n], n // 2)
+    if n % 2 == 1:
+        return 0.0 + middle  # no negative zero
+    below = values[0]
+    for i in range(1, n // 2):
+        below = max(below, values[i])
+    return (0.0 + below + middle) / 2.0
+
+
 @inline
 def _sizes(X: Any, weight: Any, centre: Any, chosen: Any, cap: Any, most_passes: Any, sizes: Any, work: Any) -> None:
     """Write the typical size of the non-zero values of each chosen column, its centre subtracted, to ``sizes``.

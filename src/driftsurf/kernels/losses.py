@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.kernels.compile import F8, _in, _out, inline, kernel
+from driftsurf.kernels.compile import F8, I8, _in, _out, inline, kernel
 
 LN2 = math.log(2.0)
 LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
 """Two numbers whose sum is log 2 to more digits than a double has; integer multiples of the first are exact."""
 HALVES = np.array([2.0**-k for k in range(1100)])
 """Powers 2^-k: a table, because a power is a call too."""
+SOFTMAX, SQUARED, HUBER, SQUARED_HINGE = 0, 1, 2, 3
+"""Kinds of losses of the loops in :mod:`driftsurf.kernels.multi`."""
+SUM_STACK = 128
+"""Scratch space of ``pairwise_sum``: two numbers for each time that the values can be halved."""
 MOST = 750.0
 """Largest exponent: exp(-750) is 0 already."""
 
@@ -52,6 +56,24 @@ def logistic_losses(margins: Any, y: Any, out: Any) -> None:
         out[i] = (0.0 if z < 0.0 else z) + rest
 
 
+@kernel(lambda f: (_in(F8), _in(F8), I8, F8, _out(F8)), exact=True)
+def output_losses(scores: Any, y: Any, kind: Any, epsilon: Any, out: Any) -> None:
+    """Losses of rows for the losses of one score in :mod:`driftsurf.kernels.multi`; ``epsilon`` is that of Huber's."""
+    if kind == SQUARED_HINGE:
+        for i in range(out.shape[0]):
+            short = 1.0 - (2.0 * y[i] - 1.0) * scores[i]
+            out[i] = 0.0 if short < 0.0 else short * short
+    elif kind == HUBER:
+        for i in range(out.shape[0]):
+            size = abs(scores[i] - y[i])
+            inner = epsilon if size > epsilon else size
+            out[i] = inner * (2.0 * size - inner)
+    else:
+        for i in range(out.shape[0]):
+            residual = scores[i] - y[i]
+            out[i] = residual * residual
+
+
 @kernel(lambda f: (_in(F8), _in(F8)), exact=True)
 def squared_length(weights: Any, factor: Any) -> Any:
     """Squared length of u = weights / factor, the weights in the coordinates of the frame; a factor of 0 is skipped.
@@ -71,7 +93,7 @@ def evidence_terms(predicted: Any, y: Any, weight: Any, mean: Any, out: Any) -> 
     """Write what each row adds to the evidence about a regression; return the number of rows with a weight.
 
     The rows of ``out`` are, in units of the weight w: w, w t, w p t and w p p, where the prediction p and the target t
-    are counted from ``mean``. They are summed elsewhere, so that the order of summation is that of numpy.
+    are counted from ``mean``. ``pairwise_sum`` adds them up.
     """
     counted = 0
     for i in range(y.shape[0]):
@@ -83,6 +105,61 @@ def evidence_terms(predicted: Any, y: Any, weight: Any, mean: Any, out: Any) -> 
         out[3, i] = weight[i] * (p * p)
         counted += 1 if weight[i] != 0.0 else 0
     return counted
+
+
+@inline
+def _sum_of_run(values: Any, start: Any, count: Any) -> Any:
+    """Return the sum of ``count`` values from ``start`` on: eight sums beside each other, if there are as many."""
+    if count < 8:
+        total = 0.0
+        for i in range(start, start + count):
+            total += values[i]
+        return total
+    a, b, c, d = values[start], values[start + 1], values[start + 2], values[start + 3]
+    e, f, g, h = values[start + 4], values[start + 5], values[start + 6], values[start + 7]
+    stop = start + count - count % 8
+    for i in range(start + 8, stop, 8):
+        a += values[i]
+        b += values[i + 1]
+        c += values[i + 2]
+        d += values[i + 3]
+        e += values[i + 4]
+        f += values[i + 5]
+        g += values[i + 6]
+        h += values[i + 7]
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for i in range(stop, start + count):
+        total += values[i]
+    return total
+
+
+@kernel(lambda f: (_in(F8), _out(F8)), exact=True)
+def pairwise_sum(values: Any, stack: Any) -> Any:
+    """Return the sum of values in the order of ``numpy.sum``: halves are summed on their own, down to 128 values.
+
+    ``stack`` is scratch space of ``SUM_STACK`` numbers. For each half of which the left part is being summed or is
+    known, it holds the length of the right part (0 once that is being summed) and the sum of the left one.
+    """
+    top = 0
+    start = 0
+    count = values.shape[0]
+    while True:
+        while count > 128:
+            half = count // 2
+            half -= half % 8
+            stack[2 * top] = count - half
+            top += 1
+            count = half
+        total = _sum_of_run(values, start, count)
+        start += count
+        while top > 0 and stack[2 * top - 2] == 0.0:
+            top -= 1
+            total = stack[2 * top + 1] + total
+        if top == 0:
+            return 0.0 + total
+        stack[2 * top - 1] = total
+        count = np.int64(stack[2 * top - 2])
+        stack[2 * top - 2] = 0.0
 
 
 @inline

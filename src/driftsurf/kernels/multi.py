@@ -8,7 +8,7 @@ A model with K outputs is ``(W, G, table)``. ``W`` holds the weights, ``G`` the 
 (d + 1, K): a non-zero meets the weights of all outputs at once, and they lie side by side. The dense loops take them
 transposed, (K, d + 1): a whole row meets the weights of one output after the other. The intercepts are last.
 
-A ``loss`` is ``(kind, epsilon, shift, reach)``: one of the kinds below, the width of Huber's loss, a number that is
+A ``loss`` is ``(kind, epsilon, shift, reach)``: one of the kinds of losses, the width of Huber's loss, a number that is
 added to the scores before they are compared with the targets, and the largest step. Unlike that of the logistic loss,
 the gradient of a squared loss has no bound, so that one row far from the others could throw the weights off. The weight
 of a row is therefore reduced such that eta * curvature * |x|^2 is at most ``reach`` (in the frame; infinity: no limit).
@@ -25,9 +25,10 @@ import numpy as np
 from numba import types
 
 from driftsurf.kernels.compile import F8, FRAME, I8, _csr, _dense, _in, _out, inline, kernel
+from driftsurf.kernels.losses import HUBER, SOFTMAX, SQUARED, SQUARED_HINGE
 from driftsurf.kernels.prefetch import prefetch, prefetch_range
 
-SOFTMAX, SQUARED, HUBER, SQUARED_HINGE = 0, 1, 2, 3
+__all__ = ["HUBER", "SOFTMAX", "SQUARED", "SQUARED_HINGE"]
 
 MODEL: Any = types.UniTuple(_out(F8, 2), 3)
 LOSS: Any = types.Tuple((I8, F8, F8, F8))

@@ -51,8 +51,11 @@ class FleetBackend(Protocol):
         """Bytes allocated for keys."""
         ...
 
-    def reserve(self, n_keys: int) -> None:
-        """Allocate memory for this many keys, so that ``add`` cannot fail; an error changes nothing."""
+    def reserve(self, n_keys: int, *, weighted: bool = False) -> None:
+        """Allocate memory for this many keys, so that ``add`` cannot fail; an error changes nothing.
+
+        With ``weighted``, the rows that follow have weights.
+        """
         ...
 
     def add(self, seeds: npt.NDArray[np.uint64]) -> None:
@@ -63,7 +66,7 @@ class FleetBackend(Protocol):
         """Remove every key from this slot on, from any point of ``add``."""
         ...
 
-    def prepare(self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots) -> Any:
+    def prepare(self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots, weight: FloatArray | None = None) -> Any:
         """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
 
         ``bad`` holds the reason why a row cannot be learned, 0 if it can; it is empty if all rows can. Returns a

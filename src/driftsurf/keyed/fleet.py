@@ -17,15 +17,15 @@ from driftsurf.core.decisions import Transition
 from driftsurf.core.fields import misfit
 from driftsurf.core.frames import unmasked
 from driftsurf.core.input import Schema, listed, read_rows
-from driftsurf.core.options import choice, number, whole
+from driftsurf.core.options import choice, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import Classes, MatrixLike, TargetLike
+from driftsurf.core.weights import read_weights
 from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError
 from driftsurf.kernels.columns import all_finite
 from driftsurf.keyed.backend import Codes, FleetBackend, Work
-from driftsurf.keyed.compiled.backend import REASON_CODES, CompiledBackend
-from driftsurf.keyed.compiled.layout import Rule, Shape, Training
+from driftsurf.keyed.compiled.backend import REASON_CODES, CompiledBackend, fleet_shape
 from driftsurf.keyed.compiled.threads import Threads, available_processors
 from driftsurf.keyed.keys import Key, Keys, KeysLike, Slots, key_seed
 from driftsurf.learners import LogisticRegression
@@ -63,8 +63,7 @@ class Fleet(Changeable):
             batch_size=..., max_rows=..., threshold=..., dtype="float32", guard=None, classes=...,
             random_state=key_seed(seed, key))
 
-    A key takes ``bytes_per_key`` bytes from its first row on and never more: 9.7 kB with ten columns and the
-    defaults. Columns are not scaled, so bring them to a common scale first.
+    A key takes ``bytes_per_key`` bytes from its first row on: 10.9 kB with ten columns and the defaults.
 
     Several threads may use a fleet: their calls take turns. A call uses several threads itself.
 
@@ -73,7 +72,9 @@ class Fleet(Changeable):
     n_features
         Columns of every row.
     step_size
-        Size of a gradient step. For columns of size about 1, try 0.4 / (n_features + 1).
+        Size of a gradient step, as for :class:`~driftsurf.learners.LogisticRegression`. With "auto", each key
+        estimates it from its rows, together with the scale and the centre of each column. With a number, columns are
+        used as they are; for columns of size about 1, try 0.4 / (n_features + 1).
     l2, steps_per_row, start
         As for :class:`~driftsurf.learners.LogisticRegression`.
     batch_size
@@ -97,7 +98,7 @@ class Fleet(Changeable):
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> fleet = Fleet(n_features=2, step_size=0.1)
+    >>> fleet = Fleet(n_features=2)
     >>> for hour in range(20):  # the first column means the opposite for key 1
     ...     keys = rng.integers(3, size=200)
     ...     X = rng.normal(size=(200, 2))
@@ -113,7 +114,7 @@ class Fleet(Changeable):
         self,
         n_features: int,
         *,
-        step_size: float,
+        step_size: float | Literal["auto"] = "auto",
         l2: float = 1e-4,
         steps_per_row: float = 2.0,
         start: Literal["zeros", "uniform"] = "zeros",
@@ -147,25 +148,32 @@ class Fleet(Changeable):
     # -------------------------------------------------------------------- learning
 
     @locked
-    def observe(self, keys: KeysLike, X: MatrixLike, y: TargetLike) -> npt.NDArray[Any]:
+    def observe(
+        self, keys: KeysLike, X: MatrixLike, y: TargetLike, *, sample_weight: TargetLike | None = None
+    ) -> npt.NDArray[Any]:
         """Predict each row with its key's model as it is when the row arrives, then learn. Returns the predictions.
+
+        A row counts ``sample_weight`` times in training and in risks, once in the error of its key. From the first call
+        with weights on, a key takes eight more bytes for each row that it can keep.
 
         An error leaves everything as it was, with one exception. If training diverges for a key (DivergenceError: the
         step size is too large for its rows), that key is in quarantine afterwards, and the other keys have learned.
         """
         self._prepare()
         rows, codes, bad = self._read(X, y)
+        # Copied, as threads may still read it when an exception has given the caller's array back to the caller.
+        weights = None if sample_weight is None else np.array(read_weights(sample_weight, len(rows)))
         given = self._keys.read(keys)
         _check_counts(rows, given)
         with uninterrupted():
-            work: Work = self._change(self._learned, given, rows, codes, bad)
+            work: Work = self._change(self._learned, given, rows, codes, bad, weights)
         diverged = work.diverged
         if not self._tolerant and len(diverged):
             names = self.keys
             raise DivergenceError(
                 f"training diverged for {len(diverged)} of {len(self)} keys ({listed([names[k] for k in diverged])}). "
                 "They are in quarantine with their last good models; all other rows of this call were learned. "
-                "Lower step_size, or bring the columns to a common scale."
+                "Lower step_size, or use the default, which scales the columns."
             )
         labels: npt.NDArray[Any] = self._classes.array[work.predicted]
         return labels
@@ -197,13 +205,15 @@ class Fleet(Changeable):
                 return rows, positive.astype(np.uint8), bad
         return rows, self._classes.read(y, len(rows))[1].astype(np.uint8), bad
 
-    def _learned(self, given: IntArray | list[str], rows: DenseRows, codes: Codes, bad: Codes) -> tuple[None, Work]:
+    def _learned(
+        self, given: IntArray | list[str], rows: DenseRows, codes: Codes, bad: Codes, weights: FloatArray | None
+    ) -> tuple[None, Work]:
         """Make new keys with their first models, predict and learn; return the work that was done."""
         before, backend = len(self._keys), self._backend
         slots = self._keys.add(given, self._threads)
-        backend.reserve(len(self._keys))
+        backend.reserve(len(self._keys), weighted=weights is not None)
         backend.add(self._keys.seeds(self._seed, before))
-        work = backend.prepare(rows, codes, bad, slots)
+        work = backend.prepare(rows, codes, bad, slots, weights)
         assert self._before is not None
         self._before[0].work = work
         backend.learn(work)
@@ -320,7 +330,6 @@ class Fleet(Changeable):
         if self._ready:
             return
         n_features = whole("n_features", self.n_features, at_least=1)
-        number("step_size", self.step_size, above=0.0)
         choice("on_bad", self.on_bad, ("raise", "quarantine"))
         self._tolerant = self.on_bad == "quarantine"
         self._seed = (
@@ -330,34 +339,24 @@ class Fleet(Changeable):
         if self.threads is not None:
             threads = whole("threads", self.threads, at_least=1, at_most=MOST_THREADS, otherwise=", or None")
         self._threads = Threads(threads)
-        rule = Rule(
-            threshold=float(self.threshold),
-            stable_threshold=float(self.threshold / 2 if self.stable_threshold is None else self.stable_threshold),
-            reactive_length=whole("reactive_length", self.reactive_length, at_least=1),
-            greedy=bool(self.greedy),
-        )
-        training = Training(
-            batch_size=whole("batch_size", self.batch_size, at_least=1),
-            max_rows=whole("max_rows", self.max_rows, at_least=1),
-            steps_per_row=float(self.steps_per_row),
-            step_size=float(self.step_size),
-            l2=float(self.l2),
-            uniform_start=self.start == "uniform",
-        )
-        size = Shape(n_features, training.batch_size, training.max_rows, rule.reactive_length).bytes_per_key
+        batch_size = whole("batch_size", self.batch_size, at_least=1)
+        whole("max_rows", self.max_rows, at_least=1)
+        self._settings = self._options()
+        session = self._separate(0)
+        strategy = cast("DriftSurf", session.strategy)
+        size = fleet_shape(strategy, n_features, batch_size).bytes_per_key
         if size > MOST_BYTES:
             raise OptionError(
                 f"a key would take {size:,} bytes, of which at most {MOST_BYTES:,} are possible; lower n_features, "
                 "batch_size, max_rows or reactive_length"
             )
-        self._settings = self._options()
-        self._classes = cast("ClassTargets", self._separate(0).targets)
+        self._classes = cast("ClassTargets", session.targets)
         if len(self._classes.labels) != 2:
             raise OptionError(f"classes is {self.classes!r}; a fleet needs exactly two labels")
         self._settings["classes"] = self._classes.labels
         self._schema = Schema(n_features, owner="this fleet")
         self._keys = Keys()
-        self._backend = CompiledBackend(n_features, rule, training, self._threads)
+        self._backend = CompiledBackend(n_features, strategy, batch_size, self._threads)
         self._ready = True
 
     def _options(self) -> dict[str, Any]:

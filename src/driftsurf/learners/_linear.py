@@ -15,7 +15,7 @@ from driftsurf.core.contracts import CSR, Batch, FloatArray, IntArray, Rows
 from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError, Option, ShapeError
 from driftsurf.kernels.frames import reframe, uncentre
-from driftsurf.kernels.losses import evidence_terms, largest_of_two, squared_length
+from driftsurf.kernels.losses import SUM_STACK, evidence_terms, largest_of_two, pairwise_sum, squared_length
 from driftsurf.kernels.scores import margins_csr, margins_dense, margins_of_all_csr, margins_of_all_dense
 
 SMALLEST_SIZE = 1e-30
@@ -179,7 +179,8 @@ class Linear:
         weight, mean, product, square = self.evidence.tolist() if len(self.evidence) else (0.0,) * 4
         terms = np.empty((4, len(rows.y)))
         counted = evidence_terms(rows.y if predicted is None else predicted, rows.y, rows.weight, mean, terms)
-        mass, distance, products, squares = np.add.reduce(terms, axis=1).tolist()
+        stack = np.empty(SUM_STACK)
+        mass, distance, products, squares = (pairwise_sum(values, stack) for values in terms)
         if mass <= 0.0:
             return self
         kept = EVIDENCE_ROWS / (EVIDENCE_ROWS + counted)

@@ -78,10 +78,10 @@ class MultiLearner(LinearLearner):
 
     def _scorer_with(self, weights: FloatArray) -> Callable[[Rows], FloatArray]:
         """Return the function that scores rows with these weights, within the limits of the model as it is now."""
-        return functools.partial(_score_rows, self.read, weights, self._fitted.limits)
+        return functools.partial(score_rows, self.read, weights, self._fitted.limits)
 
 
-def _score_rows(
+def score_rows(
     read: Callable[[FloatArray], FloatArray], weights: FloatArray, limits: FloatArray | None, X: Rows
 ) -> FloatArray:
     """Return the scores of rows; a function of weights and limits alone, so that a scorer can keep old ones."""

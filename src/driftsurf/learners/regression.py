@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,6 +12,8 @@ from driftsurf.core.options import choice, number
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
 from driftsurf.kernels import multi
+from driftsurf.kernels.frames import median_target
+from driftsurf.kernels.losses import output_losses
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner
 from driftsurf.learners._options import Optimizer
@@ -128,17 +131,14 @@ class LinearRegression(MultiLearner):
         return fitted.judged(predicted, judged_by).ranged(rows.X, rows.weight)
 
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
-        counted = rows.y[rows.weight > 0.0]
-        if not (self.fit_intercept and len(counted)):
+        target = float(median_target(rows.y, rows.weight, np.empty(len(rows.y)))) if self.fit_intercept else math.nan
+        if math.isnan(target):
             return fitted
-        target = float(np.median(counted))
         # An untrained model starts from there; a trained one keeps its predictions.
         return replace(fitted, target=target) if fitted.rescale_at == 0 else fitted.retargeted(target)
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return the squared error, or Huber's loss, of each row."""
-        if self.loss == "squared":
-            return np.square(scores - y)
-        size = np.abs(scores - y)
-        inner = np.minimum(size, self.epsilon)
-        return inner * (2.0 * size - inner)
+        losses = np.empty(len(y))
+        output_losses(scores, y, *self._loss, losses)
+        return losses

@@ -9,6 +9,7 @@ import numpy as np
 from driftsurf.core.contracts import Capabilities, FloatArray
 from driftsurf.errors import CapabilityError
 from driftsurf.kernels import multi
+from driftsurf.kernels.losses import output_losses
 from driftsurf.learners._multi import MultiLearner
 from driftsurf.registry import register
 
@@ -54,4 +55,6 @@ class LinearSVM(MultiLearner):
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return the squared hinge loss of each row."""
-        return np.square(np.maximum(0.0, 1.0 - (2.0 * y - 1.0) * scores))
+        losses = np.empty(len(y))
+        output_losses(scores, y, self.kind, 0.0, losses)
+        return losses

@@ -84,6 +84,10 @@ def warm() -> int:
     from driftsurf.strategies.compiled.step import learn
     from driftsurf.streams import Mixed
 
+    loop: Any = saga_both_dense  # this one and the next are otherwise compiled only after much work
+    folder = loop.compiled_for(np.dtype(np.float64), False).stats.cache_path
+    step: Any = learn
+    step.compiled_for(np.dtype(np.float64), False)
     binary, exact = DriftSurfClassifier(random_state=0), paper(0.01, 1e-3, random_state=0)
     several = DriftSurfClassifier(SoftmaxRegression(), classes=[-1, 0, 1, 2], random_state=0)
     values = DriftSurfRegressor(random_state=0)
@@ -92,10 +96,6 @@ def warm() -> int:
         exact.test_then_train(X, y)
         several.test_then_train(X, y + X[:, 0])
         values.test_then_train(X, y * X[:, 2])
-    loop: Any = saga_both_dense  # this one and the next are otherwise compiled only after much work
-    folder = loop.compiled_for(np.dtype(np.float64), False).stats.cache_path
-    step: Any = learn
-    step.compiled_for(np.dtype(np.float64), False)
     return len(list(Path(folder).glob("*.nbc"))) if folder else 0
 
 

@@ -16,12 +16,8 @@ from driftsurf.core.fields import Array, Entry, Fields, Rule, Truth, Values, Who
 from driftsurf.core.state import nest, pick
 from driftsurf.strategies._base import declared
 from driftsurf.strategies._pool import Member, Pool
+from driftsurf.strategies._rule import ContestNumbers, closed_credit, contest_after, contest_risks
 from driftsurf.strategies._unit import RiskUnit
-
-REGRESSION_LEAD = 1.0 / 3.0
-"""Share of the risk of w by which a regression w' must be better to predict, under the prequential judge."""
-REGRESSION_MARGIN = 0.2
-"""Share of delta by which a regression that can memorise must be better on every batch of T to replace w."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +42,12 @@ class Contest:
         >>> contest.risks, contest.least
         ((0.4, 0.2), (0.4, 0.2, 0.0))
         """
-        if math.isnan(old_risk + new_risk):
-            return self
-        least = self.least
-        if not old_risk - margin - new_risk >= least[0] - least[2] - least[1]:
-            least = old_risk, new_risk, margin
-        return Contest(self.old + weight * old_risk, self.new + weight * new_risk, self.weight + weight, *least)
+        return Contest(*contest_after(self.numbers, old_risk, new_risk, weight, margin))
+
+    @property
+    def numbers(self) -> ContestNumbers:
+        """All fields."""
+        return self.old, self.new, self.weight, self.least_old, self.least_new, self.least_margin
 
     @property
     def least(self) -> tuple[float, float, float]:
@@ -61,7 +57,7 @@ class Contest:
     @property
     def risks(self) -> tuple[float, float]:
         """Mean risks of w and w'; NaN without evidence."""
-        return (self.old / self.weight, self.new / self.weight) if self.weight > 0.0 else (math.nan, math.nan)
+        return contest_risks(self.old, self.new, self.weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +96,7 @@ class Credit:
 
     def closed(self) -> Credit:
         """Return the credit after the end of a reactive state."""
-        return Credit(min(1.0, max(-1.0, self.value + self.gain)))
+        return Credit(closed_credit(self.value, self.gain))
 
 
 @dataclass(frozen=True)
@@ -243,7 +239,7 @@ def saved_live(live: Live, *, prequential: bool, relative: bool) -> State:
         "reacted": live.reacted,
     }
     if prequential:
-        state["contest"] = np.array(astuple(live.contest))
+        state["contest"] = np.array(live.contest.numbers)
         state["credit"] = np.array(astuple(live.credit), np.float64)
     if relative:
         state |= nest("unit", live.unit.state())

@@ -12,6 +12,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
+
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role, TransitionKind
@@ -19,12 +21,11 @@ from driftsurf.core.fields import Fields
 from driftsurf.core.options import choice, number, truth, whole
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, Option, OptionError
+from driftsurf.kernels.losses import SUM_STACK, pairwise_sum
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
 from driftsurf.strategies._base import make_decision
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
 from driftsurf.strategies._reaction import (
-    REGRESSION_LEAD,
-    REGRESSION_MARGIN,
     Contest,
     Live,
     Step,
@@ -32,7 +33,14 @@ from driftsurf.strategies._reaction import (
     restored_live,
     saved_live,
 )
-from driftsurf.strategies._rule import challenger_predicts, entering, switching
+from driftsurf.strategies._rule import (
+    REGRESSION_LEAD,
+    REGRESSION_MARGIN,
+    challenger_predicts,
+    entering,
+    needed_lead,
+    switching,
+)
 from driftsurf.strategies.compiled.layout import LONGEST, UNLIMITED, Rule
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
 
@@ -224,9 +232,9 @@ class DriftSurf(CompiledStrategy):
         """Whether w' needs more evidence: a learner that can memorise is mostly refitted to its last rows."""
         return now.prequential and self._can.can_memorise
 
-    def _lead(self, now: Step) -> float:
+    def _lead(self, prequential: bool) -> float:
         """Return the share of the risk of w by which w' must be better to predict the next batch."""
-        return REGRESSION_LEAD if now.prequential and self._can.regression else 0.0
+        return REGRESSION_LEAD if prequential and self._can.regression else 0.0
 
     @property
     def _relative(self) -> bool:
@@ -259,19 +267,22 @@ class DriftSurf(CompiledStrategy):
 
     def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
         # A subclass may change any part of the step.
-        if type(self) is not DriftSurf or self.variant == "authors" or self.risk == "zero-one" or self._prequential:
+        if type(self) is not DriftSurf or self.variant == "authors" or self.risk == "zero-one":
             return None
         if self.reactive_length > LONGEST:
             return None
-        thresholds = self._thresholds(1.0)
+        thresholds, prequential = self._thresholds(1.0), self._prequential
         rule = Rule(
             *thresholds,
             reactive_length=int(self.reactive_length),
             greedy=bool(self.greedy),
             divided=self.budget == "divided",
             max_rows=UNLIMITED if self._pool.max_rows is None else self._pool.max_rows,
+            prequential=prequential,
+            relative=self._relative,
+            lead=self._lead(prequential),
         )
-        return rule, self._details(thresholds, prequential=False)
+        return rule, self._details(thresholds, prequential=prequential)
 
     # -------------------------------------------------------------------- the parts of a step
 
@@ -339,7 +350,7 @@ class DriftSurf(CompiledStrategy):
         live = replace(live, reactive_step=live.reactive_step + 1)
         now.reactive_step = live.reactive_step
         if now.prequential:
-            weight = float(self._pool.samples.view(now.segment).weight.sum())
+            weight = float(pairwise_sum(self._pool.samples.view(now.segment).weight, np.empty(SUM_STACK)))
             risks = now.before["predictive"], now.before.get("reactive", math.nan)
             live = replace(
                 live, contest=live.contest.after_batch(*risks, weight, REGRESSION_MARGIN * now.thresholds[0])
@@ -356,7 +367,7 @@ class DriftSurf(CompiledStrategy):
         judged = now.before if now.prequential or self.variant == "authors" else now.after
         # NaN: an untrained w' without a risk before learning is no evidence, so w predicts on.
         challenger, defender = judged.get("reactive", math.nan), judged["predictive"]
-        lead = self._lead(now) * defender if defender > 0.0 else 0.0
+        lead = needed_lead(self._lead(now.prequential), defender)
         chosen = challenger_predicts(defender - lead, challenger, bool(self.greedy))
         challenged = chosen and live.credit.trusted
         if challenged != live.challenged:
@@ -374,7 +385,7 @@ class DriftSurf(CompiledStrategy):
             risks, over = (self._pool.risk(old, *live.trial), self._pool.risk(new, *live.trial)), len(live.trial)
         now.trial["predictive"], now.trial["reactive"] = risks
         switched, margin = switching(*risks), 0.0
-        if switched and self._lead(now):  # one batch with large errors may have outweighed the others
+        if switched and self._lead(now.prequential):  # one batch with large errors may have outweighed the others
             last = now.before["predictive"], now.before.get("reactive", math.nan), 0.0
             old_risk, new_risk, needed = live.contest.least if self._cautious(now) else last
             if not switching(old_risk - needed, new_risk):

@@ -6,10 +6,12 @@ import csv
 import re
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftsurf.data.formats import _records
 from driftsurf.data.formats._records import NUL, TOO_LONG, Records, find_records, trim_cells
 
 pytestmark = pytest.mark.python_kernels
@@ -150,3 +152,27 @@ def test_comments_are_no_records_and_open_no_quotes() -> None:
     assert records.cells.tolist() == [0, 2, 0, 2]
     assert records.lines.tolist() == [1, 2, 3, 4]
     assert not records.faults.any()
+
+
+PLAIN = st.lists(st.sampled_from([b",", b"\t", b"\n", b"\r\n", b"\r", b"a", b"b c", b" "]), max_size=40).map(b"".join)
+
+
+@settings(deadline=None)
+@given(PLAIN, st.sampled_from([",", "\t", None]), st.booleans(), st.sampled_from([5, 1000]))
+def test_lines_without_quotes_are_the_same_records_in_the_fast_loop_and_in_the_general_one(
+    data: bytes, delimiter: str | None, final: bool, limit: int
+) -> None:
+    fast = find_records(data, delimiter, final=final, limit=limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_records, "MOST_LINES", -1)
+        general = find_records(data, delimiter, final=final, limit=limit)
+    for name in ("starts", "ends", "lines", "cells", "faults", "padded"):
+        assert getattr(fast, name).tolist() == getattr(general, name).tolist(), name
+
+
+def test_plain_lines_are_found_by_the_fast_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_records, "_find_records", None)
+    found = find_records(b"1,a b\r\n\n \n2, c\n3", ",", final=False)
+    assert found.cells.tolist() == [2, 0, 2]
+    assert found.padded.tolist() == [0, 0, 1]
+    assert np.diff(found.lines).tolist() == [2, 1]

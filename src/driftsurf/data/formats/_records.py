@@ -21,6 +21,8 @@ FAULTS = {
     UNCLOSED: "the array is not closed, or text follows it",
     MISMATCHED: "a bracket, a brace, a quote or a comma is missing or too many, or brackets are nested too deeply",
 }
+MOST_LINES = 2**19
+"""Lines that are found at once: millions of blank lines are one record, and must not take memory."""
 
 _U1, _I8 = types.uint8, types.int64
 _IN = types.Array(_U1, 1, "C", readonly=True)
@@ -108,6 +110,11 @@ def find_records(
     (b'a,"b\nc"\n', array([2, 3]), array([2, 1]))
     """
     array = np.frombuffer(data, np.uint8)
+    if comment is None and b"\0" not in data and (delimiter is None or b'"' not in data):
+        plain = _plain_lines(array, delimiter, final=final, limit=limit)
+        if plain is not None:
+            ends, lines, cells, faults, padded = plain
+            return Records(data, np.concatenate([[0], ends])[:-1], ends, lines, cells, faults, padded)
     marks = np.array([*_marks(delimiter), -1 if comment is None else ord(comment)])
     found = []
     start = line = 0
@@ -122,6 +129,23 @@ def find_records(
     table = np.concatenate(found) if found else np.empty((0, 5), np.int64)
     ends, lines, cells, faults, padded = (np.ascontiguousarray(column) for column in table.T)
     return Records(data, np.concatenate([[0], ends])[:-1], ends, lines, cells, faults, padded)
+
+
+def _plain_lines(
+    array: npt.NDArray[np.uint8], delimiter: str | None, *, final: bool, limit: int
+) -> npt.NDArray[np.int64] | None:
+    """Return end, lines, cells, fault and padding of the records of bytes without quotes, NUL bytes and comments.
+
+    Every line is then a record, so that no byte has to be looked at on its own: four times as fast. None if there are
+    too many lines, if one is too long, or if one ends with a carriage return alone.
+    """
+    ends = array == 10
+    if np.count_nonzero(ends) > MOST_LINES:
+        return None
+    newlines = np.flatnonzero(ends)
+    out = np.zeros((5, len(newlines) + 1), np.int64)
+    count = _find_lines(array, newlines, _marks(delimiter)[0], final, limit, out)
+    return None if count < 0 else out[:, :count]
 
 
 def trim_cells(data: bytes, delimiter: str) -> bytes:
@@ -180,6 +204,77 @@ def _trim_cells(data: Any, marks: Any, out: Any) -> Any:
                 state, opened = (2 if byte == quote else 1), kept
         p += 1
     return kept
+
+
+@kernel(lambda f: (_IN, _PAIR, _I8, types.boolean, _I8, _OUT))
+def _find_lines(data: Any, newlines: Any, delimiter: Any, final: Any, limit: Any, out: Any) -> Any:
+    """Fill the columns of ``out`` with (end, lines, cells, 0, padded) of each line; return the count.
+
+    Returns -1 if a line is longer than ``limit``, or a carriage return stands elsewhere than before a line feed.
+    ``newlines`` are the places of the line feeds.
+    """
+    size = len(data)
+    count, start, line = 0, 0, 0
+    whole = len(newlines)
+    # In sums of 32 bits over short slices the compiler compares many bytes at once. Most blocks have neither blanks
+    # beside a delimiter nor carriage returns, which is found out in one long loop.
+    mark = np.uint8(delimiter) if delimiter >= 0 else np.uint8(10)
+    padding = returning = np.int32(0)
+    before, after = data[: max(0, size - 1)], data[min(1, size) :]
+    for p in range(len(after)):
+        blank = (after[p] == 32) | (after[p] == 9)
+        blank_before = (before[p] == 32) | (before[p] == 9)
+        end = (after[p] == mark) | (after[p] == 10) | (after[p] == 13)
+        end_before = (before[p] == mark) | (before[p] == 10)
+        padding = np.int32(padding + np.int32((blank & end_before) | (blank_before & end)))
+        returning = np.int32(returning + np.int32(after[p] == 13))
+    for k in range(whole + 1):
+        if k == whole and start == size:
+            break
+        stop = newlines[k] if k < whole else size
+        if (stop if k < whole else size - 1) - start > limit:
+            return -1
+        text = data[start:stop]
+        delimiters = returns = padded = np.int32(0)
+        if delimiter >= 0:
+            for p in range(len(text)):
+                delimiters = np.int32(delimiters + np.int32(text[p] == mark))
+        if returning or data[0] == 13:
+            for p in range(len(text)):
+                returns = np.int32(returns + np.int32(text[p] == 13))
+        if padding:
+            for p in range(1, len(text)):
+                blank = (text[p] == 32) | (text[p] == 9)
+                blank_before = (text[p - 1] == 32) | (text[p - 1] == 9)
+                here, there = text[p] == delimiter, text[p - 1] == delimiter
+                beside = (blank & there & (not here)) | (blank_before & here & (not there))
+                padded = np.int32(padded + np.int32(beside))
+        last = stop - 1
+        if returns:
+            if returns > 1 or data[last] != 13 or k == whole:
+                return -1
+            last -= 1
+        if k == whole and not final:
+            break
+        if last >= start:
+            first_blank = (data[start] == 32 or data[start] == 9) and data[start] != delimiter
+            if first_blank or data[last] == 32 or data[last] == 9:
+                padded += 1
+        empty = False
+        if delimiters == 0:
+            p = start
+            while p <= last and (data[p] == 32 or data[p] == 9):
+                p += 1
+            empty = p > last
+        line += 1
+        start = stop + 1 if k < whole else size
+        if empty and count and out[2, count - 1] == 0:
+            out[0, count - 1], out[1, count - 1] = start, line
+            continue
+        out[0, count], out[1, count], out[2, count] = start, line, 0 if empty else delimiters + 1
+        out[4, count] = 1 if padded else 0
+        count += 1
+    return count
 
 
 @kernel(lambda f: (_IN, _PAIR, types.boolean, _I8, _PAIR, _OUT))

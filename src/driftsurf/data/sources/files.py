@@ -122,7 +122,8 @@ class FileSource:
 
     def describe(self, position: Position) -> str:
         """Return the file of a position."""
-        return read_position(position)["file"]
+        file = position.get("file") if isinstance(position, dict) else None
+        return file if isinstance(file, str) else read_position(position)["file"]
 
     def place_of(self, position: Position, row: int) -> str:
         """Return the line and the file of a row, counted from 0 after a position; the rows up to it are read again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,31 +16,36 @@ from driftsurf.core.decisions import Transition
 from driftsurf.core.targets import ClassTargets
 from driftsurf.keyed.backend import Codes
 from driftsurf.keyed.compiled import kernels
-from driftsurf.keyed.compiled.addresses import kernel_addresses
+from driftsurf.keyed.compiled.addresses import FleetKernels, kernel_addresses
 from driftsurf.keyed.compiled.layout import (
     TRANSITION,
     Batch,
     Groups,
-    Rule,
     Scratch,
     Shape,
+    Steps,
     Store,
-    Training,
     TransitionLog,
     make_scratch,
 )
-from driftsurf.keyed.compiled.record import KINDS, TransitionRecord
+from driftsurf.keyed.compiled.record import TransitionRecord
 from driftsurf.keyed.compiled.saved import restored_store, session_state, store_state
 from driftsurf.keyed.compiled.threads import Threads
 from driftsurf.keyed.compiled.work import PreparedWork, Share
 from driftsurf.keyed.keys import Slots, by_slot
 from driftsurf.keyed.quarantine import Reason
+from driftsurf.learners.logistic import LogisticRegression
+from driftsurf.strategies import DriftSurf
+from driftsurf.strategies.compiled.layout import Rule, Training
+from driftsurf.strategies.compiled.outcome import KINDS
+from driftsurf.strategies.compiled.suitable import training_of
 
-__all__ = ["REASON_CODES", "CompiledBackend"]
+__all__ = ["REASON_CODES", "CompiledBackend", "compiled_options", "fleet_shape"]
 
 LEAST_ROOM = 64
 REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged"
 """By their codes in the compiled loops."""
+_NO_WEIGHT = np.empty(0)
 REASON_CODES: dict[Reason, int] = {reason: code for code, reason in enumerate(REASONS)}
 
 
@@ -49,20 +55,27 @@ class CompiledBackend:
     Implements :class:`~driftsurf.keyed.backend.FleetBackend`.
     """
 
-    def __init__(self, n_features: int, rule: Rule, training: Training, threads: Threads) -> None:
-        self._shape = Shape(n_features, training.batch_size, training.max_rows, rule.reactive_length)
-        self._rule = rule
-        self._training = training
+    def __init__(self, n_features: int, strategy: DriftSurf, batch_size: int, threads: Threads) -> None:
+        known, learner = compiled_options(strategy, n_features), strategy.learner
+        assert known is not None
+        assert isinstance(learner, LogisticRegression)
+        self._rule, self._training = known
+        per_batch = -1 if learner.steps_per_batch is None else int(learner.steps_per_batch)
+        self._steps = Steps(batch_size, float(learner.steps_per_row), per_batch)
+        self._shape = fleet_shape(strategy, n_features, batch_size)
         self._threads = threads
-        self._kernels = kernel_addresses()
+        self._kernels = self._addresses()
         self._n_keys = 0
         self._store = Store(0, self._shape)
         self._record = TransitionRecord()
 
+    def _addresses(self) -> FleetKernels:
+        return kernel_addresses(np.dtype(self._shape.row_type), self._rule, self._training)
+
     @property
     def bytes_per_key(self) -> int:
         """Bytes that a key takes."""
-        return self._shape.bytes_per_key
+        return self._store.shape.bytes_per_key
 
     @property
     def nbytes(self) -> int:
@@ -71,8 +84,13 @@ class CompiledBackend:
 
     # -------------------------------------------------------------------- learning
 
-    def reserve(self, n_keys: int) -> None:
-        """Allocate memory for this many keys, so that ``add`` cannot fail; an error changes nothing."""
+    def reserve(self, n_keys: int, *, weighted: bool = False) -> None:
+        """Allocate memory for this many keys, so that ``add`` cannot fail; an error changes nothing.
+
+        Rows take memory for their weights once any of them has one (``weighted``).
+        """
+        if weighted and not self._store.shape.weighted:
+            self._store = self._store.with_weights(self._n_keys)
         if n_keys > len(self._store.keys):
             self._store = self._store.grown(max(LEAST_ROOM, 2 * n_keys), self._n_keys)
 
@@ -82,15 +100,17 @@ class CompiledBackend:
         if start == stop:
             return
         self._store.begin(start, stop)
-        self._store.keys["seed"][start:stop] = seeds
-        kernels.begin(self._store.compiled, start, stop, self._training.uniform_start, self._kernels)
+        self._store.counts["seed"][start:stop] = seeds
+        kernels.begin(self._store.compiled, start, stop, self._training, self._scratch, self._kernels)
         self._n_keys = stop
 
     def truncate(self, n_keys: int) -> None:
         """Remove every key from this slot on, from any point of ``add``."""
         self._n_keys = n_keys
 
-    def prepare(self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots) -> PreparedWork:
+    def prepare(
+        self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots, weight: FloatArray | None = None
+    ) -> PreparedWork:
         """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
 
         All memory is allocated here, before any thread starts, so that none can fail when others have learned.
@@ -102,18 +122,21 @@ class CompiledBackend:
         # Threads may still read the rows when an exception has given the caller's array back to the caller.
         rows = rows.copy() if len(parts) > 1 else rows.view()
         rows.flags.writeable = False  # as the loop declares them; a caller's array may be either
-        blocks, batch = self._store.compiled, Batch(rows, codes, bad, predicted)
+        blocks, batch = (
+            self._store.compiled,
+            Batch(rows, codes, _NO_WEIGHT if weight is None else weight, bad, predicted),
+        )
 
         def serve(share: Share) -> None:
             groups, scratch, log, _ = share
-            kernels.serve(blocks, batch, groups, self._rule, self._training, scratch, log, self._kernels)
+            kernels.serve(blocks, batch, groups, self._steps, self._rule, self._training, scratch, log, self._kernels)
 
         # A thread may outlive its call, so only a single share can use the same memory again.
         alone = len(parts) == 1
         shares = [
             Share(
                 Groups(touched[part], starts[part.start : part.stop + 1], order, diverged[part]),
-                self._scratch if alone else make_scratch(self._shape, self._training.steps_per_row),
+                self._scratch if alone else make_scratch(self._shape, self._steps),
                 self._empty_log(starts, part),
                 threading.RLock(),
             )
@@ -124,7 +147,7 @@ class CompiledBackend:
     @functools.cached_property
     def _scratch(self) -> Scratch:
         """Working memory for calls with a single share."""
-        return make_scratch(self._shape, self._training.steps_per_row)
+        return make_scratch(self._shape, self._steps)
 
     def learn(self, work: PreparedWork) -> None:
         """Carry out prepared work."""
@@ -158,20 +181,20 @@ class CompiledBackend:
 
     def weights(self, slot: int) -> FloatArray:
         """Return the weights that predict a key's next row, the intercept last."""
-        key = self._store.keys[slot]
-        weights: FloatArray = self._store.weights[slot, key["predictive"] ^ key["challenged"]].copy()
+        counts = self._store.counts[slot]
+        weights: FloatArray = self._store.raw[slot, counts["predictive"] ^ counts["challenged"]].copy()
         return weights
 
     def summary(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns of the table of keys, by slot."""
-        keys = self._store.keys[: self._n_keys]
-        rows = keys["step"] * self._shape.batch_size + keys["pending"]
+        keys, counts = self._store.keys[: self._n_keys], self._store.counts[: self._n_keys]
+        rows = counts["next"] + keys["pending"]
         return {
             "rows": rows,
-            "steps": keys["step"].copy(),
-            "state": np.where(keys["reactive_step"] > 0, "reactive", "stable"),
+            "steps": counts["step"].copy(),
+            "state": np.where(counts["reactive_step"] > 0, "reactive", "stable"),
             "error": np.divide(keys["errors"], rows, out=np.full(len(keys), np.nan), where=rows > 0),
-            "models": keys["made"].copy(),
+            "models": counts["made"].copy(),
             "transitions": keys["transitions"].copy(),
             "last_transition": np.array(["", *KINDS])[keys["last_kind"]],
             "last_step": np.where(keys["transitions"] > 0, keys["last_step"], -1),
@@ -191,29 +214,49 @@ class CompiledBackend:
 
     def session_state(self, slot: int, classes: ClassTargets) -> State:
         """Return the state of a session that continues with the models of one key."""
-        return session_state(self._store, slot, classes, self._training.step_size)
+        return session_state(self._store, slot, classes)
 
     def state(self) -> State:
         """Return everything that decides what comes next, except for the seeds of keys."""
-        return store_state(self._store, self._n_keys)
+        return store_state(self._store, self._n_keys, scaled=self._training.scaled)
 
     def restore(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> None:
         """Replace all models by those of ``state()``; StateError if the entries do not fit together."""
-        self._store = restored_store(state, len(seeds), self._shape)
-        self._store.keys["seed"][:] = seeds
-        self._n_keys = len(seeds)
+        shape = dataclasses.replace(self._shape, weighted="row_weights" in state)
+        training = self._training
+        store = restored_store(state, seeds, shape, scaled=training.scaled, intercept=training.intercept)
+        kernels.complete(store.compiled, len(seeds), self._scratch, self._kernels)
+        self._store, self._n_keys = store, len(seeds)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is copied and pickled: the blocks in use as bytes, and no address of a kernel of this process."""
-        used = self._n_keys * self._shape.bytes_per_key
+        used = self._n_keys * self.bytes_per_key
         own = {name: value for name, value in vars(self).items() if name not in ("_kernels", "_scratch")}
-        return own | {"_store": self._store.bytes[:used].copy()}
+        return own | {"_store": (self._store.shape, self._store.bytes[:used].copy())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._kernels = kernel_addresses()
-        self._store = Store(self._n_keys, self._shape)
-        self._store.bytes[:] = state["_store"]
+        self._kernels = self._addresses()
+        shape, data = state["_store"]
+        self._store = Store(self._n_keys, shape)
+        self._store.bytes[:] = data
+
+
+def compiled_options(strategy: DriftSurf, n_features: int) -> tuple[Rule, Training] | None:
+    """Return rule and training for the compiled step; None if it does not suit the options of the strategy."""
+    template = strategy.fresh(0)
+    template.begin(n_features, sparse=False, n_classes=2)
+    learner, known = template.learner, template._compiled_rule() if template._suits else None
+    # A block has no place for what the prequential judge remembers.
+    if known is None or known[0].prequential or not isinstance(learner, LogisticRegression):
+        return None
+    return known[0], training_of(learner, n_features)
+
+
+def fleet_shape(strategy: DriftSurf, n_features: int, batch_size: int) -> Shape:
+    """Return the sizes of a key; ``max_rows`` of the strategy has to be a number."""
+    assert strategy.max_rows is not None
+    return Shape(n_features, batch_size, int(strategy.max_rows), int(strategy.reactive_length), strategy.dtype)
 
 
 def _shares(starts: IntArray, count: int) -> Iterator[slice]:

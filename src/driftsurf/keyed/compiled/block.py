@@ -10,24 +10,27 @@ from typing import Any
 
 from driftsurf.kernels.compile import merged
 from driftsurf.kernels.prefetch import prefetch
-from driftsurf.keyed.compiled.layout import KEY, LINE, MODEL
+from driftsurf.keyed.compiled.layout import KEY, LINE
+from driftsurf.strategies.compiled.layout import COUNTS, MODEL, Cell
 
 __all__ = [
+    "cell_of",
+    "counts_of",
     "key_of",
     "labels_of",
-    "model_of",
+    "make_room",
     "next_step",
+    "predictor_of",
     "prefetch_groups",
     "prefetch_part",
     "rows_of",
     "stepped_of",
-    "sums_of",
-    "table_of",
-    "weights_of",
+    "weight_of",
 ]
 
-KEY_BYTES, MODEL_BYTES = KEY.itemsize, MODEL.itemsize
-FIRST_MODEL = KEY_BYTES // MODEL_BYTES
+KEY_BYTES, COUNTS_BYTES, MODEL_BYTES = KEY.itemsize, COUNTS.itemsize, MODEL.itemsize
+COUNTS_START = 2 * MODEL_BYTES
+KEY_START = COUNTS_START + COUNTS_BYTES
 KEYS_AHEAD = 8
 """Groups between the prefetch of a key's counts and their use; they show which of the next keys has a time step."""
 MOST_LINES = 64
@@ -36,79 +39,132 @@ MOST_LINES = 64
 
 @merged
 def key_of(blocks: Any, k: Any) -> Any:
-    """Return the counts of the key in slot k."""
-    return blocks.keys[k * (blocks.places.size // KEY_BYTES)]
+    """Return what a fleet counts for the key in slot k."""
+    return blocks.keys[(k * blocks.places.size + KEY_START) // KEY_BYTES]
 
 
 @merged
-def model_of(blocks: Any, k: Any, side: Any) -> Any:
-    """Return the counts of the model on this side."""
-    return blocks.models[k * (blocks.places.size // MODEL_BYTES) + FIRST_MODEL + side]
+def counts_of(blocks: Any, k: Any) -> Any:
+    """Return the counts of the cell in slot k."""
+    return blocks.counts[(k * blocks.places.size + COUNTS_START) // COUNTS_BYTES]
 
 
 @merged
-def weights_of(blocks: Any, k: Any, side: Any) -> Any:
-    """Return the weights of the model on this side."""
-    at = blocks.places
-    a = k * (at.size // 8) + at.weights + side * (at.n_features + 1)
-    return blocks.float64[a : a + at.n_features + 1]
+def _pair(blocks: Any, k: Any, place: Any) -> Any:
+    """Return an array of numbers for both models, which starts at this place of a block."""
+    width = blocks.places.n_features + 1
+    a = k * (blocks.places.size // 8) + place
+    return blocks.float64[a : a + 2 * width].reshape(2, width)
 
 
 @merged
-def sums_of(blocks: Any, k: Any, side: Any) -> Any:
-    """Return the gradient sum of the model on this side."""
-    at = blocks.places
-    a = k * (at.size // 8) + at.sums + side * (at.n_features + 1)
-    return blocks.float64[a : a + at.n_features + 1]
-
-
-@merged
-def table_of(blocks: Any, k: Any, side: Any) -> Any:
-    """Return the gradient table of the model on this side."""
-    at = blocks.places
-    a = k * (at.size // 8) + at.tables + side * at.n_rows
-    return blocks.float64[a : a + at.n_rows]
+def predictor_of(blocks: Any, k: Any) -> Any:
+    """Return the weights that predict the next row of a key."""
+    counts, width = counts_of(blocks, k), blocks.places.n_features + 1
+    side = 1 - counts["predictive"] if counts["challenged"] != 0 else counts["predictive"]
+    a = k * (blocks.places.size // 8) + blocks.places.raw + side * width
+    return blocks.float64[a : a + width]
 
 
 @merged
 def rows_of(blocks: Any, k: Any) -> Any:
-    """Return the ring of rows."""
+    """Return the rows, and places for more."""
     at = blocks.places
-    a = k * (at.size // 4) + at.rows
-    return blocks.float32[a : a + at.n_rows * at.n_features].reshape(at.n_rows, at.n_features)
+    a = k * (at.size // blocks.values.itemsize) + at.X
+    return blocks.values[a : a + at.n_places * at.n_features].reshape(at.n_places, at.n_features)
 
 
 @merged
 def labels_of(blocks: Any, k: Any) -> Any:
     """Return the label of each row."""
-    at = blocks.places
-    a = k * at.size + at.labels
-    return blocks.uint8[a : a + at.n_rows]
+    a = k * blocks.places.size + blocks.places.y
+    return blocks.uint8[a : a + blocks.places.n_places]
+
+
+@merged
+def weight_of(blocks: Any, k: Any) -> Any:
+    """Return the weight of each row; only if rows have weights."""
+    a = k * (blocks.places.size // 8) + blocks.places.weight
+    return blocks.float64[a : a + blocks.places.n_places]
 
 
 @merged
 def stepped_of(blocks: Any, k: Any) -> Any:
-    """Return all that a time step changes, as one piece: what comes before the rows."""
-    a = k * blocks.places.size
-    return blocks.uint8[a : a + 4 * blocks.places.rows]
+    """Return all that a time step changes except for the tables, as one piece."""
+    a = k * (blocks.places.size // 8)
+    return blocks.int64[a : a + blocks.places.tables]
 
 
 @merged
-def prefetch_groups(blocks: Any, groups: Any, g: Any, batch_size: Any) -> None:
+def cell_of(blocks: Any, k: Any, scratch: Any) -> Any:
+    """Return the cell of the key in slot k; the labels are those in the scratch memory."""
+    at = blocks.places
+    start, width = k * (at.size // 8), at.n_features + 1
+    model, counts = k * at.size // MODEL_BYTES, (k * at.size + COUNTS_START) // COUNTS_BYTES
+    bounds, centred, tables = start + at.bounds, start + at.centred, start + at.tables
+    return Cell(
+        rows_of(blocks, k),
+        scratch.y,
+        weight_of(blocks, k) if at.weighted else scratch.ones,
+        blocks.float64[tables : tables + 2 * at.n_places].reshape(2, at.n_places),
+        blocks.counts[counts : counts + 1],
+        blocks.models[model : model + 2],
+        blocks.int64[bounds : start + at.w],
+        _pair(blocks, k, at.w),
+        _pair(blocks, k, at.G),
+        _pair(blocks, k, at.factor),
+        _pair(blocks, k, at.gain),
+        _pair(blocks, k, at.centre),
+        blocks.int64[centred : centred + 2 * width].reshape(2, width),
+        _pair(blocks, k, at.raw),
+        scratch.judged,
+    )
+
+
+@merged
+def make_room(blocks: Any, k: Any, cell: Any, count: Any) -> None:
+    """Move the rows of a key to the front if there is no room for ``count`` more."""
+    at, counts = blocks.places, cell.counts[0]
+    first = counts["first"] - counts["base"]
+    n = counts["next"] - counts["first"]
+    if first + n + count <= at.n_places:
+        return
+    X, y = cell.X.reshape(cell.X.size), labels_of(blocks, k)
+    _move_to_front(X, first * at.n_features, n * at.n_features)
+    _move_to_front(y, first, n)
+    _move_to_front(cell.tables[0], first, n)
+    _move_to_front(cell.tables[1], first, n)
+    if at.weighted:
+        _move_to_front(cell.weight, first, n)
+    counts["base"] = counts["first"]
+
+
+@merged
+def _move_to_front(values: Any, start: Any, count: Any) -> None:
+    # In pieces that do not overlap, which the compiler can vectorise.
+    for begin in range(0, count, start):
+        n = min(start, count - begin)
+        source, target = values[start + begin : start + begin + n], values[begin : begin + n]
+        for p in range(n):
+            target[p] = source[p]
+
+
+@merged
+def prefetch_groups(blocks: Any, groups: Any, g: Any) -> None:
     """Prefetch what the groups after g need to be predicted and stored; their blocks are in no cache."""
     slots, starts, at = groups.slots, groups.starts, blocks.places
     if g + KEYS_AHEAD < slots.shape[0]:
         start = slots[g + KEYS_AHEAD] * at.size
-        _prefetch_bytes(blocks.uint8, start, start + KEY_BYTES)
+        _prefetch_bytes(blocks.uint8, start + COUNTS_START, start + KEY_START + KEY_BYTES)
     if g + 2 < slots.shape[0]:
         k = slots[g + 2]
-        key = key_of(blocks, k)
+        counts, size = counts_of(blocks, k), blocks.values.itemsize
         n = starts[g + 3] - starts[g + 2]
-        row = (key["step"] * batch_size + key["pending"]) % at.n_rows
-        rows = k * at.size + 4 * (at.rows + row * at.n_features)
-        _prefetch_bytes(blocks.uint8, k * at.size + 8 * at.weights, k * at.size + 8 * at.sums)
-        _prefetch_bytes(blocks.uint8, rows, rows + 4 * min(n, at.n_rows - row) * at.n_features)
-        prefetch(blocks.uint8, k * at.size + at.labels + row)
+        place = counts["next"] - counts["base"] + key_of(blocks, k)["pending"]
+        rows = k * at.size + size * (at.X + place * at.n_features)
+        _prefetch_bytes(blocks.uint8, k * at.size + 8 * at.raw, k * at.size + 8 * (at.raw + 2 * at.n_features + 2))
+        _prefetch_bytes(blocks.uint8, rows, rows + size * min(n, at.n_places - place) * at.n_features)
+        prefetch(blocks.uint8, k * at.size + at.y + place)
 
 
 @merged

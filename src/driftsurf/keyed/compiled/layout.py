@@ -1,21 +1,20 @@
 """Memory layout of the compiled backend: one block per key, its parts one after the other.
 
-Each key has a *slot*, the index of its block. A block holds a ring of rows: the rows to train on, oldest first,
-followed by rows that wait until their time step is full. It also holds two models, on *side* 0 and side 1. One is the
-predictive model. The other is the reactive model during a reactive state; outside of one it is the stable model, if
-there has ever been a reactive state. (A stable model ends when a reactive one starts, so there are never three.) The
-gradient-table entry of a row has the same place in its table as the row has in the ring.
+Each key has a *slot*, the index of its block. A block holds a cell (``strategies/compiled/layout.py``) with room for a
+fixed number of rows, and what a fleet counts for a key beside it. Behind the rows that were learned are the rows that
+wait until their time step is full. When there is no room for another time step, the rows move to the front.
 
-Rows are numbered from 0 in the order in which they arrive at their key. Every time step has ``batch_size`` rows, and so
-most numbers follow from a few counts: a model born at step s is trained from row s * batch_size on, and so forth. Row r
-has place r % n_rows of the ring. The ring holds a whole number of batches, so that no batch wraps around its end.
+Every time step has ``batch_size`` rows, and so most numbers of a cell follow from a few counts: a model born at step s
+is trained from row s * batch_size on, and so forth.
 
-A block starts with what a time step changes (counts, models, weights, tables); the rows follow. A key therefore spans
-two or three pages of memory, and one contiguous copy is enough to undo a step.
+A block starts with all that a time step changes, except for the gradient tables. One contiguous copy of it, together
+with the entries of the tables that the step overwrites, is enough to undo the step. The records come first, the largest
+ones before the others: their sizes are powers of two, so that each is at a multiple of its size.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -26,67 +25,42 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.strategies.compiled import layout as cells
+from driftsurf.strategies.compiled.layout import COUNTS, MODEL
 
 __all__ = [
     "KEY",
-    "MODEL",
     "TRANSITION",
     "Batch",
     "Blocks",
     "Groups",
     "Places",
-    "Rule",
     "Scratch",
     "Shape",
+    "Steps",
     "Store",
-    "Training",
     "TransitionLog",
     "make_scratch",
 ]
 
 LINE = 64
-"""Bytes of a cache line. The size of a block is a multiple of the sizes of KEY and MODEL."""
+"""Bytes of a cache line."""
 
 Bytes = npt.NDArray[np.uint8]
 Records = npt.NDArray[np.void]
 
-
-def _record(size: int, fields: list[tuple[str, type]]) -> np.dtype[Any]:
-    """Return a record of these fields, eight bytes each, padded to ``size`` bytes."""
-    names, formats = zip(*fields, strict=True)
-    offsets = [8 * place for place in range(len(fields))]
-    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}, align=True)
-
-
-KEY = _record(
-    2 * LINE,
+KEY: np.dtype[Any] = np.dtype(
     [
-        ("seed", np.uint64),
-        ("first", np.int64),  # the number of the oldest row
-        ("step", np.int64),  # time steps learned
         ("pending", np.int64),  # rows that wait until the next time step is full
-        ("made", np.int64),  # models made so far
-        ("reactive_step", np.int64),  # batches learned in the current reactive state; 0 in the stable state
-        ("predictive", np.int64),  # the side of the predictive model
-        ("challenged", np.int64),  # 1 if the reactive model predicts
         ("errors", np.int64),  # rows predicted wrongly
         ("refused", np.int64),  # rows not learned
         ("quarantine", np.int64),  # the code of the reason; 0 if the key is not in quarantine
         ("transitions", np.int64),
-        ("last_kind", np.int64),  # the code of the last transition
+        ("last_kind", np.int64),  # 1 + the code of the last transition; 0 if there was none
         ("last_step", np.int64),
+        ("unused", np.int64),
     ],
-)
-MODEL = _record(
-    LINE,
-    [
-        ("number", np.int64),
-        ("born", np.int64),  # the step at which it was made
-        ("admitted", np.int64),  # the number of the first row that is not in its sample set; -1 before its first update
-        ("words", np.int64),  # random words used
-        ("gradients", np.int64),
-        ("best", np.float64),  # the smallest risk on a batch so far: R_b in the paper
-    ],
+    align=True,
 )
 TRANSITION = np.dtype(
     [
@@ -103,6 +77,8 @@ TRANSITION = np.dtype(
     ],
     align=True,
 )
+MODEL_ARRAYS = "w", "G", "factor", "gain", "centre", "raw"
+"""Arrays of a cell with a row for each of its two models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,32 +86,37 @@ class Shape:
     """The sizes that all keys share.
 
     >>> Shape(n_features=10, batch_size=32, max_rows=128, reactive_length=4).bytes_per_key
-    9728
+    10880
     """
 
     n_features: int
     batch_size: int
     max_rows: int
     reactive_length: int
+    row_type: str = "float32"
+    weighted: bool = False
+    """Whether rows have weights."""
 
     @property
-    def n_rows(self) -> int:
+    def places(self) -> int:
         """Places for rows: the sample set, or the earlier batches of a reactive state if they are more, and a batch."""
-        former = max(math.ceil(self.max_rows / self.batch_size), self.reactive_length - 1)
-        return (former + 1) * self.batch_size
+        return max(self.max_rows, (self.reactive_length - 1) * self.batch_size) + self.batch_size
 
     @property
     def parts(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
         """The type and the shape of each part of a block, in order."""
-        number, width = np.dtype(np.float64), self.n_features + 1
+        number, whole, width = np.dtype(np.float64), np.dtype(np.int64), self.n_features + 1
         return {
-            "keys": (KEY, ()),
             "models": (MODEL, (2,)),
-            "weights": (number, (2, width)),
-            "sums": (number, (2, width)),
-            "tables": (number, (2, self.n_rows)),
-            "rows": (np.dtype(np.float32), (self.n_rows, self.n_features)),
-            "labels": (np.dtype(np.uint8), (self.n_rows,)),
+            "counts": (COUNTS, ()),
+            "keys": (KEY, ()),
+            "bounds": (whole, (self.reactive_length + 1,)),
+            **dict.fromkeys(MODEL_ARRAYS, (number, (2, width))),
+            "centred": (whole, (2, width)),
+            "tables": (number, (2, self.places)),
+            "weight": (number, (self.places if self.weighted else 0,)),
+            "X": (np.dtype(self.row_type), (self.places, self.n_features)),
+            "y": (np.dtype(np.uint8), (self.places,)),
         }
 
     @property
@@ -146,8 +127,9 @@ class Shape:
 
     @property
     def bytes_per_key(self) -> int:
-        """The size of a block."""
-        return -(-(self.offsets["labels"] + self.n_rows) // KEY.itemsize) * KEY.itemsize
+        """The size of a block: a multiple of the sizes of all records, which are powers of two."""
+        unit = max(KEY.itemsize, COUNTS.itemsize, MODEL.itemsize)
+        return -(-(self.offsets["y"] + self.places) // unit) * unit
 
 
 class Store:
@@ -164,13 +146,19 @@ class Store:
             return np.ndarray((n_keys, *part), dtype, room.data, offsets[name], strides)
 
         self.keys: Records = view("keys")
+        self.counts: Records = view("counts")
         self.models: Records = view("models")
-        self.weights: FloatArray = view("weights")
-        self.sums: FloatArray = view("sums")
-        """The gradient sum of each model."""
+        self.bounds: IntArray = view("bounds")
+        self.w: FloatArray = view("w")
+        self.G: FloatArray = view("G")
+        self.factor: FloatArray = view("factor")
+        self.centre: FloatArray = view("centre")
+        self.raw: FloatArray = view("raw")
         self.tables: FloatArray = view("tables")
-        self.rows: npt.NDArray[np.float32] = view("rows")
-        self.labels: Bytes = view("labels")
+        self.weight: FloatArray = view("weight")
+        """The weight of each row; without places if rows have no weights."""
+        self.X: npt.NDArray[Any] = view("X")
+        self.y: Bytes = view("y")
         self.shape = shape
         self.bytes: Bytes = room[: n_keys * size]
 
@@ -181,10 +169,21 @@ class Store:
         larger.bytes[:used] = self.bytes[:used]
         return larger
 
+    def with_weights(self, live: int) -> Store:
+        """Return a store with a weight for each row, 1 for those of the first ``live`` blocks."""
+        other = Store(len(self.keys), dataclasses.replace(self.shape, weighted=True))
+        start, stop = self.shape.offsets["weight"], self.shape.offsets["y"] + self.shape.places
+        moved = other.shape.offsets["X"]
+        mine, theirs = (one.bytes.reshape(-1, one.shape.bytes_per_key)[:live] for one in (self, other))
+        theirs[:, :start] = mine[:, :start]
+        theirs[:, moved : moved + stop - start] = mine[:, start:stop]
+        other.weight[:live] = 1.0
+        return other
+
     def begin(self, start: int, stop: int) -> None:
         """Zero the blocks of new keys, except for their rows and tables, which hold no entries yet."""
-        for array in (self.keys, self.models, self.weights, self.sums):
-            array[start:stop] = np.zeros((), array.dtype)
+        size = self.shape.bytes_per_key
+        self.bytes.reshape(-1, size)[start:stop, : self.shape.offsets["tables"]] = 0
 
     @property
     def nbytes(self) -> int:
@@ -195,21 +194,17 @@ class Store:
     def compiled(self) -> Blocks:
         """The blocks as compiled loops take them."""
         shape, offsets, flat = self.shape, self.shape.offsets, self.bytes
-
-        def place(name: str) -> int:
-            return offsets[name] // shape.parts[name][0].itemsize
-
         places = Places(
-            shape.bytes_per_key,
-            place("weights"),
-            place("sums"),
-            place("tables"),
-            place("rows"),
-            place("labels"),
-            shape.n_rows,
-            shape.n_features,
+            size=shape.bytes_per_key,
+            n_features=shape.n_features,
+            n_places=shape.places,
+            weighted=shape.weighted,
+            X=offsets["X"] // np.dtype(shape.row_type).itemsize,
+            y=offsets["y"],
+            **{name: offsets[name] // 8 for name in Places._fields[6:]},
         )
-        return Blocks(flat.view(np.float32), flat, flat.view(np.float64), flat.view(MODEL), flat.view(KEY), places)
+        values, whole, real = (flat.view(kind) for kind in (shape.row_type, np.int64, np.float64))
+        return Blocks(values, flat, whole, real, flat.view(KEY), flat.view(COUNTS), flat.view(MODEL), places)
 
 
 # ---------------------------------------------------------------------------- arguments of the compiled loops
@@ -220,33 +215,46 @@ class Places(NamedTuple):
 
     size: int
     """Bytes of a block."""
-    weights: int
-    sums: int
-    tables: int
-    rows: int
-    labels: int
-    n_rows: int
-    """Places of the ring of rows."""
     n_features: int
+    n_places: int
+    """Places for rows."""
+    weighted: bool
+    X: int
+    y: int
+    bounds: int
+    w: int
+    G: int
+    factor: int
+    gain: int
+    centre: int
+    raw: int
+    centred: int
+    tables: int
+    weight: int
 
 
 class Blocks(NamedTuple):
     """All blocks, viewed as elements of each type; ``block.py`` finds the parts of one key in them."""
 
-    float32: npt.NDArray[np.float32]
+    values: npt.NDArray[Any]
+    """Elements of the type of rows."""
     uint8: Bytes
+    int64: IntArray
     float64: FloatArray
-    models: Records
     keys: Records
+    counts: Records
+    models: Records
     places: Places
 
 
 class Batch(NamedTuple):
     """The rows of a call."""
 
-    rows: npt.NDArray[np.float32]
+    rows: npt.NDArray[Any]
     codes: Bytes
     """The class of each row, 0 or 1."""
+    weight: FloatArray
+    """The weight of each row; empty if all have the weight 1."""
     bad: Bytes
     """Why each row cannot be learned, 0 if it can; empty if all can."""
     predicted: Bytes
@@ -265,24 +273,13 @@ class Groups(NamedTuple):
     """Filled by the loop: whether training diverged, for each slot."""
 
 
-class Rule(NamedTuple):
-    """The parameters of DriftSurf's rule."""
-
-    threshold: float
-    stable_threshold: float
-    reactive_length: int
-    greedy: bool
-
-
-class Training(NamedTuple):
-    """How models are trained."""
+class Steps(NamedTuple):
+    """How many rows and how many gradients a time step has."""
 
     batch_size: int
-    max_rows: int
-    steps_per_row: float
-    step_size: float
-    l2: float
-    uniform_start: bool
+    per_row: float
+    per_batch: int
+    """-1 if the number of gradients follows from ``per_row``."""
 
 
 class TransitionLog(NamedTuple):
@@ -296,30 +293,27 @@ class TransitionLog(NamedTuple):
 class Scratch(NamedTuple):
     """Working memory of one thread."""
 
-    labels: FloatArray
-    margins: FloatArray
+    y: FloatArray
+    """Labels of the key in use, as a step reads them."""
     ones: FloatArray
-    factor: FloatArray
-    orders: npt.NDArray[np.int64]
-    """The places of the rows of each gradient step, for both sides."""
-    frame: tuple[FloatArray, FloatArray, IntArray]
-    """Scaling and centring of columns, which a fleet does not use."""
-    saved: Bytes
+    margins: FloatArray
+    saved: IntArray
     """What a time step changes, as it was before the step."""
-    losses: FloatArray
+    judged: FloatArray
+    """Numbers of a cell that no key needs after a step of the training judge."""
+    step: cells.Scratch
+    """Working memory of a step."""
 
 
-def make_scratch(shape: Shape, steps_per_row: float) -> Scratch:
+def make_scratch(shape: Shape, steps: Steps) -> Scratch:
     """Allocate the working memory of one thread."""
-    n_rows, width = shape.n_rows, shape.n_features + 1
-    most_steps = math.ceil(steps_per_row * shape.batch_size) + 1
+    size, places = shape.batch_size, shape.places
+    most_steps = steps.per_batch if steps.per_batch >= 0 else math.ceil(steps.per_row * size) + 1
     return Scratch(
-        labels=np.empty(n_rows),
-        margins=np.empty(n_rows),
-        ones=np.ones(n_rows),
-        factor=np.ones(width),
-        orders=np.empty((2, most_steps), np.int64),
-        frame=(np.ones(width), np.zeros(width), np.zeros(0, np.int64)),
-        saved=np.empty(shape.offsets["rows"], np.uint8),
-        losses=np.empty(n_rows),
+        y=np.empty(places),
+        ones=np.ones(places),
+        margins=np.empty(size),
+        saved=np.empty(shape.offsets["tables"] // 8, np.int64),
+        judged=np.zeros(cells.UNITS),
+        step=cells.make_scratch(shape.n_features, size, places, most_steps),
     )

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.decisions import Transition, TransitionKind
+from driftsurf.core.decisions import Transition
 from driftsurf.keyed.compiled.layout import TRANSITION
+from driftsurf.strategies.compiled.outcome import KINDS
 
-__all__ = ["KINDS", "LIMIT", "TransitionRecord"]
+__all__ = ["LIMIT", "TransitionRecord"]
 
-KINDS: tuple[TransitionKind, ...] = "entered", "greedy", "switched", "kept"
-"""By their codes in the compiled loops, from 1 on."""
 LIMIT = 100_000
 FIELDS = tuple(name for name in TRANSITION.names or () if name not in ("slot", "kind"))
 
@@ -46,11 +45,11 @@ class TransitionRecord:
         entries = np.concatenate([np.empty(0, TRANSITION), *(call for _, call in self._calls)])
         table: dict[str, npt.NDArray[Any]] = {
             "key": np.array(keys or [0])[entries["slot"]],
-            "kind": np.array(KINDS)[entries["kind"] - 1],
+            "kind": np.array(KINDS)[entries["kind"]],
         }
         return table | {name: entries[name] for name in FIELDS}
 
     def of_slot(self, slot: int) -> list[Transition]:
         """Return the transitions of one key."""
         found = [entry for _, call in self._calls for entry in call[call["slot"] == slot].tolist()]
-        return [Transition(KINDS[kind - 1], **dict(zip(FIELDS, rest, strict=True))) for _, kind, *rest in found]
+        return [Transition(KINDS[kind], **dict(zip(FIELDS, rest, strict=True))) for _, kind, *rest in found]

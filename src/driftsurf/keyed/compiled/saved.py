@@ -9,16 +9,22 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import IntArray, State
-from driftsurf.core.fields import Array, Fields, Text, misfit
+from driftsurf.core.fields import Array, Entry, Fields, Text, misfit
 from driftsurf.core.state import nest
 from driftsurf.core.targets import ClassTargets
-from driftsurf.kernels.random import derive
-from driftsurf.keyed.compiled.layout import KEY, MODEL, Shape, Store
+from driftsurf.keyed.compiled.layout import KEY, Shape, Store
+from driftsurf.learners._learner import NEVER
+from driftsurf.strategies.compiled.layout import NO_RIVAL, REACTIVE, STABLE
+from driftsurf.strategies.compiled.suitable import COPIED
 
 __all__ = ["KEY_FIELDS", "MODEL_FIELDS", "restored_store", "session_state", "store_state"]
 
-KEY_FIELDS = tuple(name for name in KEY.names or () if name != "seed")  # seeds follow from the keys
-MODEL_FIELDS = tuple(MODEL.names or ())
+COUNT_FIELDS = "step", "made", "reactive_step", "predictive", "challenged"
+KEY_FIELDS = (*COUNT_FIELDS, *(name for name in KEY.names or () if name != "unused"))
+"""Saved counts of a key; its seed follows from its name, and all else from these and the counts of its models."""
+MODEL_FIELDS = "id", "born", "admitted", "words", "gradients", "drawn", "rescale_at", "best", "step_size"
+SCALES = "factor", "centre"
+"""Arrays that are saved if columns are scaled."""
 KEYS_AT_ONCE = 4096
 """Keys that are saved at a time, which bounds the memory for their indices."""
 MOST_UNUSED = 2**30
@@ -39,114 +45,170 @@ class Live(NamedTuple):
     entry_places: tuple[IntArray, ...]
 
 
-def store_state(store: Store, n: int) -> State:
+def store_state(store: Store, n: int, *, scaled: bool) -> State:
     """Return the first ``n`` blocks as flat entries, without places that are not in use."""
     shape = store.shape
-    state: State = nest("key", {name: store.keys[name][:n].copy() for name in KEY_FIELDS})
+    state: State = nest("key", {name: _key_field(store, name)[:n].copy() for name in KEY_FIELDS})
     state |= nest("model", {name: store.models[name][:n].copy() for name in MODEL_FIELDS})
-    n_rows = int(_rows(store.keys[:n], shape).sum())
-    rows, labels = np.empty((n_rows, shape.n_features), np.float32), np.empty(n_rows, np.uint8)
-    tables = np.empty(int(_entries(store.keys[:n], store.models[:n], shape)[1].sum()))
-    for live in _live(store.keys[:n], store.models[:n], shape):
-        rows[live.rows] = store.rows[live.keys][live.row_places]
-        labels[live.rows] = store.labels[live.keys][live.row_places]
+    rows = int(_rows(store, n).sum())
+    X, y = np.empty((rows, shape.n_features), shape.row_type), np.empty(rows, np.uint8)
+    weight = np.empty(rows if shape.weighted else 0)
+    tables = np.empty(int(_entries(store, n)[1].sum()))
+    for live in _live(store, n):
+        X[live.rows] = store.X[live.keys][live.row_places]
+        y[live.rows] = store.y[live.keys][live.row_places]
+        if shape.weighted:
+            weight[live.rows] = store.weight[live.keys][live.row_places]
         tables[live.entries] = store.tables[live.keys][live.entry_places]
-    state |= {"weights": store.weights[:n].copy(), "sums": store.sums[:n].copy()}
-    return state | {"rows": rows, "labels": labels, "tables": tables}
+    state |= {"weights": store.w[:n].copy(), "sums": store.G[:n].copy()}
+    if scaled:
+        state |= {name: getattr(store, name)[:n].copy() for name in SCALES}
+    if shape.weighted:
+        state["row_weights"] = weight
+    return state | {"rows": X, "labels": y, "tables": tables}
 
 
-def restored_store(state: Mapping[str, Any], n: int, shape: Shape) -> Store:
-    """Return the blocks of ``n`` keys that ``store_state`` saved; StateError if the entries do not fit together."""
-    known = FIELDS.read(state, n_keys=n, n_features=shape.n_features)
+def restored_store(
+    state: Mapping[str, Any], seeds: npt.NDArray[np.uint64], shape: Shape, *, scaled: bool, intercept: bool
+) -> Store:
+    """Return the blocks that ``store_state`` saved; StateError if the entries do not fit together.
+
+    What the loop ``complete`` works out is left to the caller.
+    """
+    n = len(seeds)
+    known = _fields(shape, scaled=scaled).read(state, n_keys=n, n_features=shape.n_features)
     saved = sum(array.nbytes for array in known.values() if isinstance(array, np.ndarray))
     if (n + 1) * shape.bytes_per_key > MOST_UNUSED + MOST_SPARSE * saved:
         raise misfit(
             state, "fleet", f"makes {shape.bytes_per_key:,} bytes of each of {n} keys, of {saved:,} in the file"
         )
     store = Store(n, shape)
-    for array, part in ((store.keys, "key"), (store.models, "model")):
-        for name in KEY_FIELDS if part == "key" else MODEL_FIELDS:
-            array[name] = known[f"{part}.{name}"]
-    store.weights[:], store.sums[:] = known["weights"], known["sums"]
-    for entry, good in _checks(store.keys, store.models, shape):
+    store.begin(0, n)
+    store.counts["seed"] = seeds
+    for name in KEY_FIELDS:
+        _key_field(store, name)[:] = known[f"key.{name}"]
+    for name in MODEL_FIELDS:
+        store.models[name] = known[f"model.{name}"]
+    store.w[:], store.G[:] = known["weights"], known["sums"]
+    for name, usual in (("factor", 1.0), ("centre", 0.0)):
+        getattr(store, name)[:] = known[name] if scaled else usual
+    if not scaled and not intercept:
+        store.factor[:, :, -1] = 0.0
+    for entry, good in _checks(store):
         if not good:
             raise misfit(state, entry, "contradicts the other counts of a key")
-    for entry, count in (
-        ("rows", _rows(store.keys, shape)),
-        ("tables", _entries(store.keys, store.models, shape)[1]),
-    ):
+    _derive(store)
+    for entry, count in (("rows", _rows(store, n)), ("tables", _entries(store, n)[1])):
         if len(known[entry]) != count.sum():
             raise misfit(state, entry, f"has {len(known[entry])} rows, but the counts of the keys make {count.sum()}")
-    for live in _live(store.keys, store.models, shape):
-        store.rows[live.keys][live.row_places] = known["rows"][live.rows]
-        store.labels[live.keys][live.row_places] = known["labels"][live.rows]
+    for live in _live(store, n):
+        store.X[live.keys][live.row_places] = known["rows"][live.rows]
+        store.y[live.keys][live.row_places] = known["labels"][live.rows]
+        if shape.weighted:
+            store.weight[live.keys][live.row_places] = known["row_weights"][live.rows]
         store.tables[live.keys][live.entry_places] = known["tables"][live.entries]
     return store
 
 
-def _entries(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> tuple[IntArray, IntArray]:
-    """Return, for each model, the first row of its sample set and the number of its table entries."""
-    lo = np.maximum(
-        models["born"] * shape.batch_size, (keys["step"] * shape.batch_size - shape.max_rows)[:, np.newaxis]
-    )
-    return lo, np.maximum(models["admitted"] - lo, 0)
+def _key_field(store: Store, name: str) -> npt.NDArray[Any]:
+    """Return a count of every key."""
+    values: npt.NDArray[Any] = (store.counts if name in COUNT_FIELDS else store.keys)[name]
+    return values
 
 
-def _rows(keys: npt.NDArray[Any], shape: Shape) -> IntArray:
+def _entries(store: Store, n: int) -> tuple[IntArray, IntArray]:
+    """Return, for each model, the place of the first row of its sample set and the number of its table entries."""
+    models, base = store.models[:n], store.counts["base"][:n, np.newaxis]
+    lo = models["lo"]
+    return np.maximum(lo - base, 0), np.where(lo < 0, 0, models["admitted"] - lo)
+
+
+def _rows(store: Store, n: int) -> IntArray:
     """Return how many rows each key holds, including those that wait for a full time step."""
-    count: IntArray = keys["step"] * shape.batch_size + keys["pending"] - keys["first"]
+    counts = store.counts[:n]
+    count: IntArray = counts["next"] + store.keys["pending"][:n] - counts["first"]
     return count
 
 
-def _live(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> Iterator[Live]:
+def _live(store: Store, n: int) -> Iterator[Live]:
     """Yield where rows and table entries are, for some keys at a time."""
     rows, entries = 0, 0
-    for start in range(0, len(keys), KEYS_AT_ONCE):
-        part = slice(start, start + KEYS_AT_ONCE)
-        first_rows, counts = _entries(keys[part], models[part], shape)
-        at = _places(keys["first"][part], _rows(keys[part], shape), shape.n_rows)
-        model, place = _places(first_rows.ravel(), counts.ravel(), shape.n_rows)
+    first, n_rows = (store.counts["first"] - store.counts["base"])[:n], _rows(store, n)
+    starts, n_entries = _entries(store, n)
+    for start in range(0, n, KEYS_AT_ONCE):
+        part = slice(start, min(n, start + KEYS_AT_ONCE))
+        at = _places(first[part], n_rows[part])
+        model, place = _places(starts[part].ravel(), n_entries[part].ravel())
         some, others = slice(rows, rows + len(at[0])), slice(entries, entries + len(place))
         yield Live(part, some, at, others, (model // 2, model % 2, place))
         rows, entries = some.stop, others.stop
 
 
-def _places(first: IntArray, counts: IntArray, n_rows: int) -> tuple[IntArray, IntArray]:
-    """Return the ring i, and the place in it, of each of ``counts[i]`` rows from number ``first[i]`` on."""
-    ring = np.repeat(np.arange(len(counts)), counts)
+def _places(first: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
+    """Return i, and the place, of each of ``counts[i]`` rows from place ``first[i]`` on."""
+    owner = np.repeat(np.arange(len(counts)), counts)
     before = np.cumsum(counts) - counts
-    return ring, (np.arange(len(ring)) + (first - before)[ring]) % n_rows
+    return owner, np.arange(len(owner)) + (first - before)[owner]
 
 
-def _checks(keys: npt.NDArray[Any], models: npt.NDArray[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
+def _first_rows(store: Store) -> IntArray:
+    """Return the first row of the sample set of each model, of those rows that are kept."""
+    shape = store.shape
+    end = store.counts["step"] * shape.batch_size
+    lo: IntArray = np.maximum(store.models["born"] * shape.batch_size, (end - shape.max_rows)[:, np.newaxis])
+    return lo
+
+
+def _checks(store: Store) -> Iterator[tuple[str, Any]]:
     """Yield each condition between counts, with the entry to blame; a condition assumes those before it.
 
     Saved bytes can be forged, and compiled code does not check indices: no count may lead it outside of its arrays.
     """
+    shape, keys, counts, models = store.shape, store.keys, store.counts, store.models
     for name, most in _most(shape).items():
-        yield f"key.{name}", (keys[name] <= most).all()
+        yield f"key.{name}", (_key_field(store, name) <= most).all()
     n = np.arange(len(keys))
-    old, new = models[n, keys["predictive"]], models[n, 1 - keys["predictive"]]
-    end = keys["step"] * shape.batch_size
-    reactive, alone = keys["reactive_step"] > 0, keys["made"] == 1
-    first = np.maximum(old["born"] * shape.batch_size, end - shape.max_rows)
-    first = np.where(reactive, np.minimum(first, new["born"] * shape.batch_size), first)
-    yield "key.made", (keys["made"] >= 1).all()
-    yield "model.number", (models["number"] < np.maximum(keys["made"], 2)[:, np.newaxis]).all()
-    yield "key.first", (keys["first"] == first).all()
-    yield "model.born", (old["born"] <= keys["step"]).all()
-    born = np.where(reactive, new["born"] == keys["step"] - keys["reactive_step"], new["born"] <= keys["step"])
+    step, made = counts["step"], counts["made"]
+    old, new = models[n, counts["predictive"]], models[n, 1 - counts["predictive"]]
+    end = step * shape.batch_size
+    reactive, alone = counts["reactive_step"] > 0, made == 1
+    yield "key.made", (made >= 1).all()
+    yield "model.id", (models["id"] < np.maximum(made, 2)[:, np.newaxis]).all()
+    yield "model.born", (old["born"] <= step).all()
+    born = np.where(reactive, new["born"] == step - counts["reactive_step"], new["born"] <= step)
     yield "model.born", born.all()
-    yield "model.admitted", ((old["admitted"] >= 0) == (keys["step"] > 0)).all()
-    yield "key.challenged", (reactive >= (keys["challenged"] > 0)).all()
-    yield "key.made", not (alone & (reactive | (keys["predictive"] > 0) | (new["admitted"] > 0))).any()
+    yield "model.admitted", ((old["admitted"] >= 0) == (step > 0)).all()
+    yield "key.challenged", (reactive >= (counts["challenged"] > 0)).all()
+    yield "key.made", not (alone & (reactive | (counts["predictive"] > 0) | (new["admitted"] > 0))).any()
+    first = _first_rows(store)
     for side in range(2):
-        model = models[:, side]
-        lo = np.maximum(model["born"] * shape.batch_size, end - shape.max_rows)
-        admitted = model["admitted"]
-        young = (admitted == -1) & (model["born"] == keys["step"])
+        lo, admitted = first[:, side], models["admitted"][:, side]
+        young = (admitted == -1) & (models["born"][:, side] == step)
         absent = alone & (side == 1)
         yield "model.admitted", (young | absent | ((lo <= admitted) & (admitted <= end) & (lo < end))).all()
+
+
+def _derive(store: Store) -> None:
+    """Work out all counts of cells that follow from the saved ones."""
+    shape, counts, models = store.shape, store.counts, store.models
+    n = np.arange(len(counts))
+    end, made = counts["step"] * shape.batch_size, counts["made"]
+    reactive, alone = counts["reactive_step"] > 0, made == 1
+    rival = 1 - counts["predictive"]
+    start = models["born"][n, rival] * shape.batch_size
+    lo = _first_rows(store)
+    untrained = models["admitted"] < 0
+    untrained[alone, 1] = True
+    models["first_row"] = models["born"] * shape.batch_size
+    models["lo"] = np.where(untrained, -1, lo)
+    models["hi"] = np.where(untrained, -1, end[:, np.newaxis])
+    models["seen"] = np.where(untrained, 0, end[:, np.newaxis] - models["first_row"])
+    first = lo[n, counts["predictive"]]
+    counts["first"] = np.where(reactive, np.minimum(first, start), first)
+    counts["base"], counts["next"] = counts["first"], end
+    counts["rival"] = np.where(alone, NO_RIVAL, np.where(reactive, REACTIVE, STABLE))
+    counts["reacted"] = ~alone
+    store.bounds[:] = start[:, np.newaxis] + shape.batch_size * np.arange(shape.reactive_length + 1)
 
 
 def _most(shape: Shape) -> dict[str, int]:
@@ -164,29 +226,26 @@ def _most(shape: Shape) -> dict[str, int]:
 # ---------------------------------------------------------------------------- one key
 
 
-def session_state(store: Store, slot: int, classes: ClassTargets, step_size: float) -> State:
+def session_state(store: Store, slot: int, classes: ClassTargets) -> State:
     """Return the state of a session that continues with the models of one key."""
-    shape, key = store.shape, store.keys[slot]
-    step, first, pending = int(key["step"]), int(key["first"]), int(key["pending"])
-    end, old = step * shape.batch_size, int(key["predictive"])
-    reactive_step, made = int(key["reactive_step"]), int(key["made"])
-    born = int(store.models[slot, 1 - old]["born"])
+    shape, counts = store.shape, store.counts[slot]
+    step, end, old, made = (int(counts[name]) for name in ("step", "next", "predictive", "made"))
+    reactive_step, pending = int(counts["reactive_step"]), int(store.keys[slot]["pending"])
+    bounds = store.bounds[slot].tolist()[: reactive_step + 1]
     strategy: State = {
         "strategy": "DriftSurf",
         "step": step,
         "reactive_step": reactive_step,
-        "trial": np.array(
-            [(s * shape.batch_size, (s + 1) * shape.batch_size) for s in range(born, step) if reactive_step], np.int64
-        ).reshape(-1, 2),
-        "challenged": bool(key["challenged"]),
-        "reacted": made > 1,
+        "trial": np.array([bounds[:-1], bounds[1:]], np.int64).T.copy(),
+        "challenged": bool(counts["challenged"]),
+        "reacted": bool(counts["reacted"]),
     }
-    strategy |= nest("pool", {"made": made, "seed": int(key["seed"]), "n_classes": 2})
-    strategy |= nest("pool.samples", _samples(store, slot, first, end))
-    strategy |= nest("predictive", _member(store, slot, old, step_size))
-    if made > 1:
-        rival = "reactive" if reactive_step else "stable"
-        strategy |= nest(rival, _member(store, slot, 1 - old, step_size))
+    strategy |= nest("pool", {"made": made, "seed": int(counts["seed"]), "n_classes": 2})
+    strategy |= nest("pool.samples", _samples(store, slot, int(counts["first"]), end))
+    strategy |= nest("predictive", _member(store, slot, old))
+    if counts["rival"] != NO_RIVAL:
+        rival = "reactive" if counts["rival"] == REACTIVE else "stable"
+        strategy |= nest(rival, _member(store, slot, 1 - old))
     state: State = {"steps": step, "n_classes_learned": 2 if step else 0, "started": True}
     state |= nest("classes", classes.state()) | nest("strategy", strategy)
     state |= nest("schema", {"n_features": shape.n_features, "sparse": False, "names": ""})
@@ -194,66 +253,64 @@ def session_state(store: Store, slot: int, classes: ClassTargets, step_size: flo
 
 
 def _samples(store: Store, slot: int, first: int, end: int) -> State:
-    places = np.arange(first, end) % store.rows.shape[1]
+    base = int(store.counts[slot]["base"])
+    places = slice(first - base, end - base)
     return {
-        "n_features": store.rows.shape[2],
+        "n_features": store.shape.n_features,
         "sparse": False,
-        "dtype": "float32",
+        "dtype": store.shape.row_type,
         "first_row": first,
-        "y": store.labels[slot, places].astype(np.float64),
-        "weight": np.ones(end - first),
-        "X": store.rows[slot, places],
+        "y": store.y[slot, places].astype(np.float64),
+        "weight": store.weight[slot, places].copy() if store.shape.weighted else np.ones(end - first),
+        "X": store.X[slot, places].copy(),
     }
 
 
-def _member(store: Store, slot: int, side: int, step_size: float) -> State:
+def _member(store: Store, slot: int, side: int) -> State:
     """Return the state of one model of a key, as a strategy saves it."""
-    shape, key, model = store.shape, store.keys[slot], store.models[slot, side]
-    end = int(key["step"]) * shape.batch_size
-    first_row = int(model["born"]) * shape.batch_size
-    number, admitted = int(model["number"]), int(model["admitted"])
-    lo = -1 if admitted < 0 else max(first_row, end - shape.max_rows)
-    width = shape.n_features + 1
+    model, base = store.models[slot, side], int(store.counts[slot]["base"])
+    lo, admitted = int(model["lo"]), int(model["admitted"])
     learner: State = {
-        "weights": store.weights[slot, side].copy(),
-        "gradient_sum": store.sums[slot, side].copy(),
-        "factor": np.ones(width),
-        "centre": np.zeros(width),
+        "weights": store.w[slot, side].copy(),
+        "gradient_sum": store.G[slot, side].copy(),
+        "factor": store.factor[slot, side].copy(),
+        "centre": store.centre[slot, side].copy(),
         "anchor": np.zeros(0),
-        "drawn": max(0, admitted - lo),
-        "lo": lo,
-        "admitted": admitted,
-        "hi": -1 if lo < 0 else end,
-        "seen": 0 if lo < 0 else end - first_row,
-        "step_size": step_size,
-        "rescale_at": 0,
-        "seed": derive(int(key["seed"]), number),
-        "words": int(model["words"]),
-        "gradients": int(model["gradients"]),
-        "table": store.tables[slot, side, np.arange(lo, admitted) % shape.n_rows] if lo >= 0 else np.zeros(0),
+        "seed": int(model["seed"]),
+        "table": store.tables[slot, side, lo - base : admitted - base].copy() if lo >= 0 else np.zeros(0),
+        **{name: model[name].item() for name in COPIED if name != "target"},
     }
-    own: State = {"id": number, "born": int(model["born"]), "first_row": first_row, "best_risk": float(model["best"])}
-    return own | nest("learner", learner)
+    own: State = {name: int(model[name]) for name in ("id", "born", "first_row")}
+    return own | {"best_risk": float(model["best"])} | nest("learner", learner)
 
 
 # ---------------------------------------------------------------------------- declaration
 
+
+def _fields(shape: Shape, *, scaled: bool) -> Fields:
+    """Return the saved entries of a fleet; its keys are declared by their index."""
+    entries = dict(_ALWAYS) | {"rows": Array(np.dtype(shape.row_type).type, ("n_rows", "n_features"))}
+    if scaled:
+        entries |= dict.fromkeys(SCALES, _WEIGHTS)
+    if shape.weighted:
+        entries["row_weights"] = Array(np.float64, ("n_rows",), least=0)
+    return Fields(entries, parts=["keys"])
+
+
 _COUNT = Array(np.int64, ("n_keys",), least=0, most=MOST - 1)
 _PAIR = Array(np.int64, ("n_keys", 2), least=0, most=MOST - 1)
+_REAL_PAIR = Array(np.float64, ("n_keys", 2), missing=True)
 _WEIGHTS = Array(np.float64, ("n_keys", 2, "n_features+1"))
-FIELDS = Fields(
-    {
-        "fleet": Text(),
-        **{f"key.{name}": _COUNT for name in KEY_FIELDS},
-        **{f"model.{name}": _PAIR for name in MODEL_FIELDS},
-        "model.admitted": Array(np.int64, ("n_keys", 2), least=-1, most=MOST - 1),
-        "model.best": Array(np.float64, ("n_keys", 2), missing=True),
-        "weights": _WEIGHTS,
-        "sums": _WEIGHTS,
-        "rows": Array(np.float32, ("n_rows", "n_features")),
-        "labels": Array(np.uint8, ("n_rows",), most=1),
-        "tables": Array(np.float64, ("*",)),
-    },
-    parts=["keys"],
-)
-"""Saved entries of a fleet; its keys are declared by their index."""
+_ALWAYS: dict[str, Entry] = {
+    "fleet": Text(),
+    **{f"key.{name}": _COUNT for name in KEY_FIELDS},
+    **{f"model.{name}": _PAIR for name in MODEL_FIELDS},
+    "model.admitted": Array(np.int64, ("n_keys", 2), least=-1, most=MOST - 1),
+    "model.rescale_at": Array(np.int64, ("n_keys", 2), least=0, most=NEVER),
+    "model.best": _REAL_PAIR,
+    "model.step_size": _REAL_PAIR,
+    "weights": _WEIGHTS,
+    "sums": _WEIGHTS,
+    "labels": Array(np.uint8, ("n_rows",), most=1),
+    "tables": Array(np.float64, ("*",)),
+}

@@ -11,14 +11,24 @@ import numpy as np
 from numba import types
 
 from driftsurf.errors import CompilationWarning
-from driftsurf.kernels import remote
+from driftsurf.kernels import multi, remote
+from driftsurf.kernels.columns import extend_range_dense
 from driftsurf.kernels.compile import F8, FRAME, I8, MODEL, _dense, _in, _out
 from driftsurf.kernels.draws import fill_uniform, schedule
-from driftsurf.kernels.frames import FLAG, RULES, frame_dense, reframe, uncentre, usual_norm_dense
+from driftsurf.kernels.frames import FLAG, RULES, frame_dense, median_target, reframe, uncentre, usual_norm_dense
 from driftsurf.kernels.linear import discharge_dense, saga_both_dense, saga_dense
-from driftsurf.kernels.losses import largest_of_two, logistic_losses, squared_length, weighted_sum
+from driftsurf.kernels.losses import (
+    evidence_terms,
+    largest_of_two,
+    logistic_losses,
+    output_losses,
+    pairwise_sum,
+    squared_length,
+    weighted_sum,
+)
 from driftsurf.kernels.remote import ADDRESS, DIRECT, Remote
-from driftsurf.kernels.scores import margins_dense
+from driftsurf.kernels.scores import margins_dense, outputs_dense
+from driftsurf.strategies.compiled.layout import LOGISTIC, Rule, Training
 
 
 class Kernels(NamedTuple):
@@ -38,7 +48,21 @@ class Kernels(NamedTuple):
     usual_norm: Any
     uncentre: Any
     largest: Any
+    outputs: Any
+    limited_outputs: Any
+    output_losses: Any
+    output_saga: Any
+    output_discharge: Any
+    evidence: Any
+    pairwise_sum: Any
+    median_target: Any
+    extend_range: Any
 
+
+LOGISTIC_ONLY = "margins", "losses", "saga", "saga_both", "discharge"
+OTHERS_ONLY = "outputs", "output_losses", "output_saga", "output_discharge"
+REGRESSION_ONLY = "limited_outputs", "evidence", "pairwise_sum", "median_target", "extend_range"
+"""Kernels that only some losses need."""
 
 _MATRIX = _out(F8, 2)
 REMOTES = Kernels(
@@ -61,6 +85,17 @@ REMOTES = Kernels(
     usual_norm=Remote(usual_norm_dense, lambda f: F8(_in(f, 2), _in(F8), _in(F8), _in(F8), F8, _out(F8))),
     uncentre=Remote(uncentre, lambda f: types.none(_in(F8, 2), _in(F8), F8, _MATRIX)),
     largest=Remote(largest_of_two, lambda f: F8(_in(F8), _in(F8))),
+    outputs=Remote(outputs_dense, lambda f: types.none(_in(f, 2), _in(F8, 2), _MATRIX, types.none)),
+    limited_outputs=Remote(outputs_dense, lambda f: types.none(_in(f, 2), _in(F8, 2), _MATRIX, _in(F8, 2))),
+    output_losses=Remote(output_losses, lambda f: types.none(_in(F8), _in(F8), I8, F8, _out(F8))),
+    output_saga=Remote(
+        multi.saga_dense, lambda f: I8(_dense(f), _in(I8), multi.MODEL, I8, F8, F8, FRAME, multi.LOSS, _MATRIX)
+    ),
+    output_discharge=Remote(multi.discharge_dense, lambda f: I8(_in(f, 2), _in(F8, 2), _MATRIX, FRAME)),
+    evidence=Remote(evidence_terms, lambda f: I8(_in(F8), _in(F8), _in(F8), F8, _MATRIX)),
+    pairwise_sum=Remote(pairwise_sum, lambda f: F8(_in(F8), _out(F8))),
+    median_target=Remote(median_target, lambda f: F8(_in(F8), _in(F8), _out(F8))),
+    extend_range=Remote(extend_range_dense, lambda f: I8(_in(f, 2), _in(F8), _out(F8), _out(F8))),
 )
 
 # Global functions, since compiled code cannot look up an attribute of an object.
@@ -78,6 +113,15 @@ reframe_at: Any = REMOTES.reframe.at
 usual_norm_at: Any = REMOTES.usual_norm.at
 uncentre_at: Any = REMOTES.uncentre.at
 largest_at: Any = REMOTES.largest.at
+outputs_at: Any = REMOTES.outputs.at
+limited_outputs_at: Any = REMOTES.limited_outputs.at
+output_losses_at: Any = REMOTES.output_losses.at
+output_saga_at: Any = REMOTES.output_saga.at
+output_discharge_at: Any = REMOTES.output_discharge.at
+evidence_at: Any = REMOTES.evidence.at
+pairwise_sum_at: Any = REMOTES.pairwise_sum.at
+median_target_at: Any = REMOTES.median_target.at
+extend_range_at: Any = REMOTES.extend_range.at
 
 
 def kernels_type() -> Any:
@@ -85,8 +129,8 @@ def kernels_type() -> Any:
     return types.NamedUniTuple(ADDRESS if calls_by_address() else DIRECT, len(REMOTES), Kernels)
 
 
-def kernel_addresses(row_type: Any, *, paired: bool) -> Kernels:
-    """Return the address of each kernel for rows of this type; without ``paired``, 0 for the loop of two models.
+def kernel_addresses(row_type: Any, rule: Rule, training: Training) -> Kernels:
+    """Return the address of each kernel for rows of this type; 0 for those that are not used with these options.
 
     If kernels cannot be called by address, they are placeholders.
     """
@@ -95,8 +139,14 @@ def kernel_addresses(row_type: Any, *, paired: bool) -> Kernels:
     if not calls_by_address():
         return Kernels(*(np.uint8(0) for _ in REMOTES))
     f = types.float32 if row_type == np.float32 else types.float64
-    skipped = () if paired else (REMOTES.saga_both,)
-    return Kernels(*(0 if one in skipped else one.address(f) for one in REMOTES))
+    skipped = set(OTHERS_ONLY if training.kind == LOGISTIC else LOGISTIC_ONLY)
+    if not training.paired:
+        skipped.add("saga_both")
+    if not training.regression:
+        skipped |= set(REGRESSION_ONLY)
+    if rule.prequential:
+        skipped.discard("pairwise_sum")
+    return Kernels(*(0 if name in skipped else one.address(f) for name, one in REMOTES._asdict().items()))
 
 
 @functools.cache

@@ -19,42 +19,44 @@ from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest
 from driftsurf.kernels.random import MASK
 from driftsurf.learners._linear import Linear, diverged, linear_from, margins
-from driftsurf.learners.logistic import NARROW, LogisticRegression
+from driftsurf.learners._multi import score_rows
 from driftsurf.strategies._pool import Member, Pool
-from driftsurf.strategies._reaction import Live
-from driftsurf.strategies.compiled.addresses import calls_by_address, kernel_addresses
+from driftsurf.strategies._reaction import Contest, Credit, Live
+from driftsurf.strategies._unit import RiskUnit
+from driftsurf.strategies.compiled.addresses import kernel_addresses
 from driftsurf.strategies.compiled.layout import (
+    CONTEST,
+    CREDIT,
+    CREDIT_GAIN,
+    EVIDENCE,
     LEARNED,
-    NEW_CLASS,
+    LOGISTIC,
     NO_RIVAL,
     ORIGINS,
+    RANGES,
     REACTIVE,
     STABLE,
     STEPS,
+    UNIT,
+    UNIT_CENTRE,
+    UNITS,
+    UNSUITED,
     Rule,
-    Training,
     make_cell,
     make_scratch,
 )
 from driftsurf.strategies.compiled.outcome import ROLES, decision_of
 from driftsurf.strategies.compiled.step import learn
+from driftsurf.strategies.compiled.suitable import COPIED, training_of
 
 LEAST_PLACES = 64
-
-MOST = 2**62
-"""Counts of models in a cell are below this, far from overflow."""
-LEAST_STEPS = 20_000
-"""Steps in this process from which on the compiled step is compiled, which takes several seconds; before that it is
-used only if it is in the cache. The results are the same to the bit."""
-COPIED = "drawn", "lo", "admitted", "hi", "seen", "words", "gradients", "rescale_at", "step_size"
-"""Numbers of a model with the same name in ``Linear``."""
 
 
 # Fields of the counts and of the models are read as arrays: numpy 2 crashes if it has no memory for a record scalar.
 
 
 class CompiledModels:
-    """Rows and models of a DriftSurf around logistic regression, in the arrays of a cell.
+    """Rows and models of a DriftSurf around a linear learner, in the arrays of a cell.
 
     It is made from a pool and its models, takes the same steps with the same bits, and gives them back.
 
@@ -71,13 +73,11 @@ class CompiledModels:
     """
 
     def __init__(self, pool: Pool, live: Live, rule: Rule, details: dict[str, Any]) -> None:
-        template = pool.template
-        assert isinstance(template, LogisticRegression)
         samples = pool.samples
         self._pool, self._rule, self._details = copy.copy(pool), rule, details
-        self._training = _training(template, samples.n_features)
-        self._kernels = kernel_addresses(samples.dtype, paired=self._training.paired)
-        self._cell, self._small = make_cell(samples.n_features, samples.dtype, len(samples), rule.reactive_length)
+        self._training = training = training_of(pool.template, samples.n_features)
+        self._kernels = kernel_addresses(samples.dtype, rule, training)
+        self._cell, self._small = make_cell(samples.n_features, samples.dtype, len(samples), rule, training)
         longest = max(map(len, live.trial), default=0)
         self._scratch = make_scratch(samples.n_features, longest, len(samples), 0)
         self._owners = {name: object() for name in ("y", "weight", "X")}
@@ -100,6 +100,9 @@ class CompiledModels:
         counts["rival"] = REACTIVE if live.reactive is not None else NO_RIVAL if live.stable is None else STABLE
         for place, part in enumerate(live.trial):
             cell.bounds[place], cell.bounds[place + 1] = part.lo, part.hi
+        counts["chosen"], counts["units"] = live.credit.chosen, len(live.unit.recent)
+        cell.judged[:EVIDENCE] = *live.contest.numbers, live.credit.value, live.credit.gain, live.unit.centre
+        cell.judged[UNITS : UNITS + len(live.unit.recent)] = live.unit.recent
         for side, member in enumerate(live.members):
             self._put(side, member)
 
@@ -114,17 +117,24 @@ class CompiledModels:
             model[name] = getattr(fitted, name)
         gain, centre, centred = fitted.frame
         model["centred"] = len(centred)
-        cell.w[side], cell.G[side], cell.factor[side] = fitted.weights, fitted.gradient_sum, fitted.factor
-        cell.gain[side], cell.centre[side], cell.raw[side] = gain, centre, learner._raw_weights
-        cell.centred[side, : len(centred)] = centred
+        cell.w[side], cell.G[side] = fitted.weights.reshape(-1), fitted.gradient_sum.reshape(-1)
+        cell.factor[side], cell.gain[side], cell.centre[side] = fitted.factor, gain, centre
+        cell.raw[side], cell.centred[side, : len(centred)] = learner._raw_weights.reshape(-1), centred
+        if self._training.regression:
+            ranges = self._ranges(side)
+            ranges[0], ranges[1] = math.inf, -math.inf
+            if fitted.limits is not None:
+                ranges[0], ranges[1], ranges[2:] = fitted.low, fitted.high, fitted.limits
+            if len(fitted.evidence):
+                self._evidence(side)[:] = fitted.evidence
         if fitted.lo >= 0:
             start = fitted.lo - cell.counts["base"].item()
-            cell.tables[side, start : start + len(learner._table)] = learner._table.live
+            cell.tables[side, start : start + len(learner._table)] = learner._table.live.reshape(-1)
 
     # -------------------------------------------------------------------- learning
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision | None:
-        """Learn one batch, and return the decision; None if it brings a new class, and nothing was changed.
+        """Learn one batch, and return the decision; None if only the generic step can go on, and nothing was changed.
 
         An error leaves everything as it was.
         """
@@ -144,7 +154,7 @@ class CompiledModels:
             status = learn(cell, count, steps, tested is not None, self._rule, self._training, scratch, self._kernels)
             if status == LEARNED:
                 return self._decision(count)
-            if status != NEW_CLASS:
+            if status != UNSUITED:
                 raise diverged(*scratch.real[:2].tolist())
         except BaseException:
             self.put_back(mark)
@@ -199,7 +209,15 @@ class CompiledModels:
         if self._log is not None:
             self._log_touched(whole)
         step, first_row = counts["step"].item() - 1, counts["next"].item() - count
-        return decision_of(whole, scratch.real.tolist(), step, first_row, count, self._details)
+        real, details = scratch.real.tolist(), self._details
+        if self._rule.relative:
+            unit = real[UNIT]
+            thresholds = {
+                "threshold": self._rule.threshold * unit,
+                "stable_threshold": self._rule.stable_threshold * unit,
+            }
+            details = details | thresholds | {"risk_unit": unit}
+        return decision_of(whole, real, step, first_row, count, details)
 
     # -------------------------------------------------------------------- going back
 
@@ -227,7 +245,28 @@ class CompiledModels:
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return the function that scores rows with the model that predicts now; later steps do not affect it."""
-        return functools.partial(margins, self._cell.raw[self._predictor].copy())
+        cell, side = self._cell, self._predictor
+        raw = cell.raw[side].copy()
+        if self._training.kind == LOGISTIC:
+            return functools.partial(margins, raw)
+        template: Any = self._pool.template
+        limits = self._ranges(side)[2:].copy() if self._is_ranged(side) else None
+        return functools.partial(score_rows, template.read, raw.reshape(-1, 1), limits)
+
+    def _ranges(self, side: int) -> FloatArray:
+        """Return the lowest and the highest value of each column, and the lower and the upper limit, as a view."""
+        d = self._cell.X.shape[1]
+        return self._cell.judged[RANGES + 4 * side * d :][: 4 * d].reshape(4, d)
+
+    def _evidence(self, side: int) -> FloatArray:
+        return self._cell.judged[EVIDENCE + 4 * side :][:4]
+
+    def _is_ranged(self, side: int) -> bool:
+        """Return whether values are limited to their ranges before this model scores them."""
+        if not self._training.regression:
+            return False
+        low, high = self._ranges(side)[:2, 0].tolist()
+        return bool(low <= high)
 
     @property
     def _predictor(self) -> int:
@@ -255,7 +294,8 @@ class CompiledModels:
         old = counts["predictive"].item()
         rival = counts["rival"].item()
         members: dict[str, Any] = {ROLES[rival]: self._member(1 - old, learner)} if rival else {}
-        reacting = rival == REACTIVE
+        reacting = rival == REACTIVE and not self._rule.prequential
+        judged = self._cell.judged.tolist()
         bounds = self._cell.bounds.tolist() if reacting else []
         ends = bounds[: counts["reactive_step"].item() + 1]
         return Live(
@@ -266,6 +306,9 @@ class CompiledModels:
             trial=tuple(Segment(*pair) for pair in itertools.pairwise(ends)),
             challenged=bool(counts["challenged"].item()),
             reacted=bool(counts["reacted"].item()),
+            unit=RiskUnit(tuple(judged[UNITS : UNITS + counts["units"].item()]), judged[UNIT_CENTRE]),
+            contest=Contest(*judged[CONTEST:CREDIT]),
+            credit=Credit(judged[CREDIT], judged[CREDIT_GAIN], bool(counts["chosen"].item())),
         )
 
     def _member(self, side: int, learner: Callable[[int], Any]) -> Member:
@@ -278,13 +321,23 @@ class CompiledModels:
         cell, model = self._cell, self._cell.models[side : side + 1]
         arrays = {"weights": cell.w, "gradient_sum": cell.G, "factor": cell.factor, "centre": cell.centre}
         entries: dict[str, Any] = {name: values[side].copy() for name, values in arrays.items()}
+        if self._is_ranged(side):
+            entries["low"], entries["high"] = self._ranges(side)[:2].copy()
+        if (evidence := self._evidence(side))[0].item() > 0.0:
+            entries["evidence"] = evidence.copy()
+        for name in ("weights", "gradient_sum"):
+            entries[name] = self._by_output(entries[name])
         entries |= {name: model[name].item() for name in COPIED} | {"seed": model["seed"].item()}
         return linear_from(entries)
 
-    def _trained(self, side: int) -> LogisticRegression:
+    def _by_output(self, values: FloatArray) -> FloatArray:
+        """Return values with one column for the only output, as all losses but the logistic one have them."""
+        return values if self._training.kind == LOGISTIC else values[:, None]
+
+    def _trained(self, side: int) -> Any:
         template: Any = self._pool.template
-        learner: LogisticRegression = template._make(self._fitted(side))
-        learner._table = Buffer.of(self._table(side))
+        learner = template._make(self._fitted(side))
+        learner._table = Buffer.of(self._by_output(self._table(side)))
         return learner
 
     def _table(self, side: int) -> FloatArray:
@@ -294,7 +347,7 @@ class CompiledModels:
         return cell.tables[side, max(0, model["lo"].item() - base) : max(0, model["admitted"].item() - base)]
 
     @property
-    def predicting(self) -> LogisticRegression:
+    def predicting(self) -> Any:
         """Copy of the model that predicts now."""
         return self._trained(self._predictor)
 
@@ -310,7 +363,8 @@ class CompiledModels:
         """Return the models and counts, whose learners are their saved states, and the saved state of the pool."""
         if self._log is None:
             self._log = {}
-        counters = {"made": self._cell.counts["made"].item(), "seed": self._pool.seed, "n_classes": 2}
+        pool = self._pool
+        counters = {"made": self._cell.counts["made"].item(), "seed": pool.seed, "n_classes": pool.n_classes}
         return self._live(self._learner_state), counters | nest("samples", self._samples_state())
 
     def _samples_state(self) -> IncrementalState:
@@ -337,11 +391,11 @@ class CompiledModels:
 
         def entries(lo: int, hi: int) -> npt.NDArray[Any]:
             base = self._cell.counts["base"].item()
-            return self._cell.tables[side, lo - base : hi - base]
+            return self._by_output(self._cell.tables[side, lo - base : hi - base])
 
         table = AppendOnlyArray(owner, lo, stop, entries, touched.version, changed=touched.since)
-        known = vars(fitted)
-        return _Saved({name: known[name] for name in template._fields(1).entries if name != "table"} | {"table": table})
+        known, names = vars(fitted), template._fields(fitted.weights.ndim).entries
+        return _Saved({name: known[name] for name in names if name != "table"} | {"table": table})
 
     def _log_touched(self, whole: list[int]) -> None:
         """Remember which entries of the gradient tables the last step has overwritten, for the next checkpoint."""
@@ -368,54 +422,3 @@ class _Saved:
     def incremental_state(self) -> IncrementalState:
         """Return the saved entries."""
         return self._state
-
-
-_generic_steps = 0
-
-
-def step_is_at_hand() -> bool:
-    """Return whether the compiled step is in the cache, or there was enough work for it to be compiled."""
-    global _generic_steps
-    _generic_steps += 1
-    kernel: Any = learn
-    return (_generic_steps > LEAST_STEPS or kernel.is_at_hand()) and calls_by_address()
-
-
-def fits_cell(pool: Pool, live: Live) -> bool:
-    """Return whether models and counts are such as steps leave them behind.
-
-    A forged state may have others, with which generic steps still stay within their arrays. Compiled code checks no
-    bounds, so such models are left to the generic step.
-    """
-    samples = pool.samples
-    if live.reactive is not None and live.stable is not None:
-        return False
-    ends = [samples.next_row - sum(map(len, live.trial)), *(part.hi for part in live.trial)]
-    trial = tuple(Segment(*pair) for pair in itertools.pairwise(ends))
-    expected = 0 if live.reactive is None else live.reactive_step
-    if live.trial != trial or len(trial) != expected or ends[0] < samples.first_row:
-        return False
-    for member in live.members:
-        learner: Any = member.learner
-        fitted: Linear = learner._fitted
-        trained = samples.first_row <= fitted.lo <= fitted.admitted <= fitted.hi == samples.next_row
-        if len(fitted.anchor) or not (
-            fitted.lo < 0 or (trained and len(learner._table) == fitted.admitted - fitted.lo)
-        ):
-            return False
-        numbers = [member.id, member.born, *(getattr(fitted, name) for name in COPIED[:-1])]
-        if max(numbers) >= MOST:
-            return False
-    return max(pool.made, live.step, samples.next_row) < MOST
-
-
-def _training(learner: LogisticRegression, n_features: int) -> Training:
-    return Training(
-        step_size=math.nan if learner.step_size == "auto" else float(learner.step_size),
-        l2=float(learner.l2),
-        scaled=bool(learner._scaled),
-        alternating=learner.optimizer == "strsaga",
-        intercept=bool(learner.fit_intercept),
-        uniform_start=learner.start == "uniform",
-        paired=n_features <= NARROW,
-    )

@@ -17,13 +17,17 @@ from numba import from_dtype, types
 
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.kernels.compile import F8, I8, _out
+from driftsurf.kernels.losses import SUM_STACK
+from driftsurf.strategies._unit import WINDOW
 
 NO_RIVAL, STABLE, REACTIVE = 0, 1, 2
 """Codes of the rival's role."""
 ENTERED, GREEDY, SWITCHED, KEPT = 0, 1, 2, 3
 """Codes of transitions."""
-LEARNED, DIVERGED, NEW_CLASS = 0, 1, 2
+LEARNED, DIVERGED, UNSUITED = 0, 1, 2
 """Results of a step."""
+LOGISTIC = -1
+"""Kind of the logistic loss, beside the kinds of ``kernels/losses.py``."""
 MOST_RECORDS, MOST_TRANSITIONS = 3, 2
 """Most models and most transitions in the outcome of a step: a stable model may end in the step that makes w'."""
 
@@ -47,11 +51,14 @@ def _record(whole: str, real: str) -> np.dtype[Any]:
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}, align=True)
 
 
-COUNTS: np.dtype[Any] = _record("base first next step made predictive rival reactive_step challenged reacted", "")
+COUNTS: np.dtype[Any] = _record(
+    "base first next step made predictive rival reactive_step challenged reacted chosen units", ""
+)
 """Counts of a cell. ``base`` is the number of the row at place 0, ``first`` the oldest row that is needed, ``next`` the
-number of the next row; ``predictive`` is the side of w."""
+number of the next row; ``predictive`` is the side of w. ``chosen`` is that of ``Credit``, and ``units`` the number of
+risks in ``RiskUnit``."""
 MODEL: np.dtype[Any] = _record(
-    "id born first_row lo admitted hi seen words gradients drawn rescale_at centred", "best step_size"
+    "id born first_row lo admitted hi seen words gradients drawn rescale_at centred", "best step_size target"
 )
 """Counts of a model: as in ``Member`` and ``Linear``; ``centred`` is the number of columns with a centre."""
 
@@ -80,6 +87,15 @@ class Cell(NamedTuple):
     """Columns whose centre is not 0."""
     raw: FloatArray
     """Weights for columns that are not scaled, by which rows are scored."""
+    judged: FloatArray
+    """Numbers by which models are judged, and ranges of columns: see the constants below."""
+
+
+# Places in ``Cell.judged``: the fields of ``Contest`` and of ``Credit``, the centre of ``RiskUnit``, and the evidence
+# of each model as in ``Linear``, whose weight is 0 without evidence. A regression also has the risks of ``RiskUnit``,
+# and then for each model and column the range (infinite if there is none yet) and the limits.
+CONTEST, CREDIT, CREDIT_GAIN, UNIT_CENTRE, EVIDENCE, UNITS = 0, 6, 7, 8, 9, 17
+RANGES = UNITS + WINDOW
 
 
 class Rule(NamedTuple):
@@ -92,6 +108,12 @@ class Rule(NamedTuple):
     divided: bool
     """Whether two models share one budget."""
     max_rows: int
+    prequential: bool
+    """Whether models are compared by their risks on batches before learning them."""
+    relative: bool
+    """Whether the thresholds are multiples of the risk of a trivial model."""
+    lead: float
+    """Share of the risk of w by which w' must be better to predict the next batch."""
 
 
 class Training(NamedTuple):
@@ -107,6 +129,15 @@ class Training(NamedTuple):
     uniform_start: bool
     paired: bool
     """Whether two models take their steps in turn, in one loop."""
+    kind: int
+    """Kind of the loss."""
+    epsilon: float
+    """Width of Huber's loss."""
+    reach: float
+    """Largest step at a row, as a share of the step to its minimum."""
+    curvature: float
+    """Largest second derivative of the loss."""
+    regression: bool
 
 
 class Scratch(NamedTuple):
@@ -121,7 +152,7 @@ class Scratch(NamedTuple):
     margins: FloatArray
     losses: FloatArray
     values: FloatArray
-    """As many numbers as there are places."""
+    """As many numbers as there are places, and four for each new row."""
     columns: FloatArray
     """Eight numbers for each column."""
     whole: IntArray
@@ -138,15 +169,18 @@ RECORD, RECORD_SIZE = 11, 6
 TRANSITION, TRANSITION_SIZE = RECORD + MOST_RECORDS * RECORD_SIZE, 4
 """Kind, number of batches, old and new model."""
 WHOLE_SIZE = TRANSITION + MOST_TRANSITIONS * TRANSITION_SIZE
-# Places in ``Scratch.real``: four risks of each model (before, after, over T, best), three numbers of each transition.
+# Places in ``Scratch.real``: four risks of each model (before, after, over T, best), three numbers of each transition,
+# the unit of the thresholds, and scratch space of the kernels.
 RISKS, COMPARED = 4, 3
 COMPARISON = MOST_RECORDS * RISKS
-REAL_SIZE = COMPARISON + MOST_TRANSITIONS * COMPARED
+UNIT = COMPARISON + MOST_TRANSITIONS * COMPARED
+WORK, STACK = UNIT + 1, UNIT + 3
+REAL_SIZE = STACK + SUM_STACK
 
 
-def named_type(kind: Any, **fields: Any) -> Any:
+def named_type(form: Any, /, **fields: Any) -> Any:
     """Return the numba type of a NamedTuple; its fields are given by name, in any order."""
-    return types.NamedTuple([fields[name] for name in kind._fields], kind)
+    return types.NamedTuple([fields[name] for name in form._fields], form)
 
 
 def cell_type(f: Any) -> Any:
@@ -162,6 +196,7 @@ def cell_type(f: Any) -> Any:
         counts=_out(from_dtype(COUNTS)),
         models=_out(from_dtype(MODEL)),
         centred=_out(I8, 2),
+        judged=_out(F8),
         **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), matrix),
     )
 
@@ -172,33 +207,38 @@ RULE = named_type(
     stable_threshold=F8,
     reactive_length=I8,
     max_rows=I8,
-    **dict.fromkeys(("greedy", "divided"), FLAG),
+    lead=F8,
+    **dict.fromkeys(("greedy", "divided", "prequential", "relative"), FLAG),
 )
 TRAINING = named_type(
     Training,
-    step_size=F8,
-    l2=F8,
-    **dict.fromkeys(("scaled", "alternating", "intercept", "uniform_start", "paired"), FLAG),
+    kind=I8,
+    **dict.fromkeys(("step_size", "l2", "epsilon", "reach", "curvature"), F8),
+    **dict.fromkeys(("scaled", "alternating", "intercept", "uniform_start", "paired", "regression"), FLAG),
 )
 SCRATCH = named_type(
     Scratch,
     orders=_out(I8, 2),
-    overwritten=_out(F8, 2),
-    columns=_out(F8, 2),
     whole=_out(I8),
+    **dict.fromkeys(("overwritten", "columns"), _out(F8, 2)),
     **dict.fromkeys(("scores", "margins", "losses", "values", "real"), _out(F8)),
 )
 
 
-def make_cell(n_features: int, dtype: npt.DTypeLike, places: int, reactive_length: int) -> tuple[Cell, FloatArray]:
+def make_cell(
+    n_features: int, dtype: npt.DTypeLike, places: int, rule: Rule, training: Training
+) -> tuple[Cell, FloatArray]:
     """Return a cell of zeros with room for ``places`` rows, and the array that holds all else that a step changes."""
     width = n_features + 1
+    judged = RANGES + 8 * n_features if training.regression else UNITS
+    real = np.dtype(np.float64)
     parts: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
         "counts": (COUNTS, (1,)),
         "models": (MODEL, (2,)),
-        "bounds": (np.dtype(np.int64), (reactive_length + 1,)),
+        "bounds": (np.dtype(np.int64), (rule.reactive_length + 1,)),
         "centred": (np.dtype(np.int64), (2, width)),
-        **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), (np.dtype(np.float64), (2, width))),
+        **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), (real, (2, width))),
+        "judged": (real, (judged,)),
     }
     sizes = {name: kind.itemsize * math.prod(shape) // 8 for name, (kind, shape) in parts.items()}
     small, views, start = np.zeros(sum(sizes.values())), {}, 0
@@ -217,7 +257,7 @@ def make_scratch(n_features: int, rows: int, places: int, steps: int) -> Scratch
         scores=np.empty(rows),
         margins=np.empty(rows),
         losses=np.empty(rows),
-        values=np.empty(places),
+        values=np.empty(max(places, 4 * rows)),
         columns=np.empty((8, n_features + 1)),
         whole=np.zeros(WHOLE_SIZE, np.int64),
         real=np.zeros(REAL_SIZE),

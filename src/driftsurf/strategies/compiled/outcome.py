@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from driftsurf.core.decisions import Decision, ModelRecord, Role, Transition, TransitionKind
-from driftsurf.kernels.compile import merged
+from driftsurf.kernels.compile import uncounted
 from driftsurf.strategies.compiled.layout import (
     COMPARED,
     COMPARISON,
@@ -34,7 +34,7 @@ KINDS: tuple[TransitionKind, ...] = ("entered", "greedy", "switched", "kept")
 """Kinds of transitions by their codes."""
 
 
-@merged
+@uncounted
 def add_record(cell: Any, side: Any, role: Any, scratch: Any) -> Any:
     """Add a record of this model to the outcome; return its number."""
     whole, model = scratch.whole, cell.models[side]
@@ -51,14 +51,14 @@ def add_record(cell: Any, side: Any, role: Any, scratch: Any) -> Any:
     return number
 
 
-@merged
+@uncounted
 def add_risk(scratch: Any, number: Any, which: Any, risk: Any) -> None:
     """Add a risk to the record of a model: 0 before learning, 1 after learning, 2 over T."""
     scratch.real[number * RISKS + which] = risk
     scratch.whole[RECORD + number * RECORD_SIZE + 5] |= 1 << which
 
 
-@merged
+@uncounted
 def add_transition(scratch: Any, kind: Any, over: Any, left: Any, right: Any, margin: Any, old: Any, new: Any) -> None:
     """Add a transition to the outcome."""
     number = scratch.whole[TRANSITIONS]

@@ -10,19 +10,32 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from driftsurf.kernels.compile import I8, kernel, merged
+from driftsurf.kernels.compile import I8, kernel, uncounted
+from driftsurf.kernels.losses import LN2
 from driftsurf.kernels.remote import borrowed
-from driftsurf.strategies._rule import challenger_predicts, entering, switching
-from driftsurf.strategies.compiled.addresses import kernels_type, margins_at
+from driftsurf.strategies._rule import (
+    REGRESSION_MARGIN,
+    challenger_predicts,
+    closed_credit,
+    contest_after,
+    contest_risks,
+    entering,
+    needed_lead,
+    switching,
+)
+from driftsurf.strategies._unit import WINDOW
+from driftsurf.strategies.compiled.addresses import kernels_type, pairwise_sum_at
 from driftsurf.strategies.compiled.layout import (
     CONDITION,
+    CONTEST,
+    CREDIT,
+    CREDIT_GAIN,
     DIVERGED,
     ENTERED,
     FLAG,
     GREEDY,
     KEPT,
     LEARNED,
-    NEW_CLASS,
     NO_RIVAL,
     PREDICTED_BY,
     PREDICTS_NEXT,
@@ -34,10 +47,15 @@ from driftsurf.strategies.compiled.layout import (
     RULE,
     SCRATCH,
     STABLE,
+    STACK,
     SWITCHED,
     TRAINED_FROM,
     TRAINING,
     TRANSITIONS,
+    UNIT,
+    UNIT_CENTRE,
+    UNITS,
+    UNSUITED,
     cell_type,
 )
 from driftsurf.strategies.compiled.model import (
@@ -49,130 +67,223 @@ from driftsurf.strategies.compiled.model import (
     risk_of_trial,
     run_both,
     run_update,
+    score,
+    trivial_risk,
 )
 from driftsurf.strategies.compiled.outcome import add_record, add_risk, add_transition
 
 __all__ = ["learn", "learn_arguments"]
 
 
-@merged
-def _watch(cell: Any, hi: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> None:
-    """Measure the risks on the new batch before it is learned, and enter the reactive state on a sign of drift."""
+@uncounted
+def _unit(cell: Any, rule: Any, scratch: Any) -> Any:
+    """Return the unit of the thresholds, as in ``RiskUnit.value``."""
+    count = cell.counts[0]["units"]
+    if not rule.relative or count == 0:
+        return 1.0
+    ordered = scratch.real[STACK : STACK + count]
+    for i in range(count):
+        place = i
+        value = cell.judged[UNITS + i]
+        while place > 0 and ordered[place - 1] > value:
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = value
+    middle = count // 2
+    median = ordered[middle] if count % 2 == 1 else (ordered[middle - 1] + ordered[middle]) / 2
+    return median / LN2
+
+
+@uncounted
+def _measure_unit(cell: Any, hi: Any, training: Any, scratch: Any, kernels: Any) -> Any:
+    """Add the batch to the unit of the thresholds; return whether its risk is a number that can be ordered."""
+    counts, judged = cell.counts[0], cell.judged
+    mass, mean, trivial = trivial_risk(cell, counts["next"], hi, judged[UNIT_CENTRE], training, scratch, kernels)
+    if math.isnan(trivial):
+        return mass == 0.0  # a batch without weight changes nothing
+    if counts["units"] == WINDOW:
+        for i in range(WINDOW - 1):
+            judged[UNITS + i] = judged[UNITS + i + 1]
+        counts["units"] -= 1
+    judged[UNITS + counts["units"]] = trivial
+    counts["units"] += 1
+    judged[UNIT_CENTRE] = mean
+    return True
+
+
+@uncounted
+def _watch(cell: Any, hi: Any, unit: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
+    """Measure the risks on the new batch before it is learned, and enter the reactive state on a sign of drift.
+
+    Returns the risks of w and of w'; that of a model that is not there is NaN.
+    """
     counts = cell.counts[0]
-    lo, old = counts["next"], counts["predictive"]
+    lo, old, rival = counts["next"], counts["predictive"], counts["rival"]
     new = 1 - old
-    challenged = counts["challenged"] != 0
-    own = risk(cell, old, lo, hi, not challenged, training, scratch, kernels)
-    cell.models[old]["best"] = min(own, cell.models[old]["best"]) if own == own else cell.models[old]["best"]
-    best = cell.models[old]["best"]
-    add_risk(scratch, add_record(cell, old, NO_RIVAL, scratch), 0, own)
+    own = math.nan
     other = math.nan
-    if counts["rival"] != NO_RIVAL:
-        other = risk(cell, new, lo, hi, challenged, training, scratch, kernels)
-        cell.models[new]["best"] = min(other, cell.models[new]["best"]) if other == other else cell.models[new]["best"]
-        add_risk(scratch, add_record(cell, new, counts["rival"], scratch), 0, other)
-    if counts["rival"] == REACTIVE:
-        return
-    condition = entering(own, best, other, rule.threshold, rule.stable_threshold)
+    for i in range(1 if rival == NO_RIVAL else 2):
+        side = old if i == 0 else new
+        known = (counts["challenged"] != 0) == (i == 1)
+        value = risk(cell, side, lo, hi, known, training, scratch, kernels)
+        if value < cell.models[side]["best"]:
+            cell.models[side]["best"] = value
+        add_risk(scratch, add_record(cell, side, NO_RIVAL if i == 0 else rival, scratch), 0, value)
+        if i == 0:
+            own = value
+        else:
+            other = value
+    if rival == REACTIVE:
+        return own, other
+    threshold, stable_threshold = rule.threshold * unit, rule.stable_threshold * unit
+    best = cell.models[old]["best"]
+    condition = entering(own, best, other, threshold, stable_threshold)
     scratch.whole[CONDITION] = condition
-    if condition == 0:
-        return
-    make_model(cell, new, counts["step"], lo, training, kernels)
-    counts["rival"] = REACTIVE
-    counts["reacted"] = 1
-    counts["reactive_step"] = 0
-    cell.bounds[0] = lo
-    add_record(cell, new, REACTIVE, scratch)
-    ids = cell.models[old]["id"], cell.models[new]["id"]
-    if condition == 1:
-        add_transition(scratch, ENTERED, 1, own, best, rule.threshold, ids[0], ids[1])
-    else:
-        add_transition(scratch, ENTERED, 1, own, other, rule.stable_threshold, ids[0], ids[1])
+    if condition != 0:
+        make_model(cell, new, counts["step"], lo, training, kernels)
+        counts["rival"] = REACTIVE
+        counts["reacted"] = 1
+        counts["reactive_step"] = 0
+        cell.bounds[0] = lo
+        for i in range(3):
+            cell.judged[CONTEST + i] = 0.0
+            cell.judged[CONTEST + 3 + i] = math.nan
+        add_record(cell, new, REACTIVE, scratch)
+        right, margin = (best, threshold) if condition == 1 else (other, stable_threshold)
+        add_transition(scratch, ENTERED, 1, own, right, margin, cell.models[old]["id"], cell.models[new]["id"])
+    return own, math.nan
 
 
-@merged
+@uncounted
 def _train(cell: Any, hi: Any, steps: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Update w together with its rival, within the budget; return whether training has not diverged."""
     counts = cell.counts[0]
     old = counts["predictive"]
-    new = 1 - old
-    alone = counts["rival"] == NO_RIVAL
-    share = steps // 2 if rule.divided and not alone else steps
-    own = steps - share if rule.divided and not alone else steps
-    begin_update(cell, old, hi, own, training, scratch, kernels)
-    scratch.whole[RECORD + 4] = own
-    if alone:
-        run_update(cell, old, own, training, scratch, kernels)
-        return end_update(cell, old, scratch, kernels)
-    begin_update(cell, new, hi, share, training, scratch, kernels)
-    # The rival that learns is the last one that was recorded.
-    scratch.whole[RECORD + (scratch.whole[RECORDS] - 1) * RECORD_SIZE + 4] = share
-    if training.paired and own == share:
+    models = 1 if counts["rival"] == NO_RIVAL else 2
+    share = steps // 2 if rule.divided and models == 2 else steps
+    own = steps - share if rule.divided and models == 2 else steps
+    for i in range(models):
+        spent = own if i == 0 else share
+        begin_update(cell, old if i == 0 else 1 - old, hi, spent, training, scratch, kernels)
+        # The rival that learns is the last one that was recorded.
+        number = 0 if i == 0 else scratch.whole[RECORDS] - 1
+        scratch.whole[RECORD + number * RECORD_SIZE + 4] = spent
+    if training.paired and models == 2 and own == share:
         run_both(cell, own, training, scratch, kernels)
     else:
-        run_update(cell, old, own, training, scratch, kernels)
-        run_update(cell, new, share, training, scratch, kernels)
-    return end_update(cell, old, scratch, kernels) and end_update(cell, new, scratch, kernels)
+        for i in range(models):
+            run_update(cell, old if i == 0 else 1 - old, own if i == 0 else share, training, scratch, kernels)
+    finite = True
+    for i in range(models):
+        finite = finite and end_update(cell, old if i == 0 else 1 - old, scratch, kernels)
+    return finite
 
 
-@merged
-def _compare(cell: Any, hi: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> None:
-    """In a reactive state, choose the model that predicts the next batch; at its end, the model that stays."""
+@uncounted
+def _trial_risks(cell: Any, first: Any, which: Any, training: Any, scratch: Any, kernels: Any) -> Any:
+    """Return the risks of w and w' over the batches of T from number ``first`` on, and record them."""
     counts = cell.counts[0]
-    lo, old = counts["next"], counts["predictive"]
+    old_risk = math.nan
+    new_risk = math.nan
+    for i in range(2):
+        side = counts["predictive"] if i == 0 else 1 - counts["predictive"]
+        value = risk_of_trial(cell, side, first, counts["reactive_step"], training, scratch, kernels)
+        add_risk(scratch, 0 if i == 0 else scratch.whole[RECORDS] - 1, which, value)
+        if i == 0:
+            old_risk = value
+        else:
+            new_risk = value
+    return old_risk, new_risk
+
+
+@uncounted
+def _add_to_contest(cell: Any, hi: Any, old_risk: Any, new_risk: Any, margin: Any, scratch: Any, kernels: Any) -> None:
+    """Add the risks on the new batch before learning it to those over T, for the prequential judge."""
+    judged, counts = cell.judged, cell.counts[0]
+    weight = cell.weight[counts["next"] - counts["base"] : hi - counts["base"]]
+    mass = pairwise_sum_at(kernels.pairwise_sum, cell.X)(weight, scratch.real[STACK:])
+    numbers = judged[0], judged[1], judged[2], judged[3], judged[4], judged[5]
+    judged[0], judged[1], judged[2], judged[3], judged[4], judged[5] = contest_after(
+        numbers, old_risk, new_risk, mass, margin
+    )
+
+
+@uncounted
+def _compare(
+    cell: Any, hi: Any, own: Any, other: Any, margin: Any, rule: Any, training: Any, scratch: Any, kernels: Any
+) -> None:
+    """In a reactive state, choose the model that predicts the next batch; at its end, the model that stays.
+
+    ``own`` and ``other`` are the risks of w and w' on the new batch before learning it.
+    """
+    counts, judged = cell.counts[0], cell.judged
+    old = counts["predictive"]
     new = 1 - old
     counts["reactive_step"] += 1
     step = counts["reactive_step"]
     scratch.whole[REACTIVE_STEP] = step
-    last = scratch.whole[RECORDS] - 1
-    old_risk = risk(cell, old, lo, hi, False, training, scratch, kernels)
-    new_risk = risk(cell, new, lo, hi, False, training, scratch, kernels)
-    add_risk(scratch, 0, 1, old_risk)
-    add_risk(scratch, last, 1, new_risk)
-    cell.bounds[step] = hi
     ids = cell.models[old]["id"], cell.models[new]["id"]
+    old_risk, new_risk = own, other
+    if rule.prequential:
+        _add_to_contest(cell, hi, own, other, margin, scratch, kernels)
+    cell.bounds[step] = hi
+    for i in range(0 if rule.prequential else 2 if step == rule.reactive_length else 1):
+        # After learning the batch, and at the end over all of T.
+        old_risk, new_risk = _trial_risks(cell, step - 1 if i == 0 else 0, i + 1, training, scratch, kernels)
     if step < rule.reactive_length:
-        challenged = challenger_predicts(old_risk, new_risk, rule.greedy)
+        lead = needed_lead(rule.lead, old_risk)
+        chosen = challenger_predicts(old_risk - lead, new_risk, rule.greedy)
+        challenged = chosen and judged[CREDIT] >= 0.0
         if challenged != (counts["challenged"] != 0):
-            if challenged:
-                add_transition(scratch, GREEDY, 1, new_risk, old_risk, 0.0, ids[0], ids[1])
-            else:
-                add_transition(scratch, GREEDY, 1, new_risk, old_risk, 0.0, ids[1], ids[0])
+            left, right = (ids[0], ids[1]) if challenged else (ids[1], ids[0])
+            add_transition(scratch, GREEDY, 1, new_risk, old_risk, 0.0 - lead, left, right)
         counts["challenged"] = 1 if challenged else 0
+        counts["chosen"] = 1 if chosen else 0
         return
-    old_risk = risk_of_trial(cell, old, step, training, scratch, kernels)
-    new_risk = risk_of_trial(cell, new, step, training, scratch, kernels)
-    add_risk(scratch, 0, 2, old_risk)
-    add_risk(scratch, last, 2, new_risk)
+    over = step
+    if rule.prequential:
+        over = step - 1
+        old_risk, new_risk = contest_risks(judged[CONTEST], judged[CONTEST + 1], judged[CONTEST + 2])
+        add_risk(scratch, 0, 2, old_risk)
+        add_risk(scratch, scratch.whole[RECORDS] - 1, 2, new_risk)
     switched = switching(old_risk, new_risk)
-    add_transition(scratch, SWITCHED if switched else KEPT, step, new_risk, old_risk, 0.0, ids[0], ids[1])
+    # One batch with large errors may have outweighed the others.
+    if switched and rule.lead != 0.0 and not switching(own, other):
+        old_risk, new_risk, over, switched = own, other, 1, False
+    add_transition(scratch, SWITCHED if switched else KEPT, over, new_risk, old_risk, 0.0, ids[0], ids[1])
     if switched:
         counts["predictive"] = new
     counts["challenged"] = 0
+    counts["chosen"] = 0
     counts["reactive_step"] = 0
     counts["rival"] = STABLE
+    judged[CREDIT] = closed_credit(judged[CREDIT], judged[CREDIT_GAIN])
+    judged[CREDIT_GAIN] = 0.0
+    for i in range(3):
+        judged[CONTEST + i] = 0.0
+        judged[CONTEST + 3 + i] = math.nan
     make_model(cell, 1 - counts["predictive"], counts["step"] + 1, hi, training, kernels)
 
 
-@merged
-def _bound(cell: Any, hi: Any, rule: Any, kernels: Any) -> None:
+@uncounted
+def _bound(cell: Any, hi: Any, rule: Any, training: Any, kernels: Any) -> None:
     """Drop the rows beyond ``max_rows`` from the sample sets, and work out which row is the oldest one needed."""
     counts = cell.counts[0]
     rivals = 1 if counts["rival"] == NO_RIVAL else 2
     floor = hi - rule.max_rows
     first = hi
-    if counts["rival"] == REACTIVE:
+    if counts["rival"] == REACTIVE and not rule.prequential:
         first = cell.bounds[0]
     for i in range(rivals):
         side = counts["predictive"] if i == 0 else 1 - counts["predictive"]
         if hi - counts["first"] > rule.max_rows:
-            forget_rows(cell, side, floor, kernels)
+            forget_rows(cell, side, floor, training, kernels)
         model = cell.models[side]
         first = min(first, max(model["first_row"], floor) if model["lo"] < 0 else model["lo"])
     counts["first"] = max(first, counts["first"])
 
 
-@merged
+@uncounted
 def _has_new_class(y: Any) -> Any:
     """Return whether a code is neither 0 nor 1."""
     largest = 0.0
@@ -191,8 +302,8 @@ def learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: A
     """Learn ``count`` new rows, which are in their places already, as one time step of ``steps`` gradient steps.
 
     With ``tested``, ``scratch.scores`` has their scores by the model that predicts now; otherwise they are computed.
-    Returns LEARNED; NEW_CLASS if a code is neither 0 nor 1, and nothing was changed; or DIVERGED if training diverged,
-    with the size of the weights and the step size in ``scratch.real``. The caller then restores the cell.
+    Returns LEARNED; UNSUITED if only the generic step can go on, such as with a third class; or DIVERGED if training
+    diverged, with the size of the weights and the step size in ``scratch.real``. The caller then restores the cell.
     """
     cell, scratch = borrowed((cell, scratch), kernels)
     counts, whole = cell.counts[0], scratch.whole
@@ -207,16 +318,21 @@ def learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: A
     whole[PREDICTED_BY] = cell.models[predictor]["id"]
     whole[TRAINED_FROM] = cell.models[predictor]["first_row"]
     a, b = lo - counts["base"], hi - counts["base"]
-    if _has_new_class(cell.y[a:b]):
-        return NEW_CLASS
+    if not training.regression and _has_new_class(cell.y[a:b]):
+        return UNSUITED
     if not tested:
-        margins_at(kernels.margins, cell.X)(cell.X[a:b], cell.raw[predictor], scratch.scores[:count])
-    _watch(cell, hi, rule, training, scratch, kernels)
+        score(cell, predictor, cell.X[a:b], scratch.scores[:count], training, kernels)
+    unit = _unit(cell, rule, scratch)
+    scratch.real[UNIT] = unit
+    own, other = _watch(cell, hi, unit, rule, training, scratch, kernels)
+    if rule.relative and not _measure_unit(cell, hi, training, scratch, kernels):
+        return UNSUITED
     if not _train(cell, hi, steps, rule, training, scratch, kernels):
         return DIVERGED
     if counts["rival"] == REACTIVE:
-        _compare(cell, hi, rule, training, scratch, kernels)
-    _bound(cell, hi, rule, kernels)
+        margin = REGRESSION_MARGIN * (rule.threshold * unit)
+        _compare(cell, hi, own, other, margin, rule, training, scratch, kernels)
+    _bound(cell, hi, rule, training, kernels)
     counts["step"] += 1
     counts["next"] = hi
     predictor = 1 - counts["predictive"] if counts["challenged"] != 0 else counts["predictive"]

@@ -9,16 +9,16 @@ from typing import Any
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.state import nest
-from driftsurf.learners.logistic import LogisticRegression
 from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._pool import Pool
 from driftsurf.strategies._reaction import Live
-from driftsurf.strategies.compiled.cell import CompiledModels, fits_cell, step_is_at_hand
+from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.layout import Rule
+from driftsurf.strategies.compiled.suitable import fits_cell, is_supported, step_is_at_hand
 
 
 class CompiledStrategy(PooledStrategy[Live]):
-    """A strategy with a generic step for every learner, and a compiled one around logistic regression on dense rows.
+    """A strategy with a generic step for every learner, and a compiled one around linear learners on dense rows.
 
     Either of them is in charge at a time. Where the compiled one cannot go on, such as when a third class appears, the
     generic one takes over.
@@ -39,13 +39,14 @@ class CompiledStrategy(PooledStrategy[Live]):
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was.
 
-        Around logistic regression on dense rows, the whole step is one call of compiled code, with the same result.
+        Around logistic regression, a linear SVM or linear regression on dense rows, the whole step is one call of
+        compiled code, with the same result.
         """
         compiled = self._compiled or self._compile()
         if compiled is None:
             return super().step(batch, tested)
         decision = compiled.step(batch, tested)
-        if decision is None:  # the batch has a third class
+        if decision is None:  # for instance, the batch has a third class
             self._leave_compiled()
             return super().step(batch, tested)
         begins = self._compiled is None
@@ -57,18 +58,17 @@ class CompiledStrategy(PooledStrategy[Live]):
     def _compile(self) -> CompiledModels | None:
         """Return the models for the compiled step, if they suit it and it is at hand or pays to be compiled."""
         pool = self._pool
-        if not (self._suits and pool.n_classes == 2 and not pool.samples.sparse and step_is_at_hand()):
+        if not self._suits or pool.n_classes != self._can.min_classes or pool.samples.sparse or not step_is_at_hand():
             return None
         known = self._compiled_rule()
-        if known is None or not fits_cell(pool, self._live):
+        if known is None or not fits_cell(pool, self._live, prequential=known[0].prequential):
             return None
         return CompiledModels(pool, self._live, *known)
 
     @functools.cached_property
     def _suits(self) -> bool:
         """Whether the options allow the compiled step."""
-        learner = self.learner
-        return type(learner) is LogisticRegression and learner._tabled and self._compiled_rule() is not None
+        return is_supported(self.learner) and self._compiled_rule() is not None
 
     def _leave_compiled(self) -> None:
         """Return to the generic path, if the models are compiled."""

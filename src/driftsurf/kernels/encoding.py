@@ -1,0 +1,86 @@
+"""Encoded rows of tables: their assembly column by column, the check of sparse rows, and sums over their columns.
+
+All loops keep the order of arithmetic, so that results agree to the bit with those of the numpy functions that they
+stand for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from driftsurf.kernels.compile import F8, I8, _in, _out, kernel
+
+I4: Any = types.int32
+
+
+@kernel(lambda f: (_in(F8), F8, I8, _out(F8, 2), _out(F8)), exact=True)
+def put_column(values: Any, fill: Any, place: Any, out: Any, missing: Any) -> Any:
+    """Write numbers to a column of ``out``, with ``fill`` for NaN, whose rows become 1 in ``missing``.
+
+    Returns the number of missing values.
+    """
+    found = 0
+    for i in range(values.shape[0]):
+        value = values[i]
+        if value != value:
+            value = fill
+            missing[i] = 1.0
+            found += 1
+        out[i, place] = value
+    return found
+
+
+@kernel(lambda f: (_in(F8, 2), _in(I4, 2), _out(F8), _out(I4), _out(I4)), exact=True)
+def compress_rows(values: Any, columns: Any, data: Any, indices: Any, indptr: Any) -> Any:
+    """Write the values that are not 0, with their columns, as CSR rows; return their number."""
+    count = 0
+    indptr[0] = 0
+    for i in range(values.shape[0]):
+        for k in range(values.shape[1]):
+            # Written in any case, since a branch would be mispredicted. The arrays have room for all values.
+            data[count] = values[i, k]
+            indices[count] = columns[i, k]
+            count += 1 if values[i, k] != 0.0 else 0
+        indptr[i + 1] = count
+    return count
+
+
+@kernel(lambda f: (_in(f), _in(I4), _in(I8), I8))
+def is_sound_csr(data: Any, indices: Any, indptr: Any, n_features: Any) -> Any:
+    """Return whether CSR rows can be used as they are: finite, and in each row columns that exist and rise."""
+    if indptr[0] != 0 or indptr[indptr.shape[0] - 1] != data.shape[0] or data.shape[0] != indices.shape[0]:
+        return False
+    for i in range(indptr.shape[0] - 1):
+        if indptr[i + 1] < indptr[i] or indptr[i + 1] > data.shape[0]:
+            return False
+    bad = 0
+    for p in range(data.shape[0]):
+        bad += 0 if abs(data[p]) < math.inf else 1
+    for i in range(indptr.shape[0] - 1):
+        before: Any = -1
+        for p in range(indptr[i], indptr[i + 1]):
+            column: Any = np.int64(indices[p])
+            bad += 1 if column <= before or column >= n_features else 0
+            before = column
+    return bad == 0
+
+
+@kernel(lambda f: (_in(f), _in(I4), _in(I8), _in(F8, 2), _out(F8, 2)), exact=True)
+def column_products(data: Any, indices: Any, indptr: Any, targets: Any, out: Any) -> None:
+    """Add, for each column of CSR rows, its products with each target and with itself to the rows of ``out``.
+
+    Columns beyond the width of ``out`` are left out.
+    """
+    last = targets.shape[1]
+    for i in range(targets.shape[0]):
+        for p in range(indptr[i], indptr[i + 1]):
+            c = np.uintp(indices[p])
+            if c < np.uintp(out.shape[1]):
+                value = np.float64(data[p])
+                for k in range(last):
+                    out[k, c] += value * targets[i, k]
+                out[last, c] += value * value

@@ -1,0 +1,103 @@
+"""Learners and states that the compiled step supports."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+from driftsurf.core.contracts import Learner, Segment
+from driftsurf.learners._linear import Linear
+from driftsurf.learners.logistic import NARROW, LogisticRegression
+from driftsurf.learners.regression import LinearRegression
+from driftsurf.learners.svm import LinearSVM
+from driftsurf.strategies._pool import Member, Pool
+from driftsurf.strategies._reaction import Live
+from driftsurf.strategies.compiled.addresses import calls_by_address
+from driftsurf.strategies.compiled.layout import LOGISTIC, Training
+from driftsurf.strategies.compiled.step import learn
+
+SUPPORTED = LogisticRegression, LinearSVM, LinearRegression
+MOST = 2**62
+"""Counts of models in a cell are below this, far from overflow."""
+LEAST_STEPS = 20_000
+"""Steps in this process from which on the compiled step is compiled, which takes several seconds; before that it is
+used only if it is in the cache. The results are the same to the bit."""
+COPIED = "drawn", "lo", "admitted", "hi", "seen", "words", "gradients", "rescale_at", "step_size", "target"
+"""Numbers of a model with the same name in ``Linear``."""
+
+_generic_steps = 0
+
+
+def step_is_at_hand() -> bool:
+    """Return whether the compiled step is in the cache, or there was enough work for it to be compiled."""
+    global _generic_steps
+    _generic_steps += 1
+    kernel: Any = learn
+    return (_generic_steps > LEAST_STEPS or kernel.is_at_hand()) and calls_by_address()
+
+
+def is_supported(learner: Learner) -> bool:
+    """Return whether the compiled step can train models of this learner. A subclass may change any part of it."""
+    known: Any = learner
+    return type(learner) in SUPPORTED and known._tabled
+
+
+def training_of(learner: Any, n_features: int) -> Training:
+    """Return the parameters of a learner as the compiled step takes them."""
+    logistic = isinstance(learner, LogisticRegression)
+    kind, epsilon = (LOGISTIC, 0.0) if logistic else learner._loss
+    return Training(
+        step_size=math.nan if learner.step_size == "auto" else float(learner.step_size),
+        l2=float(learner.l2),
+        scaled=bool(learner._scaled),
+        alternating=learner.optimizer == "strsaga",
+        intercept=bool(learner.fit_intercept),
+        uniform_start=learner.start == "uniform",
+        paired=logistic and n_features <= NARROW,
+        kind=kind,
+        epsilon=epsilon,
+        reach=learner._reach,
+        curvature=learner.curvature,
+        regression=learner.capabilities.regression,
+    )
+
+
+def fits_cell(pool: Pool, live: Live, *, prequential: bool) -> bool:
+    """Return whether models and counts are such as steps leave them behind.
+
+    A forged state may have others, with which generic steps still stay within their arrays. Compiled code checks no
+    bounds, so such models are left to the generic step.
+    """
+    samples = pool.samples
+    if live.reactive is not None and live.stable is not None:
+        return False
+    ends = [samples.next_row - sum(map(len, live.trial)), *(part.hi for part in live.trial)]
+    trial = tuple(Segment(*pair) for pair in itertools.pairwise(ends))
+    expected = 0 if live.reactive is None or prequential else live.reactive_step
+    if live.trial != trial or len(trial) != expected or ends[0] < samples.first_row:
+        return False
+    if any(map(math.isnan, live.unit.recent)):  # no order
+        return False
+    if not all(_fits(pool, member) for member in live.members):
+        return False
+    return max(pool.made, live.step, samples.next_row) < MOST
+
+
+def _fits(pool: Pool, member: Member) -> bool:
+    samples = pool.samples
+    learner: Any = member.learner
+    fitted: Linear = learner._fitted
+    trained = samples.first_row <= fitted.lo <= fitted.admitted <= fitted.hi == samples.next_row
+    if len(fitted.anchor) or not (fitted.lo < 0 or (trained and len(learner._table) == fitted.admitted - fitted.lo)):
+        return False
+    # There is room for the evidence of one batch: a new model of a regression must not have to meet more rows.
+    if fitted.lo < 0 and max(member.first_row, samples.first_row) < samples.next_row:
+        return False
+    ranged = learner.capabilities.regression and learner._scaled
+    if len(fitted.low) + len(fitted.evidence) and not ranged:
+        return False
+    if (len(fitted.evidence) and not fitted.evidence[0] > 0.0) or not samples.n_features:
+        return False
+    numbers: list[int] = [member.id, member.born, *(getattr(fitted, name) for name in COPIED[:-2])]
+    return max(numbers) < MOST

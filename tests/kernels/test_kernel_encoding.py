@@ -1,0 +1,111 @@
+"""Encoded rows: assembled, checked and added up as with numpy, to the bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from driftsurf.core.contracts import CSR
+from driftsurf.core.input import Schema, read_rows
+from driftsurf.errors import NonFiniteError, ShapeError
+from driftsurf.kernels.encoding import column_products, compress_rows, is_sound_csr, put_column
+
+pytestmark = pytest.mark.python_kernels
+
+CELLS = st.sampled_from([0.0, -0.0, 1.0, -2.5, 1e300, 1e-310, np.nan])
+
+
+def matrix(cells: list[list[float]]) -> Any:
+    return sparse.csr_array(np.array(cells))
+
+
+@settings(deadline=None)
+@given(st.lists(CELLS, min_size=1, max_size=9))
+def test_a_column_is_written_with_its_gaps_filled_and_marked(cells: list[float]) -> None:
+    values, out, missing = np.array(cells), np.zeros((len(cells), 3)), np.zeros(len(cells))
+    found = put_column(values, 7.0, 1, out, missing)
+    gaps = np.isnan(values)
+    assert found == np.count_nonzero(gaps)
+    np.testing.assert_array_equal(out[:, 1], np.where(gaps, 7.0, values))
+    np.testing.assert_array_equal(missing, gaps)
+    assert not out[:, [0, 2]].any()
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=9))
+def test_rows_are_compressed_without_their_zeros(cells: list[list[float]]) -> None:
+    values = np.array(cells)
+    columns = np.tile(np.array([1, 4, 6], np.int32), (len(values), 1))
+    data, indices = np.empty(values.size), np.empty(values.size, np.int32)
+    indptr = np.empty(len(values) + 1, np.int32)
+    used = compress_rows(values, columns, data, indices, indptr)
+    present = values != 0.0
+    np.testing.assert_array_equal(data[:used], values[present])
+    np.testing.assert_array_equal(indices[:used], columns[present])
+    np.testing.assert_array_equal(indptr, np.concatenate([[0], np.cumsum(present.sum(axis=1))]))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6))
+def test_products_of_columns_have_the_bits_of_numpy(seed: int, width: int) -> None:
+    draw = np.random.default_rng(seed)
+    rows: Any = sparse.random_array((20, 5), density=0.4, format="csr", rng=draw)
+    targets = np.column_stack([np.ones(20), draw.normal(size=20)])
+    out = np.zeros((3, width))
+    column_products(rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), targets, out)
+    row = np.repeat(np.arange(20), np.diff(rows.indptr))
+    kept = rows.indices < width
+    column, value, row = rows.indices[kept], rows.data[kept], row[kept]
+    for place, target in enumerate(targets.T):
+        assert out[place].tobytes() == np.bincount(column, value * target[row], width).tobytes()
+    assert out[2].tobytes() == np.bincount(column, value * value, width).tobytes()
+
+
+def test_sound_sparse_rows_are_used_as_they_are() -> None:
+    rows = matrix([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.0, 3.0, 0.0]])
+    read = read_rows(rows, Schema(3, sparse=True))
+    assert isinstance(read, CSR)
+    assert np.shares_memory(read.data, rows.data)
+    assert read.indptr.dtype == np.int64
+    assert read.indptr.tolist() == [0, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "indptr"),
+    [
+        ([1.0, 2.0], [0, 3], [0, 1, 2]),
+        ([1.0, 2.0], [0, -1], [0, 1, 2]),
+        ([1.0, 2.0], [1, 0], [0, 2, 2]),
+        ([1.0, 2.0], [1, 1], [0, 2, 2]),
+        ([1.0, 2.0], [0, 1], [0, 2, 1]),
+        ([1.0, 2.0], [0, 1], [0, 9, 2]),
+        ([1.0, 2.0], [0, 1], [1, 2, 2]),
+        ([1.0, 2.0], [0, 1], [0, 1, 1]),
+        ([1.0, np.nan], [0, 1], [0, 1, 2]),
+        ([-np.inf, 1.0], [0, 1], [0, 1, 2]),
+    ],
+)
+def test_other_sparse_rows_are_not_taken_for_sound(data: list[float], indices: list[int], indptr: list[int]) -> None:
+    arrays = np.array(data), np.array(indices, np.int32), np.array(indptr, np.int64)
+    assert not is_sound_csr(*arrays, 3)
+
+
+def test_sparse_rows_that_are_not_sound_are_put_in_order_or_refused() -> None:
+    schema = Schema(3, sparse=True)
+    doubled = sparse.csr_array((np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 2])), shape=(1, 3))
+    read = read_rows(doubled, schema)
+    assert isinstance(read, CSR)
+    assert (read.data.tolist(), read.indices.tolist()) == ([3.0], [1])
+    with pytest.raises(NonFiniteError, match="row 1, column 2"):
+        read_rows(matrix([[1.0, 0.0, 0.0], [0.0, 0.0, np.inf]]), schema)
+    with pytest.raises(ShapeError, match="expecting 3 features"):
+        read_rows(matrix([[1.0, 2.0]]), schema)
+    outside = matrix([[1.0, 0.0, 2.0]])
+    outside.indices[1] = 7
+    with pytest.raises(ShapeError, match="outside 0 to 2"):
+        read_rows(outside, schema)
