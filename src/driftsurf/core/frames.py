@@ -5,6 +5,7 @@ Rows may be anything that ``numpy.asarray`` understands, a frame of pandas or po
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -23,6 +24,7 @@ __all__ = [
     "SparseMatrix",
     "check_levels",
     "frame_columns",
+    "is_scipy_csr",
     "lazy_frame",
     "unmasked",
 ]
@@ -163,3 +165,9 @@ def unmasked(values: Any, name: str) -> Any:
 def lazy_frame(name: str) -> ValueTypeError:
     """Return the error for a query that has not been collected."""
     return ValueTypeError(f"{name} is a lazy frame; pass {name}.collect().")
+
+
+@functools.cache
+def is_scipy_csr(kind: type) -> bool:
+    """Return whether a type is one of the CSR matrices of scipy, which need not be imported for that."""
+    return kind.__module__.startswith("scipy.sparse") and kind.__name__ in ("csr_array", "csr_matrix")

@@ -6,7 +6,6 @@ an immutable value, fixed by the first batch.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from driftsurf.core.frames import (
     SparseMatrix,
     check_levels,
     frame_columns,
+    is_scipy_csr,
     lazy_frame,
 )
 from driftsurf.core.typing import MatrixLike
@@ -147,10 +147,9 @@ def read_rows(X: MatrixLike, schema: Schema, dtype: npt.DTypeLike = np.float64, 
     dtype = np.dtype(dtype)
     if is_ready(X, schema, dtype, finite=finite):
         return X
-    kind: Any = type(X)
-    if schema.sparse and _is_csr(kind) and (ready := _ready_csr(X, schema, dtype)) is not None:
-        return ready
-    rows: Rows
+    rows: Rows | None = _ready_csr(X, schema, dtype) if schema.sparse else None
+    if rows is not None:
+        return rows
     if isinstance(X, SparseMatrix):
         rows = _read_sparse(X, schema, dtype)
         if not schema.sparse:
@@ -330,14 +329,11 @@ def _read_series(series: Any) -> npt.NDArray[Any]:
 # ---------------------------------------------------------------------------- sparse
 
 
-@functools.cache
-def _is_csr(kind: type) -> bool:
-    """Return whether a type is one of the CSR matrices of scipy, which need not be imported for that."""
-    return kind.__module__.startswith("scipy.sparse") and kind.__name__ in ("csr_array", "csr_matrix")
-
-
 def _ready_csr(X: Any, schema: Schema, dtype: np.dtype[Any]) -> CSR | None:
-    """Return a CSR matrix that can be used as it is, with values of the type of the store; None for any other."""
+    """Return a CSR matrix that can be used as it is, with values of the type of the store; None for anything else."""
+    kind: Any = type(X)
+    if not is_scipy_csr(kind):
+        return None
     data, indices, indptr = X.data, X.indices, np.ascontiguousarray(X.indptr, np.int64)
     same_types = data.dtype == dtype and indices.dtype == np.int32 and min(X.shape) > 0
     plain = all(array.flags.c_contiguous and array.flags.aligned for array in (data, indices))
