@@ -87,8 +87,9 @@ class Remote:
     kernel
         A function made by ``driftsurf.kernels.compile.kernel``.
     signature
-        Returns the types of its arguments and of its result, given the numba type of row values. It is checked when
-        the address is first looked up: cached code that was compiled for another signature must not be called with this one.
+        Returns the types of its arguments and of its result, given the numba type of row values. It is checked when the
+        address is first looked up: cached code that was compiled for another signature must not be called with this
+        one.
     values
         Numba type of the values, if the kernel takes no rows but other values of one type.
     """
@@ -111,8 +112,8 @@ class Remote:
         if numba.config.DISABLE_JIT:
             return self.kernel
         if row_type not in self._addresses:
-            # Once only: building the signature takes longer than a small step, and the lock of llvmlite stays locked for
-            # ever if an exception from outside comes inside it.
+            # Once only: building the signature takes longer than a small step, and the lock of llvmlite stays locked
+            # for ever if an exception from outside comes inside it.
             signature = self.signature(row_type)
             result = self.compiled(row_type).overloads[signature.args]
             if result.signature != signature:
