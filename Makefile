@@ -112,7 +112,7 @@ reproduce: $(VENV)/dev ## Repeat the paper's evaluation and write a report (real
 	@$(BIN)/driftsurf reproduce --out $(REPRODUCTION)
 
 .PHONY: torture
-torture: $(VENV)/dev ## Test crashes, disk faults, power loss, damaged files and bad values (an hour)
+torture: $(VENV)/dev ## Test crashes, disk faults, power loss, damaged files and bad values (hours)
 	$(BIN)/python -m torture
 	@$(MAKE) --no-print-directory torture-spark
 

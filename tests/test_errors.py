@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from urllib.error import URLError
 
 import pytest
 
 from driftsurf import errors
-from driftsurf.errors import Message, Option, OptionError
+from driftsurf.errors import Message, Option, OptionError, reason
 
 
 def tree() -> list[str]:
@@ -52,3 +53,16 @@ def test_a_message_keeps_its_parts() -> None:
 def test_an_error_is_caught_by_its_own_and_by_the_built_in_base(base: type[Exception]) -> None:
     with pytest.raises(base):
         raise OptionError("threshold must be positive; got -1")
+
+
+def test_a_message_is_bounded_and_keeps_its_beginning_and_its_end() -> None:
+    message = str(OptionError(Option("model"), f" is {'x' * 100_000!r}; choices: driftsurf, aue"))
+    assert message.startswith("model is 'xxx")
+    assert message.endswith("choices: driftsurf, aue")
+    assert len(message) < 3_000
+
+
+def test_the_reason_of_an_error_of_the_system_has_no_number() -> None:
+    assert reason(FileExistsError(17, "File exists", "runs")) == "'runs': File exists"
+    assert reason(URLError(ConnectionRefusedError(111, "Connection refused"))) == "Connection refused"
+    assert reason(ValueError("of another kind")) == "of another kind"

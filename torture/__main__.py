@@ -102,9 +102,7 @@ def main() -> None:
     """Run the proofs that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
     parser.add_argument("proofs", nargs="*", metavar="proof", help=f"proofs to run (default: all): {', '.join(PROOFS)}")
-    parser.add_argument(
-        "--scale", type=float, default=1.0, help="amount of work (default: 1, about half an hour without spark)"
-    )
+    parser.add_argument("--scale", type=float, default=1.0, help="amount of work (default: 1, which takes hours)")
     parser.add_argument(
         "--full", action="store_true", help="run the whole goal table, in parts; resumes where it was stopped"
     )

@@ -83,6 +83,7 @@ __all__ = [
     "StateWarning",
     "StepInProgressError",
     "ValueTypeError",
+    "reason",
 ]
 
 
@@ -120,6 +121,16 @@ class RowIndex:
         return f"{self.array}[{self.row}]"
 
 
+LONGEST = 2500
+"""Characters of a message at most: a cell, a label or an option may have millions."""
+
+
+def _bounded(text: str) -> str:
+    """Return a text, without its middle if it is too long: it begins with what is wrong and ends with the remedy."""
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}"
+
+
 class Message(str):
     """Text on one line that remembers the parts it was joined from, with control characters made visible.
 
@@ -133,7 +144,7 @@ class Message(str):
 
     def __new__(cls, *parts: object) -> Self:
         """Join the parts to a text and keep them as ``parts``."""
-        message = super().__new__(cls, visible("".join(map(str, parts))))
+        message = super().__new__(cls, _bounded(visible("".join(map(str, parts)))))
         message.parts = parts
         return message
 
@@ -144,6 +155,18 @@ class Message(str):
         'bad: row 103'
         """
         return Message(*(part.respelled(spell) if isinstance(part, Message) else spell(part) for part in self.parts))
+
+
+def reason(error: Exception) -> str:
+    """Return what an error says, without the number that the operating system gives it.
+
+    >>> reason(FileNotFoundError(2, "No such file or directory", "sales.csv"))
+    "'sales.csv': No such file or directory"
+    """
+    cause = getattr(error, "reason", error)  # an URLError wraps another error
+    if isinstance(cause, OSError) and cause.strerror and not isinstance(cause, DriftsurfError):
+        return f"{cause.filename!r}: {cause.strerror}" if cause.filename is not None else cause.strerror
+    return str(cause)
 
 
 class DriftsurfError(Exception):

@@ -290,6 +290,8 @@ def test_standard_input_is_read_and_resumed(pack: Callable[[bytes], bytes], monk
         ({"on_schema_change": "adapt"}, "on_schema_change.*'adapt'.*'ignore-added'"),
         ({"delimiter": "ab"}, "delimiter.*'ab'"),
         ({"encoding": "utf-99"}, "encoding.*'utf-99'.*cp1252"),
+        ({"encoding": "idna"}, "encoding.*'idna'.*cp1252"),
+        ({"encoding": "undefined"}, "encoding.*'undefined'.*cp1252"),
         ({"comment": "//"}, "comment.*'//'"),
         ({"n_features": 0}, "n_features.*0"),
         ({"decimal": ";"}, "decimal.*';'.*'.', ','"),

@@ -311,11 +311,48 @@ def test_bad_weights_are_refused(bad: Any) -> None:
         ({"learner": "logistic"}, "'logistic'"),
         ({"learner": LogisticRegression(step_size=-1.0)}, r"step_size.*-1\.0"),
         ({"random_state": -5}, r"random_state.*-5"),
+        ({"random_state": "five"}, r"random_state.*five"),
+        ({"threshold": 10**400}, r"threshold.*1000.*401 characters"),
+        ({"learner": LogisticRegression(l2=10**400)}, r"l2.*1000.*401 characters"),
     ],
 )
 def test_bad_parameters_are_refused_when_used(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         DriftSurfClassifier(**options).partial_fit(GOOD, [0, 1])
+
+
+@pytest.mark.parametrize("classes", [3, 0.5, None.__class__])
+def test_classes_that_are_no_list_are_refused(classes: Any) -> None:
+    with pytest.raises(LabelError, match="classes is"):
+        DriftSurfClassifier(classes=classes).partial_fit(GOOD, [0, 1])
+
+
+@pytest.mark.parametrize("change", [{"data": np.ones((3, 1))}, {"indices": np.arange(3.0)}, {"indptr": np.arange(4.0)}])
+def test_sparse_rows_with_arrays_of_another_kind_are_refused(change: dict[str, Any]) -> None:
+    matrix = sparse.csr_array(np.eye(3))
+    for name, array in change.items():
+        setattr(matrix, name, array)
+    with pytest.raises(ShapeError, match="malformed"):
+        DriftSurfClassifier().partial_fit(matrix, [0, 1, 0])
+
+
+def test_labels_in_several_columns_are_refused() -> None:
+    with pytest.raises(ShapeError, match="1d"):
+        DriftSurfClassifier().partial_fit(GOOD, np.eye(2))
+
+
+class Mine(DriftSurfClassifier):
+    """A subclass with a parameter of its own."""
+
+    def __init__(self, learner: Any = None, *, mine: int = 1, threshold: float = 0.1, random_state: Any = None) -> None:
+        super().__init__(learner, threshold=threshold, random_state=random_state)
+        self.mine = mine
+
+
+def test_a_subclass_may_have_parameters_of_its_own() -> None:
+    model = Mine(mine=3, random_state=0).partial_fit(GOOD, [0, 1])
+    again = Mine.from_bytes(model.to_bytes())
+    assert (again.mine, again.to_bytes()) == (3, model.to_bytes())
 
 
 @pytest.mark.parametrize("value", [1e6, -1e6, 1e12, 1e300, -1e300])

@@ -195,3 +195,11 @@ def test_a_folder_of_an_earlier_version_tells_its_task_by_its_errors(tmp_path: P
     assert about.pop("decided") == {"task": "classification", "words": {}}
     (tmp_path / "run" / "run.json").write_text(json.dumps(about))
     assert not folder.regression
+
+
+def test_the_folder_of_another_kind_of_run_is_refused(tmp_path: Path, mixed_run: tuple[Path, str]) -> None:
+    shutil.copytree(mixed_run[0], tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(RunFolderError, match="keyed run"):
+        run_keyed(str(write_rows(tmp_path / "shops.csv", shops(300))), tmp_path / "run", COLUMNS, OPTIONS)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before

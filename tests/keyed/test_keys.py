@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftsurf.errors import InputError
 from driftsurf.kernels.random import derive
 from driftsurf.keyed import key_seed
 from driftsurf.keyed.compiled.layout import TRANSITION
@@ -76,3 +77,10 @@ def test_seeds_of_keys_never_change() -> None:
         derive(0, -1),
         8263584012933098579,
     ]
+
+
+def test_a_key_that_cannot_be_saved_is_refused_by_name() -> None:
+    keys = Keys()
+    with pytest.raises(InputError, match="ud800"):
+        keys.read(["a", "\ud800"])
+    assert keys.read(["é", "a"]) == ["é", "a"]

@@ -219,3 +219,18 @@ def test_a_folder_whose_name_is_no_text_is_linked(tmp_path: Path, mixed_run: tup
     shown = invoke("runs", tmp_path)
     assert (shown.exit_code, "run\\udcff" in shown.output) == (0, True)
     assert 'href="run%FF/report.html"' in (tmp_path / "index.html").read_text()
+
+
+def test_a_page_replaces_pages_only(runs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    shutil.copytree(runs / "mixed", folder / "mixed")
+    for page in (folder / "index.html", folder / "mixed" / "trace.csv"):
+        before = page.read_text() if page.exists() else "<!doctype html>\n<html>my own page</html>"
+        page.write_text(before)
+        out = None if page.name == "index.html" else page
+        with pytest.raises(RunFolderError, match=page.name):
+            write_runs_page(folder, out)
+        assert page.read_text() == before
+    (folder / "index.html").unlink()
+    for _ in range(2):  # the second replaces the first
+        write_runs_page(folder)

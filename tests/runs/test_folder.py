@@ -94,3 +94,40 @@ def test_only_the_owner_may_read_what_a_run_writes(tmp_path: Path) -> None:
     public = {path.name for path, mode in modes.items() if mode & 0o077}
     assert public == {"rows.csv", "run.toml"}
     assert len(modes) > 20
+
+
+def _sales(path: Path) -> Path:
+    path.write_text("a,sold\n" + "".join(f"{i % 7},{'yes' if i % 3 else 'no'}\n" for i in range(300)))
+    return path
+
+
+def test_a_long_name_of_a_source_gives_a_folder_that_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = _sales(tmp_path / ("x" * 250 + ".csv"))
+    result = driftsurf.run(source, label="sold", batch_size=100, model="recommended-linear", progress=False)
+    assert result.folder.name == "x" * 60
+    assert next_run_folder("x" * 250).name == "x" * 60 + "-2"
+
+
+@pytest.mark.parametrize("name", ["trace.csv", "journal.jsonl", "run.json", "scores.jsonl", "bad_rows.jsonl", "lock"])
+@pytest.mark.parametrize("resume", [False, True])
+def test_checkpoints_replace_no_file_of_a_folder_that_had_none(name: str, resume: bool, tmp_path: Path) -> None:
+    place = tmp_path / "mine"
+    place.mkdir()
+    (place / name).write_text("mine")
+    source = _sales(tmp_path / "a.csv")
+    with pytest.raises(RunFolderError, match=name):
+        driftsurf.run(source, label="sold", checkpoint=place, resume=resume, model="recommended-linear", progress=False)
+    assert [one.name for one in place.iterdir()] == [name]
+    assert (place / name).read_text() == "mine"
+
+
+def test_metrics_are_not_written_into_the_folders_of_the_run(tmp_path: Path) -> None:
+    source, place = _sales(tmp_path / "a.csv"), tmp_path / "live"
+    with pytest.raises(RunFolderError, match="journal"):
+        driftsurf.run(source, label="sold", metrics=place / "journal.jsonl", checkpoint=place, progress=False)
+    with pytest.raises(RunFolderError, match="journal"):
+        driftsurf.run(source, label="sold", metrics=place / "journal.jsonl", out=place, progress=False)
+    assert not place.exists()

@@ -121,3 +121,11 @@ def test_every_strategy_can_be_reset(name: str) -> None:
     for X, y in batches(5):
         again.observe(X, y)
     assert to_bytes(again.state()) == to_bytes(session.state())
+
+
+@pytest.mark.parametrize("text", ["", "x", "[]", '{"a":' * 100_000])
+def test_an_order_that_cannot_be_read_is_named(text: str, tmp_path: Path) -> None:
+    orders.give(tmp_path, "pin")
+    (tmp_path / "orders" / "000001.json").write_text(text)
+    with pytest.raises(StateError, match="order 1"):
+        orders.waiting(tmp_path, 0)

@@ -33,6 +33,7 @@ from driftsurf.errors import (
     OptionError,
     RunFolderError,
     RunWarning,
+    reason,
 )
 
 __all__ = ["main"]
@@ -119,8 +120,10 @@ class _Group(click.Group):
             raise
         except OptionError as error:
             raise _WrongOption(spelled(error)) from error
-        except (DriftsurfError, OSError) as error:
+        except DriftsurfError as error:
             raise click.ClickException(spelled(error)) from error
+        except OSError as error:
+            raise click.ClickException(Message(reason(error))) from error
         except MemoryError as error:
             raise click.ClickException(f"there is not enough memory: {error}") from error
 

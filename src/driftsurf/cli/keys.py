@@ -66,6 +66,7 @@ def show_keys(run: Path, limit: int) -> Mapping[Any, Mapping[str, Any]]:
 def _show_key(run: Path, name: str, page: Path | None) -> None:
     """Print one key and write its page."""
     from driftsurf.core import files
+    from driftsurf.report.html import check_replaceable
     from driftsurf.report.key_page import KEY_PAGES, key_page_name, render_key
     from driftsurf.report.keys import KeyedRecord, find_key, print_keys
 
@@ -76,6 +77,8 @@ def _show_key(run: Path, name: str, page: Path | None) -> None:
     text = render_key(folder, outcomes, key, record.keys[key], link=page is None)
     if page is None:
         files.make_folder(own.parent)
+    else:
+        check_replaceable(page)
     files.write_text(page or own, text)
     print_keys(record.only(key))
     say(f"page: {page or own}")

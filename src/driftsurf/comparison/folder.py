@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from driftsurf.comparison.inputs import Input
 from driftsurf.core import files
+from driftsurf.core.json_text import parse_json
 from driftsurf.errors import Option, RunFolderError
-from driftsurf.runs.folder import NEW_RUNS, short_name
+from driftsurf.runs.folder import NAME_LETTERS, NEW_RUNS, short_name
 
 __all__ = ["LEDGER", "check_folder", "default_folder"]
 
@@ -25,7 +25,7 @@ def default_folder(sources: Sequence[Input]) -> Path:
     It is ``runs/compare-NAME``, then ``runs/compare-NAME-2`` and so on, so that the same command continues, and another
     source with the same file name has a folder of its own.
     """
-    names = [short_name(one.source) for one in sources]
+    names = [short_name(one.source)[:NAME_LETTERS] for one in sources]
     name = "-".join(["compare", *names[:MOST_NAMED], *["and-more"] * (len(names) > MOST_NAMED)])
     path, number = NEW_RUNS / name, 1
     while path.exists() and _compared(path) != _identities(sources):
@@ -62,7 +62,7 @@ def _compared(folder: Path) -> set[tuple[str, str]]:
     ledger = folder / LEDGER
     for line in ledger.read_bytes().splitlines() if ledger.exists() else ():
         try:
-            what = json.loads(line)["task"]["what"]
+            what = parse_json(line)["task"]["what"]
             found.add((str(what["source"]), str(what["label"] or "")))
         except (ValueError, KeyError, TypeError):  # a crash may have cut the line short
             continue

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol, TextIO, TypeVar
 
 import driftsurf
 from driftsurf.core import disk, files
+from driftsurf.core.json_text import parse_json
 from driftsurf.data.datasets import authors
 from driftsurf.data.datasets import known as datasets
 
@@ -88,7 +89,7 @@ class Ledger:
             return done
         for line in self.path.read_bytes().splitlines():
             try:
-                record = json.loads(line)
+                record = parse_json(line)
                 done[record["key"]] = record["result"]
             except (ValueError, KeyError, TypeError):
                 continue

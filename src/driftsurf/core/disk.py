@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+
+from driftsurf.errors import InputError
 
 __all__ = ["Disk", "private", "using"]
 
@@ -24,6 +27,19 @@ def private(path: str | Path, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, PRIVATE)
 
 
+def refuse_device(path: Path) -> None:
+    """Raise InputError if a path is a device, a pipe or a socket.
+
+    A rename would replace ``/dev/null`` by a file, for every program of the machine, and ``/dev/zero`` has no end.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # no such file, or no path of a file: the call itself says so
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{str(path)!r} is a device, a pipe or a socket; name a file")
+
+
 class Disk:
     """Calls to the operating system that touch files, each as thin as possible."""
 
@@ -33,8 +49,11 @@ class Disk:
         return os.open(path, flags, SHARED if shared else PRIVATE)
 
     def append(self, path: Path) -> int:
-        """Open a file for appending; if it does not exist, create one that only its owner may read."""
-        return private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        """Open a file for appending; if it does not exist, create one that only its owner may read.
+
+        A link is not followed: the file is cut to a length, and a file elsewhere must not be.
+        """
+        return private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
 
     def write(self, handle: int, data: bytes | memoryview) -> int:
         """Write some of the data; return the number of bytes written."""
@@ -64,7 +83,8 @@ class Disk:
             os.close(handle)
 
     def replace(self, old: Path, new: Path) -> None:
-        """Rename a file or folder atomically, replacing the target."""
+        """Rename a file or folder atomically, replacing the target; InputError if that is a device or a pipe."""
+        refuse_device(new)
         os.replace(old, new)
 
     def link(self, old: Path, new: Path) -> None:
@@ -84,7 +104,8 @@ class Disk:
         path.rmdir()
 
     def read(self, path: Path) -> bytes:
-        """Return the content of a file."""
+        """Return the content of a file; InputError for a device or a pipe, which may have no end."""
+        refuse_device(path)
         return path.read_bytes()
 
     def names(self, path: Path) -> list[str]:
@@ -102,7 +123,7 @@ class Disk:
         """
         import fcntl  # not available on Windows; nothing else needs it
 
-        handle = private(path, os.O_RDWR | os.O_CREAT)
+        handle = private(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(handle, 0)

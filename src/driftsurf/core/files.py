@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from driftsurf.core import disk
+from driftsurf.core.json_text import parse_json
 from driftsurf.errors import InputError, LockedError, StateError, StateVersionError, StateWarning
 
 __all__ = [
@@ -162,6 +163,10 @@ def usable(path: str | Path) -> Path:
     """Return a path; raise InputError if no file can have it."""
     if "\0" in str(path):
         raise InputError(f"{str(path)!r} holds a NUL character, so it is not the path of a file")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise InputError(f"{str(path)!r} holds half of a character, so it is not the path of a file") from error
     return Path(path)
 
 
@@ -362,8 +367,8 @@ def _fence(folder: Path) -> dict[str, Any]:
 def _read_json(path: Path) -> dict[str, Any]:
     """Return the object in a file, without entries if the file is missing or damaged."""
     try:
-        found = json.loads(disk.calls.read(path))
-    except (FileNotFoundError, ValueError, RecursionError):
+        found = parse_json(disk.calls.read(path))
+    except (FileNotFoundError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 

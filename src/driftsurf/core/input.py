@@ -392,7 +392,11 @@ def _check_format(X: Any) -> None:
     major, minor = limits[X.format]
     indptr, indices = np.asarray(X.indptr), np.asarray(X.indices)
     fault = ""
-    if len(indptr) != major + 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
+    if any(array.ndim != 1 for array in (indptr, indices, np.asarray(X.data))):
+        fault = "its arrays do not have one dimension"
+    elif indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
+        fault = f"its indices have the types {indptr.dtype} and {indices.dtype}, not integers"
+    elif len(indptr) != major + 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
         fault = f"its index pointer is not {major + 1} increasing numbers from 0"
     elif indptr[-1] > len(indices) or indptr[-1] > len(X.data):
         fault = f"its index pointer ends at {indptr[-1]}, beyond its {len(indices)} values"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
+from driftsurf.core.json_text import parse_json
 from driftsurf.core.predictions import RecentPredictions
 from driftsurf.visible import escape
 
@@ -113,7 +114,7 @@ def read_lines(text: str) -> list[Decision]:
     """
     decisions: list[Decision] = []
     for line in text.splitlines():
-        record = json.loads(line)
+        record = parse_json(line)
         kind = record.pop("type")
         if kind == "step":
             del record["rows_seen"]

@@ -9,9 +9,10 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_type_hints
 
-from driftsurf.core.options import choice, is_number
+from driftsurf.core.options import choice, is_number, shown
 from driftsurf.errors import Option, OptionError
 
 __all__ = [
@@ -179,6 +180,10 @@ def check_bounds(options: Any) -> None:
             raise OptionError(Option(name), f" must be a list of strings; got {value!r}. Pass [{value!r}]")
         if one.pairs and not isinstance(value, Mapping):
             raise OptionError(Option(name), f" must be a mapping; got {value!r}")
+        if one.pairs and not all(isinstance(key, str) for key in value):
+            raise OptionError(Option(name), f" must be a mapping of names; got {shown(value)}")
+        if isinstance(value, str | Path) and "\0" in str(value):
+            raise OptionError(Option(name), f" is {shown(value)}, which holds a NUL character; leave it out")
         low = one.at_least if one.above is None else one.above
         if low is not None and not isinstance(value, str):
             bound = f"of at least {low:g}" if one.above is None else f"above {low:g}"

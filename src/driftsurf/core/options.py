@@ -24,7 +24,7 @@ def whole(name: str, value: Any, *, at_least: int, at_most: int | None = LARGEST
     if not (integer and at_least <= int(value) <= (math.inf if at_most is None else at_most)):
         open_ended = at_most is None or (at_most == LARGEST and not (integer and value > LARGEST))
         limits = f"of at least {at_least}" if open_ended else f"from {at_least} to {at_most:,}"
-        raise OptionError(Option(name), f" is {value!r}; it must be an integer {limits}{otherwise}")
+        raise OptionError(Option(name), f" is {shown(value)}; it must be an integer {limits}{otherwise}")
     return int(value)
 
 
@@ -40,25 +40,53 @@ def number(
 ) -> float:
     """Return ``value`` as a float; raise OptionError if it is no number within the limits. Booleans are refused."""
     low = -math.inf if at_least is None else at_least
-    good = is_number(value) and value >= low and (above is None or above < value) and (infinite or value < below)
+    good = (
+        is_number(value)
+        and fits_float(value)
+        and value >= low
+        and (above is None or above < value)
+        and (infinite or value < below)
+    )
     if not good:
         bound = f"of at least {at_least:g}" if at_least is not None else f"above {above:g}"
         bound += f" and below {below:g}" * (below < math.inf)
-        raise OptionError(Option(name), f" is {value!r}; it must be a number {bound}{otherwise}")
+        raise OptionError(Option(name), f" is {shown(value)}; it must be a number {bound}{otherwise}")
     return float(value)
+
+
+def fits_float(value: Any) -> bool:
+    """Return whether a number can be a float: 10**400 cannot."""
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     """Raise OptionError unless ``value`` is one of ``choices`` and has the same type."""
     if not any(value is option or (type(value) is type(option) and value == option) for option in choices):
-        raise OptionError(Option(name), f" is {value!r}; choices: {', '.join(repr(option) for option in choices)}")
+        raise OptionError(Option(name), f" is {shown(value)}; choices: {', '.join(repr(option) for option in choices)}")
 
 
 def truth(name: str, value: Any) -> bool:
     """Return ``value`` as a bool; raise OptionError if it is not valid."""
     if type(value).__name__ not in ("bool", "bool_"):
-        raise OptionError(Option(name), f" is {value!r}; choices: True, False")
+        raise OptionError(Option(name), f" is {shown(value)}; choices: True, False")
     return bool(value)
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error shows it, however long it is, and whatever its class does.
+
+    >>> shown(0.5), shown("abc"), len(shown("abc" * 1000))
+    ('0.5', "'abc'", 101)
+    """
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 120 else f"{text[:80]}... ({len(text)} characters)"
 
 
 def is_number(value: Any) -> bool:

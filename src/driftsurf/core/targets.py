@@ -22,6 +22,7 @@ from driftsurf.core.fields import Converted, Fields, Real, Rule, Truth, Whole
 from driftsurf.core.frames import unmasked
 from driftsurf.core.input import listed
 from driftsurf.core.labels import check_limit, label_array, listed_labels
+from driftsurf.core.options import shown
 from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, ValueTypeError
 from driftsurf.kernels.columns import all_between, binary_codes, range_of_weighted
 from driftsurf.kernels.losses import largest
@@ -57,7 +58,10 @@ class ClassTargets:
     @classmethod
     def declared(cls, labels: Iterable[Any], limit: int | None = None) -> ClassTargets:
         """Return the closed set of these labels."""
-        array = label_array(list(labels))
+        try:
+            array = label_array(list(labels))
+        except TypeError as error:  # it is no iterable
+            raise LabelError(f"classes is {shown(labels)}; list every class, or omit the argument.") from error
         distinct = tuple(np.unique(array).tolist())
         if not distinct:
             raise LabelError("classes is empty; list every class, or omit the argument.")

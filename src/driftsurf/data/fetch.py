@@ -15,8 +15,9 @@ from typing import IO, Any
 
 from driftsurf.core import disk
 from driftsurf.core.files import PARTIAL
+from driftsurf.core.json_text import parse_json
 from driftsurf.data.download_progress import Report
-from driftsurf.errors import DriftsurfError, FetchError
+from driftsurf.errors import DriftsurfError, FetchError, reason
 
 __all__ = ["Report", "fetch"]
 
@@ -174,7 +175,7 @@ def _open(url: str, headers: dict[str, str]) -> Any:
             return _open(url, {name: value for name, value in headers.items() if "Range" not in name})
         raise _UnavailableError(f"{url}: the server answered {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
-        raise _UnavailableError(f"{url} cannot be reached ({error.reason}); check the network") from error
+        raise _UnavailableError(f"{url} cannot be reached ({reason(error)}); check the network") from error
     except (http.client.HTTPException, OSError) as error:
         raise _UnavailableError(f"{url}: the server sent an invalid answer ({error!r})") from error
 
@@ -200,7 +201,7 @@ def _validator(response: Any) -> str | None:
 def _read_notes(notes: Path, url: str) -> tuple[str | None, int | None]:
     """Return which version of ``url`` the partial file is the beginning of, and its full length, as far as known."""
     try:
-        kept = json.loads(notes.read_text(encoding="utf-8"))
+        kept = parse_json(notes.read_text(encoding="utf-8"))
         return (kept["version"], kept["total"]) if kept["url"] == url else (None, None)
     except (OSError, ValueError, LookupError, TypeError):
         return None, None

@@ -103,7 +103,12 @@ def _read_column(name: str, values: Any) -> Column:
         return arrow_column(name, values)
     if isinstance(values, PandasSeries) and isinstance(values.dtype, PandasCategories):
         return _read_column(name, values.to_numpy()).as_text()  # the categories may be numbers
-    array = _as_array(values)
+    try:
+        array = _as_array(values)
+    except MemoryError:
+        raise
+    except Exception as error:  # each library of frames has its own
+        raise ValueTypeError(f"the column {name!r} cannot be read ({error}); convert it, or drop it") from error
     if array.ndim != 1:
         raise ShapeError(f"the column {name!r} must have one value for each row; got the shape {array.shape}")
     match array.dtype.kind:

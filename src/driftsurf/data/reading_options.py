@@ -247,10 +247,10 @@ def is_ascii_based(encoding: str) -> bool:
         same = ascii_bytes.decode(encoding, "replace") == ascii_bytes.decode("ascii")
         codecs.getincrementaldecoder(encoding)
         return same and all(bytes([byte, 65]).decode(encoding, "replace")[1:] == "A" for byte in range(128, 256))
-    except LookupError as error:
+    except (LookupError, ValueError) as error:  # ValueError: it is known, and no encoding of texts, such as idna
         raise OptionError(
             Option("encoding"),
-            f" is {encoding!r}, which Python does not know; such as utf-8, cp1252, latin-1 or utf-16",
+            f" is {encoding!r}, by which Python reads no text files; such as utf-8, cp1252, latin-1 or utf-16",
         ) from error
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from driftsurf import registry
 from driftsurf.core.contracts import Detector, Learner
 from driftsurf.core.frames import SparseMatrix, unmasked
+from driftsurf.core.options import shown
 from driftsurf.core.typing import LearnerLike, RandomState, TargetLike
 from driftsurf.detectors import MDDM
 from driftsurf.detectors.river import as_detector
-from driftsurf.errors import OptionError, StateError
+from driftsurf.errors import OptionError, ShapeError, StateError
 from driftsurf.estimators._sklearn import check_random_state, clone, column_or_1d
 from driftsurf.learners.foreign import as_learner
 from driftsurf.session.described import Parameterised, described
@@ -47,7 +48,12 @@ def seed_of(random_state: RandomState) -> int:
         if random_state < 0:
             raise OptionError(f"random_state is {random_state}; give an integer of at least 0, or None")
         return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise OptionError(
+            f"random_state is {shown(random_state)}; give an integer of at least 0, a numpy.random.RandomState, or None"
+        ) from error
 
 
 @runtime_checkable
@@ -58,7 +64,10 @@ class _Dimensioned(Protocol):
 def as_column(y: TargetLike) -> TargetLike:
     """Return a single column as a one-dimensional array, with scikit-learn's warning."""
     if isinstance(y, np.ndarray | _Dimensioned) and y.ndim == 2:
-        return column_or_1d(unmasked(y, "y"), warn=True)
+        try:
+            return column_or_1d(unmasked(y, "y"), warn=True)
+        except (TypeError, ValueError) as error:
+            raise ShapeError(f"{error} Pass one label for each row.") from error
     return y
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -116,6 +117,13 @@ class FittedEstimator(BaseEstimator):
             )
         return learner
 
+    def _own_parameters(self) -> set[str]:
+        """Return the parameters that a subclass has in addition to those of its estimator: its strategy has none."""
+        known = inspect.signature(type(self)._strategy_class).parameters
+        if any(one.kind is one.VAR_KEYWORD for one in known.values()):
+            return set()
+        return set(self.get_params(deep=False)) - known.keys()
+
     def _new_session(self, learner: Learner, frames: FrameEncoder | None = None) -> tuple[Session, dict[str, Any]]:
         """Make a session around a learner, for rows that ``frames`` encodes; return the parameters with it."""
         params = {name: copied(value) for name, value in self.get_params(deep=False).items() if name != "learner"}
@@ -123,7 +131,7 @@ class FittedEstimator(BaseEstimator):
         options = {
             name: detector_of(value) if name == "detector" else value
             for name, value in params.items()
-            if name not in COMMON
+            if name not in COMMON and name not in self._own_parameters()
         }
         strategy = type(self)._strategy_class(clone(learner), **options, seed=params["random_state"])
         session = Session(

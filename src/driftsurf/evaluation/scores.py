@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.fields import MOST, Array, Fields, Rule
+from driftsurf.core.json_text import parse_json
 from driftsurf.errors import InputError
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
@@ -230,7 +231,7 @@ class Scores:
     def from_text(cls, text: str, warmup_steps: int = 0) -> Scores:
         """Read what :class:`ScoreRecorder` wrote; incomplete last lines are ignored."""
         try:
-            lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+            lines = [parse_json(line) for line in text[: text.rfind("\n") + 1].splitlines()]
             for line in lines:
                 _ = line["step"], line["batch"], line["decision"], line["decisions"], line["rows"]
         except (ValueError, KeyError, TypeError) as error:

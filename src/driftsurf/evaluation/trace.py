@@ -17,6 +17,7 @@ import numpy.typing as npt
 from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.input import listed
+from driftsurf.core.json_text import parse_json
 from driftsurf.errors import InputError, OptionError
 from driftsurf.streams.base import Drift
 
@@ -198,7 +199,7 @@ class Trace:
         """Read a trace that :meth:`to_csv` wrote."""
         first, _, rest = text.partition("\n")
         try:
-            head = json.loads(first.removeprefix("#"))
+            head = parse_json(first.removeprefix("#"))
             table = list(csv.reader(io.StringIO(rest)))
             names, lines = table[0], table[1:]
             columns = {
@@ -206,7 +207,7 @@ class Trace:
             }
             labels = tuple(head["labels"])
             if LATER in columns:
-                later = [json.loads(cell) if cell else [] for cell in columns.pop(LATER).tolist()]
+                later = [parse_json(cell) if cell else [] for cell in columns.pop(LATER).tolist()]
                 labels, columns = _with_later_classes(labels, columns, later)
             drifts = tuple(Drift(**drift) for drift in head["drifts"])
             warmup_steps = int(head.get("warmup_steps", 0))

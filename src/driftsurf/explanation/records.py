@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import read_lines
+from driftsurf.core.json_text import parse_json
 from driftsurf.core.state import peek, pick
 from driftsurf.errors import InputError, StateError
 from driftsurf.evaluation.columns import ColumnMove, read_moves
@@ -137,7 +137,7 @@ def _text(path: Path) -> str | None:
 def _json(text: str | None) -> dict[str, Any]:
     """Return the JSON object in this text; empty if there is none."""
     try:
-        read = json.loads(text or "{}")
+        read = parse_json(text or "{}")
     except ValueError:
         return {}
     return read if isinstance(read, dict) else {}

@@ -17,8 +17,17 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from driftsurf import __version__
 from driftsurf.core import files
+from driftsurf.core.json_text import parse_json
 from driftsurf.core.state import FORMAT
-from driftsurf.errors import MissingExtraError, Option, OptionError, RunFolderError, StateError, StateVersionError
+from driftsurf.errors import (
+    MissingExtraError,
+    Option,
+    OptionError,
+    RunFolderError,
+    StateError,
+    StateVersionError,
+    reason,
+)
 from driftsurf.keyed.summary import key_columns
 from driftsurf.keyed.visit import KeyedLearner, Visit
 from driftsurf.session.described import told_apart
@@ -167,11 +176,13 @@ class KeyedFolder:
     def about(self) -> dict[str, Any]:
         """Return what run.json says: engine, columns, options, versions."""
         try:
-            about: dict[str, Any] = json.loads(files.read_text(self.path / ABOUT))
+            about: dict[str, Any] = parse_json(files.read_text(self.path / ABOUT))
             if not isinstance(about, dict):
                 raise ValueError(f"{ABOUT} holds no object")
+            if "engine" not in about:
+                raise ValueError(f"{ABOUT} is that of another kind of run")
         except (OSError, ValueError) as error:
-            raise RunFolderError(f"{str(self.path)!r} is not the folder of a keyed run ({error})") from error
+            raise RunFolderError(f"{str(self.path)!r} is not the folder of a keyed run ({reason(error)})") from error
         return about
 
     def decided(self) -> dict[str, Any]:
@@ -260,7 +271,7 @@ class KeyedFolder:
     def epochs(self) -> dict[int, dict[str, int]]:
         """Return the complete epochs, with their counts."""
         found = sorted((self.path / "epochs").glob("[0-9]*.json"))
-        return {int(path.stem): json.loads(files.read_text(path)) for path in found}
+        return {int(path.stem): parse_json(files.read_text(path)) for path in found}
 
     def parts(
         self,

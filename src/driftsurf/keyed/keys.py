@@ -13,6 +13,7 @@ from numba import types
 from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, misfit
 from driftsurf.core.frames import unmasked
+from driftsurf.core.options import shown
 from driftsurf.core.typing import Series
 from driftsurf.errors import InputError, ShapeError, ValueTypeError
 from driftsurf.kernels.compile import I8, _in, _out, inline, kernel
@@ -35,6 +36,15 @@ I4: Any = types.int32
 LEAST_ROOM = 64
 AHEAD = 8
 """Keys between the prefetch of a table entry, the prefetch of the key it points to, and the comparison."""
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text can be written as UTF-8: a half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def key_seed(seed: int, key: Key) -> int:
@@ -185,6 +195,8 @@ class Keys:
             made = array.tolist() if array.dtype.kind in "UOT" else []
             if len(made) != len(array) or not all(isinstance(key, str) for key in made):
                 raise ValueTypeError(f"keys have type {array.dtype}; they must be integers or text.")
+            if broken := next((key for key in made if not key.isascii() and not _is_unicode(key)), None):
+                raise InputError(f"the key {shown(broken)} holds half of a character, and cannot be saved; correct it.")
             kind = "text"
         if self.kind not in ("", kind):
             raise InputError(f"keys are {kind}, but those of earlier calls were {self.kind}: pass keys of one kind.")

@@ -6,12 +6,15 @@ import base64
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from importlib.resources import files
+from pathlib import Path
 
+from driftsurf.errors import RunFolderError
 from driftsurf.visible import escape, visible
 
 __all__ = [
     "asset",
     "cards",
+    "check_replaceable",
     "document",
     "either",
     "legend",
@@ -23,6 +26,8 @@ __all__ = [
     "wide_table",
 ]
 
+HEAD_BYTES = 65_536
+"""The style begins within this many bytes of a page."""
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --paper: #ffffff;
   --model: #0072b2; --oracle: #6b6b6b; --drift: #d55e00; --band: #e69f0033; --switch: #009e73; --keep: #cc79a7;
@@ -89,6 +94,18 @@ def document(title: str, body: Iterable[str], *, style: str = "", policy: str = 
         f"<body>\n{lines}\n</body></html>\n"
     )
     return visible(page, lines=True)
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise RunFolderError if a page would replace a file that is no page of this package, which has its style."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        begins = file.read(HEAD_BYTES)
+    if STYLE[:80].encode() not in begins:
+        raise RunFolderError(
+            f"{str(path)!r} already exists, and is no page of driftsurf; choose another file, or remove it"
+        )
 
 
 def asset(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from driftsurf import registry
 from driftsurf.comparison.folder import LEDGER
 from driftsurf.core import files
 from driftsurf.core.decisions import count_reactions
+from driftsurf.core.json_text import parse_json
 from driftsurf.errors import DriftsurfError, RunFolderError
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.trace import Trace
@@ -278,7 +278,7 @@ def _over_all_keys(scores: Sequence[KeyScore], regression: bool) -> dict[str, An
 
 
 def _comparison(path: Path) -> RunEntry:
-    about = json.loads(files.read_text(path / COMPARISON))
+    about = parse_json(files.read_text(path / COMPARISON))
     overall, page = about["overall"], path / REPORT
     errors = {str(one["model"]): float(one["error"]["value"]) for one in overall["models"]}
     rule = min((name for name in TRIVIAL if name in errors), key=lambda name: errors[name], default="")

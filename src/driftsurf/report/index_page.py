@@ -117,7 +117,7 @@ def write_runs_page(folder: str | Path, out: str | Path | None = None) -> RunInd
     ------
     RunFolderError
         If ``folder`` is not a folder, or if it is itself a run and ``out`` is None: a run folder that holds other
-        files could not be replaced any more.
+        files could not be replaced any more. Also if the file to write exists and is no page of this package.
     """
     index = list_runs(folder)
     found = {one.path for one in index.runs} | {one.path for one in index.skipped}
@@ -127,6 +127,7 @@ def write_runs_page(folder: str | Path, out: str | Path | None = None) -> RunInd
             Option("out"),
         )
     page = index.folder / INDEX if out is None else Path(out)
+    html.check_replaceable(page)
     files.write_text(page, render(index, page))
     return index
 

@@ -21,7 +21,7 @@ from driftsurf.errors import (
     StateWarning,
 )
 from driftsurf.evaluation.prequential import StepReport
-from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
+from driftsurf.runs.checkpoint import HEAD, Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import (
     ABOUT,
     BAD_ROWS,
@@ -29,6 +29,7 @@ from driftsurf.runs.folder import (
     MODEL,
     REPORT,
     RESULT,
+    RUN_FILES,
     TIMINGS,
     TRACE,
     RunFolder,
@@ -73,9 +74,20 @@ class Execution:
         self.output.check()
         self.watch.check()
         if self.watch.metrics is not None and self.watch.metrics_address is None:
-            MetricsFile.check(Path(self.watch.metrics))
+            self._check_metrics_file(Path(self.watch.metrics))
         checkpoint = self.output.checkpoint_path
         return self._run_once() if checkpoint is None else self._run_durably(checkpoint)
+
+    def _check_metrics_file(self, path: Path) -> None:
+        """Raise RunFolderError if a file of metrics would replace another file, now or when the run writes its own."""
+        MetricsFile.check(path)
+        place = path.resolve()
+        for folder in (self.output.checkpoint_path, self.output.out_path):
+            if folder is not None and folder.resolve() in place.parents:
+                raise RunFolderError(
+                    f"{str(path)!r} is in the folder {str(folder)!r} of the run; choose another file for ",
+                    Option("metrics"),
+                )
 
     def _run_once(self) -> RunResult:
         """Run without checkpoints: journal and trace are written to the run folder itself."""
@@ -98,6 +110,7 @@ class Execution:
     def _run_durably(self, checkpoint: Path) -> RunResult:
         """Run with checkpoints: files grow beside them, and are copied to the run folder at the end."""
         overwrite = self.output.overwrite
+        _check_not_foreign(checkpoint)
         with CheckpointFolder(checkpoint, keep=self.output.keep or CHECKPOINTS_KEPT) as checkpoints:
             out = self.output.out_path or checkpoint / RESULT
             last = checkpoints.load()
@@ -202,6 +215,22 @@ def _started(live: LiveRun) -> RunStart:
         predictions=plan.predictions.announced() if isinstance(plan.predictions, Filing) else "",
         finished=live.done,
     )
+
+
+def _check_not_foreign(checkpoint: Path) -> None:
+    """Raise RunFolderError if files of something else would be lost: no run has ever kept checkpoints in the folder."""
+    names = files.names(checkpoint) if files.is_folder(checkpoint) else []
+    if files.FENCE in names or any(name.startswith(f"{HEAD}-") for name in names):
+        return
+    lost = [name for name in RUN_FILES if name in names]
+    if files.LOCK in names and files.read_bytes(checkpoint / files.LOCK) and not files.holder(checkpoint):
+        lost.append(files.LOCK)
+    if lost:
+        raise RunFolderError(
+            f"{str(checkpoint)!r} holds {lost[0]!r}, which a run would replace, and no checkpoints; choose another "
+            "folder for ",
+            Option("checkpoint"),
+        )
 
 
 def _tell_what_is_left(error: Exception, live: LiveRun, folder: RunFolder) -> None:

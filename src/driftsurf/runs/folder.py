@@ -61,6 +61,8 @@ RESULT = "result"
 """Name of the run folder below a folder of checkpoints, unless another place is given."""
 NEW_RUNS = Path("runs")
 """Where run folders are made if no place is given."""
+NAME_LETTERS = 60
+"""Characters of the name of a source that the name of its folder has: many file systems allow 255 bytes."""
 
 
 def short_name(path: str) -> str:
@@ -204,6 +206,7 @@ def _nothing_there(path: Path) -> RunFolderError:
 
 def next_run_folder(name: str, parent: Path = NEW_RUNS) -> Path:
     """Return the first of ``name``, ``name-2``, ``name-3``, ... that does not exist below ``parent``."""
+    name = name[:NAME_LETTERS]
     path, number = parent / name, 1
     while path.exists() or partial_path(path).exists():
         number += 1

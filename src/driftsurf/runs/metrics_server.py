@@ -10,7 +10,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from driftsurf.errors import Option, OptionError
+from driftsurf.errors import Option, OptionError, reason
 from driftsurf.runs.prometheus import RunMetrics
 
 __all__ = ["MetricsServer"]
@@ -42,7 +42,8 @@ class MetricsServer:
             self.server: _Server = _Server((host, port), _handler(metrics))
         except OSError as error:
             raise OptionError(
-                Option("metrics"), f" cannot be served at {host}:{port}: {error}; choose another port, or a file"
+                Option("metrics"),
+                f" cannot be served at {host}:{port}: {reason(error)}; choose another port, or a file",
             ) from error
         self.port: int = self.server.server_address[1]
 

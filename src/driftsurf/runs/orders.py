@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from driftsurf.core import files
+from driftsurf.core.json_text import parse_json
 from driftsurf.core.options import choice
 from driftsurf.errors import StateError
 
@@ -36,7 +37,7 @@ class Order(NamedTuple):
 class OrderRecord:
     """An order and its outcome, as a line of the journal.
 
-    >>> OrderRecord.from_dict(json.loads(OrderRecord(1, "pin", 20, "done", pinned=True).line())).pinned
+    >>> OrderRecord.from_dict(parse_json(OrderRecord(1, "pin", 20, "done", pinned=True).line())).pinned
     True
     """
 
@@ -69,7 +70,7 @@ class OrderRecord:
 
 def read_records(journal: str) -> list[OrderRecord]:
     """Return the orders among the lines of a journal."""
-    lines = map(json.loads, journal.splitlines())
+    lines = map(parse_json, journal.splitlines())
     return [OrderRecord.from_dict(line) for line in lines if line["type"] == "order"]
 
 
@@ -100,7 +101,7 @@ def waiting(folder: Path, done: int) -> list[Order]:
         if number <= done:
             continue
         try:
-            record = json.loads(files.read_bytes(place / f"{number:06d}.json"))
+            record = parse_json(files.read_bytes(place / f"{number:06d}.json"))
             kind, to = record["order"], record["to"]
         except (ValueError, KeyError, TypeError) as error:
             raise StateError(f"order {number} in {place} cannot be read ({error}); remove the file") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftsurf.core import files
+from driftsurf.core.json_text import parse_json
 from driftsurf.core.option_fields import check_bounds
 from driftsurf.core.state import peek, read_header
 from driftsurf.data import open_source
@@ -110,8 +110,8 @@ def _load(path: Path, *, trusted: bool) -> tuple[Mapping[str, Any], AdaptiveEsti
     about: dict[str, Any] = {}
     if (file.parent / ABOUT).exists():
         try:
-            about = json.loads(files.read_text(file.parent / ABOUT))
-        except (ValueError, RecursionError) as error:
+            about = parse_json(files.read_text(file.parent / ABOUT))
+        except ValueError as error:
             raise RunFolderError(f"{str(file.parent / ABOUT)!r} is damaged: {error}") from error
         if not isinstance(about, dict):
             raise RunFolderError(f"{str(file.parent / ABOUT)!r} is damaged: it holds no object, but {about!r:.50}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from driftsurf.core import files
+from driftsurf.core.json_text import parse_json
 from driftsurf.core.state import from_bytes, pick, read_header
 from driftsurf.core.targets import ClassTargets
 from driftsurf.data.frame_encoder import FrameEncoder
@@ -44,7 +44,7 @@ class FinishedRun:
         """Read the model and the settings from a run folder, or from a folder of checkpoints."""
         file = model_path(path)
         try:
-            about = json.loads(files.read_text(file.parent / ABOUT))
+            about = parse_json(files.read_text(file.parent / ABOUT))
             about["decided"]["target"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunFolderError(

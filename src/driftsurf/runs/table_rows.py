@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.json_text import parse_json
 from driftsurf.data.tables import Table
 from driftsurf.runs.label_places import LabelPlaces
 from driftsurf.runs.predictions import Predicted, PredictionBatch
@@ -116,4 +117,4 @@ def orphan_labels(journal: str) -> int:
 
 def _last_total(journal: str, kind: str) -> int:
     lines = [line for line in journal.splitlines() if line.startswith(f'{{"type":"{kind}"')]
-    return int(json.loads(lines[-1])["total"]) if lines else 0
+    return int(parse_json(lines[-1])["total"]) if lines else 0

@@ -17,7 +17,7 @@ from driftsurf.core.contracts import CSR, IncrementalState, Rows, Segment, State
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import misfit
 from driftsurf.core.input import Schema, read_rows, read_schema
-from driftsurf.core.options import number, whole
+from driftsurf.core.options import fits_float, is_number, number, shown, whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.targets import ClassTargets, RegressionTargets
@@ -229,8 +229,8 @@ class DelayedLabels(Changeable):
     def _time(self, time: float | None, new_rows: int) -> float:
         if time is None:
             time = float(self.counts.predicted + new_rows)
-        if not np.isfinite(time):
-            raise InputError(f"time is {time!r}; pass a finite number, or None to count rows")
+        if not (is_number(time) and fits_float(time) and np.isfinite(time)):
+            raise InputError(f"time is {shown(time)}; pass a finite number, or None to count rows")
         return max(self._now.time, float(time))  # a clock that is set back must not make rows younger than they are
 
     def _expired(self, at: float, new: Mapping[Key, Waiting], next_row: int) -> list[Key]:

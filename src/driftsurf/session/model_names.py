@@ -21,6 +21,7 @@ from typing import Any
 from driftsurf import registry
 from driftsurf.core.abilities import DetectorBased
 from driftsurf.core.contracts import Learner, Strategy
+from driftsurf.core.options import shown
 from driftsurf.data.target import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
 
@@ -136,6 +137,8 @@ def read_model(
     Traceback (most recent call last):
     driftsurf.errors.OptionError: learner is 'forest'; choices: lightgbm, linear, logistic, softmax, svm, or ...
     """
+    if not isinstance(text, str):
+        raise OptionError(Option("model"), f" is {shown(text)}; it must be a text such as 'driftsurf:logistic'")
     text = text.strip()
     head, *tail = re.split(f":{_OUTSIDE_BRACKETS}", RECOMMENDED.get(text, text), maxsplit=1)
     if tail and learner is not None:

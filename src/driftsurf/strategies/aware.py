@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from driftsurf.core.contracts import Learner, Segment
-from driftsurf.core.options import choice, whole
+from driftsurf.core.options import choice, shown, whole
 from driftsurf.errors import OptionError
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
@@ -72,9 +72,13 @@ class Aware(SingleModel):
 
     def _check(self) -> None:
         choice("informed", self.informed, ("before", "after"))
-        if not isinstance(self.drift_steps, Collection):
-            raise OptionError(f"drift_steps is {self.drift_steps!r}; pass a list of steps, such as [25, 50]")
-        for step in self.drift_steps:
+        try:
+            steps = list(self.drift_steps)
+        except TypeError as error:
+            raise OptionError(
+                f"drift_steps is {shown(self.drift_steps)}; pass a list of steps, such as [25, 50]"
+            ) from error
+        for step in steps:
             whole("drift_steps", step, at_least=0)
 
     def _watch(self, live: Single, segment: Segment) -> tuple[str, Any]:

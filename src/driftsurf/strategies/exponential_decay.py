@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray, Learner
-from driftsurf.core.options import number
+from driftsurf.core.options import LARGEST, number
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._ageing import AgeingModel
 
@@ -76,7 +76,7 @@ class ExponentialDecay(AgeingModel):
         self.half_life = half_life
 
     def _check(self) -> None:
-        number("half_life", self.half_life, above=0.0)
+        number("half_life", self.half_life, above=0.0, below=LARGEST / HALVINGS)  # a number of rows
         self._require("weights")
 
     def _span(self) -> int:

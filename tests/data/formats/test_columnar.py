@@ -71,3 +71,10 @@ def test_dates_out_of_range_are_named(tmp_path: Path) -> None:
     pa.parquet.write_table(pa.table({"a": pa.array([2**62], pa.timestamp("ms"))}), tmp_path / "a.parquet")
     with pytest.raises(ValueTypeError, match=r"'a'.*timestamp"):
         everything(FileSource(tmp_path / "a.parquet"))
+
+
+def test_two_columns_of_one_name_are_refused_by_name(tmp_path: Path) -> None:
+    table = pa.table([pa.array([1.0]), pa.array([2.0]), pa.array(["x"])], names=["a", "a", "b"])
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match="'a'"):
+        everything(FileSource(tmp_path / "a.parquet"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -89,3 +90,25 @@ def test_a_missing_package_is_named_with_the_extra(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingExtraError, match=r"driftsurf\[excel\]"):
         everything(FileSource(path))
+
+
+@pytest.mark.parametrize(
+    "sheet", ["<worksheet><sheetData><row r='1'><c", "<!DOCTYPE a [<!ENTITY b '1'>]><a>&c;</a>", ""]
+)
+def test_a_sheet_that_is_damaged_behind_an_intact_book_is_refused_by_name(sheet: str, tmp_path: Path) -> None:
+    whole = workbook(tmp_path, {"one": [["a", "b"], [1, 2], [3, 4]]}, "whole.xlsx")
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(tmp_path / "a.xlsx", "w") as new:
+        for name in old.namelist():
+            new.writestr(name, sheet if name.endswith("sheet1.xml") else old.read(name))
+    with pytest.raises(SourceError, match=r"a\.xlsx"):
+        everything(FileSource(tmp_path / "a.xlsx"))
+
+
+def test_a_sheet_whose_bytes_changed_is_refused_by_name(tmp_path: Path) -> None:
+    whole = workbook(tmp_path, {"one": [["a", "b"], *([i, i * i] for i in range(500))]}, "whole.xlsx")
+    with zipfile.ZipFile(whole) as book:
+        place = book.getinfo("xl/worksheets/sheet1.xml").header_offset + 300
+    data = bytearray(whole.read_bytes())
+    data[place] ^= 255
+    with pytest.raises(SourceError, match=r"a\.xlsx"):
+        everything(FileSource(write(tmp_path, "a.xlsx", bytes(data))))

@@ -11,7 +11,7 @@ import pytest
 from source_files import everything, write
 
 from driftsurf.data import BadRow, FileSource, ReadingOptions
-from driftsurf.errors import SchemaError
+from driftsurf.errors import BadRowError, SchemaError
 
 
 def test_bad_json_lines_are_skipped_with_a_reason(tmp_path: Path) -> None:
@@ -70,3 +70,14 @@ def test_json_keys_that_appear_later_are_added_columns(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"'z'.*on_schema_change='ignore-added'"):
         next(tables)
     assert len(everything(FileSource(path, ReadingOptions(on_schema_change="ignore-added")))) == 12
+
+
+@pytest.mark.parametrize("value", [{"b": 1}, [1]])
+@pytest.mark.parametrize("usual", [1, "x"])
+def test_a_few_objects_among_values_are_bad_rows(value: object, usual: object, tmp_path: Path) -> None:
+    lines = [json.dumps({"a": usual, "c": 2})] * 200
+    lines.insert(150, json.dumps({"a": value, "c": 2}))
+    path = write(tmp_path, "a.jsonl", "\n".join(lines).encode())
+    with pytest.raises(BadRowError, match="151"):
+        everything(FileSource(path))
+    assert len(everything(FileSource(path, ReadingOptions(on_bad_row="skip")))) == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.core.input import listed
 from driftsurf.data.arrow_columns import arrow_column, arrow_kind
 from driftsurf.data.formats._bytes import ByteFile
 from driftsurf.data.formats._reader import (
@@ -49,7 +51,7 @@ class ColumnarReader(Reader):
     def shape(self) -> Shape:
         """Return the columns that the file declares."""
         with self._named_errors():
-            schema = self._schema()
+            schema = self._checked_schema()
         without_values = frozenset(field.name for field in schema if str(field.type) == "null")
         return Shape({field.name: arrow_kind(field.type) for field in schema}, untyped=without_values)
 
@@ -57,7 +59,7 @@ class ColumnarReader(Reader):
         """Yield the rows from ``start`` on."""
         first = 0 if start is None else start.offset
         with self._named_errors():
-            schema = self._schema()
+            schema = self._checked_schema()
             declared = set(schema.names)
             present = [name for name in wanted.kinds if name in declared]
             head = str(schema.remove_metadata()).encode()
@@ -69,6 +71,16 @@ class ColumnarReader(Reader):
                     chunk = self._chunk(batch.slice(lo, CHUNK_ROWS), at + lo, wanted)
                     chunk.tail = partial(_tail, head, batch, at)
                     yield chunk
+
+    def _checked_schema(self) -> Any:
+        """Return the schema; raise SourceError if two columns have one name, so that neither can be meant by it."""
+        schema = self._schema()
+        repeated = [name for name, count in Counter(schema.names).items() if count > 1]
+        if repeated:
+            raise SourceError(
+                f"{self.file.name} has more than one column called {listed(repeated)}; rename them in the file"
+            )
+        return schema
 
     def _chunk(self, batch: Any, at: int, wanted: Shape) -> Chunk:
         count = len(batch)

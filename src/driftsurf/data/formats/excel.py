@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
-import zipfile
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +15,7 @@ from driftsurf.data.formats._header import automatic_names, complete_names, give
 from driftsurf.data.formats._reader import Mark, Shape
 from driftsurf.data.formats.jsonl import JsonLinesReader
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.errors import Message, Option, OptionError, SourceError
+from driftsurf.errors import DriftsurfError, Message, Option, OptionError, SourceError
 from driftsurf.registry import nearest, register
 
 __all__ = ["ExcelReader"]
@@ -78,19 +77,30 @@ class _Sheet(ByteFile):
     @contextmanager
     def _rows(self) -> Iterator[Iterator[Sequence[Any]]]:
         import openpyxl
-        from openpyxl.utils.exceptions import InvalidFileException
 
-        damaged = OSError, zipfile.BadZipFile, InvalidFileException, KeyError, ValueError, SyntaxError, EOFError
-        try:
-            book = openpyxl.load_workbook(self.path, read_only=True, data_only=True)
-        except damaged as error:
-            raise SourceError(f"{self.name} cannot be read: it is damaged or no Excel file ({error})") from error
-        try:
+        with ExitStack() as opened:
+            with self._named_errors():
+                file = opened.enter_context(open(self.path, "rb"))  # openpyxl leaves its own open if it fails
+                book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            opened.callback(book.close)
             sheet = self._chosen(book)
             sheet.reset_dimensions()  # some programs write a wrong size
-            yield sheet.iter_rows(values_only=True)
-        finally:
-            book.close()
+            yield self._guarded(sheet.iter_rows(values_only=True))
+
+    def _guarded(self, rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+        """Yield the rows of a sheet, which is unpacked and parsed as they are read; SourceError if it is damaged."""
+        with self._named_errors():
+            yield from rows
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Turn whatever openpyxl, its XML parser and the zip archive raise for a damaged file into a SourceError."""
+        try:
+            yield
+        except (MemoryError, DriftsurfError):
+            raise
+        except Exception as error:
+            raise SourceError(f"{self.name} cannot be read: it is damaged or no Excel file ({error})") from error
 
     def _chosen(self, book: Any) -> Any:
         names = [sheet.title for sheet in book.worksheets]

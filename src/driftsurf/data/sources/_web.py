@@ -13,10 +13,11 @@ from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from driftsurf.core import files
+from driftsurf.core.json_text import parse_json
 from driftsurf.data.datasets.files import cache_folder
 from driftsurf.data.download_progress import show_download
 from driftsurf.data.fetch import TIMEOUT_SECONDS, fetch
-from driftsurf.errors import FetchError, Message
+from driftsurf.errors import FetchError, Message, reason
 
 __all__ = ["is_web_address", "local_copy"]
 
@@ -81,11 +82,11 @@ def _version(url: str) -> _Version:
     except urllib.error.HTTPError:
         return {}
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
-        raise FetchError(f"{url} cannot be reached ({error}); check the address and the network") from error
+        raise FetchError(f"{url} cannot be reached ({reason(error)}); check the address and the network") from error
 
 
 def _read(notes: Path) -> object:
     try:
-        return json.loads(files.read_text(notes))
+        return parse_json(files.read_text(notes))
     except (OSError, ValueError):
         return None

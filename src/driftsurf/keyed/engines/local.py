@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftsurf.core import disk
+from driftsurf.core.json_text import parse_json
 from driftsurf.core.options import number, whole
 from driftsurf.data import BadRow, FileSource, ReadingOptions, Source
 from driftsurf.errors import StateError
@@ -96,7 +97,7 @@ class StateStore:
     def progress(self) -> Progress:
         """Return the progress of the last committed epoch."""
         found = self._db.execute("SELECT value FROM progress").fetchone()
-        return Progress(*json.loads(found[0])) if found else Progress()
+        return Progress(*parse_json(found[0])) if found else Progress()
 
     def get(self, key: Any) -> bytes | None:
         """Return the state of a key, or None."""

@@ -1,0 +1,67 @@
+"""Files: what is read, replaced and appended to is a regular file in its own place."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+import driftsurf
+from driftsurf import DriftSurfClassifier
+from driftsurf.core import disk, files
+from driftsurf.core.json_text import parse_json
+from driftsurf.errors import InputError
+from driftsurf.streams import SEA
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path / "pipe"
+
+
+def test_a_device_or_a_pipe_is_neither_replaced_nor_read(pipe: Path) -> None:
+    (pipe.parent / "link").symlink_to(pipe)
+    for path in (pipe, pipe.parent / "link"):
+        for call in (lambda path=path: files.write_text(path, "x"), lambda path=path: files.read_bytes(path)):
+            with pytest.raises(InputError, match=path.name):
+                call()
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert sorted(one.name for one in pipe.parent.iterdir()) == ["link", "pipe"]
+    with pytest.raises(InputError, match="/dev/zero"):
+        files.read_bytes(Path("/dev/zero"))
+
+
+def test_a_model_is_neither_saved_to_a_pipe_nor_loaded_from_one(pipe: Path) -> None:
+    X, y = SEA(n_rows=200).arrays()
+    model = DriftSurfClassifier(random_state=0).partial_fit(X, y)
+    for call in (lambda: model.save(pipe), lambda: driftsurf.load(pipe), lambda: DriftSurfClassifier.load(pipe)):
+        with pytest.raises(InputError, match="pipe"):
+            call()
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800.state"])
+def test_a_path_that_no_file_can_have_is_named(path: str) -> None:
+    with pytest.raises(InputError, match="character"):
+        files.usable(path)
+
+
+def test_files_that_are_cut_to_a_length_are_not_reached_through_links(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    for name in (files.LOCK, "journal.jsonl"):
+        (tmp_path / name).symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="lock"):
+        files.FolderLock(tmp_path)
+    with pytest.raises(OSError, match="journal"):
+        files.AppendedFile(tmp_path / "journal.jsonl")
+    with pytest.raises(OSError, match="journal"):
+        disk.calls.append(tmp_path / "journal.jsonl")
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_json_that_is_nested_too_deeply_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="nested"):
+        parse_json(b'{"a":' * 100_000)
+    assert parse_json('{"a": [1]}') == {"a": [1]}
