@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from torture.spark import (
     POISONED,
@@ -136,6 +137,57 @@ def test_a_run_whose_folder_is_locked_or_was_taken_over_writes_nothing(
         run_spark(reading(spark, source), out, LEARNER, COLUMNS)
     assert len(KeyedFolder(out).epochs()) == 1
     assert differences(run_spark(reading(spark, source), out, LEARNER, COLUMNS), whole) == []
+
+
+def test_a_run_is_identical_after_its_keys_were_regrouped_into_other_buckets(
+    spark: SparkSession, stream: tuple[Path, KeyedFolder], tmp_path: Path
+) -> None:
+    source, whole = stream
+    (tmp_path / "in").mkdir()
+    names, out = sorted(source.glob("*")), tmp_path / "run"
+
+    def resume(first: int, last: int, **options: Any) -> KeyedFolder:
+        for name in names[first:last]:
+            shutil.copy2(name, tmp_path / "in")
+        return run_spark(reading(spark, tmp_path / "in", 1), out, LEARNER, COLUMNS, **options)
+
+    def break_off(epoch: int, counts: Mapping[str, int]) -> None:
+        raise RuntimeError("an end before Spark has committed the epoch")
+
+    resume(0, 3, buckets=3)
+    with pytest.raises(StateError, match=r"3 buckets.*rebucket=7"):
+        resume(3, 3, buckets=7)
+    with pytest.raises(StreamingQueryException, match="committed"):
+        resume(3, 5, rebucket=7, on_epoch=break_off)
+    assert len(list((out / "rebucketed").iterdir())) == 7
+    with pytest.raises(StateError, match=r"rebucket=7.*changes to 2"):
+        resume(5, 5, rebucket=2)
+    folder = resume(5, 6, rebucket=7)
+    assert folder.about()["buckets"] == {"number": 7, "generation": 1, "earlier": 0}
+    assert not (out / "rebucketed").exists()
+    folder = resume(6, 7, rebucket=2)
+    assert folder.about()["buckets"] == {"number": 2, "generation": 2, "earlier": 0}
+    states = spark.read.format("statestore").option("stateVarName", "bucket").load(str(out / "checkpoint"))
+    assert states.count() == 2
+    assert differences(resume(7, len(names)), whole) == []
+
+
+def test_learning_with_another_number_of_buckets_is_refused(
+    spark: SparkSession, stream: tuple[Path, KeyedFolder], tmp_path: Path
+) -> None:
+    source, _ = stream
+    (tmp_path / "in").mkdir()
+    names = sorted(source.glob("*"))
+    for number, buckets in enumerate([4, 5]):
+        shutil.copy2(names[number], tmp_path / "in")
+        visits = learn_keys(reading(spark, tmp_path / "in"), LEARNER, COLUMNS, buckets=buckets)
+        writer = visits.writeStream.outputMode("update").format("noop").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        if number:
+            with pytest.raises(StreamingQueryException, match=r"4 buckets.*5"):
+                query.awaitTermination()
+        else:
+            query.awaitTermination()
 
 
 def test_another_model_over_files_with_gaps_is_identical(spark: SparkSession, tmp_path: Path) -> None:
@@ -259,9 +311,9 @@ def test_regression_takes_any_numeric_type(spark: SparkSession) -> None:
     learner = KeyedOptions(strategy=keyed_strategy(task="regression"), batch_size=10).learner(("a",))
     own = KeyRows(np.arange(60), np.array([[row[3]] for row in rows]), [row[2] for row in rows])
     visits = learn_keys(frame, learner, COLUMNS)
-    (row,) = visits.collect()
     visit = learner.visit("k", None, own)
-    assert (row["predicted"], row["summary"]["digest"]) == (visit.predicted, visit.digest)
+    assert [row["prediction"] for row in table(visits, "predictions").collect()] == visit.predicted
+    assert [row["digest"] for row in table(visits, "keys").collect()] == [visit.digest]
     with pytest.raises(SchemaError, match="'key'"):
         learn_keys(frame, learner, Columns("key", "at", "key"))
 
@@ -302,18 +354,31 @@ def test_late_labels_timestamps_and_integer_keys(spark: SparkSession) -> None:
     assert entry["steps"] == 8
 
 
-def test_silent_keys_are_dropped(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("buckets", [1, 5])
+def test_silent_keys_and_late_rows_are_dropped_as_in_one_process(
+    spark: SparkSession, tmp_path: Path, buckets: int
+) -> None:
     (tmp_path / "in").mkdir()
-    lines = ["key,at,label,a"]
-    for number, (key, at) in enumerate([("x", 0), ("y", 5000), ("y", 5001)]):
-        (tmp_path / "in" / f"{number}.csv").write_text("\n".join([*lines, f"{key},{at},1,0.5"]) + "\n")
-    learner = KeyedOptions(classes=(0, 1), batch_size=2).learner(("a",))
+    rng = np.random.default_rng(0)
+    for number in range(6):
+        keys = rng.integers(12, size=80) // (1 + number % 3)  # some keys are silent for two files
+        at = 1_000 * number + np.sort(rng.choice(1_000, size=80, replace=False))
+        at[7] -= 2_500 * (number > 3)  # late
+        X = rng.normal(size=(80, 3))
+        columns = {"key": keys, "at": at, "label": (X[:, 0] > 0).astype(int)} | dict(zip("abc", X.T, strict=True))
+        path = tmp_path / "in" / f"{number}.parquet"
+        parquet.write_table(pa.table(columns), path)
+        os.utime(path, (1.7e9 + number,) * 2)
+    options = KeyedOptions(classes=(0, 1), batch_size=8, features=("a", "b", "c"))
+    whole = run_keyed(str(tmp_path / "in"), tmp_path / "whole", COLUMNS, options, ttl=1_500, epoch=80)
+    learner = options.learner(("a", "b", "c"))
     for _ in range(2):  # the second run finds nothing new
         frame = reading(spark, tmp_path / "in", 1)
-        folder = run_spark(frame, tmp_path / "run", learner, COLUMNS, ttl=1000)
-    keys = folder.keys()
-    assert keys["x"]["expired"]
-    assert not keys["y"]["expired"]
+        folder = run_spark(frame, tmp_path / "run", learner, COLUMNS, ttl=1_500, buckets=buckets)
+    assert differences(folder, whole) == []
+    assert {entry["expired"] for entry in folder.keys().values()} == {True, False}
+    late = [sum(epoch.get("late", 0) for epoch in run.epochs().values()) for run in (folder, whole)]
+    assert late == [2, 2]
 
 
 @pytest.mark.parametrize(

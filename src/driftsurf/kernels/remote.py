@@ -87,8 +87,9 @@ class Remote:
     kernel
         A function made by ``driftsurf.kernels.compile.kernel``.
     signature
-        Returns the types of its arguments and of its result, given the numba type of row values. It is checked whenever
-        the address is looked up: cached code that was compiled for another signature must not be called with this one.
+        Returns the types of its arguments and of its result, given the numba type of row values. It is checked when the
+        address is first looked up: cached code that was compiled for another signature must not be called with this
+        one.
     values
         Numba type of the values, if the kernel takes no rows but other values of one type.
     """
@@ -110,12 +111,13 @@ class Remote:
         """Return the address of the machine code; without a compiler, the Python function."""
         if numba.config.DISABLE_JIT:
             return self.kernel
-        signature = self.signature(row_type)
-        result = self.compiled(row_type).overloads[signature.args]
-        if result.signature != signature:
-            raise TypeError(f"the kernel {self.kernel.__name__} is {result.signature}, not {signature}")
         if row_type not in self._addresses:
-            # Once only: the lock of llvmlite stays locked for ever if an exception from outside comes inside it.
+            # Once only: building the signature takes longer than a small step, and the lock of llvmlite stays locked
+            # for ever if an exception from outside comes inside it.
+            signature = self.signature(row_type)
+            result = self.compiled(row_type).overloads[signature.args]
+            if result.signature != signature:
+                raise TypeError(f"the kernel {self.kernel.__name__} is {result.signature}, not {signature}")
             self._addresses[row_type] = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
         return self._addresses[row_type]
 

@@ -32,7 +32,7 @@ from driftsurf.keyed.summary import key_columns
 from driftsurf.keyed.visit import KeyedLearner, Visit
 from driftsurf.session.described import told_apart
 
-__all__ = ["ABOUT", "PAGE", "TABLES", "KeyedFolder", "Name", "fitted", "is_keyed_run", "key_entry"]
+__all__ = ["ABOUT", "PAGE", "TABLES", "KeyedFolder", "Name", "as_tables", "fitted", "is_keyed_run", "key_entry"]
 
 Name: TypeAlias = Literal["predictions", "journal", "keys"]
 TABLES: tuple[Name, ...] = get_args(Name)
@@ -42,7 +42,7 @@ PAGE = "keys.html"
 """The page that shows the keys."""
 _OWN = {
     *(ABOUT, COMPACT, PAGE, "key_pages", "epochs", "lock", "fence", *TABLES),
-    *("state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "checkpoint"),
+    *("state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "checkpoint", "rebucketed"),
 }
 """Names of what a run and its engine write."""
 _PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
@@ -200,9 +200,12 @@ class KeyedFolder:
 
     def name_source(self, source: str) -> None:
         """Add the name of the source to run.json, unless it has one."""
-        about = self.about()
-        if "source" not in about:
-            files.write_text(self.path / ABOUT, _about_text(about | {"source": source}))
+        if "source" not in self.about():
+            self.note("source", source)
+
+    def note(self, name: str, value: Any) -> None:
+        """Set an entry of run.json."""
+        files.write_text(self.path / ABOUT, _about_text(self.about() | {name: value}))
 
     def discard(self, *, new: bool = False) -> bool:
         """Remove the folder of a run that has learned nothing; return whether it was removed.
@@ -230,7 +233,7 @@ class KeyedFolder:
 
     def write(self, epoch: int, visits: Mapping[Any, Visit], types: tuple[str, str], counts: Mapping[str, int]) -> None:
         """Write an epoch; ``types`` are the types of keys and labels, as pyarrow names them."""
-        tables = _tables(visits, *types)
+        tables = as_tables(visits, *types)
         self.unmark(epoch)
         for name, table in tables.items():
             folder = self.part(name, epoch)
@@ -350,7 +353,8 @@ def _not_held() -> None:
     """Check nothing: the folder is not locked here."""
 
 
-def _tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any]:
+def as_tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any]:
+    """Return visits as the tables of an epoch; ``key`` and ``label`` are types, as pyarrow names them."""
     pa = arrow()
     done = list(visits.values())
 

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from driftsurf.core.contracts import Strategy
     from driftsurf.keyed.visit import KeyedLearner
 
-__all__ = ["DTYPE", "ON_GAP", "EngineOptions", "KeyedOptions", "OnGap"]
+__all__ = ["BUCKETS", "DTYPE", "ON_GAP", "EngineOptions", "KeyedOptions", "OnGap"]
 
 OnGap: TypeAlias = Literal["fill", "quarantine"]
 ON_GAP: tuple[OnGap, ...] = get_args(OnGap)
 DTYPE: Final = "float32"
 """The type of the rows that a key keeps by default."""
+BUCKETS: Final = 256
+"""Buckets of keys in Spark's state by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +140,12 @@ class EngineOptions:
     )
     master: str | None = option(None, "Where Spark runs: local[4], spark://host:7077, yarn ...", runs_code="always")
     partitions: int | None = option(None, "Partitions of Spark's state; fixed for the life of a run.", at_least=1)
+    buckets: int | None = option(
+        None, "Buckets of keys in Spark's state, 256 by default; fixed for the life of a run.", at_least=1
+    )
+    rebucket: int | None = option(
+        None, "Resume the run with this number of buckets, whatever it had before.", at_least=1
+    )
     epoch: int | None = option(
         None, "Size of an epoch: rows (local, 100,000 by default) or files (Spark, all by default).", at_least=1
     )

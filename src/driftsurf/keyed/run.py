@@ -77,7 +77,7 @@ def run_keyed(
         Called after each epoch with its number and its counts.
     engine_options
         Options of the engine that ``engine`` names. "local": ``epoch``, the rows of an epoch. "spark": ``master``,
-        ``partitions``, and ``epoch``, the files of an epoch.
+        ``partitions``, ``buckets``, ``rebucket``, and ``epoch``, the files of an epoch.
     """
     runner = make_engine(engine, engine_options)
     if options.delay is not None and columns.id is None:

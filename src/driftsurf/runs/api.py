@@ -81,6 +81,8 @@ def run(
     ttl: float | None = None,
     master: str | None = None,
     partitions: int | None = None,
+    buckets: int | None = None,
+    rebucket: int | None = None,
     epoch: int | None = None,
     # Model
     task: str = "auto",
@@ -231,6 +233,10 @@ def run(
         Where Spark runs: local[4], spark://host:7077, yarn ...
     partitions
         Partitions of Spark's state; fixed for the life of a run.
+    buckets
+        Buckets of keys in Spark's state, 256 by default; fixed for the life of a run.
+    rebucket
+        Resume the run with this number of buckets, whatever it had before.
     epoch
         Size of an epoch: rows (local, 100,000 by default) or files (Spark, all by default).
     task

@@ -31,20 +31,36 @@ class SparkEngine:
         Where Spark runs, such as "local[4]" or "spark://host:7077"; None for what Spark is configured with.
     partitions
         Partitions of the state; the number stays fixed for the life of a run.
+    buckets
+        Buckets that keys are grouped into, each one value of the state; the number stays fixed for the life of a run.
+        None for that of the run, 256 if it is new.
+    rebucket
+        Regroup the keys of the run into this number of buckets first, unless it has as many.
     epoch
         Files of an epoch at most; None for all that are new.
     """
 
     first_rows = FIRST_ROWS
 
-    def __init__(self, *, master: str | None = None, partitions: int | None = None, epoch: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        master: str | None = None,
+        partitions: int | None = None,
+        buckets: int | None = None,
+        rebucket: int | None = None,
+        epoch: int | None = None,
+    ) -> None:
         self.master = master
         self.partitions = partitions
+        self.buckets = buckets
+        self.rebucket = rebucket
         self.epoch = epoch
 
     def check(self, reading: ReadingOptions) -> None:
         """Raise OptionError if an option cannot be used; Spark's readers take fewer options for text."""
-        for name, value in (("partitions", self.partitions), ("epoch", self.epoch)):
+        for name in ("partitions", "buckets", "rebucket", "epoch"):
+            value = getattr(self, name)
             if value is not None:
                 whole(name, value, at_least=1, otherwise=", or None")
         given = {
@@ -79,7 +95,16 @@ class SparkEngine:
                 reading=job.reading,
             )
             frame = with_derived(frame, job.derived, job.kinds)
-            words = job.derived.words
-            return run_spark(frame, job.out, job.learner, job.columns, ttl=job.ttl, on_epoch=job.on_epoch, words=words)
+            return run_spark(
+                frame,
+                job.out,
+                job.learner,
+                job.columns,
+                ttl=job.ttl,
+                buckets=self.buckets,
+                rebucket=self.rebucket,
+                on_epoch=job.on_epoch,
+                words=job.derived.words,
+            )
         finally:
             spark.stop()

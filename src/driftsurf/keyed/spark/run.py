@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from driftsurf.core import files
 from driftsurf.errors import OptionError
 from driftsurf.keyed.folder import TABLES, KeyedFolder
 from driftsurf.keyed.grouping import Columns
 from driftsurf.keyed.spark.files import file_uri
+from driftsurf.keyed.spark.packets import Buckets
+from driftsurf.keyed.spark.rebucket import FILES, close_rebucketing, find_buckets
 from driftsurf.keyed.spark.step import learn_keys, table
 from driftsurf.keyed.visit import KeyedLearner
 
@@ -27,6 +30,8 @@ def run_spark(
     columns: Columns,
     *,
     ttl: float | None = None,
+    buckets: int | None = None,
+    rebucket: int | None = None,
     on_epoch: Callable[[int, Mapping[str, int]], None] | None = None,
     seconds: float | None = None,
     words: Mapping[str, Sequence[str]] | None = None,
@@ -36,39 +41,67 @@ def run_spark(
     The folder ``out`` must be visible to the driver and to all workers. ``words`` of text columns, from which columns
     of the frame were derived, are kept there. LockedError if another process writes to the folder, also if it begins to
     do so later.
+
+    A new run groups its keys into ``buckets``, and a resumed one has to have as many; ``rebucket`` regroups the keys of
+    a resumed run into another number first.
     """
     if not df.isStreaming:
         raise OptionError("run_spark takes a streaming frame; for a static one use learn_keys")
     folder = KeyedFolder(out.absolute())
-    visits = learn_keys(df, learner, columns, ttl=ttl)
+    types = learn_keys(df, learner, columns, ttl=ttl).schema["types"].dataType  # checks everything, and changes nothing
     folder.open("spark", learner, columns._asdict() | {"ttl": ttl}, words)
+    with folder.held():
+        key_type = cast("Any", types)["key"].dataType.simpleString()
+        grouping = find_buckets(df.sparkSession, folder, key_type, buckets, rebucket)
+        visits = learn_keys(df, learner, columns, ttl=ttl, buckets=grouping)
+        _run(visits, folder, grouping, on_epoch, seconds)
+    return folder
+
+
+def _run(
+    visits: DataFrame,
+    folder: KeyedFolder,
+    buckets: Buckets,
+    on_epoch: Callable[[int, Mapping[str, int]], None] | None,
+    seconds: float | None,
+) -> None:
+    opened = False
+
+    def close() -> None:
+        nonlocal opened
+        if opened:
+            close_rebucketing(folder, buckets)
+        opened = False
 
     def write(micro_batch: DataFrame, epoch: int) -> None:
         # Spark may repeat an epoch after a failure: its tables are overwritten, and readers trust only marked epochs.
+        nonlocal opened
+        close()  # Spark has committed the last epoch
         kept = micro_batch.persist()
         folder.unmark(epoch)
         try:
             for name in TABLES:
                 table(kept, name).write.mode("overwrite").parquet(file_uri(folder.part(name, epoch)))
-            found = kept.select(F.count("*"), F.coalesce(F.sum(F.size("sequence")), F.lit(0))).first()
+            sums = [F.coalesce(F.sum(name), F.lit(0)) for name in ("n_keys", "n_rows", "late")]
+            found = kept.select(*sums, F.count_if("opened")).first()
         finally:
             kept.unpersist()
         assert found is not None
-        counts = {"keys": int(found[0]), "rows": int(found[1])}
+        counts = {"keys": int(found[0]), "rows": int(found[1]), "late": int(found[2])}
         folder.mark(epoch, counts)
+        opened = files.is_folder(folder.path / FILES) and found[3] == buckets.number
         if on_epoch is not None:
             on_epoch(epoch, counts)
 
     writer = visits.writeStream.outputMode("update").foreachBatch(write)
     writer = writer.option("checkpointLocation", file_uri(folder.path / "checkpoint"))
     trigger: dict[str, Any] = {"availableNow": True} if seconds is None else {"processingTime": f"{seconds} seconds"}
-    with folder.held():
-        query = writer.trigger(**trigger).start()
-        try:
-            query.awaitTermination()
-        except StreamingQueryException:
-            folder.check_held()  # the error of Spark would hide that another process has taken the folder over
-            raise
-        finally:
-            query.stop()  # the lock must not be released while epochs are still written
-    return folder
+    query = writer.trigger(**trigger).start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException:
+        folder.check_held()  # the error of Spark would hide that another process has taken the folder over
+        raise
+    finally:
+        query.stop()  # the lock must not be released while epochs are still written
+    close()

@@ -1,31 +1,38 @@
-"""The stateful step on Spark: one visit per key and micro-batch, the bytes of a key in the state store."""
+"""The stateful step on Spark: each bucket of keys is served once per micro-batch, its states are one value."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from driftsurf.core.options import number
+from driftsurf.core.options import number, whole
 from driftsurf.errors import Message, Option, SchemaError
-from driftsurf.keyed.folder import Name, fitted, key_entry
+from driftsurf.keyed.bucket import Bucket, serve
+from driftsurf.keyed.folder import Name, as_tables
 from driftsurf.keyed.grouping import Columns, label_type
-from driftsurf.keyed.rows import KeyRows
+from driftsurf.keyed.options import BUCKETS
 from driftsurf.keyed.spark.files import column
+from driftsurf.keyed.spark.packets import Buckets, bucket_of, from_packets, packed, packet_schema
 from driftsurf.keyed.summary import key_columns
 from driftsurf.keyed.visit import KeyedLearner, Visit
 
-__all__ = ["learn_keys", "table"]
+__all__ = ["STATE", "file_of", "learn_keys", "table"]
+
+STATE = "bucket"
+"""Name of the state in Spark's store."""
+MOST_BUCKETS = 2**24
 
 SHIFT = 1
 """Added to sequence numbers: a watermark starts at 0, and only rows above it are in time, so that 0 must lie above."""
 SPARK_TYPES = {"int64": "bigint", "string": "string", "bool_": "boolean", "float64": "double"}
+ARROW_TYPES = {"int64": pa.int64(), "string": pa.string(), "bool_": pa.bool_(), "float64": pa.float64()}
 INTEGERS: Any = T.ByteType, T.ShortType, T.IntegerType, T.LongType
 LABEL_TYPES: dict[str, Any] = {
     "int64": INTEGERS,
@@ -33,84 +40,110 @@ LABEL_TYPES: dict[str, Any] = {
     "float64": (T.FloatType, T.DoubleType, T.DecimalType),
     "string": T.DataType,
 }
-"""How labels and ids are kept, by their type in the frame; the first match counts, and all else is text."""
+"""How keys, labels and ids are kept, by their type in the frame; the first match counts, and all else is text."""
+
+
+def file_of(bucket: int) -> str:
+    """Return the name of the file with the first states of a bucket."""
+    return f"{bucket:08d}.states"
 
 
 class _Learn(StatefulProcessor):  # type: ignore[misc]
-    """Visits each key of a micro-batch."""
+    """Serves the buckets of keys of a micro-batch; the states of a bucket are one value in the store."""
 
-    def __init__(self, learner: KeyedLearner, label: str, late: bool, ttl: int | None) -> None:
+    def __init__(
+        self, learner: KeyedLearner, schema: pa.Schema, types: tuple[str, str], buckets: Buckets, ttl: int | None
+    ) -> None:
         self._learner = learner
-        self._label = label
-        self._late = late
+        self._schema = schema
+        self._types = types
+        self._buckets = buckets
         self._ttl = ttl
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state on a worker."""
         self._handle = handle
-        self._state = handle.getValueState("learner", "bytes binary")
+        self._state = handle.getValueState(STATE, "bytes binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        """Learn the rows of one key, which come in any order."""
-        kept = self._state.get()
-        visit = self._learner.visit(key[0], None if kept is None else bytes(kept[0]), self._read(rows))
-        self._state.update((visit.state,))
-        if self._ttl is not None and visit.summary.high_water is not None:
-            self._handle.registerTimer(visit.summary.high_water + 1 + SHIFT)
-        yield _as_row(key[0], visit, self._label)
+        """Learn the rows of one bucket, which come in any order."""
+        packets = [row["packet"] for row in rows]
+        if key[0] < self._buckets.first:  # its keys are in other buckets now
+            self._state.clear()
+            return
+        above = None if self._ttl is None else timerValues.getCurrentWatermarkInMs() - SHIFT
+        given = from_packets([bytes(packet) for packet in packets if packet is not None], self._schema, above)
+        bucket = self._open(key[0])
+        visits = serve(self._learner, bucket, given.rows)
+        self._keep(bucket)
+        yield self._as_row(visits, late=given.late, opened=None in packets)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        """Drop the state of a key once the watermark has passed its last row.
+        """Drop the states of keys whose last rows the watermark has passed.
 
-        A timer was set after each visit; those of earlier visits are ignored.
+        A timer was set after each visit to the bucket; those of earlier visits may find nothing to drop.
         """
-        kept = self._state.get()
-        if kept is None:
+        if key[0] < self._buckets.first:
             return
-        visit = self._learner.expire(key[0], bytes(kept[0]))
-        last, expiry = visit.summary.high_water, expiredTimerInfo.getExpiryTimeInMs()
-        if last is not None and last + SHIFT < expiry:
-            self._state.clear()
-            yield _as_row(key[0], visit, self._label)
+        bucket = self._open(key[0])
+        passed = max(expiredTimerInfo.getExpiryTimeInMs(), timerValues.getCurrentWatermarkInMs() - 1)
+        visits = {name: self._learner.expire(name, bucket.get(name) or b"") for name in bucket.silent(passed - SHIFT)}
+        if visits:
+            bucket.keep(visits)
+            self._keep(bucket)
+            yield self._as_row(visits)
 
     def close(self) -> None:
         """Release nothing: all that a key has is in the state store."""
 
-    def _read(self, rows: Iterable[Row]) -> KeyRows:
-        given = list(rows)
-        X = np.array([row["features"] for row in given], np.float64).reshape(-1, len(self._learner.features))
-        return KeyRows(
-            np.array([row["sequence"] for row in given], np.int64),
-            X,
-            [_plain_value(row["label"]) for row in given],
-            [_plain_value(row["id"]) for row in given] if self._late else None,
-        )
+    def _open(self, name: int) -> Bucket:
+        """Return a bucket; one that is opened for the first time may begin with keys that were in other buckets."""
+        kept = self._state.get()
+        if kept is None and self._buckets.base:
+            data: bytes | None = (Path(self._buckets.base) / file_of(name - self._buckets.first)).read_bytes()
+        else:
+            data = None if kept is None else bytes(kept[0])
+        return Bucket.read(data, self._buckets.number)
+
+    def _keep(self, bucket: Bucket) -> None:
+        """Store a bucket, also an empty one, which must not begin with its first keys again."""
+        self._state.update((bucket.to_bytes(),))
+        oldest = bucket.oldest
+        if self._ttl is not None and oldest is not None:
+            self._handle.registerTimer(oldest + 1 + SHIFT)
+
+    def _as_row(self, visits: Mapping[Any, Visit], *, late: int = 0, opened: bool = False) -> Row:
+        made = {name: _to_stream(table) for name, table in as_tables(visits, *self._types).items()}
+        n_rows = sum(len(visit.sequence) for visit in visits.values())
+        return Row(n_keys=len(visits), n_rows=n_rows, late=late, opened=opened, **made, types=None)
 
 
-def _plain_value(value: Any) -> Any:
-    """Return a label or an id as the local engine reads it: NaN is a gap, and 2.0 is the integer 2."""
-    if not isinstance(value, float):
-        return value
-    return None if math.isnan(value) else int(value) if value.is_integer() else value
+def _to_stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    made: bytes = sink.getvalue().to_pybytes()
+    return made
 
 
-def _as_row(key: Any, visit: Visit, label: str) -> Row:
-    return Row(
-        key=key,
-        sequence=visit.sequence,
-        predicted=fitted(visit.predicted, label),
-        true=fitted(visit.true, label),
-        decided_at=visit.decided_at,
-        transitions=visit.transitions,
-        decisions=visit.decisions,
-        summary=Row(**key_entry(visit)),
-    )
+def _from_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the tables that are in the first column of batches, one after the other."""
+    for batch in batches:
+        for value in batch.column(0):
+            yield from pa.ipc.open_stream(value.as_buffer())
 
 
-def learn_keys(df: DataFrame, learner: KeyedLearner, columns: Columns, *, ttl: float | None = None) -> DataFrame:
-    """Return a frame with one row per key and micro-batch: predictions, decisions and a summary of the key.
+def learn_keys(
+    df: DataFrame,
+    learner: KeyedLearner,
+    columns: Columns,
+    *,
+    ttl: float | None = None,
+    buckets: int | Buckets = BUCKETS,
+) -> DataFrame:
+    """Return a frame with one row per bucket of keys and micro-batch, which :func:`table` turns into flat tables.
 
-    :func:`table` turns the result into flat tables. Rows without a key or a sequence number are dropped.
+    Rows without a key or a sequence number are dropped.
 
     Parameters
     ----------
@@ -122,27 +155,40 @@ def learn_keys(df: DataFrame, learner: KeyedLearner, columns: Columns, *, ttl: f
         The names of the columns.
     ttl
         In units of the sequence, measured from the newest sequence number of all keys (at least 0, below 9e15) as a
-        watermark: Spark drops rows that are later than that (and counts them in its progress), and keys that are
-        silent for longer are dropped.
+        watermark: rows of a stream that are later than that are dropped, and so are keys that are silent for longer.
+    buckets
+        How many values Spark's store holds: keys share them by a hash. The number stays fixed for the life of a
+        checkpoint; StateError if a bucket was saved with another one.
     """
     learner.check()
-    selected = _selected(df, learner, columns)
+    if not isinstance(buckets, Buckets):
+        buckets = Buckets(whole("buckets", buckets, at_least=1, at_most=MOST_BUCKETS))
+    span = None if ttl is None else int(number("ttl", ttl, above=0.0))
+    selected = _selected(df, learner, columns, buckets)
     types = {entry.name: entry.dataType for entry in selected.schema.fields}
-    label = _kept_type(types["label"])
+    kinds = {name: _kept_type(types[name]) for name in ("key", "label", "id") if name in types}
+    arrow = {name: ARROW_TYPES[kind] for name, kind in kinds.items()}
+    schema = packet_schema(arrow["key"], arrow["label"], arrow.get("id"), len(learner.features))
+    label = kinds["label"]
     if learner.regression or label == "float64":
         label = label_type("number", learner)
-    output = _output_type(types["key"].simpleString(), SPARK_TYPES[label])
-    span = None if ttl is None else int(number("ttl", ttl, above=0.0))
-    processor = _Learn(learner, label, columns.id is not None, span)
-    if ttl is not None:
-        at = F.timestamp_millis(F.col("sequence") + SHIFT)
-        selected = selected.withColumn("at", at).withWatermark("at", f"{span} milliseconds")
-    mode = "None" if ttl is None else "EventTime"
-    return selected.groupBy("key").transformWithState(processor, output, "Update", mode)
+    packets = packed(selected, schema, buckets)
+    if not df.isStreaming:
+        span = None
+    elif span is not None:
+        at = F.timestamp_millis(F.col("newest") + SHIFT)
+        packets = packets.withColumn("at", at).withWatermark("at", f"{span} milliseconds")
+    processor = _Learn(learner, schema, (kinds["key"], label), buckets, span)
+    output = (
+        "n_keys bigint, n_rows bigint, late bigint, opened boolean, predictions binary, journal binary, keys binary, "
+        f"types struct<key: {SPARK_TYPES[kinds['key']]}, label: {SPARK_TYPES[label]}>"
+    )
+    mode = "None" if span is None else "EventTime"
+    return packets.groupBy("bucket").transformWithState(processor, output, "Update", mode)
 
 
-def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns) -> DataFrame:
-    """Return the columns key, sequence, features (as one array), label and id, under these names."""
+def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns, buckets: Buckets) -> DataFrame:
+    """Return the columns bucket, key, sequence, label and id, under these names, and the features behind them."""
     types = {entry.name: entry.dataType for entry in df.schema.fields}
     _check_types(types, learner, columns)
     key, sequence = column(columns.key), column(columns.sequence)
@@ -151,14 +197,15 @@ def _selected(df: DataFrame, learner: KeyedLearner, columns: Columns) -> DataFra
     if isinstance(types[columns.sequence], T.TimestampType):
         sequence = F.unix_micros(sequence)
     chosen = [
+        bucket_of(key, buckets.number).alias("bucket"),
         key.alias("key"),
         sequence.cast("bigint").alias("sequence"),
-        F.array(*[column(name).try_cast("double") for name in learner.features]).alias("features"),
         _kept(column(columns.label), types[columns.label]).alias("label"),
     ]
     if columns.id is not None:
         chosen.append(_kept(column(columns.id), types[columns.id]).alias("id"))
-    return df.select(*chosen).where("key is not null and sequence is not null")
+    features = [column(name).try_cast("double").alias(f"x{place}") for place, name in enumerate(learner.features)]
+    return df.select(*chosen, *features).where("key is not null and sequence is not null")
 
 
 def _check_types(types: dict[str, T.DataType], learner: KeyedLearner, columns: Columns) -> None:
@@ -195,24 +242,13 @@ def _kept_type(kind: T.DataType) -> str:
     return next(name for name, kinds in LABEL_TYPES.items() if isinstance(kind, kinds))
 
 
-def _output_type(key: str, label: str) -> T.StructType:
-    summary = ", ".join(f"{name}: {SPARK_TYPES[kind]}" for name, kind in key_columns().items())
-    made: Any = T._parse_datatype_string(
-        f"key {key}, sequence array<bigint>, predicted array<{label}>, true array<{label}>, "
-        f"decided_at array<bigint>, transitions array<string>, decisions array<string>, summary struct<{summary}>"
-    )
-    return made
-
-
 def table(visits: DataFrame, name: Name) -> DataFrame:
     """Flatten the result of ``learn_keys``: a row per prediction, per time step ("journal"), or per key."""
-    if name == "keys":
-        return visits.select("key", "summary.*")
-    arrays = {
-        "predictions": ("sequence", "predicted", "true"),
-        "journal": ("decided_at", "transitions", "decisions"),
+    types: Any = visits.schema["types"].dataType
+    key, label = (types[place].dataType.simpleString() for place in ("key", "label"))
+    schema = {
+        "predictions": f"key {key}, sequence bigint, prediction {label}, true {label}",
+        "journal": f"key {key}, sequence bigint, transitions string, record string",
+        "keys": ", ".join([f"key {key}", *(f"{own} {SPARK_TYPES[kind]}" for own, kind in key_columns().items())]),
     }[name]
-    zipped = visits.select("key", F.explode(F.arrays_zip(*arrays)).alias("one")).select("key", "one.*")
-    if name == "journal":
-        return zipped.withColumnsRenamed({"decided_at": "sequence", "decisions": "record"})
-    return zipped.withColumnRenamed("predicted", "prediction")
+    return visits.select(name).mapInArrow(_from_streams, schema)

@@ -1,0 +1,140 @@
+"""Another number of buckets for a run on Spark: the states of all keys are regrouped between two of its epochs.
+
+The states are read from Spark's checkpoint as its last complete epoch left them, and written to files, one for each new
+bucket. The next epoch begins with these files and drops the old buckets from the store; Spark repeats both with the
+epoch if it fails. The files are removed once that epoch is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from driftsurf.core import files
+from driftsurf.core.options import whole
+from driftsurf.errors import Option, StateError
+from driftsurf.keyed.bucket import Bucket, regrouped
+from driftsurf.keyed.folder import KeyedFolder
+from driftsurf.keyed.options import BUCKETS
+from driftsurf.keyed.spark.files import file_uri
+from driftsurf.keyed.spark.packets import Buckets, bucket_of
+from driftsurf.keyed.spark.step import MOST_BUCKETS, STATE, file_of
+
+__all__ = ["FILES", "close_rebucketing", "find_buckets"]
+
+FILES = "rebucketed"
+"""Folder of the files that new buckets begin with."""
+CHECKPOINT = "checkpoint"
+
+
+def find_buckets(
+    spark: SparkSession, folder: KeyedFolder, key_type: str, buckets: int | None, rebucket: int | None
+) -> Buckets:
+    """Return the buckets of a run, new or resumed, which run.json keeps; the folder must be held.
+
+    Parameters
+    ----------
+    spark
+        The session, which regroups the states.
+    folder
+        The run folder.
+    key_type
+        The type of keys, as Spark names it.
+    buckets
+        The number that the user has set, or None. StateError if a resumed run has another one.
+    rebucket
+        The number to change to, if the run has another one.
+    """
+    for name, value in (("buckets", buckets), ("rebucket", rebucket)):
+        if value is not None:
+            whole(name, value, at_least=1, at_most=MOST_BUCKETS, otherwise=", or None")
+    saved = folder.about().get("buckets")
+    if saved is None:
+        if files.is_folder(folder.path / CHECKPOINT):
+            raise StateError(
+                f"{str(folder.path)!r} was written by an earlier version, which kept each key by itself: start a new "
+                "run with another ",
+                Option("out"),
+            )
+        return _noted(folder, Buckets(rebucket or buckets or BUCKETS))
+    was = Buckets(**saved)
+    base = str(folder.path / FILES) if was.earlier else ""
+    if (rebucket or buckets or was.number) == was.number:
+        return was._replace(base=base)
+    wanted = rebucket or buckets
+    assert wanted is not None
+    if rebucket is None:
+        raise StateError(
+            f"{str(folder.path)!r} has {was.number} buckets, and buckets is {buckets}: leave it out, or regroup the "
+            "keys with ",
+            Option("rebucket", wanted),
+            entry="buckets",
+        )
+    if was.earlier:
+        raise StateError(
+            f"{str(folder.path)!r} still has to complete its first epoch with {was.number} buckets: resume it with ",
+            Option("rebucket", was.number),
+            f" before it changes to {wanted}",
+            entry="buckets",
+        )
+    return _regroup(spark, folder, key_type, was, wanted)
+
+
+def close_rebucketing(folder: KeyedFolder, buckets: Buckets) -> None:
+    """Remove the files of a change of buckets, after the epoch that has opened all of them is complete."""
+    _noted(folder, buckets._replace(earlier=0))
+    files.remove_tree(folder.path / FILES)
+
+
+def _noted(folder: KeyedFolder, buckets: Buckets) -> Buckets:
+    folder.check_held()
+    folder.note("buckets", {"number": buckets.number, "generation": buckets.generation, "earlier": buckets.earlier})
+    return buckets
+
+
+def _regroup(spark: SparkSession, folder: KeyedFolder, key_type: str, was: Buckets, number: int) -> Buckets:
+    """Write the files of the new buckets, then note the change: a kill before that has changed nothing."""
+    if not any((folder.path / CHECKPOINT / "commits").glob("[0-9]*")):
+        return _noted(folder, Buckets(number, was.generation))
+    place = folder.path / FILES
+    if files.is_folder(place):  # of an attempt that was broken off
+        files.remove_tree(place)
+    files.make_folder(place)
+    reader = spark.read.format("statestore").option("path", file_uri(folder.path / CHECKPOINT))
+    states = reader.option("stateVarName", STATE).load()
+    own = states.where(F.col("key.bucket") >= was.first).select(F.col("value.bytes"))
+    keys = own.mapInArrow(_taker(was.number), f"key {key_type}, high bigint, state binary")
+    keys = keys.withColumn("bucket", bucket_of(F.col("key"), number))
+    written = keys.groupBy("bucket").applyInArrow(_writer(place, number), "bucket bigint").collect()
+    for bucket in set(range(number)) - {row[0] for row in written}:
+        files.write_bytes(place / file_of(bucket), Bucket(number).to_bytes())
+    files.sync_folder(place)
+    return _noted(folder, Buckets(number, was.generation + 1, earlier=was.number))._replace(base=str(place))
+
+
+def _taker(number: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for data in batch.column(0):
+                entries = [*Bucket.read(data.as_buffer(), number).entries()]
+                if entries:
+                    keys, highs, states = zip(*entries, strict=True)
+                    states = tuple(bytes(state) for state in states)
+                    yield pa.record_batch([*map(pa.array, (keys, highs, states))], names=["key", "high", "state"])
+
+    return take
+
+
+def _writer(place: Path, number: int) -> Callable[[pa.Table], pa.Table]:
+    def write(keys: pa.Table) -> pa.Table:
+        bucket = keys["bucket"][0].as_py()
+        entries: Any = zip(*(keys[name].to_pylist() for name in ("key", "high", "state")), strict=True)
+        files.write_bytes(place / file_of(bucket), regrouped(entries, number))
+        return pa.table({"bucket": [bucket]})
+
+    return write
