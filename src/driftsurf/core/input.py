@@ -334,13 +334,17 @@ def _ready_csr(X: Any, schema: Schema, dtype: np.dtype[Any]) -> CSR | None:
     kind: Any = type(X)
     if not is_scipy_csr(kind):
         return None
-    data, indices, indptr = X.data, X.indices, np.ascontiguousarray(X.indptr, np.int64)
-    same_types = data.dtype == dtype and indices.dtype == np.int32 and min(X.shape) > 0
-    plain = all(array.flags.c_contiguous and array.flags.aligned for array in (data, indices))
-    if not (same_types and plain and X.shape == (len(indptr) - 1, schema.n_features)):
+    # scipy lets its arrays be replaced by any others.
+    if not all(map(_is_vector, (X.data, X.indices, X.indptr))) or X.indptr.dtype.kind != "i" or min(X.shape) == 0:
         return None
-    rows = CSR(data, indices, indptr, schema.n_features)
+    if X.data.dtype != dtype or X.indices.dtype != np.int32 or X.shape != (len(X.indptr) - 1, schema.n_features):
+        return None
+    rows = CSR(X.data, X.indices, X.indptr.astype(np.int64, copy=False), schema.n_features)
     return rows if is_sound_csr(*rows) else None
+
+
+def _is_vector(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.ndim == 1 and values.flags.c_contiguous and values.flags.aligned
 
 
 def _read_sparse(X: SparseMatrix, schema: Schema, dtype: np.dtype[Any]) -> CSR:
@@ -368,12 +372,8 @@ def _read_sparse(X: SparseMatrix, schema: Schema, dtype: np.dtype[Any]) -> CSR:
             f"Input X contains {what} in row {row}, column {int(matrix.indices[p])} "
             f"({int(bad.sum())} such values in all). {REMEDIES[what]}"
         )
-    return CSR(
-        data,
-        np.ascontiguousarray(matrix.indices, np.int32),
-        np.ascontiguousarray(matrix.indptr, np.int64),
-        schema.n_features,
-    )
+    indices, indptr = np.ascontiguousarray(matrix.indices, np.int32), np.ascontiguousarray(matrix.indptr, np.int64)
+    return CSR(data, indices, indptr, schema.n_features)
 
 
 def _check_format(X: Any) -> None:
