@@ -68,7 +68,7 @@ picture: demo ## Redraw the picture of the README from the report of the demo (n
 test: check ## Run the checks and all tests (about ten minutes on two cores)
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m python_kernels tests --cov --cov-append --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m python_kernels tests --cov --cov-append --cov-report=
 	$(BIN)/python -m coverage report --fail-under=98
 
 .PHONY: test-engines

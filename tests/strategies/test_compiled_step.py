@@ -23,6 +23,7 @@ from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
+from driftsurf.strategies.compiled.suitable import MOST_COLUMNS
 
 pytestmark = [
     pytest.mark.python_kernels,
@@ -229,3 +230,12 @@ def test_the_predicting_model_scores_like_the_strategy() -> None:
         learner: Any = compiled.predicting
         assert learner.scores(batch.X).tobytes() == compiled.scores(batch.X).tobytes()
     assert compiled.nbytes > 0
+
+
+@pytest.mark.parametrize(("columns", "compiled"), [(MOST_COLUMNS, True), (MOST_COLUMNS + 1, False)])
+def test_only_rows_with_few_columns_take_the_compiled_step(columns: int, compiled: bool) -> None:
+    strategy = DriftSurf(LogisticRegression(), seed=1)
+    strategy.begin(n_features=columns, sparse=False, n_classes=2)
+    X = np.random.default_rng(1).normal(size=(20, columns))
+    strategy.step(Batch(X, (X[:, 0] > 0).astype(float), np.ones(20)))
+    assert (strategy._compiled is not None) == compiled

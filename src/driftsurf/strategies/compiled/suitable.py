@@ -18,6 +18,9 @@ from driftsurf.strategies.compiled.layout import LOGISTIC, Training
 from driftsurf.strategies.compiled.step import learn
 
 SUPPORTED = LogisticRegression, LinearSVM, LinearRegression
+MOST_COLUMNS = 64
+"""Columns up to which the compiled step pays. With more of them the interpreter takes a small part of a step, and the
+rows of the generic step grow in place, where those of a cell are copied."""
 MOST = 2**62
 """Counts of models in a cell are below this, far from overflow."""
 LEAST_STEPS = 20_000
@@ -64,13 +67,13 @@ def training_of(learner: Any, n_features: int) -> Training:
 
 
 def fits_cell(pool: Pool, live: Live, *, prequential: bool) -> bool:
-    """Return whether models and counts are such as steps leave them behind.
+    """Return whether the rows are narrow enough, and models and counts such as steps leave them behind.
 
     A forged state may have others, with which generic steps still stay within their arrays. Compiled code checks no
     bounds, so such models are left to the generic step.
     """
     samples = pool.samples
-    if live.reactive is not None and live.stable is not None:
+    if samples.n_features > MOST_COLUMNS or (live.reactive is not None and live.stable is not None):
         return False
     ends = [samples.next_row - sum(map(len, live.trial)), *(part.hi for part in live.trial)]
     trial = tuple(Segment(*pair) for pair in itertools.pairwise(ends))
