@@ -23,7 +23,6 @@ from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
-from driftsurf.strategies.compiled.suitable import MOST_COLUMNS
 
 pytestmark = [
     pytest.mark.python_kernels,
@@ -232,10 +231,23 @@ def test_the_predicting_model_scores_like_the_strategy() -> None:
     assert compiled.nbytes > 0
 
 
-@pytest.mark.parametrize(("columns", "compiled"), [(MOST_COLUMNS, True), (MOST_COLUMNS + 1, False)])
-def test_only_rows_with_few_columns_take_the_compiled_step(columns: int, compiled: bool) -> None:
-    strategy = DriftSurf(LogisticRegression(), seed=1)
-    strategy.begin(n_features=columns, sparse=False, n_classes=2)
-    X = np.random.default_rng(1).normal(size=(20, columns))
-    strategy.step(Batch(X, (X[:, 0] > 0).astype(float), np.ones(20)))
-    assert (strategy._compiled is not None) == compiled
+@pytest.mark.parametrize(("max_rows", "compiled"), [(None, False), (10_000, False), (50, True)])
+def test_rows_that_grow_far_leave_the_compiled_step(
+    max_rows: int | None, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("driftsurf.strategies.compiled.suitable.GROWN_BYTES", 3_000)
+    monkeypatch.setattr("driftsurf.strategies.compiled.suitable.MOST_BYTES", 5_000)
+    rng, states = np.random.default_rng(1), list[bool]()
+    one, two = (DriftSurf(LogisticRegression(), max_rows=max_rows, seed=1) for _ in range(2))
+    stepping_generically(two)
+    for strategy in (one, two):
+        strategy.begin(n_features=3, sparse=False, n_classes=2)
+    for _ in range(20):
+        X = rng.normal(size=(20, 3))
+        batch = Batch(X, (X[:, 0] > 0).astype(float), np.ones(20))
+        assert str(two.step(batch)) == str(one.step(batch))
+        states.append(one._compiled is not None)
+    assert to_bytes(one.state()) == to_bytes(two.state())
+    assert states == sorted(states, reverse=True)
+    assert states[0]
+    assert states[-1] == compiled

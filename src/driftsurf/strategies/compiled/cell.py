@@ -47,7 +47,7 @@ from driftsurf.strategies.compiled.layout import (
 )
 from driftsurf.strategies.compiled.outcome import ROLES, decision_of
 from driftsurf.strategies.compiled.step import learn
-from driftsurf.strategies.compiled.suitable import COPIED, training_of
+from driftsurf.strategies.compiled.suitable import COPIED, outgrows_cell, training_of
 
 LEAST_PLACES = 64
 
@@ -139,13 +139,15 @@ class CompiledModels:
         An error leaves everything as it was.
         """
         count = len(batch.y)
+        rows, columns = self._cell.X.shape
+        if self._end + count > rows and outgrows_cell(self._pool, rows, columns):
+            return None
         mark = self.mark()
         try:
             steps = self._steps(count)
             self._reserve(count, steps)
             cell, scratch = self._cell, self._scratch
-            counts = cell.counts
-            start = (counts["next"] - counts["base"]).item()
+            start = self._end
             cell.X[start : start + count] = batch.X
             cell.y[start : start + count] = batch.y
             cell.weight[start : start + count] = batch.weight
@@ -161,6 +163,13 @@ class CompiledModels:
             raise
         self.put_back(mark)
         return None
+
+    @property
+    def _end(self) -> int:
+        """Place of the next row."""
+        counts = self._cell.counts
+        end: int = (counts["next"] - counts["base"]).item()
+        return end
 
     def _steps(self, count: int) -> int:
         """Return rho, the number of gradient steps for a batch of ``count`` rows."""

@@ -6,6 +6,8 @@ import itertools
 import math
 from typing import Any
 
+import numpy as np
+
 from driftsurf.core.contracts import Learner, Segment
 from driftsurf.learners._linear import Linear
 from driftsurf.learners.logistic import NARROW, LogisticRegression
@@ -18,9 +20,9 @@ from driftsurf.strategies.compiled.layout import LOGISTIC, Training
 from driftsurf.strategies.compiled.step import learn
 
 SUPPORTED = LogisticRegression, LinearSVM, LinearRegression
-MOST_COLUMNS = 64
-"""Columns up to which the compiled step pays. With more of them the interpreter takes a small part of a step, and the
-rows of the generic step grow in place, where those of a cell are copied."""
+GROWN_BYTES, MOST_BYTES = 2**22, 2**26
+"""Sizes of the rows up to which a cell is used, while it grows and in the end. The rows of a cell are copied whenever
+their room is doubled; those of the generic step grow in place."""
 MOST = 2**62
 """Counts of models in a cell are below this, far from overflow."""
 LEAST_STEPS = 20_000
@@ -66,14 +68,20 @@ def training_of(learner: Any, n_features: int) -> Training:
     )
 
 
+def outgrows_cell(pool: Pool, rows: int, columns: int) -> bool:
+    """Return whether this many rows are too many for a cell, since they will become far more."""
+    size = columns * np.dtype(pool.dtype).itemsize
+    return rows * size > GROWN_BYTES and (pool.max_rows is None or pool.max_rows * size > MOST_BYTES)
+
+
 def fits_cell(pool: Pool, live: Live, *, prequential: bool) -> bool:
-    """Return whether the rows are narrow enough, and models and counts such as steps leave them behind.
+    """Return whether the rows are few enough, and models and counts such as steps leave them behind.
 
     A forged state may have others, with which generic steps still stay within their arrays. Compiled code checks no
     bounds, so such models are left to the generic step.
     """
     samples = pool.samples
-    if samples.n_features > MOST_COLUMNS or (live.reactive is not None and live.stable is not None):
+    if outgrows_cell(pool, len(samples), samples.n_features) or (live.reactive is not None and live.stable is not None):
         return False
     ends = [samples.next_row - sum(map(len, live.trial)), *(part.hi for part in live.trial)]
     trial = tuple(Segment(*pair) for pair in itertools.pairwise(ends))
