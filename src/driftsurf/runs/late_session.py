@@ -115,7 +115,7 @@ class LateSession:
 
     @property
     def label_counts(self) -> LabelCounts:
-        """What became of rows and labels so far."""
+        """Counts of the rows and labels so far, by what was done with them."""
         return self.delayed.counts
 
     def observe(self, X: Arrived | None, y: Sequence[Any], *, classes: Any = None) -> LateObservation:

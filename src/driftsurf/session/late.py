@@ -164,7 +164,7 @@ class DelayedLabels(Changeable):
 
     @property
     def counts(self) -> LabelCounts:
-        """What became of rows and labels so far."""
+        """Counts of the rows and labels so far, by what was done with them."""
         return self._now.counts
 
     @property

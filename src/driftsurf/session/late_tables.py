@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class LateTables:
-    """What became of each key, oldest first."""
+    """The keys of rows by what was done with them: waiting, learned, lost, early; each table has the oldest first."""
 
     waiting: OrderedDict[Key, Waiting] = field(default_factory=OrderedDict)
     """Rows that wait for their label."""

@@ -72,5 +72,5 @@ class LateLabelled(Protocol):
 
     @property
     def label_counts(self) -> LabelCounts:
-        """What became of rows and labels so far."""
+        """Counts of the rows and labels so far, by what was done with them."""
         ...

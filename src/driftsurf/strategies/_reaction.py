@@ -62,7 +62,7 @@ class Contest:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """What the greedy policy has gained by letting w' predict, or would have, in units of the risk: from -1 to 1.
+    """Gain of the greedy policy from letting w' predict, applied or not, in units of the risk: from -1 to 1.
 
     Where concepts last only a few batches, the model that was better on the last batch is worse on the next one. So the
     policy is applied in a reactive state only if it has not lost in the ones before. What it would have gained counts
