@@ -15,7 +15,6 @@ from row_arrays import csr_view, frozen
 
 from driftsurf.kernels.columns import (
     add_excess,
-    add_magnitudes_csr,
     all_between,
     all_finite,
     all_within_csr,
@@ -52,7 +51,7 @@ def test_squared_norms_equal_numpy_dense_and_sparse(problem: Problem) -> None:
     (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
     dense, csr = np.empty((2, len(X)))
     squared_norms_dense(X, frozen(problem.factor), problem.frame[1], dense)
-    squared_norms_csr(data, indices, indptr, frozen(problem.factor), problem.frame[1], csr)
+    squared_norms_csr((data, indices, indptr), frozen(problem.factor), problem.frame[1], csr)
     close(dense, np.square(problem.rows[0]).sum(axis=1))
     close(csr, dense)
 
@@ -62,19 +61,8 @@ def test_squared_norms_that_overflow_are_infinite() -> None:
     csr, (dense, out) = csr_view(X), np.empty((2, 2))
     factor = np.array([1.0, 1.0, 0.0])
     squared_norms_dense(X, factor, np.zeros(3), dense)
-    squared_norms_csr(csr.data, csr.indices, csr.indptr, factor, np.zeros(3), out)
+    squared_norms_csr(csr[:3], factor, np.zeros(3), out)
     assert dense.tolist() == out.tolist() == [math.inf, 25.0]
-
-
-@given(problem=problems(max_steps=0))
-@check
-def test_magnitudes_equal_numpy(problem: Problem) -> None:
-    (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
-    total, mass = np.ones((2, X.shape[1]))
-    cap = frozen(problem.factor[:-1])
-    add_magnitudes_csr(data, indices, indptr, frozen(problem.weight), cap, total, mass)
-    close(total, 1 + problem.weight @ np.minimum(np.abs(X.astype(float)), cap))
-    close(mass, 1 + problem.weight @ (X != 0))
 
 
 @given(problem=problems(max_steps=0), huge=st.booleans())
@@ -83,13 +71,13 @@ def test_measure_gives_norms_and_magnitudes_in_one_pass(problem: Problem, huge: 
     X = problem.X.astype(float)
     X[0, 0] = 1e200 if huge else X[0, 0]  # its square overflows: it has a norm but adds nothing
     factor, cap = frozen(problem.factor[:-1]), frozen(2.0 * problem.factor[:-1])
-    both: list[tuple[tuple[Any, ...], Callable[..., Any]]] = [
-        ((frozen(X),), measure_dense),
+    both: list[tuple[Any, Callable[..., Any]]] = [
+        (frozen(X), measure_dense),
         (csr_view(X)[:3], measure_csr),
     ]
     for rows, measure in both:
         norms, (total, mass) = np.empty(len(X)), np.ones((2, X.shape[1]))
-        biggest, zeros, extremes = measure(*rows, factor, cap, total, mass, 2.0, norms)
+        biggest, zeros, extremes = measure(rows, factor, cap, total, mass, 2.0, norms)
         assert (biggest, zeros) == (norms.max(), np.count_nonzero(norms == 0.0))
         with np.errstate(over="ignore"):
             np.testing.assert_allclose(norms, np.square(X * factor).sum(axis=1), rtol=1e-12)
@@ -175,7 +163,7 @@ def test_ranges_equal_numpy_dense_and_sparse_over_the_rows_that_count(problem: P
     counted = X[weight > 0.0].astype(float)
     extends = bool(((counted < low) | (counted > high)).any())
     assert bool(extend_range_dense(X, weight, *one)) == extends
-    assert bool(extend_range_csr(data, indices, indptr, weight, *other)) == extends
+    assert bool(extend_range_csr((data, indices, indptr), weight, *other)) == extends
     assert one[0].tolist() == other[0].tolist() == np.vstack([counted, low]).min(axis=0).tolist()
     assert one[1].tolist() == other[1].tolist() == np.vstack([counted, high]).max(axis=0).tolist()
 

@@ -112,8 +112,8 @@ def test_discharged_rows_are_subtracted_from_the_gradient_sum(problem: Problem, 
     (_, dense, table), (_, csr, _) = problem.model, problem.model
     drawn = discharge_dense(X[:gone], frozen(table[:gone]), dense, problem.frame)
     assert drawn == len(problem.table) - len(staying)
-    arguments = data, indices, indptr[: gone + 1], frozen(table[:gone]), csr, problem.frame
-    assert discharge_csr(*arguments) == drawn
+    sparse = data, indices, indptr[: gone + 1]
+    assert discharge_csr(sparse, frozen(table[:gone]), csr, problem.frame) == drawn
     close(dense, problem.factor * reference.gradient_sum(problem.rows[0], staying))
     close(csr, dense)
 

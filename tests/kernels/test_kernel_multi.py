@@ -175,6 +175,6 @@ def test_discharged_rows_are_subtracted_from_the_gradient_sum_of_every_output(da
     assert drawn == len(problem.table) - len(left)
     close(G, expected)
     _, G, _ = problem.model
-    again = multi.discharge_csr(values, indices, indptr[: count + 1], gone, G, problem.frame)
+    again = multi.discharge_csr((values, indices, indptr[: count + 1]), gone, G, problem.frame)
     assert again == drawn
     close(G, expected)

@@ -37,7 +37,7 @@ def test_margins_equal_the_twin_dense_and_sparse(problem: Problem) -> None:
     (X, *_), (data, indices, indptr, *_) = problem.kernel_rows
     dense, csr = np.empty((2, len(problem.X)))
     margins_dense(X, frozen(problem.w), dense)
-    margins_csr(data, indices, indptr, frozen(problem.w), csr)
+    margins_csr((data, indices, indptr), frozen(problem.w), csr)
     close(dense, expected)
     close(csr, dense)
 
@@ -49,7 +49,7 @@ def test_margins_of_several_models_equal_those_of_each_model(problem: Problem, m
     weights = np.outer(np.arange(1.0, models + 1), problem.w)
     dense, csr = np.empty((2, models, len(X)))
     margins_of_all_dense(X, frozen(weights), dense)
-    margins_of_all_csr(data, indices, indptr, frozen(weights), csr)
+    margins_of_all_csr((data, indices, indptr), frozen(weights), csr)
     close(dense, weights @ np.column_stack([X, np.ones(len(X))]).astype(float).T)
     close(csr, dense)
 
@@ -63,7 +63,7 @@ def test_outputs_are_products_of_limited_values(problem: Problem, outputs: int, 
     limits = frozen(np.array([-0.5 * most, most])) if limited else None
     dense, csr = np.empty((2, len(X), outputs))
     outputs_dense(X, frozen(W.T.copy()), dense, limits)
-    outputs_csr(data, indices, indptr, frozen(W), csr, limits)
+    outputs_csr((data, indices, indptr), frozen(W), csr, limits)
     values = np.clip(X.astype(float), *limits) if limits is not None else X
     close(dense, np.column_stack([values, np.ones(len(X))]).astype(float) @ W)
     close(csr, dense)

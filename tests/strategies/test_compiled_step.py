@@ -15,6 +15,7 @@ import pytest
 from generic_steps import stepping_generically
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from row_arrays import as_rows
 
 from driftsurf.core.contracts import Batch, Learner
 from driftsurf.core.state import to_bytes
@@ -61,10 +62,12 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-def batches(width: int, seed: int, dtype: str, steps: int, *, values: bool = False) -> Iterator[Batch]:
+def batches(
+    width: int, seed: int, dtype: str, steps: int, *, values: bool = False, sparse: bool = False
+) -> Iterator[Batch]:
     """Yield batches of different lengths, whose concept flips, with columns of any scale and place.
 
-    Targets are two classes or, with ``values``, numbers.
+    Targets are two classes or, with ``values``, numbers. Two of three columns of sparse rows are mostly zeros.
     """
     rng = np.random.default_rng(seed)
     direction, scale = rng.normal(size=width), np.exp(2.0 * rng.normal(size=width))
@@ -74,7 +77,11 @@ def batches(width: int, seed: int, dtype: str, steps: int, *, values: bool = Fal
         z, sign = X @ direction + 0.3 * rng.normal(size=len(X)), 1.0 if (step // 8) % 2 == 0 else -1.0
         y = 3.0 + sign * z if values else z * sign > 0.0
         weight = np.ones(len(X)) if rng.integers(3) else rng.random(len(X)) * rng.integers(0, 2, len(X))
-        yield Batch((X * scale + far).astype(dtype), y.astype(float), weight)
+        X = (X * scale + far).astype(dtype)
+        if sparse:
+            X[:, np.arange(width) % 3 > 0] *= rng.random((len(X), int(np.count_nonzero(np.arange(width) % 3)))) < 0.3
+            X = as_rows(X, True)
+        yield Batch(X, y.astype(float), weight)
 
 
 def made(learner: dict[str, Any], options: dict[str, Any]) -> DriftSurf:
@@ -82,11 +89,13 @@ def made(learner: dict[str, Any], options: dict[str, Any]) -> DriftSurf:
     return DriftSurf(KINDS[learner.get("kind", "logistic")](**options_of_learner), **options)
 
 
-def begun(width: int, learner: dict[str, Any], options: dict[str, Any], *, compiled: bool) -> DriftSurf:
+def begun(
+    width: int, learner: dict[str, Any], options: dict[str, Any], *, compiled: bool, sparse: bool = False
+) -> DriftSurf:
     strategy = made(learner, options)
     if not compiled:
         stepping_generically(strategy)
-    strategy.begin(width, sparse=False, n_classes=strategy.learner.capabilities.min_classes)
+    strategy.begin(width, sparse=sparse, n_classes=strategy.learner.capabilities.min_classes)
     return strategy
 
 
@@ -102,15 +111,16 @@ def saved(strategy: DriftSurf) -> bytes:
     return to_bytes(strategy.state())
 
 
+@pytest.mark.parametrize("sparse", [False, True])
 @given(width=WIDTHS, learner=LEARNERS, options=OPTIONS, seed=st.integers(0, 999), data=st.data())
 @settings(max_examples=60)
 def test_it_takes_the_same_steps(
-    width: int, learner: dict[str, Any], options: dict[str, Any], seed: int, data: st.DataObject
+    sparse: bool, width: int, learner: dict[str, Any], options: dict[str, Any], seed: int, data: st.DataObject
 ) -> None:
-    generic = begun(width, learner, options, compiled=False)
-    compiled = begun(width, learner, options, compiled=True)
+    generic = begun(width, learner, options, compiled=False, sparse=sparse)
+    compiled = begun(width, learner, options, compiled=True, sparse=sparse)
     values = learner["kind"] in ("linear", "huber")
-    for batch in batches(width, seed, options.get("dtype", "float64"), 24, values=values):
+    for batch in batches(width, seed, options.get("dtype", "float64"), 24, values=values, sparse=sparse):
         tested = generic.test_scores(batch)
         assert compiled.test_scores(batch).tobytes() == tested.tobytes()
         asked = data.draw(st.booleans())
@@ -122,7 +132,7 @@ def test_it_takes_the_same_steps(
             case "saved":
                 state = compiled.state()
                 compiled = made(learner, options)
-                compiled.restore(state, width, sparse=False, n_classes=0 if values else 2)
+                compiled.restore(state, width, sparse=sparse, n_classes=0 if values else 2)
             case "undone":
                 mark = compiled.mark()
                 outcome(compiled, batch._replace(y=1.0 - batch.y))

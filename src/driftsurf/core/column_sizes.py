@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from driftsurf.core.contracts import CSR, DenseRows, FloatArray, Rows, n_rows
+from driftsurf.core.contracts import CSR, FloatArray, Rows, n_rows
 from driftsurf.kernels.columns import (
-    add_magnitudes_csr,
     all_within_csr,
     all_within_dense,
     clip_csr,
@@ -20,7 +17,7 @@ from driftsurf.kernels.columns import (
     squared_norms_csr,
     squared_norms_dense,
 )
-from driftsurf.kernels.frames import frame_dense, select, usual_norm_dense
+from driftsurf.kernels.frames import frame_csr, frame_dense, usual_norm_csr, usual_norm_dense
 
 __all__ = [
     "CAP",
@@ -56,27 +53,23 @@ def squared_norms(X: Rows, factor: FloatArray, centre: FloatArray) -> FloatArray
     """
     out = np.empty(n_rows(X))
     if isinstance(X, CSR):
-        squared_norms_csr(X.data, X.indices, X.indptr, factor, centre, out)
+        squared_norms_csr(X[:3], factor, centre, out)
     else:
         squared_norms_dense(X, factor, centre, out)
     return out
 
 
-def add_magnitudes(X: CSR, weight: FloatArray, cap: FloatArray, total: FloatArray, mass: FloatArray) -> None:
-    """Add each column's weighted sum of min(|x|, cap) to ``total``, and the weight of its non-zeros to ``mass``."""
-    add_magnitudes_csr(X.data, X.indices, X.indptr, weight, cap, total, mass)
-
-
 def measure(X: Rows, columns: FloatArray, most: float) -> tuple[FloatArray, float, int, int]:
     """Return the squared norm of factor * x for each row, the largest of them, and the numbers of zeros and extremes.
 
-    ``columns`` is (factor, cap, total, mass). The sizes of the rows are added to ``total`` and ``mass``, as in
-    ``add_magnitudes``, except for rows whose squares overflow. Extremes are values with |factor * x| > ``most``.
+    ``columns`` is (factor, cap, total, mass). Each column's sum of min(|x|, cap) is added to ``total``, and the number
+    of its non-zeros to ``mass``, except for rows whose squares overflow. Extremes are values with
+    |factor * x| > ``most``.
     """
     out = np.empty(n_rows(X))
     factor, cap, total, mass = columns
     if isinstance(X, CSR):
-        found = measure_csr(X.data, X.indices, X.indptr, factor, cap, total, mass, most, out)
+        found = measure_csr(X[:3], factor, cap, total, mass, most, out)
     else:
         found = measure_dense(X, factor, cap, total, mass, most, out)
     return out, *found
@@ -110,10 +103,10 @@ def clipped(X: Rows, most: FloatArray) -> Rows:
 def extend_range(X: Rows, weight: FloatArray, low: FloatArray, high: FloatArray) -> bool:
     """Extend the range of each column by the rows of positive weight; return whether any value was outside.
 
-    Zeros of sparse rows are not looked at.
+    A first range is infinity to -infinity before. A value of 0 that a sparse row does not store belongs to it, too.
     """
     if isinstance(X, CSR):
-        return bool(extend_range_csr(X.data, X.indices, X.indptr, weight, low, high))
+        return bool(extend_range_csr(X[:3], weight, low, high))
     return bool(extend_range_dense(X, weight, low, high))
 
 
@@ -123,12 +116,10 @@ def usual_norm(X: Rows, weight: FloatArray, factor: FloatArray, centre: FloatArr
     Factor and centre have one entry more than there are columns, as for ``squared_norms``. The result is 1 if the
     quantile is 0 or overflows.
     """
-    if not isinstance(X, CSR):
-        return float(usual_norm_dense(X, weight, factor, centre, quantile, np.empty(len(X))))
-    counted = weight > 0.0
-    sizes = squared_norms(X, factor, centre)[counted] * weight[counted]
-    usual = float(select(sizes, math.floor(quantile * (len(sizes) - 1)))) if len(sizes) else 1.0
-    return usual if 0.0 < usual < math.inf else 1.0
+    values = np.empty(len(weight))
+    if isinstance(X, CSR):
+        return float(usual_norm_csr(X[:3], weight, factor, centre, quantile, values))
+    return float(usual_norm_dense(X, weight, factor, centre, quantile, values))
 
 
 def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:
@@ -141,17 +132,7 @@ def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:
     >>> usual_sizes(column, np.ones(100)).round(2)
     array([1.02])
     """
-    if not isinstance(X, CSR):
-        return _dense_frame(X, weight, centred=False)[1]
-    width = X.n_features
-    sizes = np.full(width, np.inf)
-    for _ in range(MOST_PASSES):
-        total, mass = np.zeros((2, width))
-        add_magnitudes(X, weight, CAP * sizes, total, mass)
-        before, sizes = sizes, np.divide(total, mass, out=np.zeros(width), where=mass > 0.0)
-        if (before <= 1.01 * sizes).all():  # sizes decrease from pass to pass
-            break
-    return sizes
+    return _frame(X, weight, centred=False)[1]
 
 
 def usual_frame(X: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -166,40 +147,15 @@ def usual_frame(X: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     >>> centre, sizes.round(1)
     (array([ 0., 20.]), array([0.5, 4. ]))
     """
-    if not isinstance(X, CSR):
-        return _dense_frame(X, weight, centred=True)
-    sizes = usual_sizes(X, weight)
-    centre = np.zeros(len(sizes))
-    whole = np.flatnonzero(_never_zero(X, weight))
-    if len(whole) and np.count_nonzero(weight) >= ENOUGH_ROWS:
-        block = _columns(X, weight, whole)
-        middle = np.median(block, axis=0)
-        spread = usual_sizes(np.ascontiguousarray(block - middle), weight[weight > 0.0])
-        far = np.abs(middle) >= FAR * spread
-        spread = np.maximum(spread, np.abs(middle) / FARTHEST)
-        centre[whole[far]], sizes[whole[far]] = middle[far], spread[far]
-    return centre, sizes
+    return _frame(X, weight, centred=True)
 
 
-def _dense_frame(X: DenseRows, weight: FloatArray, *, centred: bool) -> tuple[FloatArray, FloatArray]:
-    rows, width = X.shape
+def _frame(X: Rows, weight: FloatArray, *, centred: bool) -> tuple[FloatArray, FloatArray]:
+    width = X.n_features if isinstance(X, CSR) else X.shape[1]
     centre, sizes = np.empty((2, width))
-    frame_dense(X, weight, centred, FRAME_RULES, MOST_PASSES, centre, sizes, np.empty((6, width)), np.empty(rows))
+    how = weight, centred, FRAME_RULES, MOST_PASSES, centre, sizes, np.empty((6, width)), np.empty(len(weight))
+    if isinstance(X, CSR):
+        frame_csr(X[:3], *how)
+    else:
+        frame_dense(X, *how)
     return centre, sizes
-
-
-def _never_zero(X: CSR, weight: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which columns are non-zero in every row with a positive weight."""
-    counted = (weight > 0.0).astype(np.float64)
-    total, mass = np.zeros((2, X.n_features))
-    add_magnitudes(X, counted, np.ones(X.n_features), total, mass)
-    never: np.ndarray[tuple[int], np.dtype[np.bool_]] = (mass == counted.sum()) & (mass > 0.0)
-    return never
-
-
-def _columns(X: CSR, weight: FloatArray, whole: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FloatArray:
-    """Return the columns ``whole``, which have no zeros, as dense rows; only rows with a positive weight."""
-    counted = weight > 0.0
-    a, b = X.indptr[0], X.indptr[-1]
-    kept = np.isin(X.indices[a:b], whole) & np.repeat(counted, np.diff(X.indptr))
-    return X.data[a:b][kept].astype(np.float64).reshape(-1, len(whole))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from driftsurf.kernels.compile import F8, I8, _in, _out, kernel
+from driftsurf.kernels.compile import F8, I8, _in, _out, _sparse, kernel
 
 
 @kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8)))
@@ -27,9 +27,10 @@ def squared_norms_dense(X: Any, factor: Any, centre: Any, out: Any) -> None:
         out[i] = total
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8)))
-def squared_norms_csr(data: Any, indices: Any, indptr: Any, factor: Any, centre: Any, out: Any) -> None:
+@kernel(lambda f: (_sparse(f), _in(F8), _in(F8), _out(F8)))
+def squared_norms_csr(rows: Any, factor: Any, centre: Any, out: Any) -> None:
     """Squared norms of sparse rows in a frame: (x - m)^2 = m^2 + x (x - 2 m), and most x are 0."""
+    data, indices, indptr = rows
     last = factor[factor.shape[0] - 1]
     empty = last * last  # squared norm of a row without non-zeros
     for k in range(centre.shape[0]):
@@ -41,19 +42,6 @@ def squared_norms_csr(data: Any, indices: Any, indptr: Any, factor: Any, centre:
             value = factor[c] * data[p]
             total += value * (value - 2.0 * factor[c] * centre[c])
         out[i] = total
-
-
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8), _out(F8)))
-def add_magnitudes_csr(data: Any, indices: Any, indptr: Any, weight: Any, cap: Any, total: Any, mass: Any) -> None:
-    """Add each column's weighted sum of min(|x|, cap) to ``total``, and the weight of its non-zeros to ``mass``."""
-    for i in range(weight.shape[0]):
-        if weight[i] != 0.0:
-            for p in range(indptr[i], indptr[i + 1]):
-                size = abs(np.float64(data[p]))
-                if size != 0.0:
-                    c = np.uintp(indices[p])
-                    total[c] += weight[i] * min(size, cap[c])
-                    mass[c] += weight[i]
 
 
 @kernel(lambda f: (_in(f, 2),))
@@ -179,11 +167,12 @@ def range_of_weighted(values: Any, weight: Any) -> Any:
 
 @kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8), F8, _out(F8)))
 def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, most: Any, out: Any) -> Any:
-    """Squared norms out[i] = sum of (factor * x_i)^2, and the sizes of columns as in ``add_magnitudes_csr``.
+    """Squared norms out[i] = sum of (factor * x_i)^2, and the sizes of columns.
 
-    Rows whose squares overflow do not contribute to the sizes. Everything is done in one pass, so that the second loop
-    over a row finds it in the cache. Returns the largest norm, the number of norms that are 0, and the number of values
-    whose product with the factor is above ``most``.
+    Each column's sum of min(|x|, cap) is added to ``total``, and the number of its non-zeros to ``mass``. Rows whose
+    squares overflow do not contribute to the sizes. Everything is done in one pass, so that the second loop over a row
+    finds it in the cache. Returns the largest norm, the number of norms that are 0, and the number of values whose
+    product with the factor is above ``most``.
     """
     d = X.shape[1]
     largest = 0.0
@@ -209,11 +198,10 @@ def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, most: An
     return largest, zeros, extremes
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8), _out(F8), _out(F8), F8, _out(F8)))
-def measure_csr(
-    data: Any, indices: Any, indptr: Any, factor: Any, cap: Any, total: Any, mass: Any, most: Any, out: Any
-) -> Any:
+@kernel(lambda f: (_sparse(f), _in(F8), _in(F8), _out(F8), _out(F8), F8, _out(F8)))
+def measure_csr(rows: Any, factor: Any, cap: Any, total: Any, mass: Any, most: Any, out: Any) -> Any:
     """Squared norms of sparse rows, and the sizes of columns, as ``measure_dense`` computes them."""
+    data, indices, indptr = rows
     largest = 0.0
     zeros = 0
     extremes = 0
@@ -312,10 +300,20 @@ def extend_range_dense(X: Any, weight: Any, low: Any, high: Any) -> Any:
     return extending
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8), _out(F8)))
-def extend_range_csr(data: Any, indices: Any, indptr: Any, weight: Any, low: Any, high: Any) -> Any:
-    """Extend the range of each column by the values of sparse rows of positive weight; return how many of them did."""
+@kernel(lambda f: (_sparse(f), _in(F8), _out(F8), _out(F8)))
+def extend_range_csr(rows: Any, weight: Any, low: Any, high: Any) -> Any:
+    """Extend the range of each column by the values of sparse rows of positive weight; return how many of them did.
+
+    A value of 0 that a row does not store belongs to the range. So a first range, if ``low`` is infinite, starts with
+    0; and there is none yet if all values are 0.
+    """
+    data, indices, indptr = rows
     extending = 0
+    first = low[0] == math.inf
+    if first:
+        for c in range(low.shape[0]):
+            low[c] = 0.0
+            high[c] = 0.0
     for i in range(weight.shape[0]):
         if weight[i] > 0.0:
             outside = 0
@@ -326,4 +324,8 @@ def extend_range_csr(data: Any, indices: Any, indptr: Any, weight: Any, low: Any
                 low[c] = min(low[c], value)
                 high[c] = max(high[c], value)
             extending += 1 if outside else 0
+    if first and extending == 0:
+        for c in range(low.shape[0]):
+            low[c] = math.inf
+            high[c] = -math.inf
     return extending

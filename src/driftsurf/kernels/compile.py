@@ -8,7 +8,8 @@ files. So a helper belongs into the file of the kernel that calls it, and after 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from types import FunctionType
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
@@ -51,13 +52,24 @@ def written_out(function: Function) -> Function:
     return cast("Function", register_jitable(inline="always", **UNWRAPPED)(function))
 
 
+UNCOUNTED: dict[str, Any] = {"forceinline": True, "_nrt": False, **UNWRAPPED}
+"""Options of ``uncounted``."""
+
+
 def uncounted(function: Function) -> Function:
     """Mark a helper function that the optimiser must inline, and that counts no references to its arrays.
 
     The function that calls it, or one further up, must hold the arrays. Without counting, a large kernel with many
     helpers compiles in half of the time.
     """
-    return cast("Function", register_jitable(forceinline=True, _nrt=False, **UNWRAPPED)(function))
+    return cast("Function", register_jitable(**UNCOUNTED)(function))
+
+
+def renamed(function: Function, name: str) -> Function:
+    """Return the same function under another name, for a kernel with its own place in the cache."""
+    copied: Any = FunctionType(function.__code__, function.__globals__, name)
+    copied.__qualname__, copied.__module__, copied.__doc__ = name, function.__module__, function.__doc__
+    return cast("Function", copied)
 
 
 def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) -> Callable[[Function], Function]:
@@ -109,7 +121,9 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
             if only is not None:
                 return only(*arguments)
             first = arguments[0]
-            row_type = (first[0] if isinstance(first, tuple) else first).dtype
+            while isinstance(first, tuple):
+                first = first[0]
+            row_type = first.dtype
             without_last = arguments[-1] is None
             run = (lacking if without_last else whole).get(row_type)
             return (run or compiled_for(row_type, without_last))(*arguments)
@@ -143,9 +157,30 @@ def _dense(f: Any) -> Any:
     return types.Tuple((_in(f, 2), _in(F8), _in(F8)))
 
 
+def _sparse(f: Any) -> Any:
+    """Type of sparse rows without targets: (data, indices, indptr)."""
+    return types.Tuple((_in(f), _in(types.int32), _in(I8)))
+
+
 def _csr(f: Any) -> Any:
     """Type of sparse rows: (data, indices, indptr, y, weight)."""
-    return types.Tuple((_in(f), _in(types.int32), _in(I8), _in(F8), _in(F8)))
+    return types.Tuple((*_sparse(f).types, _in(F8), _in(F8)))
+
+
+class Sparse(NamedTuple):
+    """The type of the values of CSR rows, where kernels for dense and for sparse rows are told apart by this type."""
+
+    values: Any
+
+
+def _rows(f: Any) -> Any:
+    """Type of rows without targets, dense or sparse."""
+    return _sparse(f.values) if isinstance(f, Sparse) else _in(f, 2)
+
+
+def _labelled(f: Any) -> Any:
+    """Type of rows with targets and weights, dense or sparse."""
+    return _csr(f.values) if isinstance(f, Sparse) else _dense(f)
 
 
 MODEL: Any = types.UniTuple(_out(F8), 3)

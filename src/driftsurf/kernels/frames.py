@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from driftsurf.kernels.compile import F8, I8, _in, _out, inline, kernel
+from driftsurf.kernels.compile import F8, I8, _in, _out, _sparse, inline, kernel
 
 FLAG: Any = types.boolean
 
@@ -49,12 +49,6 @@ def _select(values: Any, k: Any) -> Any:
     return values[k]
 
 
-@kernel(lambda f: (_out(F8), I8), exact=True)
-def select(values: Any, k: Any) -> Any:
-    """Return the k-th smallest value, counted from 0; the values are reordered, and none of them is NaN."""
-    return _select(values, k)
-
-
 @kernel(lambda f: (_in(F8), _in(F8), _out(F8)), exact=True)
 def median_target(y: Any, weight: Any, values: Any) -> Any:
     """Return the median target of the rows of positive weight; NaN if there is none.
@@ -66,15 +60,20 @@ def median_target(y: Any, weight: Any, values: Any) -> Any:
         if weight[i] > 0.0:
             values[n] = y[i]
             n += 1
-    if n == 0:
-        return math.nan
-    middle = _select(values[:n], n // 2)
+    return 0.0 + _median(values[:n]) if n > 0 else math.nan  # no negative zero
+
+
+@inline
+def _median(values: Any) -> Any:
+    """Return the median of values, which are reordered; there is at least one."""
+    n = values.shape[0]
+    middle = _select(values, n // 2)
     if n % 2 == 1:
-        return 0.0 + middle  # no negative zero
+        return middle
     below = values[0]
     for i in range(1, n // 2):
         below = max(below, values[i])
-    return (0.0 + below + middle) / 2.0
+    return (below + middle) / 2.0
 
 
 @inline
@@ -156,15 +155,103 @@ def frame_dense(
                 if weight[i] > 0.0:
                     values[n] = X[i, c]
                     n += 1
-            middle[c] = _select(values[:n], n // 2)
-            if n % 2 == 0:
-                below = values[0]
-                for i in range(1, n // 2):
-                    below = max(below, values[i])
-                middle[c] = (below + middle[c]) / 2.0
+            middle[c] = _median(values[:n])
     if whole == 0:
         return
     _sizes(X, weight, middle, chosen, cap, most_passes, spread, work)
+    for c in range(d):
+        if chosen[c] != 0.0 and abs(middle[c]) >= far * spread[c]:
+            centre[c] = middle[c]
+            sizes[c] = max(spread[c], abs(middle[c]) / farthest)
+
+
+@inline
+def _sizes_csr(
+    rows: Any, weight: Any, centre: Any, chosen: Any, cap: Any, most_passes: Any, sizes: Any, work: Any
+) -> None:
+    """Write the typical size of the non-zero values of each chosen column of sparse rows, as ``_sizes`` does.
+
+    A column that has a centre has no zeros.
+    """
+    data, indices, indptr = rows
+    d = sizes.shape[0]
+    limit, total, mass = work[0], work[1], work[2]
+    for c in range(d):
+        sizes[c] = math.inf
+    for _ in range(most_passes):
+        for c in range(d):
+            limit[c] = cap * sizes[c]
+            total[c] = 0.0
+            mass[c] = 0.0
+        for i in range(weight.shape[0]):
+            if weight[i] != 0.0:
+                for p in range(indptr[i], indptr[i + 1]):
+                    c = np.uintp(indices[p])
+                    if chosen[c] != 0.0:
+                        size = abs(np.float64(data[p]) - centre[c])
+                        total[c] += weight[i] * min(size, limit[c])
+                        mass[c] += weight[i] if size != 0.0 else 0.0
+        settled = True
+        for c in range(d):
+            size = total[c] / mass[c] if mass[c] > 0.0 else 0.0
+            settled = settled and (chosen[c] == 0.0 or sizes[c] <= 1.01 * size)
+            sizes[c] = size
+        if settled:
+            return
+
+
+@inline
+def _value_at(rows: Any, i: Any, c: Any) -> Any:
+    """Return the value of column c in row i, which has one; the columns of a row are in rising order."""
+    data, indices, indptr = rows
+    a = indptr[i]
+    b = indptr[i + 1] - 1
+    while a < b:
+        middle = (a + b) // 2
+        if indices[middle] < c:
+            a = middle + 1
+        else:
+            b = middle
+    return np.float64(data[a])
+
+
+@kernel(lambda f: (_sparse(f), _in(F8), FLAG, RULES, I8, _out(F8), _out(F8), _out(F8, 2), _out(F8)), exact=True)
+def frame_csr(
+    rows: Any, weight: Any, centred: Any, rules: Any, most_passes: Any, centre: Any, sizes: Any, work: Any, values: Any
+) -> None:
+    """Write the centre and the typical size of each column of sparse rows, as ``frame_dense`` does."""
+    cap, far, farthest, enough = rules
+    data, indices, indptr = rows
+    d = sizes.shape[0]
+    middle, chosen, spread = work[3], work[4], work[5]
+    for c in range(d):
+        centre[c] = 0.0
+        chosen[c] = 1.0
+    _sizes_csr(rows, weight, centre, chosen, cap, most_passes, sizes, work)
+    count = _counted(weight)
+    if not centred or count < enough:
+        return
+    for c in range(d):
+        chosen[c] = 0.0
+    for i in range(weight.shape[0]):
+        if weight[i] > 0.0:
+            for p in range(indptr[i], indptr[i + 1]):
+                chosen[np.uintp(indices[p])] += 1.0 if data[p] != 0.0 else 0.0
+    whole = 0
+    for c in range(d):
+        chosen[c] = 1.0 if chosen[c] == count else 0.0
+        middle[c] = 0.0
+        if chosen[c] != 0.0:
+            whole += 1
+            n = 0
+            for i in range(weight.shape[0]):
+                if weight[i] > 0.0:
+                    values[n] = _value_at(rows, i, c)
+                    n += 1
+            middle[c] = _median(values[:n])
+    if whole == 0:
+        return
+    _sizes_csr(rows, weight, middle, chosen, cap, most_passes, spread, work)
     for c in range(d):
         if chosen[c] != 0.0 and abs(middle[c]) >= far * spread[c]:
             centre[c] = middle[c]
@@ -197,6 +284,16 @@ def reframe(W: Any, G: Any, factor: Any, centre: Any, new_centre: Any, sizes: An
             factor[c] = 1.0 / min(max(sizes[c], smallest), 1.0 / smallest)
 
 
+@inline
+def _quantile(values: Any, quantile: Any) -> Any:
+    """Return a quantile of values, which are reordered; 1 if there is none, or if it is 0 or not finite."""
+    n = values.shape[0]
+    if n == 0:
+        return 1.0
+    usual = _select(values, np.int64(math.floor(quantile * (n - 1))))
+    return usual if 0.0 < usual < math.inf else 1.0
+
+
 @kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _in(F8), F8, _out(F8)))
 def usual_norm_dense(X: Any, weight: Any, factor: Any, centre: Any, quantile: Any, values: Any) -> Any:
     """Return a quantile over the rows of positive weight of weight * |x|^2 in a frame; 1 if it is 0 or not finite.
@@ -213,10 +310,31 @@ def usual_norm_dense(X: Any, weight: Any, factor: Any, centre: Any, quantile: An
                 total += value * value
             values[n] = total * weight[i]
             n += 1
-    if n == 0:
-        return 1.0
-    usual = _select(values[:n], np.int64(math.floor(quantile * (n - 1))))
-    return usual if 0.0 < usual < math.inf else 1.0
+    return _quantile(values[:n], quantile)
+
+
+@kernel(lambda f: (_sparse(f), _in(F8), _in(F8), _in(F8), F8, _out(F8)))
+def usual_norm_csr(rows: Any, weight: Any, factor: Any, centre: Any, quantile: Any, values: Any) -> Any:
+    """Return a quantile over sparse rows of weight * |x|^2 in a frame, as ``usual_norm_dense`` does.
+
+    As (x - m)^2 = m^2 + x (x - 2 m), only non-zeros are looked at.
+    """
+    data, indices, indptr = rows
+    last = factor[factor.shape[0] - 1]
+    empty = last * last  # squared norm of a row without non-zeros
+    for k in range(centre.shape[0]):
+        empty += (factor[k] * centre[k]) ** 2
+    n = 0
+    for i in range(weight.shape[0]):
+        if weight[i] > 0.0:
+            total = empty
+            for p in range(indptr[i], indptr[i + 1]):
+                c = np.uintp(indices[p])
+                value = factor[c] * data[p]
+                total += value * (value - 2.0 * factor[c] * centre[c])
+            values[n] = total * weight[i]
+            n += 1
+    return _quantile(values[:n], quantile)
 
 
 @kernel(lambda f: (_in(F8, 2), _in(F8), F8, _out(F8, 2)), exact=True)

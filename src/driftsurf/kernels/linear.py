@@ -43,9 +43,21 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
 
-from driftsurf.kernels.compile import F8, FRAME, I8, MODEL, _csr, _dense, _in, _out, inline, kernel, written_out
+from driftsurf.kernels.compile import (
+    F8,
+    FRAME,
+    I8,
+    MODEL,
+    _csr,
+    _dense,
+    _in,
+    _out,
+    _sparse,
+    inline,
+    kernel,
+    written_out,
+)
 from driftsurf.kernels.prefetch import prefetch, prefetch_range
 
 CACHED = 2**15
@@ -388,9 +400,10 @@ def discharge_dense(X: Any, table: Any, G: Any, frame: Any) -> Any:
     return drawn
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8), FRAME))
-def discharge_csr(data: Any, indices: Any, indptr: Any, table: Any, G: Any, frame: Any) -> Any:
+@kernel(lambda f: (_sparse(f), _in(F8), _out(F8), FRAME))
+def discharge_csr(rows: Any, table: Any, G: Any, frame: Any) -> Any:
     """Subtract the gradients of sparse rows from the sum G; return how many of them were drawn."""
+    data, indices, indptr = rows
     gain, centre, centred = frame
     last = G.shape[0] - 1
     drawn = 0

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from driftsurf.kernels.compile import F8, FRAME, I8, _csr, _dense, _in, _out, inline, kernel
+from driftsurf.kernels.compile import F8, FRAME, I8, _csr, _dense, _in, _out, _sparse, inline, kernel
 from driftsurf.kernels.losses import HUBER, SOFTMAX, SQUARED, SQUARED_HINGE
 from driftsurf.kernels.prefetch import prefetch, prefetch_range
 
@@ -316,9 +316,10 @@ def discharge_dense(X: Any, table: Any, G: Any, frame: Any) -> Any:
     return drawn
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8, 2), _out(F8, 2), FRAME))
-def discharge_csr(data: Any, indices: Any, indptr: Any, table: Any, G: Any, frame: Any) -> Any:
+@kernel(lambda f: (_sparse(f), _in(F8, 2), _out(F8, 2), FRAME))
+def discharge_csr(rows: Any, table: Any, G: Any, frame: Any) -> Any:
     """Subtract the gradients of sparse rows from the sum G; return how many of them were drawn."""
+    data, indices, indptr = rows
     gain, centre, centred = frame
     last = G.shape[0] - 1
     K = G.shape[1]

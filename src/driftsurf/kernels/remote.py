@@ -25,7 +25,7 @@ from numba.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
 
 from driftsurf.kernels.cache import compile_cached
-from driftsurf.kernels.compile import F8, _in, _out
+from driftsurf.kernels.compile import F8, Sparse, _in, _out
 from driftsurf.kernels.losses import weighted_sum
 from driftsurf.kernels.scores import margins_dense
 
@@ -79,23 +79,33 @@ def _compiled_borrowed(arrays: Any, kernels: Any) -> Any:
 class Remote:
     """A kernel that compiled loops call by address.
 
-    ``at`` is used inside a loop: ``remote.at(address, rows)(*arguments)``, where the type of the values of ``rows``
-    selects the compiled variant. As plain Python the kernel is its own address.
+    ``at`` is used inside a loop: ``remote.at(address, rows)(*arguments)``, where the type of ``rows`` selects the
+    compiled variant. As plain Python the kernel is its own address.
 
     Parameters
     ----------
     kernel
         A function made by ``driftsurf.kernels.compile.kernel``.
     signature
-        Returns the types of its arguments and of its result, given the numba type of row values. It is checked when the
-        address is first looked up: cached code that was compiled for another signature must not be called with this
-        one.
+        Returns the types of its arguments and of its result, given the numba type of row values, which is a ``Sparse``
+        for CSR rows. It is checked when the address is first looked up: cached code that was compiled for another
+        signature must not be called with this one.
+    sparse
+        The kernel for CSR rows, if it is another one.
     values
         Numba type of the values, if the kernel takes no rows but other values of one type.
     """
 
-    def __init__(self, kernel: Callable[..., Any], signature: Callable[[Any], Any], values: Any = None) -> None:
+    def __init__(
+        self,
+        kernel: Callable[..., Any],
+        signature: Callable[[Any], Any],
+        *,
+        sparse: Callable[..., Any] | None = None,
+        values: Any = None,
+    ) -> None:
         self.kernel = kernel
+        self.sparse = kernel if sparse is None else sparse
         self.signature = signature
         self.values = values
         self.at: Any = self._make_at()
@@ -104,13 +114,15 @@ class Remote:
     def compiled(self, row_type: Any) -> Any:
         """Compile the kernel for a numba type of row values, or load it from the cache; return numba's dispatcher."""
         without_last = self.signature(row_type).args[-1] is types.none
-        values = row_type if self.values is None else self.values
-        return self.kernel.compiled_for(as_dtype(values), without_last)  # type: ignore[attr-defined]
+        is_sparse = isinstance(row_type, Sparse)
+        kernel: Any = self.sparse if is_sparse else self.kernel
+        values = self.values or (row_type.values if is_sparse else row_type)
+        return kernel.compiled_for(as_dtype(values), without_last)
 
     def address(self, row_type: Any) -> Any:
         """Return the address of the machine code; without a compiler, the Python function."""
         if numba.config.DISABLE_JIT:
-            return self.kernel
+            return self.sparse if isinstance(row_type, Sparse) else self.kernel
         if row_type not in self._addresses:
             # Once only: building the signature takes longer than a small step, and the lock of llvmlite stays locked
             # for ever if an exception from outside comes inside it.
@@ -122,12 +134,15 @@ class Remote:
         return self._addresses[row_type]
 
     def _make_at(self) -> Callable[[Any, Any], Any]:
-        def at(address: Any, rows: Any) -> Any:
-            return address
+        if numba.config.DISABLE_JIT:
+            return _itself
 
         @intrinsic  # type: ignore[untyped-decorator]
-        def cast(typing_context: Any, address: Any, rows: Any) -> Any:
-            function_type = types.FunctionType(self.signature(rows.dtype))
+        def at(typing_context: Any, address: Any, rows: Any) -> Any:
+            row_type = values_of(rows)
+            if address != ADDRESS:
+                return types.Dispatcher(self.compiled(row_type))(address, rows), _nothing
+            function_type = types.FunctionType(self.signature(row_type))
 
             def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 function = cgutils.create_struct_proxy(function_type)(context, builder)
@@ -136,22 +151,23 @@ class Remote:
 
             return function_type(address, rows), build
 
-        @overload(at)  # type: ignore[untyped-decorator]
-        def compiled_at(address: Any, rows: Any) -> Any:
-            if address == ADDRESS:
+        made: Callable[[Any, Any], Any] = at
+        return made
 
-                def by_address(address: Any, rows: Any) -> Any:
-                    return cast(address, rows)
 
-                return by_address
-            kernel = self.compiled(rows.dtype)
+def values_of(rows: Any) -> Any:
+    """Return the numba type of the values of rows, given that of the rows; a ``Sparse`` for CSR rows."""
+    return Sparse(rows.types[0].dtype) if isinstance(rows, types.BaseTuple) else rows.dtype
 
-            def direct(address: Any, rows: Any) -> Any:
-                return kernel
 
-            return direct
+def _itself(address: Any, rows: Any) -> Any:
+    """Stands for ``Remote.at`` as plain Python, where a kernel is its own address."""
+    return address
 
-        return at
+
+def _nothing(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Build the value of a kernel that is known by its type."""
+    return context.get_dummy_value()
 
 
 # ---------------------------------------------------------------------------- the self-test

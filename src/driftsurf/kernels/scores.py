@@ -11,9 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
-
-from driftsurf.kernels.compile import F8, I8, _in, _out, inline, kernel
+from driftsurf.kernels.compile import F8, _in, _out, _sparse, inline, kernel
 
 
 @inline
@@ -40,9 +38,10 @@ def margins_dense(X: Any, w: Any, out: Any) -> None:
         out[i] = _margin_dense(X, i, w)
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8), _out(F8)))
-def margins_csr(data: Any, indices: Any, indptr: Any, w: Any, out: Any) -> None:
+@kernel(lambda f: (_sparse(f), _in(F8), _out(F8)))
+def margins_csr(rows: Any, w: Any, out: Any) -> None:
     """Margins of one model on sparse rows: out[i] = w . x_i + intercept, over the non-zeros."""
+    data, indices, indptr = rows
     for i in range(out.shape[0]):
         out[i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], w)
 
@@ -55,9 +54,10 @@ def margins_of_all_dense(X: Any, weights: Any, out: Any) -> None:
             out[k, i] = _margin_dense(X, i, weights[k])
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8, 2), _out(F8, 2)))
-def margins_of_all_csr(data: Any, indices: Any, indptr: Any, weights: Any, out: Any) -> None:
+@kernel(lambda f: (_sparse(f), _in(F8, 2), _out(F8, 2)))
+def margins_of_all_csr(rows: Any, weights: Any, out: Any) -> None:
     """Margins of several models on sparse rows, as ``margins_of_all_dense`` computes them."""
+    data, indices, indptr = rows
     for i in range(out.shape[1]):
         for k in range(weights.shape[0]):
             out[k, i] = _margin_csr(data, indices, indptr[i], indptr[i + 1], weights[k])
@@ -78,9 +78,10 @@ def outputs_dense(X: Any, W: Any, out: Any, limits: Any) -> None:
             out[i, k] = total + W[k, d]
 
 
-@kernel(lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8, 2), _out(F8, 2), _in(F8, 2)))
-def outputs_csr(data: Any, indices: Any, indptr: Any, W: Any, out: Any, limits: Any) -> None:
+@kernel(lambda f: (_sparse(f), _in(F8, 2), _out(F8, 2), _in(F8, 2)))
+def outputs_csr(rows: Any, W: Any, out: Any, limits: Any) -> None:
     """Scores of all outputs on sparse rows: out[i, k] = w_k . x_i + intercept of k; W has shape (d + 1, K)."""
+    data, indices, indptr = rows
     last = W.shape[0] - 1
     for i in range(out.shape[0]):
         for k in range(W.shape[1]):

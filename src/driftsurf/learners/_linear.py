@@ -156,15 +156,10 @@ class Linear:
         return replace(self, weights=weights, target=target)
 
     def ranged(self, X: Rows, weight: FloatArray) -> Linear:
-        """Return the same model with the range of the columns extended by the rows of positive weight.
-
-        A value of 0 that a sparse row does not store belongs to the range, too.
-        """
+        """Return the same model with the range of the columns extended by the rows of positive weight."""
         width = len(self.factor) - 1
         if len(self.low):
             low, high = self.low.copy(), self.high.copy()
-        elif isinstance(X, CSR):
-            low, high = np.zeros((2, width))
         else:
             low, high = np.full(width, np.inf), np.full(width, -np.inf)
         if not extend_range(X, weight, low, high):
@@ -242,7 +237,7 @@ def margins(weights: FloatArray, X: Rows) -> FloatArray:
     rows = check_width(X, weights)
     out = np.empty(rows)
     if isinstance(X, CSR):
-        margins_csr(X.data, X.indices, X.indptr, weights, out)
+        margins_csr(X[:3], weights, out)
     else:
         margins_dense(X, weights, out)
     return out
@@ -253,7 +248,7 @@ def margins_of_all(weights: FloatArray, X: Rows) -> FloatArray:
     rows = check_width(X, weights[0])
     out = np.empty((len(weights), rows))
     if isinstance(X, CSR):
-        margins_of_all_csr(X.data, X.indices, X.indptr, weights, out)
+        margins_of_all_csr(X[:3], weights, out)
     else:
         margins_of_all_dense(X, weights, out)
     return out

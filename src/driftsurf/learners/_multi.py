@@ -65,7 +65,7 @@ class MultiLearner(LinearLearner):
 
     def _discharge(self, X: Rows, table: FloatArray, gradient_sum: FloatArray, frame: Frame) -> int:
         if isinstance(X, CSR):
-            return int(multi.discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, frame))
+            return int(multi.discharge_csr(X[:3], table, gradient_sum, frame))
         return int(multi.discharge_dense(X, table, gradient_sum, frame))
 
     def scores(self, X: Rows) -> FloatArray:
@@ -87,7 +87,7 @@ def score_rows(
     """Return the scores of rows; a function of weights and limits alone, so that a scorer can keep old ones."""
     outputs = np.empty((check_width(X, weights), weights.shape[1]))
     if isinstance(X, CSR):
-        outputs_csr(X.data, X.indices, X.indptr, weights, outputs, limits)
+        outputs_csr(X[:3], weights, outputs, limits)
     else:
         outputs_dense(X, np.ascontiguousarray(weights.T), outputs, limits)
     return read(outputs)

@@ -168,7 +168,7 @@ class LogisticRegression(SoftmaxRegression):
         if gradient_sum.ndim == 2:
             return super()._discharge(X, table, gradient_sum, frame)
         if isinstance(X, CSR):
-            return int(discharge_csr(X.data, X.indices, X.indptr, table, gradient_sum, frame))
+            return int(discharge_csr(X[:3], table, gradient_sum, frame))
         return int(discharge_dense(X, table, gradient_sum, frame))
 
     def scores(self, X: Rows) -> FloatArray:

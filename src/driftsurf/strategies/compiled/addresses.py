@@ -12,11 +12,21 @@ from numba import types
 
 from driftsurf.errors import CompilationWarning
 from driftsurf.kernels import multi, remote
-from driftsurf.kernels.columns import extend_range_dense
-from driftsurf.kernels.compile import F8, FRAME, I8, MODEL, _dense, _in, _out
+from driftsurf.kernels.columns import extend_range_csr, extend_range_dense
+from driftsurf.kernels.compile import F8, FRAME, I8, MODEL, Sparse, _in, _labelled, _out, _rows
 from driftsurf.kernels.draws import fill_uniform, schedule
-from driftsurf.kernels.frames import FLAG, RULES, frame_dense, median_target, reframe, uncentre, usual_norm_dense
-from driftsurf.kernels.linear import discharge_dense, saga_both_dense, saga_dense
+from driftsurf.kernels.frames import (
+    FLAG,
+    RULES,
+    frame_csr,
+    frame_dense,
+    median_target,
+    reframe,
+    uncentre,
+    usual_norm_csr,
+    usual_norm_dense,
+)
+from driftsurf.kernels.linear import discharge_csr, discharge_dense, saga_both_dense, saga_csr, saga_dense
 from driftsurf.kernels.losses import (
     evidence_terms,
     largest_of_two,
@@ -27,7 +37,7 @@ from driftsurf.kernels.losses import (
     weighted_sum,
 )
 from driftsurf.kernels.remote import ADDRESS, DIRECT, Remote
-from driftsurf.kernels.scores import margins_dense, outputs_dense
+from driftsurf.kernels.scores import margins_csr, margins_dense, outputs_csr, outputs_dense
 from driftsurf.strategies.compiled.layout import LOGISTIC, Rule, Training
 
 
@@ -66,36 +76,51 @@ REGRESSION_ONLY = "limited_outputs", "evidence", "pairwise_sum", "median_target"
 
 _MATRIX = _out(F8, 2)
 REMOTES = Kernels(
-    margins=Remote(margins_dense, lambda f: types.none(_in(f, 2), _in(F8), _out(F8))),
+    margins=Remote(margins_dense, lambda f: types.none(_rows(f), _in(F8), _out(F8)), sparse=margins_csr),
     losses=Remote(logistic_losses, lambda f: types.none(_in(F8), _in(F8), _out(F8))),
     weighted_sum=Remote(weighted_sum, lambda f: types.UniTuple(F8, 2)(_in(F8), _in(F8))),
     squared_length=Remote(squared_length, lambda f: F8(_in(F8), _in(F8))),
     schedule=Remote(schedule, lambda f: I8(_out(I8), _out(F8), _out(F8), I8, I8, types.uint64, I8, types.boolean)),
-    saga=Remote(saga_dense, lambda f: I8(_dense(f), _in(I8), MODEL, I8, F8, F8, FRAME, types.none)),
-    saga_both=Remote(
-        saga_both_dense, lambda f: types.UniTuple(I8, 2)(*2 * (_dense(f), _in(I8), MODEL, I8, F8, FRAME), F8)
+    saga=Remote(
+        saga_dense, lambda f: I8(_labelled(f), _in(I8), MODEL, I8, F8, F8, FRAME, types.none), sparse=saga_csr
     ),
-    discharge=Remote(discharge_dense, lambda f: I8(_in(f, 2), _in(F8), _out(F8), FRAME)),
-    fill=Remote(fill_uniform, lambda f: I8(_out(F8), types.uint64, I8), F8),
+    saga_both=Remote(  # for dense rows only: training on sparse rows is not paired
+        saga_both_dense, lambda f: types.UniTuple(I8, 2)(*2 * (_labelled(f), _in(I8), MODEL, I8, F8, FRAME), F8)
+    ),
+    discharge=Remote(discharge_dense, lambda f: I8(_rows(f), _in(F8), _out(F8), FRAME), sparse=discharge_csr),
+    fill=Remote(fill_uniform, lambda f: I8(_out(F8), types.uint64, I8), values=F8),
     frame=Remote(
         frame_dense,
-        lambda f: types.none(_in(f, 2), _in(F8), FLAG, RULES, I8, _out(F8), _out(F8), _MATRIX, _out(F8)),
+        lambda f: types.none(_rows(f), _in(F8), FLAG, RULES, I8, _out(F8), _out(F8), _MATRIX, _out(F8)),
+        sparse=frame_csr,
     ),
     reframe=Remote(reframe, lambda f: types.none(_MATRIX, _MATRIX, _out(F8), _out(F8), _in(F8), _in(F8), F8)),
-    usual_norm=Remote(usual_norm_dense, lambda f: F8(_in(f, 2), _in(F8), _in(F8), _in(F8), F8, _out(F8))),
+    usual_norm=Remote(
+        usual_norm_dense, lambda f: F8(_rows(f), _in(F8), _in(F8), _in(F8), F8, _out(F8)), sparse=usual_norm_csr
+    ),
     uncentre=Remote(uncentre, lambda f: types.none(_in(F8, 2), _in(F8), F8, _MATRIX)),
     largest=Remote(largest_of_two, lambda f: F8(_in(F8), _in(F8))),
-    outputs=Remote(outputs_dense, lambda f: types.none(_in(f, 2), _in(F8, 2), _MATRIX, types.none)),
-    limited_outputs=Remote(outputs_dense, lambda f: types.none(_in(f, 2), _in(F8, 2), _MATRIX, _in(F8, 2))),
+    outputs=Remote(
+        outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, types.none), sparse=outputs_csr
+    ),
+    limited_outputs=Remote(
+        outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, _in(F8, 2)), sparse=outputs_csr
+    ),
     output_losses=Remote(output_losses, lambda f: types.none(_in(F8), _in(F8), I8, F8, _out(F8))),
     output_saga=Remote(
-        multi.saga_dense, lambda f: I8(_dense(f), _in(I8), multi.MODEL, I8, F8, F8, FRAME, multi.LOSS, _MATRIX)
+        multi.saga_dense,
+        lambda f: I8(_labelled(f), _in(I8), multi.MODEL, I8, F8, F8, FRAME, multi.LOSS, _MATRIX),
+        sparse=multi.saga_csr,
     ),
-    output_discharge=Remote(multi.discharge_dense, lambda f: I8(_in(f, 2), _in(F8, 2), _MATRIX, FRAME)),
+    output_discharge=Remote(
+        multi.discharge_dense, lambda f: I8(_rows(f), _in(F8, 2), _MATRIX, FRAME), sparse=multi.discharge_csr
+    ),
     evidence=Remote(evidence_terms, lambda f: I8(_in(F8), _in(F8), _in(F8), F8, _MATRIX)),
     pairwise_sum=Remote(pairwise_sum, lambda f: F8(_in(F8), _out(F8))),
     median_target=Remote(median_target, lambda f: F8(_in(F8), _in(F8), _out(F8))),
-    extend_range=Remote(extend_range_dense, lambda f: I8(_in(f, 2), _in(F8), _out(F8), _out(F8))),
+    extend_range=Remote(
+        extend_range_dense, lambda f: I8(_rows(f), _in(F8), _out(F8), _out(F8)), sparse=extend_range_csr
+    ),
 )
 
 # Global functions, since compiled code cannot look up an attribute of an object.
@@ -129,16 +154,17 @@ def kernels_type() -> Any:
     return types.NamedUniTuple(ADDRESS if calls_by_address() else DIRECT, len(REMOTES), Kernels)
 
 
-def kernel_addresses(row_type: Any, rule: Rule, training: Training) -> Kernels:
+def kernel_addresses(row_type: Any, rule: Rule, training: Training, *, sparse: bool = False) -> Kernels:
     """Return the address of each kernel for rows of this type; 0 for those that are not used with these options.
 
     If kernels cannot be called by address, they are placeholders.
     """
+    f: Any = types.float32 if row_type == np.float32 else types.float64
+    f = Sparse(f) if sparse else f
     if numba.config.DISABLE_JIT:
-        return Kernels(*(one.kernel for one in REMOTES))
+        return Kernels(*(one.address(f) for one in REMOTES))
     if not calls_by_address():
         return Kernels(*(np.uint8(0) for _ in REMOTES))
-    f = types.float32 if row_type == np.float32 else types.float64
     skipped = set(OTHERS_ONLY if training.kind == LOGISTIC else LOGISTIC_ONLY)
     if not training.paired:
         skipped.add("saga_both")

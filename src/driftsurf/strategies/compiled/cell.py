@@ -46,11 +46,18 @@ from driftsurf.strategies.compiled.layout import (
     make_scratch,
 )
 from driftsurf.strategies.compiled.outcome import ROLES, decision_of
-from driftsurf.strategies.compiled.step import learn
+from driftsurf.strategies.compiled.rows import (
+    allocated_bytes,
+    copied,
+    entry_names,
+    saved_rows,
+    stored_between,
+    used_bytes,
+    with_room,
+    write,
+)
+from driftsurf.strategies.compiled.step import learn, learn_sparse
 from driftsurf.strategies.compiled.suitable import COPIED, outgrows_cell, training_of
-
-LEAST_PLACES = 64
-
 
 # Fields of the counts and of the models are read as arrays: numpy 2 crashes if it has no memory for a record scalar.
 
@@ -75,23 +82,24 @@ class CompiledModels:
     def __init__(self, pool: Pool, live: Live, rule: Rule, details: dict[str, Any]) -> None:
         samples = pool.samples
         self._pool, self._rule, self._details = copy.copy(pool), rule, details
-        self._training = training = training_of(pool.template, samples.n_features)
-        self._kernels = kernel_addresses(samples.dtype, rule, training)
-        self._cell, self._small = make_cell(samples.n_features, samples.dtype, len(samples), rule, training)
+        self._training = training = training_of(pool.template, samples.n_features, sparse=samples.sparse)
+        self._kernels = kernel_addresses(samples.dtype, rule, training, sparse=samples.sparse)
+        self._learn = learn_sparse if samples.sparse else learn
+        rows = samples.view(Segment(samples.first_row, samples.next_row))
+        self._cell, self._small = make_cell(copied(rows.X), rows.y.copy(), rows.weight.copy(), rule, training)
         longest = max(map(len, live.trial), default=0)
         self._scratch = make_scratch(samples.n_features, longest, len(samples), 0)
-        self._owners = {name: object() for name in ("y", "weight", "X")}
+        self._owners = {name: object() for name in entry_names(self._cell.X)}
         """Owners of the saved rows."""
         self._log: dict[int, tuple[object, Touched]] | None = None
         """For each model, the owner of its saved gradient table and its overwritten entries; None if never saved."""
         self._fill(live)
-        self._pool.samples, self._pool._tested = Samples(samples.n_features, dtype=samples.dtype), None
+        self._pool.samples = Samples(samples.n_features, sparse=samples.sparse, dtype=samples.dtype)
+        self._pool._tested = None
 
     def _fill(self, live: Live) -> None:
-        """Copy the rows, the counts and the models."""
+        """Copy the counts and the models."""
         cell, samples, counts = self._cell, self._pool.samples, self._cell.counts
-        rows = samples.view(Segment(samples.first_row, samples.next_row))
-        cell.X[: len(rows.y)], cell.y[: len(rows.y)], cell.weight[: len(rows.y)] = rows[:3]
         counts["base"] = counts["first"] = samples.first_row
         counts["next"] = samples.next_row
         counts["seed"], counts["made"] = self._pool.seed & MASK, self._pool.made
@@ -139,21 +147,22 @@ class CompiledModels:
         An error leaves everything as it was.
         """
         count = len(batch.y)
-        rows, columns = self._cell.X.shape
-        if self._end + count > rows and outgrows_cell(self._pool, rows, columns):
+        X, end = self._cell.X, self._end
+        if end + count > len(self._cell.y) and outgrows_cell(self._pool, used_bytes(stored_between(X, 0, end)), end):
             return None
         mark = self.mark()
         try:
             steps = self._steps(count)
-            self._reserve(count, steps)
+            self._reserve(batch.X, count, steps)
             cell, scratch = self._cell, self._scratch
             start = self._end
-            cell.X[start : start + count] = batch.X
+            write(cell.X, start, batch.X)
             cell.y[start : start + count] = batch.y
             cell.weight[start : start + count] = batch.weight
             if tested is not None:
                 scratch.scores[:count] = tested
-            status = learn(cell, count, steps, tested is not None, self._rule, self._training, scratch, self._kernels)
+            how = self._rule, self._training, scratch, self._kernels
+            status = self._learn(cell, count, steps, tested is not None, *how)
             if status == LEARNED:
                 return self._decision(count)
             if status != UNSUITED:
@@ -163,6 +172,10 @@ class CompiledModels:
             raise
         self.put_back(mark)
         return None
+
+    @property
+    def _n_features(self) -> int:
+        return self._cell.factor.shape[1] - 1
 
     @property
     def _end(self) -> int:
@@ -178,38 +191,14 @@ class CompiledModels:
         steps: int = template.budget(Segment(row, row + count))
         return steps
 
-    def _reserve(self, count: int, steps: int) -> None:
+    def _reserve(self, X: Rows, count: int, steps: int) -> None:
         """Make room for more rows and for their gradient steps."""
-        cell, scratch = self._cell, self._scratch
-        counts = cell.counts
-        places, base = len(cell.y), counts["base"].item()
-        first, stop = counts["first"].item(), counts["next"].item()
-        if stop + count - base > places:
-            live = stop - first
-            a = first - base
-            if 2 * (live + count) <= places:
-                # The rows move to the front half; the places where they were stay as they are, for ``put_back``.
-                for values in (cell.X, cell.y, cell.weight, *cell.tables):
-                    values[:live] = values[a : a + live]
-            else:
-                length = max(LEAST_PLACES, 2 * (live + count))
-                X, y, weight = (
-                    np.empty((length, *values.shape[1:]), values.dtype) for values in (cell.X, cell.y, cell.weight)
-                )
-                tables = np.empty((2, length))
-                for new, old in (
-                    (X, cell.X),
-                    (y, cell.y),
-                    (weight, cell.weight),
-                    *zip(tables, cell.tables, strict=True),
-                ):
-                    new[:live] = old[a : a + live]
-                self._cell = cell._replace(X=X, y=y, weight=weight, tables=tables)
-            counts["base"] = first
+        scratch = self._scratch
+        self._cell = with_room(self._cell, X)
         rows, most_steps, values = len(scratch.scores), scratch.orders.shape[1], len(self._cell.y)
         if rows < count or most_steps < steps or len(scratch.values) < values:
             # It never becomes smaller: the batches of T are scored again at the end of a reactive state.
-            self._scratch = make_scratch(cell.X.shape[1], max(rows, count), values, max(most_steps, steps))
+            self._scratch = make_scratch(self._n_features, max(rows, count), values, max(most_steps, steps))
 
     def _decision(self, count: int) -> Decision:
         """Return the decision of the step that has just been taken."""
@@ -264,7 +253,7 @@ class CompiledModels:
 
     def _ranges(self, side: int) -> FloatArray:
         """Return the lowest and the highest value of each column, and the lower and the upper limit, as a view."""
-        d = self._cell.X.shape[1]
+        d = self._n_features
         return self._cell.judged[RANGES + 4 * side * d :][: 4 * d].reshape(4, d)
 
     def _evidence(self, side: int) -> FloatArray:
@@ -286,9 +275,10 @@ class CompiledModels:
         """Return pool and models of the generic path, with copies of everything."""
         cell, counts = self._cell, self._cell.counts
         a, b = ((counts[name] - counts["base"]).item() for name in ("first", "next"))
-        samples = Samples(cell.X.shape[1], dtype=cell.X.dtype)
+        empty = self._pool.samples
+        samples = Samples(empty.n_features, sparse=empty.sparse, dtype=empty.dtype)
         samples.first_row = counts["first"].item()
-        samples.append(cell.X[a:b], cell.y[a:b], cell.weight[a:b])
+        samples.append(stored_between(cell.X, a, b), cell.y[a:b], cell.weight[a:b])
         pool = copy.copy(self._pool)
         pool.samples, pool.made = samples, counts["made"].item()
         return pool, self._live(self._trained)
@@ -364,7 +354,7 @@ class CompiledModels:
     def nbytes(self) -> int:
         """Bytes held for rows and models."""
         cell = self._cell
-        return int(cell.X.nbytes + cell.y.nbytes + cell.weight.nbytes + cell.tables.nbytes + self._small.nbytes)
+        return int(allocated_bytes(cell.X) + cell.y.nbytes + cell.weight.nbytes + cell.tables.nbytes + self._small.nbytes)
 
     # -------------------------------------------------------------------- state
 
@@ -374,22 +364,8 @@ class CompiledModels:
             self._log = {}
         pool = self._pool
         counters = {"made": self._cell.counts["made"].item(), "seed": pool.seed, "n_classes": pool.n_classes}
-        return self._live(self._learner_state), counters | nest("samples", self._samples_state())
-
-    def _samples_state(self) -> IncrementalState:
-        cell, counts = self._cell, self._cell.counts
-        first, stop = counts["first"].item(), counts["next"].item()
-        shape = {"n_features": cell.X.shape[1], "sparse": False, "dtype": cell.X.dtype.name, "first_row": first}
-        return shape | {
-            name: AppendOnlyArray(owner, first, stop, functools.partial(self._rows, name))
-            for name, owner in self._owners.items()
-        }
-
-    def _rows(self, field: str, lo: int, hi: int) -> npt.NDArray[Any]:
-        """Return the values of the rows from ``lo`` to ``hi``, as a view."""
-        base = self._cell.counts["base"].item()
-        values: npt.NDArray[Any] = getattr(self._cell, field)[lo - base : hi - base]
-        return values
+        rows = saved_rows(lambda: self._cell, self._owners)
+        return self._live(self._learner_state), counters | nest("samples", rows)
 
     def _learner_state(self, side: int) -> _Saved:
         fitted, model = self._fitted(side), self._cell.models[side : side + 1]

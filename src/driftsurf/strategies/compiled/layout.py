@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import from_dtype, types
 
-from driftsurf.core.contracts import FloatArray, IntArray
-from driftsurf.kernels.compile import F8, I8, _out
+from driftsurf.core.contracts import CSR, FloatArray, IntArray, Rows
+from driftsurf.kernels.compile import F8, I8, Sparse, _out
 from driftsurf.kernels.losses import SUM_STACK
 from driftsurf.strategies._unit import WINDOW
 
@@ -52,11 +52,11 @@ def _record(whole: str, real: str) -> np.dtype[Any]:
 
 
 COUNTS: np.dtype[Any] = _record(
-    "base first next step made predictive rival reactive_step challenged reacted chosen units", ""
+    "base first next step made predictive rival reactive_step challenged reacted chosen units values", ""
 )
 """Counts of a cell. ``base`` is the number of the row at place 0, ``first`` the oldest row that is needed, ``next`` the
 number of the next row; ``predictive`` is the side of w. ``chosen`` is that of ``Credit``, and ``units`` the number of
-risks in ``RiskUnit``."""
+risks in ``RiskUnit``. ``values`` is, for sparse rows, the number of stored values that were before place 0."""
 MODEL: np.dtype[Any] = _record(
     "id born first_row lo admitted hi seen words gradients drawn rescale_at centred", "best step_size target"
 )
@@ -66,7 +66,7 @@ MODEL: np.dtype[Any] = _record(
 class Cell(NamedTuple):
     """Arrays of a cell. All but the first four are views of one array, which a step copies to be able to go back."""
 
-    X: npt.NDArray[Any]
+    X: Rows
     y: FloatArray
     weight: FloatArray
     tables: FloatArray
@@ -184,11 +184,11 @@ def named_type(form: Any, /, **fields: Any) -> Any:
 
 
 def cell_type(f: Any) -> Any:
-    """Return the numba type of a cell with rows of this type."""
+    """Return the numba type of a cell, given that of its row values, which is a ``Sparse`` for CSR rows."""
     matrix = _out(F8, 2)
     return named_type(
         Cell,
-        X=_out(f, 2),
+        X=_csr_type(f.values) if isinstance(f, Sparse) else _out(f, 2),
         y=_out(F8),
         weight=_out(F8),
         tables=matrix,
@@ -199,6 +199,10 @@ def cell_type(f: Any) -> Any:
         judged=_out(F8),
         **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), matrix),
     )
+
+
+def _csr_type(f: Any) -> Any:
+    return named_type(CSR, data=_out(f), indices=_out(types.int32), indptr=_out(I8), n_features=I8)
 
 
 RULE = named_type(
@@ -225,10 +229,9 @@ SCRATCH = named_type(
 )
 
 
-def make_cell(
-    n_features: int, dtype: npt.DTypeLike, places: int, rule: Rule, training: Training
-) -> tuple[Cell, FloatArray]:
-    """Return a cell of zeros with room for ``places`` rows, and the array that holds all else that a step changes."""
+def make_cell(X: Rows, y: FloatArray, weight: FloatArray, rule: Rule, training: Training) -> tuple[Cell, FloatArray]:
+    """Return a cell of zeros with these rows, and the array that holds all that a step changes but rows and tables."""
+    n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
     width = n_features + 1
     judged = RANGES + 8 * n_features if training.regression else UNITS
     real = np.dtype(np.float64)
@@ -245,8 +248,7 @@ def make_cell(
     for name, (kind, shape) in parts.items():
         views[name] = small[start : start + sizes[name]].view(kind).reshape(shape)
         start += sizes[name]
-    rows = {"X": np.empty((places, n_features), dtype), "y": np.empty(places), "weight": np.empty(places)}
-    return Cell(**rows, tables=np.empty((2, places)), **views), small
+    return Cell(X, y, weight, np.empty((2, len(y))), **views), small
 
 
 def make_scratch(n_features: int, rows: int, places: int, steps: int) -> Scratch:

@@ -43,12 +43,13 @@ from driftsurf.strategies.compiled.addresses import (
     weighted_sum_at,
 )
 from driftsurf.strategies.compiled.layout import EVIDENCE, LOGISTIC, ORIGINS, RANGES, STACK, STEPS, WORK
+from driftsurf.strategies.compiled.rows import as_output, labelled_rows, rows_between
 
 
 @uncounted
 def _ranges(cell: Any, side: Any) -> Any:
     """Return the lowest and the highest value of each column that a regression has learned, and its limits."""
-    d = cell.X.shape[1]
+    d = cell.factor.shape[1] - 1
     a = RANGES + 4 * side * d
     return cell.judged[a : a + d], cell.judged[a + d : a + 2 * d], cell.judged[a + 2 * d : a + 4 * d].reshape(2, d)
 
@@ -102,7 +103,7 @@ def make_model(cell: Any, side: Any, step: Any, first_row: Any, training: Any, k
 @uncounted
 def _score_outputs(cell: Any, side: Any, rows: Any, weights: Any, out: Any, training: Any, kernels: Any) -> None:
     """Write the scores of rows by these weights, within the limits of a model, for other losses than the logistic."""
-    W, columns = weights.reshape(1, weights.shape[0]), out.reshape(out.shape[0], 1)
+    W, columns = as_output(weights, rows), out.reshape(out.shape[0], 1)
     if training.regression:
         low, high, limits = _ranges(cell, side)
         if low[0] <= high[0]:
@@ -128,7 +129,8 @@ def _lost(cell: Any, side: Any, lo: Any, hi: Any, known: Any, training: Any, scr
     """
     base = cell.counts[0]["base"]
     n = hi - lo
-    rows, y, weight = cell.X[lo - base : hi - base], cell.y[lo - base : hi - base], cell.weight[lo - base : hi - base]
+    rows = rows_between(cell.X, lo - base, hi - base)
+    y, weight = cell.y[lo - base : hi - base], cell.weight[lo - base : hi - base]
     losses = scratch.losses[:n]  # not in place of the scores, so that the loop over them is vectorised
     scores = scratch.scores[:n] if known else scratch.margins[:n]
     if not known:
@@ -190,7 +192,8 @@ def _meet(cell: Any, side: Any, lo: Any, hi: Any, training: Any, scratch: Any, k
     """Add to the evidence and to the ranges of a regression the rows that it has not learned yet."""
     base = cell.counts[0]["base"]
     n = hi - lo
-    rows, y, weight = cell.X[lo - base : hi - base], cell.y[lo - base : hi - base], cell.weight[lo - base : hi - base]
+    rows = rows_between(cell.X, lo - base, hi - base)
+    y, weight = cell.y[lo - base : hi - base], cell.weight[lo - base : hi - base]
     evidence, stack = cell.judged[EVIDENCE + 4 * side : EVIDENCE + 4 * side + 4], scratch.real[STACK:]
     before, mean, product, square = evidence[0], evidence[1], evidence[2], evidence[3]
     # Without evidence, the terms of the predictions do not count, whatever they are.
@@ -240,7 +243,7 @@ def _rescale(cell: Any, side: Any, training: Any, scratch: Any, kernels: Any) ->
         return
     model, base = cell.models[side], cell.counts[0]["base"]
     a, b = model["lo"] - base, model["hi"] - base
-    rows, weight = cell.X[a:b], cell.weight[a:b]
+    rows, weight = rows_between(cell.X, a, b), cell.weight[a:b]
     factor, centre = cell.factor[side], cell.centre[side]
     width = cell.w.shape[1]
     if training.scaled:
@@ -331,7 +334,7 @@ def _labelled(cell: Any, side: Any) -> Any:
     """Return the rows that the gradient steps of a model visit."""
     model, base = cell.models[side], cell.counts[0]["base"]
     a, b = model["lo"] - base, model["hi"] - base
-    return cell.X[a:b], cell.y[a:b], cell.weight[a:b]
+    return labelled_rows(cell.X, a, b, cell.y, cell.weight)
 
 
 @uncounted
@@ -355,7 +358,7 @@ def run_update(cell: Any, side: Any, steps: Any, training: Any, scratch: Any, ke
         model["drawn"] = output_saga_at(kernels.output_saga, cell.X)(
             _labelled(cell, side),
             scratch.orders[side][:steps],
-            (w.reshape(1, w.shape[0]), G.reshape(1, G.shape[0]), table.reshape(table.shape[0], 1)),
+            (as_output(w, cell.X), as_output(G, cell.X), table.reshape(table.shape[0], 1)),
             model["drawn"],
             model["step_size"],
             training.l2,
@@ -404,7 +407,7 @@ def forget_rows(cell: Any, side: Any, before_row: Any, training: Any, kernels: A
     if model["lo"] < 0 or before_row <= model["lo"]:
         return
     a, b = model["lo"] - base, min(before_row, model["admitted"]) - base
-    rows, table, G, frame = cell.X[a:b], cell.tables[side][a:b], cell.G[side], _frame(cell, side)
+    rows, table, G, frame = rows_between(cell.X, a, b), cell.tables[side][a:b], cell.G[side], _frame(cell, side)
     if training.kind == LOGISTIC:
         model["drawn"] -= discharge_at(kernels.discharge, rows)(rows, table, G, frame)
     else:

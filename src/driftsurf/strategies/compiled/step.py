@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from driftsurf.kernels.compile import I8, kernel, uncounted
+from driftsurf.kernels.compile import I8, Sparse, kernel, renamed, uncounted
 from driftsurf.kernels.losses import LN2
 from driftsurf.kernels.remote import borrowed
 from driftsurf.strategies._rule import (
@@ -71,8 +71,9 @@ from driftsurf.strategies.compiled.model import (
     trivial_risk,
 )
 from driftsurf.strategies.compiled.outcome import add_record, add_risk, add_transition
+from driftsurf.strategies.compiled.rows import rows_between
 
-__all__ = ["learn", "learn_arguments"]
+__all__ = ["learn", "learn_arguments", "learn_sparse"]
 
 
 @uncounted
@@ -293,12 +294,11 @@ def _has_new_class(y: Any) -> Any:
 
 
 def learn_arguments(f: Any) -> tuple[Any, ...]:
-    """Return the numba types of the arguments of ``learn``."""
+    """Return the numba types of the arguments of ``learn``, given that of row values, which is a ``Sparse`` for CSR."""
     return cell_type(f), I8, I8, FLAG, RULE, TRAINING, SCRATCH, kernels_type()
 
 
-@kernel(learn_arguments, exact=True)
-def learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
+def _learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Learn ``count`` new rows, which are in their places already, as one time step of ``steps`` gradient steps.
 
     With ``tested``, ``scratch.scores`` has their scores by the model that predicts now; otherwise they are computed.
@@ -321,7 +321,7 @@ def learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: A
     if not training.regression and _has_new_class(cell.y[a:b]):
         return UNSUITED
     if not tested:
-        score(cell, predictor, cell.X[a:b], scratch.scores[:count], training, kernels)
+        score(cell, predictor, rows_between(cell.X, a, b), scratch.scores[:count], training, kernels)
     unit = _unit(cell, rule, scratch)
     scratch.real[UNIT] = unit
     own, other = _watch(cell, hi, unit, rule, training, scratch, kernels)
@@ -338,3 +338,8 @@ def learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: A
     predictor = 1 - counts["predictive"] if counts["challenged"] != 0 else counts["predictive"]
     whole[PREDICTS_NEXT] = cell.models[predictor]["id"]
     return LEARNED
+
+
+# Two kernels, so that neither is compiled before rows of its kind are learned.
+learn = kernel(learn_arguments, exact=True)(renamed(_learn, "learn"))
+learn_sparse = kernel(lambda f: learn_arguments(Sparse(f)), exact=True)(renamed(_learn, "learn_sparse"))

@@ -18,7 +18,7 @@ from driftsurf.strategies.compiled.suitable import fits_cell, is_supported, step
 
 
 class CompiledStrategy(PooledStrategy[Live]):
-    """A strategy with a generic step for every learner, and a compiled one around linear learners on dense rows.
+    """A strategy with a generic step for every learner, and a compiled one around linear learners.
 
     Either of them is in charge at a time. Where the compiled one cannot go on, such as when a third class appears, the
     generic one takes over.
@@ -39,8 +39,8 @@ class CompiledStrategy(PooledStrategy[Live]):
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was.
 
-        Around logistic regression, a linear SVM or linear regression on dense rows, the whole step is one call of
-        compiled code, with the same result.
+        Around logistic regression, a linear SVM or linear regression, the whole step is one call of compiled code, with
+        the same result.
         """
         compiled = self._compiled or self._compile()
         if compiled is None:
@@ -58,7 +58,9 @@ class CompiledStrategy(PooledStrategy[Live]):
     def _compile(self) -> CompiledModels | None:
         """Return the models for the compiled step, if they suit it and it is at hand or pays to be compiled."""
         pool = self._pool
-        if not self._suits or pool.n_classes != self._can.min_classes or pool.samples.sparse or not step_is_at_hand():
+        if not self._suits or pool.n_classes != self._can.min_classes:
+            return None
+        if not step_is_at_hand(sparse=pool.samples.sparse):
             return None
         known = self._compiled_rule()
         if known is None or not fits_cell(pool, self._live, prequential=known[0].prequential):

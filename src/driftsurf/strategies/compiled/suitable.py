@@ -6,8 +6,6 @@ import itertools
 import math
 from typing import Any
 
-import numpy as np
-
 from driftsurf.core.contracts import Learner, Segment
 from driftsurf.learners._linear import Linear
 from driftsurf.learners.logistic import NARROW, LogisticRegression
@@ -17,12 +15,15 @@ from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Live
 from driftsurf.strategies.compiled.addresses import calls_by_address
 from driftsurf.strategies.compiled.layout import LOGISTIC, Training
-from driftsurf.strategies.compiled.step import learn
+from driftsurf.strategies.compiled.rows import used_bytes
+from driftsurf.strategies.compiled.step import learn, learn_sparse
 
 SUPPORTED = LogisticRegression, LinearSVM, LinearRegression
 GROWN_BYTES, MOST_BYTES = 2**22, 2**26
 """Sizes of the rows up to which a cell is used, while it grows and in the end. The rows of a cell are copied whenever
 their room is doubled; those of the generic step grow in place."""
+WIDEST = 2**12
+"""Most columns of sparse rows. A step copies several numbers for each column, to be able to go back."""
 MOST = 2**62
 """Counts of models in a cell are below this, far from overflow."""
 LEAST_STEPS = 20_000
@@ -34,11 +35,11 @@ COPIED = "drawn", "lo", "admitted", "hi", "seen", "words", "gradients", "rescale
 _generic_steps = 0
 
 
-def step_is_at_hand() -> bool:
+def step_is_at_hand(*, sparse: bool) -> bool:
     """Return whether the compiled step is in the cache, or there was enough work for it to be compiled."""
     global _generic_steps
     _generic_steps += 1
-    kernel: Any = learn
+    kernel: Any = learn_sparse if sparse else learn
     return (_generic_steps > LEAST_STEPS or kernel.is_at_hand()) and calls_by_address()
 
 
@@ -48,7 +49,7 @@ def is_supported(learner: Learner) -> bool:
     return type(learner) in SUPPORTED and known._tabled
 
 
-def training_of(learner: Any, n_features: int) -> Training:
+def training_of(learner: Any, n_features: int, *, sparse: bool = False) -> Training:
     """Return the parameters of a learner as the compiled step takes them."""
     logistic = isinstance(learner, LogisticRegression)
     kind, epsilon = (LOGISTIC, 0.0) if logistic else learner._loss
@@ -59,7 +60,7 @@ def training_of(learner: Any, n_features: int) -> Training:
         alternating=learner.optimizer == "strsaga",
         intercept=bool(learner.fit_intercept),
         uniform_start=learner.start == "uniform",
-        paired=logistic and n_features <= NARROW,
+        paired=logistic and n_features <= NARROW and not sparse,
         kind=kind,
         epsilon=epsilon,
         reach=learner._reach,
@@ -68,10 +69,9 @@ def training_of(learner: Any, n_features: int) -> Training:
     )
 
 
-def outgrows_cell(pool: Pool, rows: int, columns: int) -> bool:
-    """Return whether this many rows are too many for a cell, since they will become far more."""
-    size = columns * np.dtype(pool.dtype).itemsize
-    return rows * size > GROWN_BYTES and (pool.max_rows is None or pool.max_rows * size > MOST_BYTES)
+def outgrows_cell(pool: Pool, size: int, rows: int) -> bool:
+    """Return whether this many rows, which take ``size`` bytes, are too many for a cell, as they will be far more."""
+    return size > GROWN_BYTES and (pool.max_rows is None or pool.max_rows * size > MOST_BYTES * rows)
 
 
 def fits_cell(pool: Pool, live: Live, *, prequential: bool) -> bool:
@@ -81,7 +81,11 @@ def fits_cell(pool: Pool, live: Live, *, prequential: bool) -> bool:
     bounds, so such models are left to the generic step.
     """
     samples = pool.samples
-    if outgrows_cell(pool, len(samples), samples.n_features) or (live.reactive is not None and live.stable is not None):
+    rows = samples.view(Segment(samples.first_row, samples.next_row)).X
+    wide = samples.sparse and samples.n_features > WIDEST
+    if wide or outgrows_cell(pool, used_bytes(rows), len(samples)):
+        return False
+    if live.reactive is not None and live.stable is not None:
         return False
     ends = [samples.next_row - sum(map(len, live.trial)), *(part.hi for part in live.trial)]
     trial = tuple(Segment(*pair) for pair in itertools.pairwise(ends))

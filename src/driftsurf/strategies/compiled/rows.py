@@ -1,0 +1,187 @@
+"""The rows of a cell, dense or CSR: what compiled code reads of them, and how they are stored, moved and saved.
+
+numba does not notice changes to this file: remove the ``__pycache__`` folders (``make clean``) after changing it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+from numba.extending import overload
+
+from driftsurf.core.contracts import CSR, AppendOnlyArray, IncrementalState, Rows, n_rows
+from driftsurf.kernels.compile import UNCOUNTED
+from driftsurf.strategies.compiled.layout import Cell
+
+LEAST_PLACES = 64
+
+# ---------------------------------------------------------------------------- in compiled code
+
+
+def rows_between(X: Any, a: Any, b: Any) -> Any:
+    """Return the rows at the places a to b, as kernels take them."""
+    return (X.data, X.indices, X.indptr[a : b + 1]) if isinstance(X, CSR) else X[a:b]
+
+
+@overload(rows_between, jit_options=UNCOUNTED)  # type: ignore[untyped-decorator]
+def _rows_between(X: Any, a: Any, b: Any) -> Any:
+    if isinstance(X, types.BaseTuple):
+        return lambda X, a, b: (X.data, X.indices, X.indptr[a : b + 1])
+    return lambda X, a, b: X[a:b]
+
+
+def labelled_rows(X: Any, a: Any, b: Any, y: Any, weight: Any) -> Any:
+    """Return the rows at the places a to b with their targets and weights, as kernels take them."""
+    parts = rows_between(X, a, b)
+    return (*(parts if isinstance(X, CSR) else (parts,)), y[a:b], weight[a:b])
+
+
+@overload(labelled_rows, jit_options=UNCOUNTED)  # type: ignore[untyped-decorator]
+def _labelled_rows(X: Any, a: Any, b: Any, y: Any, weight: Any) -> Any:
+    if isinstance(X, types.BaseTuple):
+        return lambda X, a, b, y, weight: (X.data, X.indices, X.indptr[a : b + 1], y[a:b], weight[a:b])
+    return lambda X, a, b, y, weight: (X[a:b], y[a:b], weight[a:b])
+
+
+def as_output(weights: Any, X: Any) -> Any:
+    """Return the weights of the only output as kernels take them: as a column for sparse rows, as a row for others."""
+    return weights.reshape(-1, 1) if isinstance(X, tuple) else weights.reshape(1, -1)
+
+
+@overload(as_output, jit_options=UNCOUNTED)  # type: ignore[untyped-decorator]
+def _as_output(weights: Any, X: Any) -> Any:
+    if isinstance(X, types.BaseTuple):
+        return lambda weights, X: weights.reshape(weights.shape[0], 1)
+    return lambda weights, X: weights.reshape(1, weights.shape[0])
+
+
+# ---------------------------------------------------------------------------- in Python
+
+
+def copied(X: Rows) -> Rows:
+    """Return a copy of rows, whose boundaries count from 0 if they are sparse."""
+    if not isinstance(X, CSR):
+        return X.copy()
+    a, b = X.indptr[[0, -1]].tolist()
+    return CSR(X.data[a:b].copy(), X.indices[a:b].copy(), X.indptr - a, X.n_features)
+
+
+def write(X: Rows, place: int, new: Rows) -> None:
+    """Write rows to the places from ``place`` on, for which there is room."""
+    if not isinstance(X, CSR):
+        X[place : place + len(new)] = new
+        return
+    assert isinstance(new, CSR)
+    a, b = new.indptr[[0, -1]].tolist()
+    at = X.indptr[place].item()
+    X.data[at : at + b - a], X.indices[at : at + b - a] = new.data[a:b], new.indices[a:b]
+    np.add(new.indptr[1:], at - a, out=X.indptr[place + 1 : place + len(new.indptr)])
+
+
+def stored_between(X: Rows, a: int, b: int) -> Rows:
+    """Return the rows at the places a to b, as views."""
+    return X._replace(indptr=X.indptr[a : b + 1]) if isinstance(X, CSR) else X[a:b]
+
+
+def allocated_bytes(X: Rows) -> int:
+    """Return the bytes allocated for rows and for more to come."""
+    return sum(part.nbytes for part in X[:3]) if isinstance(X, CSR) else X.nbytes
+
+
+def used_bytes(X: Rows) -> int:
+    """Return the bytes of rows alone."""
+    if not isinstance(X, CSR):
+        return X.nbytes
+    values: int = (X.indptr[-1] - X.indptr[0]).item()
+    return values * (X.data.itemsize + X.indices.itemsize) + X.indptr.nbytes
+
+
+def with_room(cell: Cell, new: Rows) -> Cell:
+    """Return a cell with room for these rows: the same one, if need be with its rows moved to the front, or another.
+
+    Rows that move also stay as they are in their old places, so that a step can be undone.
+    """
+    X, counts, count = cell.X, cell.counts, n_rows(new)
+    base, first, stop = (counts[name].item() for name in ("base", "first", "next"))
+    start, live = first - base, stop - first
+    low = high = more = room = 0  # places of the live values of sparse rows, number of new ones, and places for all
+    if isinstance(X, CSR):
+        assert isinstance(new, CSR)
+        low, high = X.indptr[[start, start + live]].tolist()
+        more, room = (new.indptr[-1] - new.indptr[0]).item(), len(X.data)
+    if start + live + count <= len(cell.y) and high + more <= room:
+        return cell
+    needed, values, target = live + count, high - low + more, cell
+    if not (2 * needed <= len(cell.y) and needed < start and values <= low):
+        length = max(LEAST_PLACES, 2 * needed)
+        # Sparse rows have some more room, so that the next ones fit even if they are a little longer.
+        larger = _empty_like(X, length, 2 * values + values // 16)
+        y, weight, tables = np.empty(length), np.empty(length), np.empty((2, length))
+        target = cell._replace(X=larger, y=y, weight=weight, tables=tables)
+    pairs = [(target.y, cell.y), (target.weight, cell.weight), *zip(target.tables, cell.tables, strict=True)]
+    if isinstance(X, CSR):
+        moved: Any = target.X
+        moved.data[: high - low], moved.indices[: high - low] = X.data[low:high], X.indices[low:high]
+        np.subtract(X.indptr[start : start + live + 1], low, out=moved.indptr[: live + 1])
+    else:
+        pairs.append((target.X, X))  # type: ignore[arg-type]
+    for to, values_of in pairs:
+        to[:live] = values_of[start : start + live]
+    counts["values"] += low
+    counts["base"] = first
+    return target
+
+
+def _empty_like(X: Rows, places: int, values: int) -> Rows:
+    """Return memory for this many rows, and this many values if they are sparse."""
+    if not isinstance(X, CSR):
+        return np.empty((places, X.shape[1]), X.dtype)
+    indptr = np.empty(places + 1, np.int64)
+    return CSR(np.empty(values, X.data.dtype), np.empty(values, np.int32), indptr, X.n_features)
+
+
+def entry_names(X: Rows) -> tuple[str, ...]:
+    """Return the names of the saved arrays of rows."""
+    return ("y", "weight", *(CSR._fields[:3] if isinstance(X, CSR) else ("X",)))
+
+
+def saved_rows(cell_now: Callable[[], Cell], owners: Mapping[str, object]) -> IncrementalState:
+    """Return the rows of a cell as ``Samples`` saves them; they are read when a checkpoint asks for them.
+
+    ``cell_now`` returns the cell at that time. ``owners`` has an object for each saved array.
+    """
+    cell = cell_now()
+    X, counts = cell.X, cell.counts
+    first, stop, base = (counts[name].item() for name in ("first", "next", "base"))
+    sparse = isinstance(X, CSR)
+    n_features, dtype = (X.n_features, X.data.dtype) if isinstance(X, CSR) else (X.shape[1], X.dtype)
+    state: IncrementalState = {
+        "n_features": n_features,
+        "sparse": sparse,
+        "dtype": dtype.name,
+        "first_row": first,
+    }
+    for name, owner in owners.items():
+        a, b = first, stop
+        if name in ("data", "indices"):
+            assert isinstance(X, CSR)
+            a, b = (X.indptr[[first - base, stop - base]] + counts["values"]).tolist()
+        read = functools.partial(_saved, cell_now, name)
+        state[name] = AppendOnlyArray(owner, a, b, read, ends=name == "indptr")
+    return state
+
+
+def _saved(cell_now: Callable[[], Cell], name: str, lo: int, hi: int) -> npt.NDArray[Any]:
+    """Return the entries of a saved array from number ``lo`` to ``hi``."""
+    cell = cell_now()
+    X: Any = cell.X
+    at = cell.counts["values" if name in ("data", "indices") else "base"].item()
+    if name == "indptr":  # saved as lengths
+        return np.diff(X.indptr[lo - at : hi - at + 1])
+    values: npt.NDArray[Any] = getattr(X if isinstance(X, CSR) and name in X._fields else cell, name)
+    return values[lo - at : hi - at]
