@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
+
 from driftsurf.kernels.compile import F8, _in, _out, _sparse, inline, kernel
 
 

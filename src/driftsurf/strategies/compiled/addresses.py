@@ -81,9 +81,7 @@ REMOTES = Kernels(
     weighted_sum=Remote(weighted_sum, lambda f: types.UniTuple(F8, 2)(_in(F8), _in(F8))),
     squared_length=Remote(squared_length, lambda f: F8(_in(F8), _in(F8))),
     schedule=Remote(schedule, lambda f: I8(_out(I8), _out(F8), _out(F8), I8, I8, types.uint64, I8, types.boolean)),
-    saga=Remote(
-        saga_dense, lambda f: I8(_labelled(f), _in(I8), MODEL, I8, F8, F8, FRAME, types.none), sparse=saga_csr
-    ),
+    saga=Remote(saga_dense, lambda f: I8(_labelled(f), _in(I8), MODEL, I8, F8, F8, FRAME, types.none), sparse=saga_csr),
     saga_both=Remote(  # for dense rows only: training on sparse rows is not paired
         saga_both_dense, lambda f: types.UniTuple(I8, 2)(*2 * (_labelled(f), _in(I8), MODEL, I8, F8, FRAME), F8)
     ),
@@ -100,9 +98,7 @@ REMOTES = Kernels(
     ),
     uncentre=Remote(uncentre, lambda f: types.none(_in(F8, 2), _in(F8), F8, _MATRIX)),
     largest=Remote(largest_of_two, lambda f: F8(_in(F8), _in(F8))),
-    outputs=Remote(
-        outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, types.none), sparse=outputs_csr
-    ),
+    outputs=Remote(outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, types.none), sparse=outputs_csr),
     limited_outputs=Remote(
         outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, _in(F8, 2)), sparse=outputs_csr
     ),

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.buffer import Buffer, Touched
@@ -354,7 +353,9 @@ class CompiledModels:
     def nbytes(self) -> int:
         """Bytes held for rows and models."""
         cell = self._cell
-        return int(allocated_bytes(cell.X) + cell.y.nbytes + cell.weight.nbytes + cell.tables.nbytes + self._small.nbytes)
+        return int(
+            allocated_bytes(cell.X) + cell.y.nbytes + cell.weight.nbytes + cell.tables.nbytes + self._small.nbytes
+        )
 
     # -------------------------------------------------------------------- state
 

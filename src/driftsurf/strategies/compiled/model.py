@@ -43,7 +43,7 @@ from driftsurf.strategies.compiled.addresses import (
     weighted_sum_at,
 )
 from driftsurf.strategies.compiled.layout import EVIDENCE, LOGISTIC, ORIGINS, RANGES, STACK, STEPS, WORK
-from driftsurf.strategies.compiled.rows import as_output, labelled_rows, rows_between
+from driftsurf.strategies.compiled.rows import by_output, labelled_between, parts_between
 
 
 @uncounted
@@ -103,7 +103,7 @@ def make_model(cell: Any, side: Any, step: Any, first_row: Any, training: Any, k
 @uncounted
 def _score_outputs(cell: Any, side: Any, rows: Any, weights: Any, out: Any, training: Any, kernels: Any) -> None:
     """Write the scores of rows by these weights, within the limits of a model, for other losses than the logistic."""
-    W, columns = as_output(weights, rows), out.reshape(out.shape[0], 1)
+    W, columns = by_output(weights, out, rows)
     if training.regression:
         low, high, limits = _ranges(cell, side)
         if low[0] <= high[0]:
@@ -129,8 +129,7 @@ def _lost(cell: Any, side: Any, lo: Any, hi: Any, known: Any, training: Any, scr
     """
     base = cell.counts[0]["base"]
     n = hi - lo
-    rows = rows_between(cell.X, lo - base, hi - base)
-    y, weight = cell.y[lo - base : hi - base], cell.weight[lo - base : hi - base]
+    rows, y, weight = parts_between(cell, lo - base, hi - base)
     losses = scratch.losses[:n]  # not in place of the scores, so that the loop over them is vectorised
     scores = scratch.scores[:n] if known else scratch.margins[:n]
     if not known:
@@ -192,8 +191,7 @@ def _meet(cell: Any, side: Any, lo: Any, hi: Any, training: Any, scratch: Any, k
     """Add to the evidence and to the ranges of a regression the rows that it has not learned yet."""
     base = cell.counts[0]["base"]
     n = hi - lo
-    rows = rows_between(cell.X, lo - base, hi - base)
-    y, weight = cell.y[lo - base : hi - base], cell.weight[lo - base : hi - base]
+    rows, y, weight = parts_between(cell, lo - base, hi - base)
     evidence, stack = cell.judged[EVIDENCE + 4 * side : EVIDENCE + 4 * side + 4], scratch.real[STACK:]
     before, mean, product, square = evidence[0], evidence[1], evidence[2], evidence[3]
     # Without evidence, the terms of the predictions do not count, whatever they are.
@@ -243,7 +241,7 @@ def _rescale(cell: Any, side: Any, training: Any, scratch: Any, kernels: Any) ->
         return
     model, base = cell.models[side], cell.counts[0]["base"]
     a, b = model["lo"] - base, model["hi"] - base
-    rows, weight = rows_between(cell.X, a, b), cell.weight[a:b]
+    rows, y, weight = parts_between(cell, a, b)
     factor, centre = cell.factor[side], cell.centre[side]
     width = cell.w.shape[1]
     if training.scaled:
@@ -262,7 +260,7 @@ def _rescale(cell: Any, side: Any, training: Any, scratch: Any, kernels: Any) ->
                 count += 1
         model["centred"] = count
         if training.regression and training.intercept:
-            target = median_target_at(kernels.median_target, rows)(cell.y[a:b], weight, scratch.values)
+            target = median_target_at(kernels.median_target, rows)(y, weight, scratch.values)
             if not math.isnan(target):
                 if model["rescale_at"] > 0:  # a trained model keeps its predictions
                     cell.w[side, width - 1] += model["target"] - target
@@ -334,7 +332,7 @@ def _labelled(cell: Any, side: Any) -> Any:
     """Return the rows that the gradient steps of a model visit."""
     model, base = cell.models[side], cell.counts[0]["base"]
     a, b = model["lo"] - base, model["hi"] - base
-    return labelled_rows(cell.X, a, b, cell.y, cell.weight)
+    return labelled_between(cell, a, b)
 
 
 @uncounted
@@ -355,10 +353,11 @@ def run_update(cell: Any, side: Any, steps: Any, training: Any, scratch: Any, ke
     model = cell.models[side]
     if training.kind != LOGISTIC:
         w, G, table = _arrays(cell, side)
+        W, entries = by_output(w, table, cell.X)
         model["drawn"] = output_saga_at(kernels.output_saga, cell.X)(
             _labelled(cell, side),
             scratch.orders[side][:steps],
-            (as_output(w, cell.X), as_output(G, cell.X), table.reshape(table.shape[0], 1)),
+            (W, by_output(G, table, cell.X)[0], entries),
             model["drawn"],
             model["step_size"],
             training.l2,
@@ -407,7 +406,8 @@ def forget_rows(cell: Any, side: Any, before_row: Any, training: Any, kernels: A
     if model["lo"] < 0 or before_row <= model["lo"]:
         return
     a, b = model["lo"] - base, min(before_row, model["admitted"]) - base
-    rows, table, G, frame = rows_between(cell.X, a, b), cell.tables[side][a:b], cell.G[side], _frame(cell, side)
+    rows, _, _ = parts_between(cell, a, b)
+    table, G, frame = cell.tables[side][a:b], cell.G[side], _frame(cell, side)
     if training.kind == LOGISTIC:
         model["drawn"] -= discharge_at(kernels.discharge, rows)(rows, table, G, frame)
     else:

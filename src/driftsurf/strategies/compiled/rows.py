@@ -22,42 +22,63 @@ LEAST_PLACES = 64
 
 # ---------------------------------------------------------------------------- in compiled code
 
-
-def rows_between(X: Any, a: Any, b: Any) -> Any:
-    """Return the rows at the places a to b, as kernels take them."""
-    return (X.data, X.indices, X.indptr[a : b + 1]) if isinstance(X, CSR) else X[a:b]
+# They return tuples: a function that counts no references cannot return a single new array.
 
 
-@overload(rows_between, jit_options=UNCOUNTED)  # type: ignore[untyped-decorator]
-def _rows_between(X: Any, a: Any, b: Any) -> Any:
+def parts_between(cell: Any, a: Any, b: Any) -> Any:
+    """Return rows, targets and weights at the places a to b, the rows as kernels take them."""
+    X = cell.X
+    rows = (X.data, X.indices, X.indptr[a : b + 1]) if isinstance(X, CSR) else X[a:b]
+    return rows, cell.y[a:b], cell.weight[a:b]
+
+
+@overload(parts_between, jit_options=UNCOUNTED, strict=False)  # type: ignore[untyped-decorator]
+def _parts_between(cell: Any, a: Any, b: Any) -> Any:
+    if isinstance(cell.types[0], types.BaseTuple):
+        return lambda cell, a, b: (
+            (cell.X.data, cell.X.indices, cell.X.indptr[a : b + 1]),
+            cell.y[a:b],
+            cell.weight[a:b],
+        )
+    return lambda cell, a, b: (cell.X[a:b], cell.y[a:b], cell.weight[a:b])
+
+
+def labelled_between(cell: Any, a: Any, b: Any) -> Any:
+    """Return the rows at the places a to b with their targets and weights, as one argument of kernels."""
+    rows, y, weight = parts_between(cell, a, b)
+    return (*rows, y, weight) if isinstance(rows, tuple) else (rows, y, weight)
+
+
+@overload(labelled_between, jit_options=UNCOUNTED, strict=False)  # type: ignore[untyped-decorator]
+def _labelled_between(cell: Any, a: Any, b: Any) -> Any:
+    if isinstance(cell.types[0], types.BaseTuple):
+        return lambda cell, a, b: (
+            cell.X.data,
+            cell.X.indices,
+            cell.X.indptr[a : b + 1],
+            cell.y[a:b],
+            cell.weight[a:b],
+        )
+    return lambda cell, a, b: (cell.X[a:b], cell.y[a:b], cell.weight[a:b])
+
+
+def by_output(weights: Any, entries: Any, X: Any) -> Any:
+    """Return weights and entries of rows (scores or gradients) of the only output, as kernels for several take them.
+
+    These take weights by columns of sparse rows, and by outputs of dense rows.
+    """
+    shape = (-1, 1) if isinstance(X, tuple) else (1, -1)
+    return weights.reshape(shape), entries.reshape(-1, 1)
+
+
+@overload(by_output, jit_options=UNCOUNTED, strict=False)  # type: ignore[untyped-decorator]
+def _by_output(weights: Any, entries: Any, X: Any) -> Any:
     if isinstance(X, types.BaseTuple):
-        return lambda X, a, b: (X.data, X.indices, X.indptr[a : b + 1])
-    return lambda X, a, b: X[a:b]
-
-
-def labelled_rows(X: Any, a: Any, b: Any, y: Any, weight: Any) -> Any:
-    """Return the rows at the places a to b with their targets and weights, as kernels take them."""
-    parts = rows_between(X, a, b)
-    return (*(parts if isinstance(X, CSR) else (parts,)), y[a:b], weight[a:b])
-
-
-@overload(labelled_rows, jit_options=UNCOUNTED)  # type: ignore[untyped-decorator]
-def _labelled_rows(X: Any, a: Any, b: Any, y: Any, weight: Any) -> Any:
-    if isinstance(X, types.BaseTuple):
-        return lambda X, a, b, y, weight: (X.data, X.indices, X.indptr[a : b + 1], y[a:b], weight[a:b])
-    return lambda X, a, b, y, weight: (X[a:b], y[a:b], weight[a:b])
-
-
-def as_output(weights: Any, X: Any) -> Any:
-    """Return the weights of the only output as kernels take them: as a column for sparse rows, as a row for others."""
-    return weights.reshape(-1, 1) if isinstance(X, tuple) else weights.reshape(1, -1)
-
-
-@overload(as_output, jit_options=UNCOUNTED)  # type: ignore[untyped-decorator]
-def _as_output(weights: Any, X: Any) -> Any:
-    if isinstance(X, types.BaseTuple):
-        return lambda weights, X: weights.reshape(weights.shape[0], 1)
-    return lambda weights, X: weights.reshape(1, weights.shape[0])
+        return lambda weights, entries, X: (
+            weights.reshape(weights.shape[0], 1),
+            entries.reshape(entries.shape[0], 1),
+        )
+    return lambda weights, entries, X: (weights.reshape(1, weights.shape[0]), entries.reshape(entries.shape[0], 1))
 
 
 # ---------------------------------------------------------------------------- in Python

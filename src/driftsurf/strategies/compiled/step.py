@@ -71,7 +71,7 @@ from driftsurf.strategies.compiled.model import (
     trivial_risk,
 )
 from driftsurf.strategies.compiled.outcome import add_record, add_risk, add_transition
-from driftsurf.strategies.compiled.rows import rows_between
+from driftsurf.strategies.compiled.rows import parts_between
 
 __all__ = ["learn", "learn_arguments", "learn_sparse"]
 
@@ -318,10 +318,11 @@ def _learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: 
     whole[PREDICTED_BY] = cell.models[predictor]["id"]
     whole[TRAINED_FROM] = cell.models[predictor]["first_row"]
     a, b = lo - counts["base"], hi - counts["base"]
-    if not training.regression and _has_new_class(cell.y[a:b]):
+    rows, y, _ = parts_between(cell, a, b)
+    if not training.regression and _has_new_class(y):
         return UNSUITED
     if not tested:
-        score(cell, predictor, rows_between(cell.X, a, b), scratch.scores[:count], training, kernels)
+        score(cell, predictor, rows, scratch.scores[:count], training, kernels)
     unit = _unit(cell, rule, scratch)
     scratch.real[UNIT] = unit
     own, other = _watch(cell, hi, unit, rule, training, scratch, kernels)
