@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from generic_steps import stepping_generically
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
+from driftsurf.strategies.compiled.suitable import WIDEST
 
 pytestmark = [
     pytest.mark.python_kernels,
@@ -77,11 +79,8 @@ def batches(
         z, sign = X @ direction + 0.3 * rng.normal(size=len(X)), 1.0 if (step // 8) % 2 == 0 else -1.0
         y = 3.0 + sign * z if values else z * sign > 0.0
         weight = np.ones(len(X)) if rng.integers(3) else rng.random(len(X)) * rng.integers(0, 2, len(X))
-        X = (X * scale + far).astype(dtype)
-        if sparse:
-            X[:, np.arange(width) % 3 > 0] *= rng.random((len(X), int(np.count_nonzero(np.arange(width) % 3)))) < 0.3
-            X = as_rows(X, True)
-        yield Batch(X, y.astype(float), weight)
+        stored = (X * scale + far) * ((rng.random(X.shape) < 0.3) | (np.arange(width) % 3 == 0) if sparse else 1.0)
+        yield Batch(as_rows(stored.astype(dtype), sparse), y.astype(float), weight)
 
 
 def made(learner: dict[str, Any], options: dict[str, Any]) -> DriftSurf:
@@ -163,30 +162,59 @@ def test_an_order_to_start_over_is_followed_by_compiled_steps() -> None:
         assert saved(compiled) == saved(generic)
 
 
-def test_a_step_that_diverges_changes_nothing() -> None:
-    compiled = begun(2, {"step_size": 100.0, "l2": 0.0, "scale": False}, {"seed": 1}, compiled=True)
-    first, second = batches(2, 0, "float64", 2)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_step_that_diverges_changes_nothing(sparse: bool) -> None:
+    learner = {"step_size": 100.0, "l2": 0.0, "scale": False}
+    compiled = begun(2, learner, {"seed": 1}, compiled=True, sparse=sparse)
+    first, second = batches(2, 0, "float64", 2, sparse=sparse)
     compiled.step(first)
     before, scores = saved(compiled), compiled.scores(first.X)
-    huge = second._replace(X=np.full_like(second.X, 1e200))
+    huge = second._replace(X=as_rows(np.full((len(second.y), 2), 1e200), sparse))
     with pytest.raises(DivergenceError):
         compiled.step(huge)
     assert saved(compiled) == before
     assert compiled.scores(first.X).tobytes() == scores.tobytes()
 
 
+@pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("bad", range(4, 16))  # in some of these steps the rows move to the front of their arrays
-def test_a_session_goes_back_twice_to_before_a_step_that_diverges(bad: int) -> None:
+def test_a_session_goes_back_twice_to_before_a_step_that_diverges(bad: int, sparse: bool) -> None:
+    as_input: Any = scipy.sparse.csr_array if sparse else np.asarray
     learner = LogisticRegression(step_size=100.0, l2=0.0, scale=False)
     session = Session(DriftSurf(learner, max_rows=50, seed=1), guard=None)
     rng = np.random.default_rng(0)
     for _ in range(bad):
         X = rng.normal(size=(20, 2))
-        session.learn(X, X[:, 0] > 0.0)
+        session.learn(as_input(X), X[:, 0] > 0.0)
     before = to_bytes(session.state())
+    huge = np.where(np.arange(40).reshape(20, 2) % 4 < 2, 1e200, 1e199)
     with pytest.raises(DivergenceError):  # the step goes back, and then the session
-        session.learn(np.where(np.arange(40).reshape(20, 2) % 4 < 2, 1e200, 1e199), np.arange(20) % 2 == 0)
+        session.learn(as_input(huge), np.arange(20) % 2 == 0)
     assert to_bytes(session.state()) == before
+
+
+def test_values_of_sparse_rows_keep_their_numbers_between_checkpoints() -> None:
+    """A checkpoint saves the values that are new since the last one, by their numbers."""
+    compiled = begun(3, {}, {"seed": 1, "max_rows": 100}, compiled=True, sparse=True)
+    known: dict[str, dict[int, float]] = {}
+    for batch in batches(3, 0, "float64", 40, sparse=True):
+        compiled.step(batch)
+        state = compiled.incremental_state()
+        for name in ("data", "indices", "indptr", "y", "weight"):
+            saved_array: Any = state[f"pool.samples.{name}"]
+            entries = saved_array.read(saved_array.first, saved_array.stop).tolist()
+            before = known.setdefault(name, {})
+            now = dict(enumerate(entries, saved_array.first))
+            assert all(before.get(number, value) == value for number, value in now.items())
+            before |= now
+    assert len(known["y"]) == len(known["indptr"]) > 1_000
+    assert len(known["data"]) == sum(known["indptr"].values())
+
+
+def test_wide_sparse_rows_are_left_to_the_generic_step() -> None:
+    strategy = begun(WIDEST + 1, {}, {"seed": 1}, compiled=True, sparse=True)
+    strategy.step(Batch(as_rows(np.eye(4, WIDEST + 1), True), np.array([0.0, 1.0, 0.0, 1.0]), np.ones(4)))
+    assert strategy._compiled is None
 
 
 def test_rows_are_not_held_twice() -> None:

@@ -311,9 +311,9 @@ def extend_range_csr(rows: Any, weight: Any, low: Any, high: Any) -> Any:
     extending = 0
     first = low[0] == math.inf
     if first:
-        for c in range(low.shape[0]):
-            low[c] = 0.0
-            high[c] = 0.0
+        for k in range(low.shape[0]):
+            low[k] = 0.0
+            high[k] = 0.0
     for i in range(weight.shape[0]):
         if weight[i] > 0.0:
             outside = 0
@@ -325,7 +325,7 @@ def extend_range_csr(rows: Any, weight: Any, low: Any, high: Any) -> Any:
                 high[c] = max(high[c], value)
             extending += 1 if outside else 0
     if first and extending == 0:
-        for c in range(low.shape[0]):
-            low[c] = math.inf
-            high[c] = -math.inf
+        for k in range(low.shape[0]):
+            low[k] = math.inf
+            high[k] = -math.inf
     return extending

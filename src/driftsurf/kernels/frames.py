@@ -186,11 +186,11 @@ def _sizes_csr(
         for i in range(weight.shape[0]):
             if weight[i] != 0.0:
                 for p in range(indptr[i], indptr[i + 1]):
-                    c = np.uintp(indices[p])
-                    if chosen[c] != 0.0:
-                        size = abs(np.float64(data[p]) - centre[c])
-                        total[c] += weight[i] * min(size, limit[c])
-                        mass[c] += weight[i] if size != 0.0 else 0.0
+                    k = np.uintp(indices[p])
+                    if chosen[k] != 0.0:
+                        size = abs(np.float64(data[p]) - centre[k])
+                        total[k] += weight[i] * min(size, limit[k])
+                        mass[k] += weight[i] if size != 0.0 else 0.0
         settled = True
         for c in range(d):
             size = total[c] / mass[c] if mass[c] > 0.0 else 0.0

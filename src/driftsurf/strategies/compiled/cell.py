@@ -174,7 +174,8 @@ class CompiledModels:
 
     @property
     def _n_features(self) -> int:
-        return self._cell.factor.shape[1] - 1
+        width: int = self._cell.factor.shape[1]
+        return width - 1
 
     @property
     def _end(self) -> int:

@@ -150,7 +150,7 @@ def with_room(cell: Cell, new: Rows) -> Cell:
         moved.data[: high - low], moved.indices[: high - low] = X.data[low:high], X.indices[low:high]
         np.subtract(X.indptr[start : start + live + 1], low, out=moved.indptr[: live + 1])
     else:
-        pairs.append((target.X, X))  # type: ignore[arg-type]
+        pairs.append((target.X, X))
     for to, values_of in pairs:
         to[:live] = values_of[start : start + live]
     counts["values"] += low
