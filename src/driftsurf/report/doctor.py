@@ -76,26 +76,32 @@ def examine() -> Iterator[Finding]:
 def warm() -> int:
     """Compile the loops that most models use, so that no run has to wait for them; return how many are in the cache.
 
-    These are the loops of linear models of two classes, of more classes and of numbers, for dense rows, with drift.
+    These are the loops of linear models of two classes, of more classes and of numbers for dense rows, and of two
+    classes for sparse rows, with drift.
     """
+    import scipy.sparse
+
     from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper
     from driftsurf.kernels.linear import saga_both_dense
     from driftsurf.learners import SoftmaxRegression
-    from driftsurf.strategies.compiled.step import learn
+    from driftsurf.strategies.compiled.step import learn, learn_sparse
     from driftsurf.streams import Mixed
 
-    loop: Any = saga_both_dense  # this one and the next are otherwise compiled only after much work
+    loop: Any = saga_both_dense  # this one and the next two are otherwise compiled only after much work
     folder = loop.compiled_for(np.dtype(np.float64), False).stats.cache_path
-    step: Any = learn
-    step.compiled_for(np.dtype(np.float64), False)
+    steps: tuple[Any, ...] = learn, learn_sparse
+    for step in steps:
+        step.compiled_for(np.dtype(np.float64), False)
     binary, exact = DriftSurfClassifier(random_state=0), paper(0.01, 1e-3, random_state=0)
     several = DriftSurfClassifier(SoftmaxRegression(), classes=[-1, 0, 1, 2], random_state=0)
     values = DriftSurfRegressor(random_state=0)
+    sparse = DriftSurfClassifier(random_state=0)
     for X, y in Mixed(n_rows=4_000).batches(100):
         binary.test_then_train(X, y)
         exact.test_then_train(X, y)
         several.test_then_train(X, y + X[:, 0])
         values.test_then_train(X, y * X[:, 2])
+        sparse.test_then_train(scipy.sparse.csr_array(X), y)
     return len(list(Path(folder).glob("*.nbc"))) if folder else 0
 
 

@@ -22,7 +22,7 @@ SUPPORTED = LogisticRegression, LinearSVM, LinearRegression
 GROWN_BYTES, MOST_BYTES = 2**22, 2**26
 """Sizes of the rows up to which a cell is used, while it grows and in the end. The rows of a cell are copied whenever
 their room is doubled; those of the generic step grow in place."""
-WIDEST = 2**12
+WIDEST = 2**11
 """Most columns of sparse rows. A step copies several numbers for each column, to be able to go back."""
 MOST = 2**62
 """Counts of models in a cell are below this, far from overflow."""
