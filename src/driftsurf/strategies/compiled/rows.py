@@ -22,7 +22,8 @@ LEAST_PLACES = 64
 
 # ---------------------------------------------------------------------------- in compiled code
 
-# They return tuples: a function that counts no references cannot return a single new array.
+# They return tuples: a function that counts no references cannot return a single new array. A function that counts them
+# must not call these, as it would count down what was never counted up.
 
 
 def parts_between(cell: Any, a: Any, b: Any) -> Any:

@@ -315,6 +315,13 @@ def _load_ahead(cell: Any, part: Any) -> None:
 
 
 @uncounted
+def _score_new(cell: Any, side: Any, a: Any, b: Any, training: Any, scratch: Any, kernels: Any) -> None:
+    """Score the new rows, which are at the places a to b, by the model that predicts them."""
+    rows, _, _ = parts_between(cell, a, b)
+    score(cell, side, rows, scratch.scores[: b - a], training, kernels)
+
+
+@uncounted
 def _has_new_class(y: Any) -> Any:
     """Return whether a code is neither 0 nor 1."""
     largest = 0.0
@@ -348,11 +355,10 @@ def _learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: 
     whole[PREDICTED_BY] = cell.models[predictor]["id"]
     whole[TRAINED_FROM] = cell.models[predictor]["first_row"]
     a, b = lo - counts["base"], hi - counts["base"]
-    rows, y, _ = parts_between(cell, a, b)
-    if not training.regression and _has_new_class(y):
+    if not training.regression and _has_new_class(cell.y[a:b]):
         return UNSUITED
     if not tested:
-        score(cell, predictor, rows, scratch.scores[:count], training, kernels)
+        _score_new(cell, predictor, a, b, training, scratch, kernels)
     unit = _unit(cell, rule, scratch)
     scratch.real[UNIT] = unit
     _load_ahead(cell, 0)
