@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
@@ -10,21 +12,13 @@ from scipy.special import softmax
 from driftsurf.core.contracts import FloatArray, IntArray
 
 
-def newton_step(
-    u: FloatArray, v: FloatArray, A: FloatArray, gradient: FloatArray, H: FloatArray, left: float = 0.0
-) -> FloatArray:
-    """Return the point after one step: the minimum over w >= 0 of the parabola, or a part of the way to it.
-
-    No weight changes by more than 1, and the share ``left`` of their sum is left.
-    """
+def newton_step(u: FloatArray, v: FloatArray, A: FloatArray, gradient: FloatArray, H: FloatArray) -> FloatArray:
+    """Return the point after one step: the minimum over w >= 0 of the parabola, or a part of the way to it."""
     Q = A + H
     slope = Q @ u - gradient - A @ (u - v)
     root = np.linalg.cholesky(Q)
     w, _ = nnls(root.T, solve_triangular(root, slope, lower=True))
-    share = min(1.0, 1.0 / max(np.abs(w - u).max(), 1e-300))
-    if w.sum() < left * u.sum():
-        share = min(share, (1.0 - left) * u.sum() / (u.sum() - w.sum()))
-    return np.asarray(u + (w - u) * share)
+    return np.asarray(u + (w - u) * min(1.0, 1.0 / max(np.abs(w - u).max(), 1e-300)))
 
 
 def stack_classes(
@@ -43,21 +37,22 @@ def stack_classes(
 
 
 def stack_values(
-    m: FloatArray, y: FloatArray, weight: FloatArray, s2: float, v: FloatArray, A: FloatArray
+    m: FloatArray, y: FloatArray, weight: FloatArray, s: float, v: FloatArray, A: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the same for normal densities; means and covariances of their logarithms are integrated numerically."""
-    nodes, masses = np.polynomial.hermite_e.hermegauss(5)  # exact for the polynomials of degree 4 needed here
-    masses = masses / masses.sum()
-    u = v
-    for _ in range(3):
-        mixed, deviation = m @ u / u.sum(), np.sqrt(s2 / u.sum())
-        error = y - mixed
-        share = weight * np.minimum(1.0, 3.0 * deviation / np.maximum(np.abs(error), 1e-300))
-        values = mixed[:, None] + deviation * nodes  # of the target, by row and node
-        G = -np.square(values[:, :, None] - m[:, None, :]) / (2 * s2)
-        f = np.einsum("c,ick->ik", masses, G)
-        D = G - f[:, None, :]
-        gradient = share @ (f + np.square(y[:, None] - m) / (2 * s2))
-        H = np.einsum("i,c,ick,icl->kl", share, masses, D, D)
-        u = newton_step(u, v, A, gradient, H, left=0.5)
-    return u, H
+    """Return the weights of the convex mixture, the best of all sets of experts, and the curvature of its loss."""
+    r = np.clip((y[:, None] - m) / s, -5.0, 5.0)
+    H = np.asarray(r.T @ (weight[:, None] * r))
+    best, lowest = v, np.inf
+    for chosen in itertools.product([False, True], repeat=len(v)):
+        free = np.flatnonzero(chosen)
+        if not len(free):
+            continue
+        # Lagrange's equations: (A + H) u + multiplier = A v for these experts, and their sum is 1.
+        system = np.ones((len(free) + 1, len(free) + 1))
+        system[:-1, :-1], system[-1, -1] = (A + H)[np.ix_(free, free)], 0.0
+        u = np.zeros(len(v))
+        u[free] = np.linalg.solve(system, np.append((A @ v)[free], 1.0))[:-1]
+        value = float(u @ H @ u + (u - v) @ A @ (u - v))
+        if u.min() >= 0.0 and value < lowest:
+            best, lowest = u, value
+    return best, H

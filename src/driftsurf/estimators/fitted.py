@@ -17,7 +17,7 @@ from driftsurf.core.typing import LearnerLike, RandomState, TableLike
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.frames import is_table
 from driftsurf.errors import CapabilityError
-from driftsurf.estimators._parameters import copied, detector_of, seed_of
+from driftsurf.estimators._parameters import copied, option_of, seed_of
 from driftsurf.estimators._sklearn import BaseEstimator, check_is_fitted, clone
 from driftsurf.learners.foreign import as_learner
 from driftsurf.session.session import Session
@@ -131,7 +131,7 @@ class FittedEstimator(BaseEstimator):
 
     def _strategy_around(self, learner: Learner, params: Mapping[str, Any]) -> Strategy:
         options = {
-            name: detector_of(value) if name == "detector" else value
+            name: option_of(name, value)
             for name, value in params.items()
             if name not in COMMON and name not in self._own_parameters()
         }

@@ -1,10 +1,10 @@
-"""Weights of a portfolio: non-negative stacking of experts by Newton's method, for classes and for numbers.
+"""Weights of a portfolio: non-negative stacking of experts, by Newton's method for classes, and exactly for numbers.
 
-The weights v of M experts minimise a log loss that is convex in them, plus the quadratic (u - v)' A (u - v) / 2, which
+For classes, the weights v of M experts minimise a log loss that is convex in them, plus (u - v)' A (u - v) / 2, which
 is what remains of earlier batches: A is their summed, slowly forgotten curvature. A Newton step replaces the log loss
-by a parabola and minimises the sum over non-negative weights. Cutting negative weights off afterwards would not do: where
-two experts are alike, one of them has to leave before the other gets its share. So each step is an exact quadratic
-programme, solved by the active-set method of Lawson and Hanson.
+by a parabola and minimises the sum over non-negative weights. Cutting negative weights off afterwards would not do:
+where two experts are alike, one of them has to leave before the other gets its share. So each step is an exact
+quadratic programme, solved by the active-set method of Lawson and Hanson.
 
 ``work`` is an array of shape (M + 6, M): M rows for a Cholesky factor, and the rows below.
 """
@@ -22,10 +22,10 @@ LONGEST = 1.0
 """Largest change of a weight in one step: far from the minimum the parabola is no good guide."""
 FREED = 1e-10
 """An expert gets a weight only if that improves the parabola by more than this share of its largest slope."""
-OUTLIER = 3.0
-"""A row whose error is larger than this many standard deviations counts for less, as in Huber's loss."""
-LEAST_LEFT = 0.5
-"""Share of the sum of weights that a step for numbers leaves at least: the loss has a pole where the sum is 0."""
+OUTLIER = 5.0
+"""Largest error of an expert that counts, in units of the usual error of the mixture."""
+STIFF = 1e5
+"""Curvature that holds the sum of weights for numbers at 1, as a multiple of the largest other one."""
 GRADIENT, MEAN, TARGET, SOLUTION, SLOPE, FREE = range(6)
 """Rows of ``work`` below the Cholesky factor."""
 
@@ -95,13 +95,15 @@ def _blocked(work: Any, M: Any) -> Any:
 def _minimise(Q: Any, work: Any) -> Any:
     """Minimise w' Q w / 2 - b' w over w >= 0, where b is row SLOPE of ``work``, into row TARGET.
 
-    Returns whether Q is positive definite.
+    Returns whether Q is positive definite and b finite.
     """
     M = Q.shape[0]
     largest = 0.0
     for i in range(M):
         work[M + TARGET, i] = 0.0
         work[M + FREE, i] = 0.0
+        if not abs(work[M + SLOPE, i]) < math.inf:
+            return False
         largest = max(largest, abs(work[M + SLOPE, i]))
     for _ in range(3 * M):
         best, gain = -1, FREED * largest
@@ -124,10 +126,10 @@ def _minimise(Q: Any, work: Any) -> Any:
 
 
 @inline
-def _step(u: Any, v: Any, A: Any, H: Any, Q: Any, work: Any, left: Any) -> Any:
+def _step(u: Any, v: Any, A: Any, H: Any, Q: Any, work: Any) -> Any:
     """Take one Newton step from u, given the gradient of the loss in row GRADIENT and its curvature H.
 
-    The sum of the weights stays at least the share ``left`` of what it was. Returns False, and leaves u as it is, if the numbers are not finite.
+    Returns False, and leaves u as it is, if the numbers are not finite.
     """
     M = u.shape[0]
     for i in range(M):
@@ -138,25 +140,19 @@ def _step(u: Any, v: Any, A: Any, H: Any, Q: Any, work: Any, left: Any) -> Any:
         work[M + SLOPE, i] = slope
     if not _minimise(Q, work):
         return False
-    longest, before, after = 0.0, 0.0, 0.0
+    longest = 0.0
     for i in range(M):
         longest = max(longest, abs(work[M + TARGET, i] - u[i]))
-        before += u[i]
-        after += work[M + TARGET, i]
     if not longest < math.inf:
         return False
     share = 1.0 if longest <= LONGEST else LONGEST / longest
-    if after < left * before:
-        share = min(share, (1.0 - left) * before / (before - after))
     for i in range(M):
         u[i] += share * (work[M + TARGET, i] - u[i])
     return True
 
 
 @kernel(lambda f: (_in(F8, 3), _in(I8), _in(F8), _in(F8), _in(F8, 2), _out(F8), *[_out(F8, 2)] * 3, _out(F8)))
-def stack_classes(
-    G: Any, y: Any, weight: Any, v: Any, A: Any, u: Any, H: Any, Q: Any, work: Any, p: Any
-) -> Any:
+def stack_classes(G: Any, y: Any, weight: Any, v: Any, A: Any, u: Any, H: Any, Q: Any, work: Any, p: Any) -> Any:
     """Weights u of log-linear stacking, p(c | x_i) proportional to exp(sum_k u_k G[i, c, k]), after one batch.
 
     Minimises the sum over rows of -log p(y_i | x_i) plus (u - v)' A (u - v) / 2 over u >= 0. H receives the curvature
@@ -202,53 +198,50 @@ def stack_classes(
         for k in range(M):
             for j in range(k):
                 H[j, k] = H[k, j]
-        if not _step(u, v, A, H, Q, work, 0.0):
+        if not _step(u, v, A, H, Q, work):
             return False
     return True
 
 
 @kernel(lambda f: (_in(F8, 2), _in(F8), _in(F8), F8, _in(F8), _in(F8, 2), _out(F8), *[_out(F8, 2)] * 3))
-def stack_values(
-    m: Any, y: Any, weight: Any, s2: Any, v: Any, A: Any, u: Any, H: Any, Q: Any, work: Any
-) -> Any:
-    """Weights u of log-linear stacking of normal densities with the means m[i, k] and the variance s2.
+def stack_values(m: Any, y: Any, weight: Any, s: Any, v: Any, A: Any, u: Any, H: Any, Q: Any, work: Any) -> Any:
+    """Weights u of a convex mixture of predictions m[i, k] after one batch: u >= 0 and sum_k u_k = 1.
 
-    The product of the densities N(m_k, s2) to the powers u_k is normal again, with the mean sum_k u_k m_k / U and the
-    variance s2 / U, where U = sum_k u_k: a convex mixture of the means, and a variance that is learned with it. Its log
-    loss is convex in u. With d_k the deviation of the mixed mean from m_k, the mean of the k-th log density under it is
-    -(d_k^2 + s2 / U) / (2 s2), and the covariance of two of them d_k d_l / (U s2) + 1 / (2 U^2). Otherwise as
-    ``stack_classes``; a row with an error beyond OUTLIER standard deviations counts for less.
+    Minimises the sum over rows of the squared error of the mixture in units of s, halved, plus (u - v)' A (u - v) / 2.
+    The errors of the experts count up to OUTLIER units, so that a row, or a batch after a drift, has bounded evidence.
+    With r_k the error of expert k, that of the mixture is sum_k u_k r_k, and the curvature H is the sum of r r': the
+    problem is a single quadratic programme. Its constraint on the sum is a stiff spring; the rest is divided out.
     """
     n, M = m.shape
     for k in range(M):
-        u[k] = v[k]
-    for _ in range(ITERATIONS):
-        U = 0.0
+        for j in range(M):
+            H[k, j] = 0.0
+    for i in range(n):
         for k in range(M):
-            U += u[k]
-            work[M + GRADIENT, k] = 0.0
-            for j in range(M):
-                H[k, j] = 0.0
-        common = 1.0 / (2.0 * U * U)
-        far = OUTLIER * math.sqrt(s2 / U)
-        for i in range(n):
-            if weight[i] == 0.0:
-                continue
-            mixed = 0.0
-            for k in range(M):
-                mixed += u[k] * m[i, k]
-            mixed /= U
-            error = y[i] - mixed
-            share = weight[i] if abs(error) <= far else weight[i] * far / abs(error)
-            for k in range(M):
-                d = mixed - m[i, k]
-                # (d^2 + s2 / U) / 2 s2 is subtracted from the k-th log density (error + d)^2 / 2 s2.
-                work[M + GRADIENT, k] += share * (error * (error + 2.0 * d) - s2 / U) / (2.0 * s2)
-                for j in range(k + 1):
-                    H[k, j] += share * (d * (mixed - m[i, j]) / (U * s2) + common)
+            work[M + MEAN, k] = min(max((y[i] - m[i, k]) / s, -OUTLIER), OUTLIER)
         for k in range(M):
-            for j in range(k):
-                H[j, k] = H[k, j]
-        if not _step(u, v, A, H, Q, work, LEAST_LEFT):
-            return False
+            error = weight[i] * work[M + MEAN, k]
+            for j in range(k + 1):
+                H[k, j] += error * work[M + MEAN, j]
+    spring = 0.0
+    for k in range(M):
+        for j in range(k):
+            H[j, k] = H[k, j]
+        spring = max(spring, A[k, k] + H[k, k])
+    spring *= STIFF
+    for k in range(M):
+        slope = spring
+        for j in range(M):
+            Q[k, j] = A[k, j] + H[k, j] + spring
+            slope += A[k, j] * v[j]
+        work[M + SLOPE, k] = slope
+    if not _minimise(Q, work):
+        return False
+    total = 0.0
+    for k in range(M):
+        total += work[M + TARGET, k]
+    if not 0.5 < total < 2.0:
+        return False
+    for k in range(M):
+        u[k] = work[M + TARGET, k] / total
     return True

@@ -55,9 +55,9 @@ def moments_csr(rows: Any, group: Any, count: Any, mean: Any, squares: Any) -> N
     for i in range(weight.shape[0]):
         count[group[i]] += weight[i]
         for p in range(indptr[i], indptr[i + 1]):
-            c, value = np.uintp(indices[p]), _limited(data[p])
-            mean[group[i], c] += weight[i] * value
-            squares[group[i], c] += weight[i] * value * value
+            q, value = np.uintp(indices[p]), _limited(data[p])
+            mean[group[i], q] += weight[i] * value
+            squares[group[i], q] += weight[i] * value * value
     for k in range(count.shape[0]):
         if count[k] > 0.0:
             for c in range(mean.shape[1]):
@@ -96,8 +96,8 @@ def densities_csr(data: Any, indices: Any, indptr: Any, mean: Any, factor: Any, 
         for i in range(out.shape[0]):
             total = zeros
             for p in range(indptr[i], indptr[i + 1]):
-                c = np.uintp(indices[p])
-                d = _distance(np.float64(data[p]), mean[k, c], factor[k, c])
-                e = _distance(0.0, mean[k, c], factor[k, c])
+                q = np.uintp(indices[p])
+                d = _distance(np.float64(data[p]), mean[k, q], factor[k, q])
+                e = _distance(0.0, mean[k, q], factor[k, q])
                 total += d * d - e * e
             out[i, k] = start[k] - 0.5 * total

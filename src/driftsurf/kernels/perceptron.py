@@ -211,20 +211,20 @@ def outputs_csr(
             work[UNITS, h] = theta[d * H + h]
         if centred:
             for p in range(indptr[i], indptr[i + 1]):
-                c = np.int64(indices[p])
-                x[c] = _scaled(np.float64(data[p]), centre[c], factor[c])
+                q = np.int64(indices[p])
+                x[q] = _scaled(np.float64(data[p]), centre[q], factor[q])
             for c in range(d):
                 for h in range(H):
                     work[UNITS, h] += x[c] * theta[c * H + h]
             for p in range(indptr[i], indptr[i + 1]):
-                c = np.int64(indices[p])
-                x[c] = _scaled(0.0, centre[c], factor[c])
+                q = np.int64(indices[p])
+                x[q] = _scaled(0.0, centre[q], factor[q])
         else:
             for p in range(indptr[i], indptr[i + 1]):
-                c = np.int64(indices[p])
-                value = _scaled(np.float64(data[p]), centre[c], factor[c])
+                q = np.int64(indices[p])
+                value = _scaled(np.float64(data[p]), centre[q], factor[q])
                 for h in range(H):
-                    work[UNITS, h] += value * theta[c * H + h]
+                    work[UNITS, h] += value * theta[q * H + h]
         _outputs(theta, (d + 1) * H, H, K, work)
         for k in range(K):
             out[i, k] = work[OUTPUTS, k]

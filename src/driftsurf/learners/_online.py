@@ -11,8 +11,18 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, IntArray, Rows, SampleStore, Segment, State
-from driftsurf.core.contracts import Undo
+from driftsurf.core.contracts import (
+    CSR,
+    Batch,
+    Capabilities,
+    FloatArray,
+    IntArray,
+    Rows,
+    SampleStore,
+    Segment,
+    State,
+    Undo,
+)
 from driftsurf.core.fields import Entry, Fields, Whole
 from driftsurf.core.parameters import Parameterised
 from driftsurf.core.values import replace

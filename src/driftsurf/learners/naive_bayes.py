@@ -48,14 +48,15 @@ class Bayes(Online):
 class NaiveBayes(OnlineLearner[Bayes]):
     r"""Gaussian naive Bayes: each column of each class is normal, and columns are independent given the class.
 
-    .. math:: \log p(k | x) = \log \pi_k - \sum_c \Big(\log \sigma_{kc} + \frac{(x_c - \mu_{kc})^2}{2 \sigma_{kc}^2}\Big)
-              + \text{const},
+    .. math::
+        \log p(k | x) = \log \pi_k
+        - \sum_c \Big(\log \sigma_{kc} + \frac{(x_c - \mu_{kc})^2}{2 \sigma_{kc}^2}\Big) + \text{const},
 
     where :math:`\pi_k = (n_k + 1) / (n + K)` is the smoothed share of the class, and :math:`\mu_{kc}` is the mean of
     column c over its :math:`n_k` rows. The variance :math:`\sigma_{kc}^2` is that of these rows and of ``smoothing``
-    rows more with the variance of the column over all classes, so that a class with few rows, or with equal ones, is not
-    taken to be certain. This does not depend on the units of the columns. It learns each row once, keeps none, forgets
-    nothing, and is at its best with few rows.
+    rows more with the variance of the column over all classes, so that a class with few rows, or with equal ones, is
+    not taken to be certain. This does not depend on the units of the columns. It learns each row once, keeps none,
+    forgets nothing, and is at its best with few rows.
 
     Parameters
     ----------

@@ -137,8 +137,13 @@ class Perceptron(OnlineLearner[Network]):
         """Classes, whose number may grow, or numbers; dense and sparse rows; weights."""
         regression = self.task == "regression"
         tasks = REGRESSION if regression else CLASSIFICATION
-        can = {"probabilities": not regression, "grows_classes": not regression, "quadratic_loss": regression}
-        return Capabilities(tasks, can_memorise=True, **can)
+        return Capabilities(
+            tasks,
+            can_memorise=True,
+            probabilities=not regression,
+            grows_classes=not regression,
+            quadratic_loss=regression,
+        )
 
     def _check(self) -> None:
         choice("task", self.task, ("classification", "regression"))
@@ -239,7 +244,9 @@ class Perceptron(OnlineLearner[Network]):
 
     def _loaded(self, known: Mapping[str, Any]) -> Network:
         moments = [
-            Moments(np.array([known[f"{prefix}_count"]]), known[f"{prefix}_mean"][None], known[f"{prefix}_squares"][None])
+            Moments(
+                np.array([known[f"{prefix}_count"]]), known[f"{prefix}_mean"][None], known[f"{prefix}_squares"][None]
+            )
             for prefix in ("column", "target")
         ]
         return Network(**counts_of(known), **{name: known[name] for name in OWN}, columns=moments[0], target=moments[1])

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
-from driftsurf.core.abilities import Reversible, StrategyMaker, abilities_of, missing_members
+from driftsurf import registry
+from driftsurf.core.abilities import Reversible, StrategyMaker, abilities_of, check_contract, missing_members
 from driftsurf.core.contracts import Categories, Learner, Strategy
-from driftsurf.errors import CapabilityError, OptionError
+from driftsurf.errors import CapabilityError
 from driftsurf.kernels.random import derive
 from driftsurf.learners.naive_bayes import NaiveBayes
 from driftsurf.learners.perceptron import Perceptron
@@ -25,9 +26,8 @@ def default_experts(learner: Learner) -> list[Any]:
     task: Any = "regression" if regression else "classification"
     experts: list[Any] = [DriftSurf(learner, judge="prequential"), DriftSurf(learner, judge="training"), learner]
     if find_spec("lightgbm") is not None:
-        from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees  # imports scikit-learn
-
-        experts += [LazyBoostedTrees(task=task), LazyBoostedTrees(task=task, batches=SHORT)]
+        trees = registry.get("learner", "lightgbm-lazy")
+        experts += [trees.make(task=task), trees.make(task=task, batches=SHORT)]
     experts.append(Perceptron(task=task))
     return experts if regression else [*experts, NaiveBayes()]
 
@@ -63,12 +63,11 @@ def as_strategy(model: Any) -> Strategy:
     elif not isinstance(model, type) and not missing_members(model, Strategy):
         strategy = model
     else:
-        from driftsurf.learners.foreign import as_learner  # imports scikit-learn
-
-        try:
-            return Oblivious(as_learner(model))
-        except OptionError as error:
-            raise OptionError(f"experts has {model!r}, which is no strategy, learner or estimator") from error
+        remedy = (
+            "a strategy, a learner, or an estimator; one of another library in an adapter of driftsurf.learners.foreign"
+        )
+        check_contract(model, Learner, "an expert", remedy)
+        return Oblivious(model)
     if Reversible not in abilities_of(strategy):
         raise CapabilityError(
             f"the expert {strategy!r} cannot take a step back (it has no mark and put_back), so that a step of all "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ TRUSTED = 0.99
 """Share of an expert's own probabilities; the rest is spread over all classes, so that no expert is ever certain."""
 LARGEST = 1e12
 """Weights and curvatures stay within this."""
-FAR = 25.0
+FAR = 9.0
 """Squared errors beyond this many variances are cut there when the variance is estimated."""
 
 
@@ -57,10 +58,10 @@ class Mixer:
 
     def after_classes(self, G: FloatArray, y: FloatArray, weight: FloatArray, keep: float, ridge: float) -> Mixer:
         """Return the mixer after a batch with these codes, which the experts had not learned yet."""
-        u, *scratch = self._scratch()
-        codes = y.astype(np.int64)
-        good = stack_classes(G, codes, weight, self.weights, self.precision, u, *scratch, np.empty(G.shape[1]))
-        return self._after(good, u, scratch[0], keep, ridge)
+        u, H, Q, work = self._scratch()
+        codes, p = y.astype(np.int64), np.empty(G.shape[1])
+        good = stack_classes(G, codes, weight, self.weights, self.precision, u, H, Q, work, p)
+        return self._after(good, u, H, keep, ridge)
 
     def after_values(self, m: FloatArray, y: FloatArray, weight: FloatArray, keep: float, ridge: float) -> Mixer:
         """Return the mixer after a batch with these numbers."""
@@ -70,9 +71,9 @@ class Mixer:
             variance = float((weight[:, None] * np.square(m - y[:, None])).sum(axis=0).min() / mass)
             if not 0.0 < variance < np.inf:  # an expert is exactly right, or none is finite: nothing to compare
                 return self
-        u, *scratch = self._scratch()
-        good = stack_values(m, y, weight, variance, self.weights, self.precision, u, *scratch)
-        after = self._after(good, u, scratch[0], keep, ridge)
+        u, H, Q, work = self._scratch()
+        good = stack_values(m, y, weight, math.sqrt(variance), self.weights, self.precision, u, H, Q, work)
+        after = self._after(good, u, H, keep, ridge)
         errors = np.minimum(np.square(after.mixed_values(m) - y), FAR * variance)
         seen = float((weight * errors).sum() / mass)
         return replace(after, variance=max(keep * variance + (1.0 - keep) * seen, 1e-12 * variance))

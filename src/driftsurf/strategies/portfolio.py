@@ -81,9 +81,9 @@ class Portfolio(Parameterised):
     which half is forgotten in ``half_life`` batches: :math:`A \leftarrow \gamma (A + H) + (1 - \gamma) \lambda I` with
     :math:`\gamma = 2^{-1 / \text{half-life}}` and the ridge :math:`\lambda`.
 
-    For regression the experts' densities are normal with their predictions as means and one variance. Their product is
-    normal, too: its mean is the mean of the predictions weighted by v, and its variance is learned with the sum of v.
-    Rows with extreme errors count for less.
+    For regression v are shares, and the prediction is the mean of the experts' predictions weighted by them. They
+    minimise the squared error of the mixture in units of its usual error, plus the same quadratic. The error of an
+    expert counts up to five units, so that neither an outlier nor the batch of a drift decides alone.
 
     By default the experts are: DriftSurf around ``learner`` with the prequential judge and with the training judge;
     ``learner`` alone, never replaced; LightGBM, refitted when its loss rises, and on the last four batches, if it is
@@ -168,8 +168,9 @@ class Portfolio(Parameterised):
             its = expert.learner.capabilities
             if not can.tasks <= its.tasks:
                 raise CapabilityError(
-                    f"the expert {label_of(expert)} supports {', '.join(sorted(its.tasks))}, but the learner of the "
-                    f"portfolio, {self.learner!r}, supports {', '.join(map(repr, sorted(can.tasks)))}; use another expert"
+                    f"the expert {label_of(expert)} supports {', '.join(sorted(its.tasks))}, but the learner "
+                    f"{self.learner!r} of the portfolio supports {', '.join(map(repr, sorted(can.tasks)))}; use "
+                    "another expert or another learner"
                 )
 
     def fresh(self, seed: int) -> Self:
@@ -298,7 +299,9 @@ class Portfolio(Parameterised):
     def _new_experts(self, seed: int) -> tuple[Any, ...]:
         models = default_experts(self.learner) if self.experts is None else self.experts
         if isinstance(models, str | bytes) or not isinstance(models, Sequence) or not len(models):
-            raise OptionError(f"experts is {models!r}; it must be a list of strategies, learners or estimators, or None")
+            raise OptionError(
+                f"experts is {models!r}; it must be a list of strategies, learners or estimators, or None"
+            )
         options = {"dtype": self.dtype, "max_rows": self.max_rows}
         return make_experts(models, seed=seed, categories=self._categories, **options)
 
@@ -309,8 +312,8 @@ class Portfolio(Parameterised):
     def _require_sparse(self, expert: Any, sparse: bool) -> None:
         if sparse and not expert.learner.capabilities.sparse:
             raise CapabilityError(
-                f"the expert {label_of(expert)} does not support sparse rows (capability 'sparse'); pass a dense array, "
-                "or leave it out of experts"
+                f"the expert {label_of(expert)} does not support sparse rows (capability 'sparse'); pass a dense "
+                "array, or leave it out of experts"
             )
 
     def _publish(self, live: Live) -> None:
