@@ -16,6 +16,7 @@ from driftsurf.core.json_text import parse_json
 from driftsurf.core.options import number, whole
 from driftsurf.data import BadRow, FileSource, ReadingOptions, Source
 from driftsurf.errors import StateError
+from driftsurf.keyed.blocks import BlockServer
 from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import Columns, by_key
@@ -156,7 +157,7 @@ def _run(
     on_epoch: EpochReport | None,
     derived: DerivedColumns,
 ) -> None:
-    done = store.progress()
+    done, server = store.progress(), BlockServer(learner)
     unreadable = 0
 
     def count(bad: BadRow) -> None:
@@ -166,8 +167,10 @@ def _run(
     for table, position in source.tables(done.position, on_skip=count):
         limit = _limit(done.top, ttl)
         grouped = by_key(derived.add_to(table), learner, columns, limit)
-        visits = {key: learner.visit(key, store.get(key), own) for key, own in grouped.rows.items()}
-        visits |= _expired(learner, store, visits, limit)
+        visits = server.serve(grouped.rows, store.get)
+        expired = _expired(learner, store, visits, limit)
+        server.forget(expired)
+        visits |= expired
         tops = [visit.summary.high_water for visit in visits.values() if visit.summary.high_water is not None]
         top = max([*tops, *([] if done.top is None else [done.top])], default=None)
         counts = grouped.counts | {"unreadable": unreadable}
