@@ -52,7 +52,7 @@ def _record(whole: str, real: str) -> np.dtype[Any]:
 
 
 COUNTS: np.dtype[Any] = _record(
-    "base first next step made predictive rival reactive_step challenged reacted chosen units", ""
+    "base first next step predictive challenged rival reactive_step made reacted chosen units", ""
 )
 """Counts of a cell. ``base`` is the number of the row at place 0, ``first`` the oldest row that is needed, ``next`` the
 number of the next row; ``predictive`` is the side of w. ``chosen`` is that of ``Credit``, and ``units`` the number of
@@ -89,6 +89,8 @@ class Cell(NamedTuple):
     """Weights for columns that are not scaled, by which rows are scored."""
     judged: FloatArray
     """Numbers by which models are judged, and ranges of columns: see the constants below."""
+    ahead: npt.NDArray[np.uint8]
+    """Memory that the next call will need, which a step loads into the cache along the way; it may be empty."""
 
 
 # Places in ``Cell.judged``: the fields of ``Contest`` and of ``Credit``, the centre of ``RiskUnit``, and the evidence
@@ -197,6 +199,7 @@ def cell_type(f: Any) -> Any:
         models=_out(from_dtype(MODEL)),
         centred=_out(I8, 2),
         judged=_out(F8),
+        ahead=_out(types.uint8),
         **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), matrix),
     )
 
@@ -246,7 +249,7 @@ def make_cell(
         views[name] = small[start : start + sizes[name]].view(kind).reshape(shape)
         start += sizes[name]
     rows = {"X": np.empty((places, n_features), dtype), "y": np.empty(places), "weight": np.empty(places)}
-    return Cell(**rows, tables=np.empty((2, places)), **views), small
+    return Cell(**rows, tables=np.empty((2, places)), ahead=np.empty(0, np.uint8), **views), small
 
 
 def make_scratch(n_features: int, rows: int, places: int, steps: int) -> Scratch:

@@ -12,6 +12,7 @@ from typing import Any
 
 from driftsurf.kernels.compile import I8, kernel, uncounted
 from driftsurf.kernels.losses import LN2
+from driftsurf.kernels.prefetch import LINE, prefetch
 from driftsurf.kernels.remote import borrowed
 from driftsurf.strategies._rule import (
     REGRESSION_MARGIN,
@@ -284,6 +285,17 @@ def _bound(cell: Any, hi: Any, rule: Any, training: Any, kernels: Any) -> None:
 
 
 @uncounted
+def _load_ahead(cell: Any, part: Any) -> None:
+    """Load one of four parts of the memory ahead into the cache.
+
+    In parts, because a processor has few slots for requests to memory, and stalls once they are taken.
+    """
+    share = cell.ahead.shape[0] // 4
+    for place in range(part * share, (part + 1) * share, LINE):
+        prefetch(cell.ahead, place)
+
+
+@uncounted
 def _has_new_class(y: Any) -> Any:
     """Return whether a code is neither 0 nor 1."""
     largest = 0.0
@@ -324,14 +336,18 @@ def learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: A
         score(cell, predictor, cell.X[a:b], scratch.scores[:count], training, kernels)
     unit = _unit(cell, rule, scratch)
     scratch.real[UNIT] = unit
+    _load_ahead(cell, 0)
     own, other = _watch(cell, hi, unit, rule, training, scratch, kernels)
+    _load_ahead(cell, 1)
     if rule.relative and not _measure_unit(cell, hi, training, scratch, kernels):
         return UNSUITED
     if not _train(cell, hi, steps, rule, training, scratch, kernels):
         return DIVERGED
+    _load_ahead(cell, 2)
     if counts["rival"] == REACTIVE:
         margin = REGRESSION_MARGIN * (rule.threshold * unit)
         _compare(cell, hi, own, other, margin, rule, training, scratch, kernels)
+    _load_ahead(cell, 3)
     _bound(cell, hi, rule, training, kernels)
     counts["step"] += 1
     counts["next"] = hi
