@@ -81,6 +81,8 @@ class Cells(NamedTuple):
     int64: IntArray
     float64: FloatArray
     """All other arrays of the cells, as elements of each type."""
+    ahead: npt.NDArray[np.uint8]
+    """No memory: a step need not load any for the next one."""
     sizes: CellSizes
 
 
@@ -149,6 +151,7 @@ def make_cells(slots: int, places: int, cell: Cell) -> Cells:
         models=flat.view(MODEL),
         int64=flat.view(np.int64),
         float64=flat,
+        ahead=np.empty(0, np.uint8),
         sizes=sizes,
     )
 
@@ -187,6 +190,7 @@ def cell_of_slot(cells: Any, k: Any) -> Any:
         whole[start + at.centred : start + at.w].reshape(2, width),
         numbers[start + at.raw : start + at.judged].reshape(2, width),
         numbers[start + at.judged : start + at.end],
+        cells.ahead,
     )
 
 
@@ -207,6 +211,7 @@ def cells_type(f: Any) -> Any:
         models=_out(from_dtype(MODEL)),
         int64=_out(I8),
         float64=_out(F8),
+        ahead=_out(types.uint8),
         sizes=types.NamedUniTuple(I8, len(CellSizes._fields), CellSizes),
     )
 
