@@ -29,6 +29,7 @@ from driftsurf.strategies.compiled.layout import (
     CREDIT,
     CREDIT_GAIN,
     EVIDENCE,
+    LEAD_ERROR,
     LEARNED,
     LOGISTIC,
     NO_RIVAL,
@@ -218,7 +219,7 @@ class CompiledModels:
         if self._log is not None:
             self._log_touched(whole)
         step, first_row = counts["step"].item() - 1, counts["next"].item() - count
-        return self.decision_of(whole, scratch.real[: UNIT + 1].tolist(), step, first_row, count)
+        return self.decision_of(whole, scratch.real[: LEAD_ERROR + 1].tolist(), step, first_row, count)
 
     def decision_of(self, whole: list[int], real: list[float], step: int, first_row: int, count: int) -> Decision:
         """Return the decision of a step that left these numbers behind."""

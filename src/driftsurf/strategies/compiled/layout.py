@@ -96,7 +96,7 @@ class Cell(NamedTuple):
 # Places in ``Cell.judged``: the fields of ``Contest`` and of ``Credit``, the centre of ``RiskUnit``, and the evidence
 # of each model as in ``Linear``, whose weight is 0 without evidence. A regression also has the risks of ``RiskUnit``,
 # and then for each model and column the range (infinite if there is none yet) and the limits.
-CONTEST, CREDIT, CREDIT_GAIN, UNIT_CENTRE, EVIDENCE, UNITS = 0, 6, 7, 8, 9, 17
+CONTEST, CREDIT, CREDIT_GAIN, UNIT_CENTRE, EVIDENCE, UNITS = 0, 9, 10, 11, 12, 20
 RANGES = UNITS + WINDOW
 
 
@@ -116,6 +116,8 @@ class Rule(NamedTuple):
     """Whether the thresholds are multiples of the risk of a trivial model."""
     lead: float
     """Share of the risk of w by which w' must be better to predict the next batch."""
+    significance: float
+    """Standard errors by which the mean lead of w' must exceed 0; 0 if noise is not taken into account."""
 
 
 class Training(NamedTuple):
@@ -172,11 +174,12 @@ TRANSITION, TRANSITION_SIZE = RECORD + MOST_RECORDS * RECORD_SIZE, 4
 """Kind, number of batches, old and new model."""
 WHOLE_SIZE = TRANSITION + MOST_TRANSITIONS * TRANSITION_SIZE
 # Places in ``Scratch.real``: four risks of each model (before, after, over T, best), three numbers of each transition,
-# the unit of the thresholds, and scratch space of the kernels.
+# the unit of the thresholds, the standard error of the lead of w', and scratch space of the kernels.
 RISKS, COMPARED = 4, 3
 COMPARISON = MOST_RECORDS * RISKS
 UNIT = COMPARISON + MOST_TRANSITIONS * COMPARED
-WORK, STACK = UNIT + 1, UNIT + 3
+LEAD_ERROR = UNIT + 1
+WORK, STACK = UNIT + 2, UNIT + 4
 REAL_SIZE = STACK + SUM_STACK
 
 
@@ -211,6 +214,7 @@ RULE = named_type(
     reactive_length=I8,
     max_rows=I8,
     lead=F8,
+    significance=F8,
     **dict.fromkeys(("greedy", "divided", "prequential", "relative"), FLAG),
 )
 TRAINING = named_type(
