@@ -36,6 +36,7 @@ LEARNERS = {
     "open classes": learner(strategy=surf(), classes=None),
     "float64, quarantine": learner(strategy=DriftSurf(LogisticRegression(), max_rows=25), on_gap="quarantine"),
     "prequential": learner(strategy=surf(judge="prequential", greedy=False), batch_size=12),
+    "significance": learner(strategy=surf(significance=1.0)),
     "svm": learner(strategy=surf(LinearSVM, budget="divided")),
     "regression": learner(strategy=surf(LinearRegression, threshold=0.3), classes=None),
     "few rows": learner(strategy=DriftSurf(LogisticRegression(steps_per_row=0.7), max_rows=5, reactive_length=2)),

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from driftsurf.core.contracts import FloatArray, Segment, State
-from driftsurf.core.state import nest, resolved
+from driftsurf.core.contracts import FloatArray, IntArray, Segment, State
 from driftsurf.core.values import replace
 from driftsurf.kernels.random import MASK
 from driftsurf.keyed.blocks.labels import Labels
+from driftsurf.keyed.blocks.records import RecordWriter
 from driftsurf.keyed.blocks.rows import Gathered, Steps
+from driftsurf.keyed.blocks.saving import StateWriter, StrategyWriter
 from driftsurf.keyed.compiled.addresses import kernel_addresses
 from driftsurf.keyed.compiled.cells import (
     KNOWN,
@@ -27,21 +28,21 @@ from driftsurf.keyed.compiled.cells import (
     make_outcomes,
 )
 from driftsurf.keyed.compiled.visits import begin_cells, serve_cells
-from driftsurf.keyed.gaps import ColumnMeans
 from driftsurf.keyed.keys import key_seed
-from driftsurf.keyed.packed import packed
 from driftsurf.keyed.rows import KeyRows
 from driftsurf.keyed.serving import ImmediateLabels
 from driftsurf.keyed.summary import KeySummary
 from driftsurf.keyed.visit import NEW, KeyedLearner, Visit
 from driftsurf.session.session import Session
 from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.layout import Rule, Scratch, make_scratch
+from driftsurf.strategies.compiled.layout import COUNTS, REACTIVE_STEP, Rule, Scratch, make_scratch
 from driftsurf.strategies.compiled.suitable import fits_cell
 
 __all__ = ["LEAST_SLOTS", "Block", "Read", "begun", "places_of"]
 
 LEAST_SLOTS = 64
+BASE, NEXT = ((COUNTS.names or ()).index(name) for name in ("base", "next"))
+"""Places in the counts of a cell."""
 Read: TypeAlias = Callable[[Any], bytes | None]
 """Returns the saved bytes of a key, or None."""
 _NO_STEPS = Steps([], [], [], 0)
@@ -52,7 +53,7 @@ class Opened(NamedTuple):
 
     summary: KeySummary
     seed: int
-    strategy: Any
+    strategy: bytes
     """The packed state of the strategy ..."""
     strategy_steps: int
     """... after this many time steps."""
@@ -80,7 +81,6 @@ class Block:
         self._learner = learner
         strategy = begun(learner)
         rule, details = strategy._compiled_rule()
-        self._strategy = strategy
         self._models = CompiledModels(strategy._pool, strategy._live, rule, details)
         """Turns a cell into the state of a strategy, or a decision."""
         self._rule, self._training = rule, self._models._training
@@ -94,7 +94,9 @@ class Block:
         self._scratch: Scratch = make_scratch(len(learner.features), learner.batch_size, self._places, most_steps)
         self._cells = make_cells(0, self._places, self._models._cell)
         self._blank = self._blank_cell()
-        self._around = _surroundings(learner)
+        self._states = StateWriter(learner, _surroundings(learner))
+        self._strategies = StrategyWriter(self._models, strategy)
+        self._lines = RecordWriter(self._models, learner.batch_size)
         self._slots: dict[Any, int] = {}
         self._free: list[int] = []
         self._opened: list[Opened] = []
@@ -131,7 +133,7 @@ class Block:
             cells.float64[: len(self._cells.float64)] = self._cells.float64
             self._cells = cells
             self._labels.grow(total)
-            self._opened += [Opened(NEW, 0, None, -1)] * (total - have)
+            self._opened += [Opened(NEW, 0, b"", -1)] * (total - have)
             self._free += range(total - 1, have - 1, -1)
         return [self._free.pop() for _ in range(count)]
 
@@ -143,7 +145,7 @@ class Block:
             if not state:
                 seed = key_seed(self._learner.seed, key)
                 fresh.append((key, slot))
-                self._opened[slot] = Opened(NEW, seed, None, -1)
+                self._opened[slot] = Opened(NEW, seed, b"", -1)
             elif self._restore(key, slot, state):
                 self._slots[key] = slot
             else:
@@ -205,9 +207,8 @@ class Block:
         if means is not None:
             self._cells.means[slot] = means.totals
         assert isinstance(serving, ImmediateLabels)
-        self._opened[slot] = Opened(
-            summary, key_seed(self._learner.seed, key), serving._strategy, serving._strategy_steps
-        )
+        seed = key_seed(self._learner.seed, key)
+        self._opened[slot] = Opened(summary, seed, bytes(serving._strategy), serving._strategy_steps)
         return True
 
     # -------------------------------------------------------------------- serving
@@ -266,6 +267,8 @@ class Block:
         predicted, wrong, scored = self._labels.predicted(work)
         decided = self._decided(work, log, sequence)
         starts, gaps, failed = work.starts.tolist(), work.gaps.tolist(), work.failed.tolist()
+        counts_of, models_of = self._records(work.slots)
+        notes = self._cells.notes[work.slots].tolist()
         done: dict[Any, Visit] = {}
         for g, key in enumerate(keys):
             if failed[g]:
@@ -283,15 +286,49 @@ class Block:
             if self._labels.regression:
                 counts["deviation"] = _total(summary.deviation, predicted[a:b], true[a:b])
             summary = replace(summary, **counts, **steps.changes(summary))
-            data, summary = self._save(slot, summary, bool(steps.records))
+            data = self._saved(slot, summary, notes[g], counts_of[g], models_of[g])
+            summary = self._opened[slot].summary
             done[key] = Visit(
                 data, sequence[a:b], predicted[a:b], true[a:b], steps.at, steps.records, steps.kinds, summary
             )
         return done
 
+    def _records(self, slots: IntArray) -> tuple[list[Any], list[Any]]:
+        """Return the counts and the models of slots as plain values."""
+        counts, models, at = self._cells.counts, self._cells.models, self._cells.sizes
+        places = (slots * at.size + at.counts) * 8 // counts.itemsize
+        first = slots * at.size * 8 // models.itemsize
+        return counts[places].tolist(), models[np.column_stack([first, first + 1])].tolist()
+
+    def _saved(
+        self, slot: int, summary: KeySummary, note: list[int], counts: tuple[Any, ...], models: list[tuple[Any, ...]]
+    ) -> bytes:
+        """Return the saved bytes of a key, and keep its summary."""
+        cells, opened = self._cells, self._opened[slot]
+        strategy, steps = opened.strategy, summary.steps
+        if steps != opened.strategy_steps:
+            strategy = self._strategies.packed(cells, slot, opened.seed, counts, models)
+        a = counts[NEXT] - counts[BASE]
+        b = a + note[PENDING]
+        around = self._states.around(
+            {
+                "steps": steps,
+                "n_classes_learned": note[LEARNED_CLASSES],
+                **self._labels.state(slot, note[KNOWN]),
+                "pending.first_row": note[PENDING_FIRST],
+            },
+            cells.y[slot, a:b].tobytes(),
+            cells.X[slot, a:b].tobytes(),
+            note[PENDING],
+        )
+        means = cells.means[slot].tobytes() if self._plan.fills else b""
+        data = self._states.state(summary, around, strategy, means)
+        self._opened[slot] = Opened(replace(summary, bytes=len(data)), opened.seed, strategy, steps)
+        return data
+
     def _decided(self, work: VisitRows, log: Outcomes, sequence: list[int]) -> dict[int, Steps]:
         """Return the time steps of each key, by its number."""
-        count, size = int(log.length[0]), self._plan.batch_size
+        count, checked = int(log.length[0]), False
         found: dict[int, Steps] = {}
         groups, places = log.group[:count].tolist(), log.place[:count].tolist()
         counts = self._cells.counts
@@ -303,43 +340,15 @@ class Block:
             groups, places, log.whole[:count].tolist(), log.real[:count].tolist(), strict=True
         ):
             steps = found.setdefault(g, Steps([], [], [], step_of[g]))
-            number = steps.next
-            steps.add(sequence[place], self._models.decision_of(whole, real, number, number * size, size))
+            if not checked:
+                self._lines.check(whole, real, steps.next)
+                checked = True
+            line = self._lines.line(whole, real, steps.next)
+            if line is None:
+                steps.add(sequence[place], self._lines.decision(whole, real, steps.next))
+            else:
+                steps.add_line(sequence[place], line, "reactive" if whole[REACTIVE_STEP] else "stable")
         return found
-
-    # -------------------------------------------------------------------- saving
-
-    def _save(self, slot: int, summary: KeySummary, stepped: bool) -> tuple[bytes, KeySummary]:
-        """Return the saved bytes of a key, and its summary with their number."""
-        opened = self._opened[slot]
-        cell, note = cell_of_slot(self._cells, slot), self._cells.notes[slot].tolist()
-        strategy, steps = opened.strategy, cell.counts["step"].item()
-        if steps != opened.strategy_steps:
-            strategy = packed(self._strategy_state(cell, opened.seed))
-        a = (cell.counts["next"] - cell.counts["base"]).item()
-        rows = slice(a, a + note[PENDING])
-        around = self._around | {
-            "steps": steps,
-            "n_classes_learned": note[LEARNED_CLASSES],
-            **self._labels.state(slot, note[KNOWN]),
-            "pending.first_row": note[PENDING_FIRST],
-            "pending.y": cell.y[rows],
-            "pending.weight": cell.weight[rows],
-            "pending.X": cell.X[rows],
-        }
-        means = ColumnMeans(self._cells.means[slot]) if self._plan.fills else None
-        data = self._learner._to_bytes(summary, {"strategy": strategy, "around": packed(around)}, means)
-        summary = replace(summary, bytes=len(data))
-        self._opened[slot] = Opened(summary, opened.seed, strategy, steps)
-        return data, summary
-
-    def _strategy_state(self, cell: Any, seed: int) -> State:
-        """Return the state of the strategy with this cell."""
-        models = self._models
-        models._cell, models._log, models._pool.seed = cell, None, seed
-        live, pool = models.incremental_state()
-        state: Any = {"strategy": type(self._strategy).__name__} | self._strategy._saved(live) | nest("pool", pool)
-        return resolved(state)
 
 
 def _high(summary: KeySummary) -> int:

@@ -44,6 +44,14 @@ class Steps:
             if one.kind in ("switched", "kept"):
                 self.state = "stable"
 
+    def add_line(self, at: int, line: str, state: str) -> None:
+        """Add a time step without transitions, whose record is written already."""
+        self.at.append(at)
+        self.records.append(line)
+        self.kinds.append("")
+        self.next += 1
+        self.state = state
+
     def changes(self, summary: KeySummary) -> dict[str, Any]:
         """Return what these steps change in the summary of the key."""
         if not self.records:

@@ -115,7 +115,12 @@ class StateStore:
         dropped = [(key,) for key, visit in visits.items() if not visit.state]
         with self._db:  # commits, or rolls back after an exception
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
+            # The row of a key stays where it is: replacing it would move its bytes.
+            self._db.executemany(
+                "INSERT INTO state VALUES (?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET bytes = excluded.bytes, high = excluded.high",
+                kept,
+            )
             self._db.executemany("DELETE FROM state WHERE key = ?", dropped)
             self._db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (json.dumps(progress),))
             self._check_held()
