@@ -39,6 +39,7 @@ LEARNERS = {
     "significance": learner(strategy=surf(significance=1.0)),
     "svm": learner(strategy=surf(LinearSVM, budget="divided")),
     "regression": learner(strategy=surf(LinearRegression, threshold=0.3), classes=None),
+    "many rows": learner(strategy=DriftSurf(LogisticRegression(), max_rows=150, significance=1.0, reactive_length=3)),
     "few rows": learner(strategy=DriftSurf(LogisticRegression(steps_per_row=0.7), max_rows=5, reactive_length=2)),
 }
 
@@ -151,7 +152,7 @@ def test_a_key_that_fails_is_served_on_its_own_and_opened_again() -> None:
     parts = [part(rows(60), 0, 20), replace(bad, y=[None, *bad.y[1:]]), part(rows(60), 40, 60)]
     for own in parts:
         states["a"] = serving.serve({"a": own}, states.get)["a"].state
-    assert "a" in serving._block._slots  # type: ignore[union-attr]
+    assert any("a" in block for block in serving._blocks)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from driftsurf.strategies.compiled.suitable import fits_cell
 __all__ = ["LEAST_SLOTS", "Block", "Read", "begun", "places_of"]
 
 LEAST_SLOTS = 64
-BASE, NEXT = ((COUNTS.names or ()).index(name) for name in ("base", "next"))
+BASE, FIRST, NEXT = ((COUNTS.names or ()).index(name) for name in ("base", "first", "next"))
 """Places in the counts of a cell."""
 Read: TypeAlias = Callable[[Any], bytes | None]
 """Returns the saved bytes of a key, or None."""
@@ -57,6 +57,8 @@ class Opened(NamedTuple):
     """The packed state of the strategy ..."""
     strategy_steps: int
     """... after this many time steps."""
+    rows: int = 0
+    """Rows in the cell."""
 
 
 def begun(learner: KeyedLearner) -> Any:
@@ -74,9 +76,19 @@ def places_of(learner: KeyedLearner, rule: Rule) -> int:
 
 
 class Block:
-    """Cells of keys that are open, and the names, summaries and labels of these keys."""
+    """Cells of keys that are open, and the names, summaries and labels of these keys.
 
-    def __init__(self, learner: KeyedLearner, most_bytes: int) -> None:
+    Parameters
+    ----------
+    learner
+        How every key is learned.
+    places
+        Rows that a cell has room for; None for as many as a key may ever need.
+    most_bytes
+        Memory of the cells, roughly.
+    """
+
+    def __init__(self, learner: KeyedLearner, places: int | None, most_bytes: int) -> None:
         assert learner.batch_size is not None
         self._learner = learner
         strategy = begun(learner)
@@ -89,10 +101,11 @@ class Block:
         known: Any = learner.strategy.learner
         per_batch = -1 if known.steps_per_batch is None else int(known.steps_per_batch)
         self._plan = Plan(learner.batch_size, float(known.steps_per_row), per_batch, learner.on_gap == "fill")
-        self._places = places_of(learner, rule)
+        self._bounded = places is not None
+        self.places = places_of(learner, rule) if places is None else places
         most_steps = per_batch if per_batch >= 0 else int(self._plan.per_row * learner.batch_size) + 2
-        self._scratch: Scratch = make_scratch(len(learner.features), learner.batch_size, self._places, most_steps)
-        self._cells = make_cells(0, self._places, self._models._cell)
+        self._scratch: Scratch = make_scratch(len(learner.features), learner.batch_size, self.places, most_steps)
+        self._cells = make_cells(0, self.places, self._models._cell)
         self._blank = self._blank_cell()
         self._states = StateWriter(learner, _surroundings(learner))
         self._strategies = StrategyWriter(self._models, strategy)
@@ -102,12 +115,12 @@ class Block:
         self._opened: list[Opened] = []
         """What each slot has beside its cell."""
         self._labels = Labels(learner)
-        size = sum(array.nbytes for array in make_cells(1, self._places, self._models._cell)[:6])
+        size = sum(array.nbytes for array in make_cells(1, self.places, self._models._cell)[:6])
         self._most = max(LEAST_SLOTS, most_bytes // (size + self._models._small.nbytes))
 
     def _blank_cell(self) -> FloatArray:
         """Return the numbers of a cell before its first model is made."""
-        one = make_cells(1, self._places, self._models._cell)
+        one = make_cells(1, self.places, self._models._cell)
         cell, template = cell_of_slot(one, 0), self._models._cell
         for name in cell._fields[4:]:
             getattr(cell, name)[...] = getattr(template, name)
@@ -120,13 +133,24 @@ class Block:
         """Give up the slots of keys."""
         self._free += [self._slots.pop(key) for key in keys if key in self._slots]
 
+    def __contains__(self, key: Any) -> bool:
+        return key in self._slots
+
+    def has_room(self, key: Any, count: int) -> bool:
+        """Return whether a cell has room for ``count`` more rows of an open key."""
+        return self.has_places(self._opened[self._slots[key]].rows + count)
+
+    def has_places(self, count: int) -> bool:
+        """Return whether a cell has room for so many rows, and a time step more."""
+        return not self._bounded or count + self._plan.batch_size <= self.places
+
     def _reserve(self, count: int) -> list[int]:
         """Return so many free slots, after making more if there are too few."""
         missing = count - len(self._free)
         if missing > 0:
             have = len(self._opened)
             total = max(have + missing, min(2 * have, self._most), LEAST_SLOTS)
-            cells = make_cells(total, self._places, self._models._cell)
+            cells = make_cells(total, self.places, self._models._cell)
             for new, old in zip(cells[:6], self._cells[:6], strict=True):
                 if new is not cells.ones:
                     new[:have] = old[:have]
@@ -182,7 +206,7 @@ class Block:
         pending = session._pending
         assert pending is not None
         waiting, n = len(pending), stop - first
-        if n + self._plan.batch_size > self._places or waiting >= self._plan.batch_size:
+        if n + self._plan.batch_size > self.places or waiting >= self._plan.batch_size:
             return False
         for name in cell._fields[4:]:
             getattr(cell, name)[...] = getattr(source, name)
@@ -208,7 +232,7 @@ class Block:
             self._cells.means[slot] = means.totals
         assert isinstance(serving, ImmediateLabels)
         seed = key_seed(self._learner.seed, key)
-        self._opened[slot] = Opened(summary, seed, bytes(serving._strategy), serving._strategy_steps)
+        self._opened[slot] = Opened(summary, seed, bytes(serving._strategy), serving._strategy_steps, n + waiting)
         return True
 
     # -------------------------------------------------------------------- serving
@@ -323,7 +347,8 @@ class Block:
         )
         means = cells.means[slot].tobytes() if self._plan.fills else b""
         data = self._states.state(summary, around, strategy, means)
-        self._opened[slot] = Opened(replace(summary, bytes=len(data)), opened.seed, strategy, steps)
+        rows = b - counts[FIRST] + counts[BASE]
+        self._opened[slot] = Opened(replace(summary, bytes=len(data)), opened.seed, strategy, steps, rows)
         return data
 
     def _decided(self, work: VisitRows, log: Outcomes, sequence: list[int]) -> dict[int, Steps]:
