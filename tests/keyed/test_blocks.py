@@ -92,7 +92,7 @@ def same(one: Any, other: Any, name: str) -> bool:
     return bool(a == b) and repr(a) == repr(b)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(sorted(LEARNERS)),
     st.fixed_dictionaries(

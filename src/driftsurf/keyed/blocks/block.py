@@ -102,7 +102,7 @@ class Block:
         per_batch = -1 if known.steps_per_batch is None else int(known.steps_per_batch)
         self._plan = Plan(learner.batch_size, float(known.steps_per_row), per_batch, learner.on_gap == "fill")
         self._bounded = places is not None
-        self.places = places_of(learner, rule) if places is None else places
+        self.places: int = places_of(learner, rule) if places is None else places
         most_steps = per_batch if per_batch >= 0 else int(self._plan.per_row * learner.batch_size) + 2
         self._scratch: Scratch = make_scratch(len(learner.features), learner.batch_size, self.places, most_steps)
         self._cells = make_cells(0, self.places, self._models._cell)

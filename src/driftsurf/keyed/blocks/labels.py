@@ -27,9 +27,9 @@ class Labels:
 
     def __init__(self, learner: KeyedLearner) -> None:
         targets = learner.session(0).targets
-        self.regression = learner.regression
+        self.regression: bool = learner.regression
         self._targets = targets
-        self.closed = isinstance(targets, ClassTargets) and targets.closed
+        self.closed: bool = isinstance(targets, ClassTargets) and targets.closed
         self._kind: type | None = None
         self._names: list[Any] = []
         """Labels by their number; all have the same type."""
