@@ -36,8 +36,12 @@ def test_every_model_can_be_made_by_name(model: str) -> None:
 
 def test_every_learner_can_be_made_by_name_for_its_tasks() -> None:
     kinds: dict[str, Any] = {
-        **{"logistic": LogisticRegression, "softmax": SoftmaxRegression, "svm": LinearSVM, "linear": LinearRegression},
-        **{"perceptron": Perceptron, "naive-bayes": NaiveBayes},
+        "logistic": LogisticRegression,
+        "softmax": SoftmaxRegression,
+        "svm": LinearSVM,
+        "linear": LinearRegression,
+        "perceptron": Perceptron,
+        "naive-bayes": NaiveBayes,
     }
     assert set(names("learner")) == {*kinds, "lightgbm", "lightgbm-lazy"}
     for name, kind in kinds.items():
