@@ -66,7 +66,8 @@ MODEL: np.dtype[Any] = _record(
 class Cell(NamedTuple):
     """Arrays of a cell. All but the first four are views of one array, which a step copies to be able to go back."""
 
-    X: Rows
+    X: Any
+    """Rows: an array, or ``CSR``."""
     y: FloatArray
     weight: FloatArray
     tables: FloatArray
