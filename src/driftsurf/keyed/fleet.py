@@ -81,9 +81,11 @@ class Fleet(Changeable):
         Rows of a key that make a time step.
     threshold, stable_threshold, reactive_length, greedy
         As for :class:`~driftsurf.DriftSurfClassifier`. The default threshold is larger, since the risk over 32 rows is
-        noisy.
+        noisy. (A keyed run takes the noise into account instead, with ``significance``: a block of a fleet has no place
+        for the sums that this needs.)
     max_rows
-        Rows of a key that are kept to train on, first in, first out.
+        Rows of a key that are kept to train on, first in, first out. A key takes memory for all of them from its first
+        row on, so that the default is small: with the 2,048 rows of a keyed run, a million keys would take 120 GB.
     classes
         The two labels.
     on_bad
