@@ -78,7 +78,8 @@ class StateStore:
     """
 
     def __init__(self, path: Path, check_held: Callable[[], None] = lambda: None) -> None:
-        self._check_held, self.path = check_held, path
+        self._check_held = check_held
+        self.path: Path = path
         os.close(disk.private(path, os.O_RDWR | os.O_CREAT))  # SQLite would let others read it
         self._db = sqlite3.connect(path, isolation_level=None)
         try:
