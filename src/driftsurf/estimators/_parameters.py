@@ -8,7 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from driftsurf import registry
-from driftsurf.core.contracts import Detector, Learner
+from driftsurf.core.abilities import StrategyMaker, missing_members
+from driftsurf.core.contracts import Detector, Learner, Strategy
 from driftsurf.core.frames import SparseMatrix, unmasked
 from driftsurf.core.options import shown
 from driftsurf.core.typing import LearnerLike, RandomState, TargetLike
@@ -17,7 +18,7 @@ from driftsurf.detectors.river import as_detector
 from driftsurf.errors import OptionError, ShapeError, StateError
 from driftsurf.estimators._sklearn import check_random_state, clone, column_or_1d
 from driftsurf.learners.foreign import as_learner
-from driftsurf.session.described import Parameterised, described
+from driftsurf.session.described import PARTS, Parameterised, described
 
 FIT_STEPS = 50
 """``fit`` cuts its rows into about this many time steps when there is no ``batch_size`` ..."""
@@ -81,8 +82,9 @@ def fit_rows(rows: Any) -> int:
 
 
 def copied(value: Any) -> Any:
-    """Return a copy of a part with parameters, which ``set_params`` may change later; plain values as they are."""
-    return clone(value, safe=False) if isinstance(value, Parameterised) else value
+    """Return a copy of a part with parameters, or of several, which ``set_params`` may change; other values as is."""
+    parts = isinstance(value, Parameterised | list | tuple)
+    return clone(value, safe=False) if parts else value
 
 
 def detector_of(value: Any) -> Detector:
@@ -90,11 +92,27 @@ def detector_of(value: Any) -> Detector:
     return MDDM() if value is None else as_detector(value)
 
 
-def detector_from_json(entry: dict[str, Any]) -> Any:
-    """Return the detector that ``to_json_value`` wrote; other entries as they are."""
-    if entry.keys() != {"detector", "options"}:
+def option_of(name: str, value: Any) -> Any:
+    """Return an option as a strategy takes it: detectors and experts of other libraries in their adapters."""
+    if name == "detector":
+        return detector_of(value)
+    if name == "experts" and isinstance(value, list | tuple):
+        return [expert_of(one) for one in value]
+    return value
+
+
+def expert_of(model: Any) -> Any:
+    """Return an expert of a portfolio: a strategy, an estimator or a learner; others in the adapter for their kind."""
+    known = not isinstance(model, type) and (not missing_members(model, Strategy) or isinstance(model, StrategyMaker))
+    return model if known else as_learner(model)
+
+
+def part_from_json(entry: dict[str, Any]) -> Any:
+    """Return the detector, learner or strategy that ``to_json_value`` wrote; other entries as they are."""
+    kind = next((one for one in PARTS if entry.keys() == {one, "options"}), None)
+    if kind is None:
         return entry
-    found = registry.find("detector", str(entry["detector"]))
+    found = registry.find(kind, str(entry[kind]))
     if found is None:
-        raise StateError(f"these bytes name the detector {entry['detector']!r}, which is not registered")
+        raise StateError(f"these bytes name the {kind} {entry[kind]!r}, which is not registered")
     return found.part(**entry["options"])

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from driftsurf import registry
+from driftsurf.core.abilities import StrategyMaker
 from driftsurf.errors import StateError
 
 __all__ = ["Parameterised", "described", "described_option", "to_json_value", "told_apart"]
@@ -80,8 +81,12 @@ def _by_name(value: Any) -> Any:
     return to_json_value(value)
 
 
+PARTS: tuple[registry.Kind, ...] = "detector", "learner", "strategy"
+"""Kinds of parts that may be parameters of another one, and are saved by name and options."""
+
+
 def to_json_value(value: Any) -> Any:
-    """JSON fallback for detectors, numpy values and sets; StateError for anything else.
+    """JSON fallback for detectors, learners, strategies, numpy values and sets; StateError for anything else.
 
     >>> import json
     >>> json.dumps({"window": np.int64(3)}, default=to_json_value)
@@ -93,6 +98,9 @@ def to_json_value(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, set | frozenset | range):
         return sorted(value)
-    if registry.find("detector", type(value)) is not None:
-        return {"detector": type(value).__name__, "options": value.get_params()}
+    if isinstance(value, StrategyMaker):
+        value = value.new_strategy(seed=0)
+    for kind in PARTS:
+        if registry.find(kind, type(value)) is not None:
+            return {kind: type(value).__name__, "options": value.get_params(deep=False)}
     raise StateError(f"a parameter is {value!r}, which cannot be saved; use numbers, text or lists")
