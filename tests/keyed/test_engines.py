@@ -170,11 +170,10 @@ def test_a_damaged_folder_is_refused_by_name_and_not_begun_again(tmp_path: Path,
     change(run)
     left = sorted(path.name for path in run.glob("epochs/*"))
     write_rows(tmp_path / "a.csv", [*shops(90), *shops(30, start=90)])
-    with pytest.raises(StateError, match=re.escape(named)) as caught:
+    with pytest.raises(StateError, match=re.escape(named)):
         run_keyed(source, run, COLUMNS, OPTIONS, engine=LocalEngine(epoch=30))
     assert sorted(path.name for path in run.glob("epochs/*")) == left
     assert len(before) == 3
-    assert damage != "states that are no states" or "key" in caught.value.__notes__[0]
 
 
 class _Full(sqlite3.Connection):

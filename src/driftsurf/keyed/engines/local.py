@@ -15,12 +15,12 @@ from driftsurf.core import disk
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.options import number, shown, whole
 from driftsurf.data import BadRow, FileSource, ReadingOptions, Source
-from driftsurf.errors import Message, StateError
+from driftsurf.errors import StateError
+from driftsurf.keyed.blocks import BlockServer
 from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import Columns, by_key
 from driftsurf.keyed.job import EpochReport, KeyedJob
-from driftsurf.keyed.rows import KeyRows
 from driftsurf.keyed.visit import KeyedLearner, Visit
 from driftsurf.registry import register
 
@@ -139,7 +139,12 @@ class StateStore:
         dropped = [(key,) for key, visit in visits.items() if not visit.state]
         with self._named_errors(), self._db:  # commits, or rolls back after an exception
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
+            # The row of a key stays where it is: replacing it would move its bytes.
+            self._db.executemany(
+                "INSERT INTO state VALUES (?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET bytes = excluded.bytes, high = excluded.high",
+                kept,
+            )
             self._db.executemany("DELETE FROM state WHERE key = ?", dropped)
             self._db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (json.dumps(progress),))
             self._check_held()
@@ -181,7 +186,7 @@ def _run(
     on_epoch: EpochReport | None,
     derived: DerivedColumns,
 ) -> None:
-    done = store.progress()
+    done, server = store.progress(), BlockServer(learner)
     _check_agreement(folder, done)
     unreadable = 0
 
@@ -192,8 +197,10 @@ def _run(
     for table, position in source.tables(done.position, on_skip=count):
         limit = _limit(done.top, ttl)
         grouped = by_key(derived.add_to(table), learner, columns, limit)
-        visits = {key: _visit(learner, store, key, own) for key, own in grouped.rows.items()}
-        visits |= _expired(learner, store, visits, limit)
+        visits = server.serve(grouped.rows, store.get)
+        expired = _expired(learner, store, visits, limit)
+        server.forget(expired)
+        visits |= expired
         tops = [visit.summary.high_water for visit in visits.values() if visit.summary.high_water is not None]
         top = max([*tops, *([] if done.top is None else [done.top])], default=None)
         counts = grouped.counts | {"unreadable": unreadable}
@@ -207,15 +214,6 @@ def _run(
         kind = "string" if isinstance(next(iter(last)), str) else "int64"
         _write(folder, done.epochs, last, {}, (kind, "string"), on_epoch)
         store.keep(last, done._replace(epochs=done.epochs + 1))
-
-
-def _visit(learner: KeyedLearner, store: StateStore, key: Any, rows: KeyRows) -> Visit:
-    """Visit a key with its saved state; StateError says whose state it is about."""
-    try:
-        return learner.visit(key, store.get(key), rows)
-    except StateError as error:
-        error.add_note(Message(f"This is the state of the key {key!r} in {store.path}."))
-        raise
 
 
 def _check_agreement(folder: KeyedFolder, done: Progress) -> None:
