@@ -200,6 +200,10 @@ def test_bad_values_do_no_lasting_damage() -> None:
     assert passed(bad_values.ours(0, seed=1, names=list(CLASSES)[::6]))
 
 
+def test_bad_values_delay_no_detector() -> None:
+    assert passed(bad_values.detectors(0.4, seed=0))
+
+
 def test_bursts_of_flipped_labels_cost_little() -> None:
     assert passed(attack.forced_resets(0, seed=1, count=1))
 

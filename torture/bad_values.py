@@ -326,12 +326,12 @@ def _delay(detector: Any, seed: int, trial: int, bad: Any) -> tuple[int, bool]:
         except (ValueError, TypeError, OverflowError):
             refused = True
     _feed(detector, calm[2_000:])
-    return int(detector.update(wild)), refused
+    return detector.update(wild).consumed, refused
 
 
 def _feed(detector: Any, values: Any) -> None:
     while len(values):
-        values = values[detector.update(values) :]
+        values = values[detector.update(values).consumed :]
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.contracts import Detector, Learner
 from driftsurf.core.fields import Fields, Text
+from driftsurf.core.options import shown
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes, nest, pick, read_header, to_bytes
 from driftsurf.core.typing import LearnerLike
@@ -106,8 +107,8 @@ def dumps(thing: Savable, *, trust_pickle: bool = False) -> bytes:
         return to_bytes({"object": name} | nest("state", thing.state()))
     if isinstance(thing, AdaptiveEstimator) or _entry(type(thing)) is None:
         raise CapabilityError(
-            f"{thing!r} cannot be saved by itself; what can: estimators of registered strategies, fleets, registered "
-            "detectors and learners, TableEncoder, Samples"
+            f"{shown(thing)} cannot be saved by itself; what can: estimators of registered strategies, fleets, "
+            "registered detectors and learners, TableEncoder, Samples"
         )
     params = json.dumps(thing.get_params(), sort_keys=True, default=to_json_value)
     try:

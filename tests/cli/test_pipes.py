@@ -69,3 +69,35 @@ def test_closed_standard_streams_are_no_error_of_their_own(
     ended = command(place, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=close)
     assert ended.returncode == code
     assert b"Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["predict", "run", "rows.csv"], 1),
+        (["explain", "run"], 1),
+        (["run", "--help"], 1),
+        (["--help"], 1),
+        (["--version"], 1),
+        (["run", "--no-such-option"], 2),
+    ],
+)
+@pytest.mark.parametrize("full", ["stdout", "stderr"])
+def test_a_full_standard_stream_is_named_or_its_text_lost(words: list[str], code: int, full: str, place: Path) -> None:
+    if full == "stderr" and code == 1:
+        code = 0
+    with open("/dev/full", "wb") as device:
+        ended = command(place, *words, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | {full: device})
+    said = ended.stderr or b""
+    assert ended.returncode == code
+    assert (b"'standard output': No space left" in said) == (full == "stdout" and code == 1)
+    assert b"Traceback" not in said
+    assert b"Exception ignored" not in said
+
+
+def test_a_folder_that_was_removed_under_a_command_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    ended = command(folder, "run", "sea10", "--rows", "500", stderr=subprocess.PIPE, preexec_fn=folder.rmdir)
+    assert (ended.returncode, b"current folder" in ended.stderr) == (1, True)

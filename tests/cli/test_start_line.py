@@ -91,3 +91,12 @@ def test_a_resumed_run_says_where_it_continues_and_whether_it_is_finished(tmp_pa
     table.write_text(whole)
     assert "continues at step 4" in invoke(*command).stderr
     assert "is finished, after 6 steps" in invoke(*command).stderr
+
+
+def test_a_system_without_threads_has_no_start_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Timer, "start", refuse)
+    with work.StartLine():
+        pass

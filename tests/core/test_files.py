@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -65,3 +66,17 @@ def test_json_that_is_nested_too_deeply_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="nested"):
         parse_json(b'{"a":' * 100_000)
     assert parse_json('{"a": [1]}') == {"a": [1]}
+
+
+class FullDisk(disk.Disk):
+    def write(self, handle: int, data: bytes | memoryview) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_disk_that_is_full_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    for write in (files.write_bytes, files.write_new, lambda path, data: files.AppendedFile(path).write_bytes(data)):
+        with disk.using(FullDisk()), pytest.raises(OSError, match="No space left") as caught:
+            write(path, b"1")
+        assert caught.value.filename == str(path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rows.csv"]  # the one that was opened to append to it

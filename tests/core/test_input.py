@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 
-from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet
+import driftsurf
+from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet, detectors, estimators, learners, streams
 from driftsurf.core.contracts import CSR
 from driftsurf.core.input import Schema, read_rows, read_schema
 from driftsurf.core.targets import ClassTargets
 from driftsurf.core.weights import read_weights
-from driftsurf.errors import InputError, LabelError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
+from driftsurf.errors import (
+    DriftsurfError,
+    InputError,
+    LabelError,
+    NonFiniteError,
+    SchemaError,
+    ShapeError,
+    ValueTypeError,
+)
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.late import DelayedLabels
 from driftsurf.session.session import Session
@@ -195,3 +206,64 @@ def test_frames_of_every_kind_are_taken_or_refused_by_name() -> None:
     for call in refused:
         with pytest.raises(SchemaError, match=r"\('a', 'x'\)"):
             call()
+
+
+class Unspeakable:
+    """A value whose class raises when it is shown."""
+
+    def __repr__(self) -> str:
+        raise KeyError("repr")
+
+
+def _wrong_parameters() -> list[Any]:
+    """Return every parameter of every estimator, learner, detector and stream that needs no argument."""
+    found = []
+    for module in (estimators, learners, detectors, streams):
+        for name in module.__all__:
+            kind = getattr(module, name)
+            if inspect.isclass(kind) and not name.startswith("Adaptive"):
+                parameters = inspect.signature(kind).parameters.values()
+                if all(one.default is not one.empty for one in parameters):
+                    found += [pytest.param(kind, one.name, id=f"{name}-{one.name}") for one in parameters]
+    return found
+
+
+def _use(kind: Any, **parameters: Any) -> None:
+    """Make a part, and let it check its parameters."""
+    part = kind(**parameters)
+    if kind.__module__.startswith("driftsurf.streams"):
+        next(iter(part.batches(10)))
+    elif kind.__module__.startswith("driftsurf.detectors"):
+        part.update(np.ones(5))
+    elif kind.__module__.startswith("driftsurf.learners"):
+        Session(DriftSurf(part)).observe(np.ones((4, 1)), [0, 1, 0, 1])
+    else:
+        part.partial_fit(np.ones((4, 1)), [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(("kind", "parameter"), _wrong_parameters())
+def test_a_parameter_that_cannot_be_shown_is_named_by_its_type(kind: Any, parameter: str) -> None:
+    with pytest.raises(DriftsurfError, match="Unspeakable"):
+        _use(kind, **{parameter: Unspeakable()})
+
+
+def test_a_value_that_cannot_be_shown_is_named_by_its_type() -> None:
+    for call in (
+        lambda: read([[Unspeakable()]]),
+        lambda: DriftSurfClassifier(random_state=Unspeakable()).partial_fit([[1.0]], [1]),  # type: ignore[arg-type]
+        lambda: driftsurf.save(Unspeakable(), "x"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(DriftsurfError, match="Unspeakable"):
+            call()
+
+
+def test_a_column_of_polars_without_a_type_of_numpy_is_refused_by_name() -> None:
+    large = pl.Series([1, 0], dtype=pl.Int128)
+    for model in (DriftSurfClassifier(), DriftSurfRegressor()):
+        for given, named in (
+            ({"X": pl.DataFrame({"n": large}), "y": [1, 0]}, "'n'"),
+            ({"X": [[1.0], [2.0]], "y": large}, "y"),
+            ({"X": [[1.0], [2.0]], "y": [1, 0], "sample_weight": large}, "sample_weight"),
+        ):
+            with pytest.raises(ValueTypeError, match=rf"^(the column )?{named} .*128"):
+                model.partial_fit(**given)  # type: ignore[arg-type]

@@ -157,3 +157,18 @@ def test_a_run_reads_a_web_address_and_shows_the_download(site: str, tmp_path: P
     assert result.exit_code == 0, result.output
     assert "sales.csv: 0.0 MB of 0.0 MB" in result.output
     assert expand((f"{site}/sales.csv?x=1",)) == (f"{site}/sales.csv?x=1",)
+
+
+@pytest.mark.parametrize("elsewhere", ["ftp://127.0.0.1:9/rows.csv", "file:///etc/hostname", "data:,1"])
+def test_a_redirect_to_another_kind_of_address_is_not_followed(
+    site: str, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send_head(handler: Handler) -> None:
+        handler.send_response(302)
+        handler.send_header("Location", elsewhere)
+        handler.end_headers()
+
+    monkeypatch.setattr(Handler, "send_head", send_head)
+    with pytest.raises(FetchError) as caught:
+        local_copy(f"{site}/rows.csv")
+    assert elsewhere in str(caught.value)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import shutil
+import sqlite3
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -130,3 +135,67 @@ def test_another_package_can_add_an_engine(tmp_path: Path, register: Any) -> Non
     columns = ("--key", "shop", "--sequence", "at", "--label", "bought", "--quiet")
     assert invoke("run", source, *columns, "--engine", "recording", "--out", tmp_path / "command").exit_code == 0
     assert len(RecordingEngine.jobs) == 3
+
+
+def _sql(*statements: str) -> Callable[[Path], None]:
+    def change(run: Path) -> None:
+        with contextlib.closing(sqlite3.connect(run / "state.sqlite")) as store, store:
+            for statement in statements:
+                store.execute(statement)
+
+    return change
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "states removed": (lambda run: (run / "state.sqlite").unlink(), "3 complete epochs"),
+    "states emptied": (lambda run: (run / "state.sqlite").write_bytes(b""), "3 complete epochs"),
+    "states cut": (lambda run: os.truncate(run / "state.sqlite", 5000), "state.sqlite"),
+    "other tables": (_sql("DROP TABLE state", "CREATE TABLE state (a, b)"), "state.sqlite"),
+    "no progress": (_sql("UPDATE progress SET value = NULL"), "None"),
+    "progress of another shape": (_sql("UPDATE progress SET value = '[1, 2, 3, 4]'"), "progress"),
+    "progress of another run": (_sql("UPDATE progress SET value = '[99, null, null]'"), "99"),
+    "states that are text": (_sql("UPDATE state SET bytes = 'text'"), "'text'"),
+    "states that are no states": (_sql("UPDATE state SET bytes = x'00'"), "1 bytes"),
+    "marks removed": (lambda run: shutil.rmtree(run / "epochs"), "0 complete epochs"),
+    "a mark cut": (lambda run: os.truncate(run / "epochs" / "00000001.json", 1), "00000001.json"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_folder_is_refused_by_name_and_not_begun_again(tmp_path: Path, damage: str) -> None:
+    change, named = DAMAGE[damage]
+    source, run = str(write_rows(tmp_path / "a.csv", shops(90))), tmp_path / "run"
+    run_keyed(source, run, COLUMNS, OPTIONS, engine=LocalEngine(epoch=30))
+    before = sorted(path.name for path in (run / "epochs").iterdir())
+    change(run)
+    left = sorted(path.name for path in run.glob("epochs/*"))
+    write_rows(tmp_path / "a.csv", [*shops(90), *shops(30, start=90)])
+    with pytest.raises(StateError, match=re.escape(named)):
+        run_keyed(source, run, COLUMNS, OPTIONS, engine=LocalEngine(epoch=30))
+    assert sorted(path.name for path in run.glob("epochs/*")) == left
+    assert len(before) == 3
+
+
+class _Full(sqlite3.Connection):
+    """A store on a disk that is full."""
+
+    def executemany(self, *_: Any) -> Any:
+        raise sqlite3.OperationalError("database or disk is full")
+
+
+def test_a_full_disk_names_the_state_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda path, **options: connect(path, factory=_Full, **options))
+    source = str(write_rows(tmp_path / "a.csv", shops(30)))
+    with pytest.raises(StateError, match=r"state\.sqlite.*disk is full.*run the same command again"):
+        run_keyed(source, tmp_path / "run", COLUMNS, OPTIONS)
+
+
+@pytest.mark.parametrize("name", ["predictions/epoch=00000000/part-0.parquet", "keys.parquet"])
+def test_a_damaged_table_is_named(tmp_path: Path, name: str) -> None:
+    run = tmp_path / "run"
+    run_keyed(str(write_rows(tmp_path / "a.csv", shops(30))), run, COLUMNS, OPTIONS)
+    KeyedFolder(run).compact()
+    (run / name).write_bytes(b"PAR1")
+    shown = invoke("keys", run)
+    assert (shown.exit_code, f"'{run / name}' is damaged" in shown.output) == (1, True)

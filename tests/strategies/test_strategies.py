@@ -24,7 +24,12 @@ from driftsurf.session.session import Session
 from driftsurf.strategies._base import PooledStrategy
 
 M, STEPS, FLIPS = 25, 24, (8, 16)
-KINDS = [kind for name in strategies.__all__ if isinstance(kind := getattr(strategies, name), type)]
+KINDS = [
+    kind
+    for name in strategies.__all__
+    if isinstance(kind := getattr(strategies, name), type) and kind is not strategies.Portfolio
+]
+"""All strategies whose models share one pool; the experts of a portfolio have stores of their own."""
 KEEP_NOTHING = (strategies.Candor, strategies.LearnNSE, strategies.OnePass)
 every = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 optimizers = pytest.mark.parametrize("optimizer", ["strsaga", "saga", "sgd", "one-pass"])

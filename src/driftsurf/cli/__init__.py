@@ -10,7 +10,6 @@ options.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from typing import Any, Final
 import click
 
 from driftsurf import __version__
+from driftsurf.cli.standard_streams import usable_streams
 from driftsurf.cli.wording import first_clause, say, with_cli_spelling, wrap_error
 from driftsurf.cli.work import StartLine
 from driftsurf.data.download_progress import Report, show_download
@@ -83,9 +83,14 @@ class _Group(click.Group):
             )
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run the command, also if standard input, output or error is closed."""
-        _open_closed_streams()
-        return super().main(*arguments, **options)
+        """Run the command, also if standard input, output or error is closed or full."""
+        with usable_streams():
+            try:
+                return super().main(*arguments, **options)
+            except OSError as error:  # of the help or the version, which are printed before a command is invoked
+                failure = _failure(error)
+                failure.show()
+                sys.exit(failure.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:
         def spelled(message: Exception | str) -> str:
@@ -98,11 +103,8 @@ class _Group(click.Group):
                 warnings.simplefilter("always", category)
             warnings.showwarning = lambda message, *_, **__: say(f"warning: {spelled(message)}", err=True)
             try:
-                result = self._invoke(ctx, spelled)
-                sys.stdout.flush()  # what is still in the buffer may meet a broken pipe, too
-                return result
+                return self._invoke(ctx, spelled)
             except BrokenPipeError:
-                _close_broken_pipes()
                 ctx.exit(BROKEN_PIPE)
             except click.ClickException as error:
                 wrap_error(error)
@@ -115,7 +117,9 @@ class _Group(click.Group):
         show_download.set(_download_progress)
         try:
             with StartLine(quiet="--quiet" in ctx.args) as ctx.obj:
-                return super().invoke(ctx)
+                result = super().invoke(ctx)
+                sys.stdout.flush()  # what is still in the buffer may not find its reader, or no space
+                return result
         except BrokenPipeError:
             raise
         except OptionError as error:
@@ -123,25 +127,16 @@ class _Group(click.Group):
         except DriftsurfError as error:
             raise click.ClickException(spelled(error)) from error
         except OSError as error:
-            raise click.ClickException(Message(reason(error))) from error
+            raise _failure(error) from error
         except MemoryError as error:
             raise click.ClickException(f"there is not enough memory: {error}") from error
 
 
-def _open_closed_streams() -> None:
-    """Open the null device for standard streams that are closed: a file must not take the place of one."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if vars(sys)[name] is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
-
-
-def _close_broken_pipes() -> None:
-    """Let Python flush standard output and standard error at its end without another error."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+def _failure(error: OSError) -> click.ClickException:
+    """Return the error of a command for one of the operating system, which may not say what it is about."""
+    if error.filename is None and isinstance(error, FileNotFoundError):
+        return click.ClickException("the current folder has been removed; change to another one")
+    return click.ClickException(Message(reason(error)))
 
 
 def _download_progress(name: str) -> AbstractContextManager[Report]:

@@ -160,8 +160,8 @@ def _arguments(path: Path, name: str, value: Any, *, several: bool) -> list[str]
     values = value if several and isinstance(value, list) else [value]
     for one in values:
         if not isinstance(one, str) or (one.startswith("-") and one != "-"):
-            wanted = "names or paths" if several else "a name or a path"
-            raise InputError(f"{path}: {name} must be {wanted} that do not begin with a dash; got {reprlib.repr(one)}")
+            wanted = "names or paths that do not begin" if several else "a name or a path that does not begin"
+            raise InputError(f"{path}: {name} must be {wanted} with a dash; got {reprlib.repr(one)}")
     return list(values)
 
 

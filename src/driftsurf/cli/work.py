@@ -32,7 +32,8 @@ class StartLine:
 
     def __enter__(self) -> Self:
         if not self._quiet:
-            self._timer.start()
+            with contextlib.suppress(RuntimeError):  # the system may allow no more threads
+                self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:

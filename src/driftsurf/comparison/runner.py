@@ -150,7 +150,7 @@ def _results(tasks: list[Task[R]], jobs: int) -> Iterator[tuple[Task[R], R]]:
         return
     from joblib import Parallel, delayed
 
-    parallel: Any = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    parallel: Any = Parallel(n_jobs=min(jobs, len(groups)), return_as="generator_unordered", batch_size=1)
     for results in parallel(delayed(_perform_all)(group) for group in groups):
         yield from results
 

@@ -50,6 +50,7 @@ from driftsurf.core.contracts import (
     Strategy,
     Undo,
 )
+from driftsurf.core.options import shown
 from driftsurf.errors import OptionError
 
 __all__ = [
@@ -281,7 +282,7 @@ def check_contract(part: object, contract: type, name: str, remedy: str) -> None
     if missing:
         listed = ", ".join(missing[:MOST_LISTED]) + (", ..." if len(missing) > MOST_LISTED else "")
         raise OptionError(
-            f"{name} is {part!r}, which does not implement {contract.__module__}.{contract.__name__}: it has no "
+            f"{name} is {shown(part)}, which does not implement {contract.__module__}.{contract.__name__}: it has no "
             f"{listed}; pass {remedy}"
         )
 

@@ -15,7 +15,7 @@ import os
 import secrets
 import socket
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -81,20 +81,28 @@ def write_new(path: Path, data: bytes) -> None:
 
 def _through_temporary(path: Path, data: bytes, publish: Callable[[Path], None], *, shared: bool = False) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
+    with _named(path):
         handle = disk.calls.create(temporary, shared)
-    except FileNotFoundError as error:  # its folder is missing: name the file that was asked for
-        raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
-    try:
         try:
-            _write_all(handle, data)
-            disk.calls.sync(handle)
-        finally:
-            disk.calls.close(handle)
-        publish(temporary)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            disk.calls.remove(temporary)
+            try:
+                _write_all(handle, data)
+                disk.calls.sync(handle)
+            finally:
+                disk.calls.close(handle)
+            publish(temporary)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                disk.calls.remove(temporary)
+            raise
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Context whose errors name this file: those of a write name none, and others name the temporary file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
         raise
 
 
@@ -264,14 +272,16 @@ class AppendedFile:
     def write_bytes(self, data: bytes) -> None:
         """Append bytes."""
         assert self._handle is not None
-        _write_all(self._handle, data)
+        with _named(self.path):
+            _write_all(self._handle, data)
         self._sha.update(data)
         self.size += len(data)
 
     def sync(self) -> None:
         """Flush the file to the storage device."""
         assert self._handle is not None
-        disk.calls.sync(self._handle)
+        with _named(self.path):
+            disk.calls.sync(self._handle)
 
     def text(self) -> str:
         """Return the content as text."""

@@ -151,7 +151,7 @@ def unmasked(values: Any, name: str) -> Any:
     if isinstance(values, LazyFrame):
         raise lazy_frame(name)
     if not np.ma.isMaskedArray(values):
-        return values
+        return _readable(values, name) if type(values).__module__.startswith("polars") else values
     masked = np.flatnonzero(np.ma.getmaskarray(values))
     if len(masked):
         raise NonFiniteError(
@@ -160,6 +160,16 @@ def unmasked(values: Any, name: str) -> Any:
             row=int(masked[0]),
         )
     return np.ma.getdata(values)
+
+
+def _readable(values: Any, name: str) -> npt.NDArray[Any]:
+    """Return a column of polars as an array; an error of ours if numpy has no type for its values."""
+    try:
+        return np.asarray(values)
+    except Exception as error:
+        if not type(error).__module__.startswith("polars"):
+            raise
+        raise ValueTypeError(f"{name} cannot be read ({error}); convert it to a type that numpy has.") from error
 
 
 def lazy_frame(name: str) -> ValueTypeError:

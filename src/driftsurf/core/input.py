@@ -27,6 +27,7 @@ from driftsurf.core.frames import (
     is_scipy_csr,
     lazy_frame,
 )
+from driftsurf.core.options import shown
 from driftsurf.core.typing import MatrixLike
 from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 from driftsurf.kernels.columns import all_finite, all_within_dense
@@ -37,7 +38,6 @@ __all__ = [
     "listed",
     "read_rows",
     "read_schema",
-    "shortened",
 ]
 
 DENSE_LIMIT_BYTES = 2**28
@@ -245,9 +245,9 @@ def _column_numbers(values: npt.NDArray[Any], column: str) -> npt.NDArray[Any]:
                 continue
         except (ValueError, TypeError, OverflowError) as error:
             cause = error
-        shown = shortened(str(value) if isinstance(value, str) else value)
+        bad = shown(str(value) if isinstance(value, str) else value)
         raise ValueTypeError(
-            f"{shown} in row {row}, column {column} is not a number ({cause}). {MIXED_TABLES}; or drop the column."
+            f"{bad} in row {row}, column {column} is not a number ({cause}). {MIXED_TABLES}; or drop the column."
         )
     return numbers
 
@@ -432,20 +432,7 @@ def _sparsify(dense: DenseRows) -> CSR:
 # ---------------------------------------------------------------------------- values in messages
 
 
-def shortened(value: Any, most: int = 60) -> str:
-    """Return a value for a message, cut off if it is long.
-
-    >>> shortened(10**400)
-    '1000000000000000000000000000... (401 characters)'
-    """
-    try:
-        text = str(value) if isinstance(value, int) else repr(value)
-    except ValueError:  # Python refuses to write integers with thousands of digits
-        return f"an integer of {value.bit_length():,} bits"
-    return text if len(text) <= most else f"{text[:28]}... ({len(text)} characters)"
-
-
 def listed(values: Sequence[Any], most: int = 8) -> str:
     """Return the first ``most`` values as text for a message."""
-    shown = ", ".join(repr(value) for value in values[:most])
-    return shown + (f" and {len(values) - most} more" if len(values) > most else "")
+    first = ", ".join(map(shown, values[:most]))
+    return first + (f" and {len(values) - most} more" if len(values) > most else "")

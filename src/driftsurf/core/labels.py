@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.frames import unmasked
-from driftsurf.core.input import listed, shortened
+from driftsurf.core.input import listed
+from driftsurf.core.options import shown
 from driftsurf.errors import LabelError, Option, RowIndex, ShapeError
 
 __all__ = ["check_limit", "label_array", "listed_labels"]
@@ -49,7 +50,7 @@ def label_array(y: Any) -> npt.NDArray[Any]:
         elif all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
             array = np.array(array.tolist())
             if array.dtype.kind == "O":
-                large = shortened(max(array.tolist(), key=abs))
+                large = shown(max(array.tolist(), key=abs))
                 raise LabelError(f"the label {large} is too large; class labels must be integers below 2**63.")
         else:
             for row, label in enumerate(array.tolist()):

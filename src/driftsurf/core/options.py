@@ -77,16 +77,23 @@ def truth(name: str, value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Return a value as an error shows it, however long it is, and whatever its class does.
+    """Return a value as an error shows it, cut off if it is long, and whatever its class does.
 
-    >>> shown(0.5), shown("abc"), len(shown("abc" * 1000))
-    ('0.5', "'abc'", 101)
+    >>> shown(0.5), shown("abc"), len(shown("abc" * 1000)), shown(10**5000)
+    ('0.5', "'abc'", 101, 'an integer of 16,610 bits')
     """
-    try:
-        text = repr(value)
-    except Exception:
-        return f"a value of type {type(value).__name__}"
+    text = safe_repr(value)
     return text if len(text) <= 120 else f"{text[:80]}... ({len(text)} characters)"
+
+
+def safe_repr(value: Any) -> str:
+    """Return the repr of a value, or its type if its class raises an error instead."""
+    try:
+        return repr(value)
+    except Exception:
+        if isinstance(value, int):  # Python refuses to write integers with thousands of digits
+            return f"an integer of {value.bit_length():,} bits"
+        return f"a value of type {type(value).__name__}"
 
 
 def is_number(value: Any) -> bool:

@@ -6,6 +6,7 @@ import functools
 import inspect
 from typing import Any, Self
 
+from driftsurf.core.options import safe_repr
 from driftsurf.errors import OptionError
 
 __all__ = ["Parameterised", "parameter_names"]
@@ -31,7 +32,8 @@ class Parameterised:
     """
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
+        given = (f"{name}={safe_repr(value)}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({', '.join(given)})"
 
     @property
     def _parameter_names(self) -> tuple[str, ...]:

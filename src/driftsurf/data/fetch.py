@@ -19,7 +19,7 @@ from driftsurf.core.json_text import parse_json
 from driftsurf.data.download_progress import Report
 from driftsurf.errors import DriftsurfError, FetchError, reason
 
-__all__ = ["Report", "fetch"]
+__all__ = ["Report", "fetch", "open_address"]
 
 CHUNK_BYTES = 2**16
 TIMEOUT_SECONDS = 60
@@ -165,12 +165,29 @@ def _verify(partial: Path, url: str, sha256: str | None, check: Callable[[Path],
         raise FetchError(f"{url} is not the expected file, and was deleted: {error}") from error
 
 
+class _WebOnly(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to other addresses of the web only: urllib would also ask an ftp server."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """Return the request that follows a redirect; URLError if it leads elsewhere."""
+        if not newurl.lower().startswith(("http://", "https://")):
+            fp.close()
+            raise urllib.error.URLError(f"it redirects to {newurl!r}, which is no address of the web")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def open_address(request: urllib.request.Request) -> Any:
+    """Send a request and return the response, from the web whatever redirects say."""
+    return urllib.request.build_opener(_WebOnly).open(request, timeout=TIMEOUT_SECONDS)
+
+
 def _open(url: str, headers: dict[str, str]) -> Any:
     """Send a request; if the server cannot resume at the requested byte, ask for the whole file."""
     request = urllib.request.Request(url, headers=headers)
     try:
-        return urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+        return open_address(request)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and "Range" in headers:
             return _open(url, {name: value for name, value in headers.items() if "Range" not in name})
         raise _UnavailableError(f"{url}: the server answered {error.code} {error.reason}") from error

@@ -25,7 +25,8 @@ from driftsurf.core.frames import (
     check_levels,
     frame_columns,
 )
-from driftsurf.core.input import listed, read_rows, read_schema, shortened
+from driftsurf.core.input import listed, read_rows, read_schema
+from driftsurf.core.options import shown
 from driftsurf.data.arrow_columns import arrow_column
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Column, Table, empty_column
@@ -180,7 +181,7 @@ def _float(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueTypeError(f"{shortened(value)} in the column {name!r} cannot be a float ({error})") from error
+        raise ValueTypeError(f"{shown(value)} in the column {name!r} cannot be a float ({error})") from error
 
 
 def _utc(name: str, value: Any) -> np.datetime64:

@@ -49,12 +49,12 @@ def seed_of(random_state: RandomState) -> int:
         if random_state < 0:
             raise OptionError(f"random_state is {random_state}; give an integer of at least 0, or None")
         return int(random_state)
-    try:
+    module: object = np.random  # as scikit-learn allows
+    if random_state is None or random_state is module or isinstance(random_state, np.random.RandomState):
         return int(check_random_state(random_state).randint(2**31 - 1))
-    except ValueError as error:
-        raise OptionError(
-            f"random_state is {shown(random_state)}; give an integer of at least 0, a numpy.random.RandomState, or None"
-        ) from error
+    raise OptionError(
+        f"random_state is {shown(random_state)}; give an integer of at least 0, a numpy.random.RandomState, or None"
+    )
 
 
 @runtime_checkable

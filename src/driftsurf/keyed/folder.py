@@ -273,8 +273,11 @@ class KeyedFolder:
 
     def epochs(self) -> dict[int, dict[str, int]]:
         """Return the complete epochs, with their counts."""
-        found = sorted((self.path / "epochs").glob("[0-9]*.json"))
-        return {int(path.stem): parse_json(files.read_text(path)) for path in found}
+        found: dict[int, dict[str, int]] = {}
+        for path in sorted((self.path / "epochs").glob("[0-9]*.json")):
+            with _intact(path):
+                found[int(path.stem)] = parse_json(files.read_text(path))
+        return found
 
     def parts(
         self,
@@ -298,9 +301,11 @@ class KeyedFolder:
         parquet = arrow("pyarrow.parquet")
         for epoch in (number for number in self.epochs() if number > after):
             for path in sorted(self.part(name, epoch).glob("*.parquet")):
-                file = parquet.ParquetFile(path)
+                with _intact(path):
+                    file = parquet.ParquetFile(path)
                 for group in range(file.num_row_groups):
-                    part = file.read_row_group(group, columns=None if columns is None else list(columns))
+                    with _intact(path):
+                        part = file.read_row_group(group, columns=None if columns is None else list(columns))
                     yield epoch, part if keys is None else _of_keys(part, keys)
 
     def read(self, name: Name, columns: Sequence[str] | None = None, *, after: int = -1) -> dict[str, list[Any]]:
@@ -314,7 +319,8 @@ class KeyedFolder:
     def keys(self) -> dict[Any, dict[str, Any]]:
         """Return the latest entry of each key, in order of the keys: from ``keys.parquet``, and newer epochs."""
         parquet, place = arrow("pyarrow.parquet"), self.path / COMPACT
-        known = parquet.read_table(place).to_pydict() if place.exists() else {}
+        with _intact(place):
+            known = parquet.read_table(place).to_pydict() if place.exists() else {}
         newer = self.read("keys", after=max(known.get("epoch", ()), default=-1))
         last: dict[Any, dict[str, Any]] = {}
         for table in (known, newer):
@@ -395,6 +401,17 @@ def as_tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, A
             | {name: column((entry[name] for entry in entries), kind) for name, kind in key_columns().items()}
         ),
     }
+
+
+@contextlib.contextmanager
+def _intact(path: Path) -> Iterator[None]:
+    """Context in which a file of a run is read; StateError that names it if it is damaged."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the system: pyarrow has errors without a number
+            raise
+        raise StateError(f"{str(path)!r} is damaged ({reason(error)}); put back a copy, or start a new run") from error
 
 
 def _of_keys(part: Any, keys: Collection[Any]) -> Any:

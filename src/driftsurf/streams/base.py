@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_che
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.options import is_number, whole
+from driftsurf.core.options import is_number, safe_repr, shown, whole
 from driftsurf.errors import OptionError
 from driftsurf.registry import register
 
@@ -68,7 +68,7 @@ class Drift:
     def __post_init__(self) -> None:
         whole("start", self.start, at_least=0)
         if whole("end", self.end, at_least=0) < self.start:
-            raise OptionError(f"end must not be before start, which is {self.start!r}; got {self.end!r}")
+            raise OptionError(f"end must not be before start, which is {self.start!r}; got {shown(self.end)}")
 
     @property
     def gradual(self) -> bool:
@@ -262,7 +262,7 @@ def stacked(blocks: Sequence[Block]) -> Block:
 def fraction(name: str, value: Any) -> float:
     """Return ``value`` as a float; raise OptionError unless it is from 0 to 1."""
     if not (is_number(value) and 0 <= value <= 1):
-        raise OptionError(f"{name} must be a fraction from 0 to 1, such as 0.1 for 10 %; got {value!r}")
+        raise OptionError(f"{name} must be a fraction from 0 to 1, such as 0.1 for 10 %; got {shown(value)}")
     return float(value)
 
 
@@ -274,10 +274,10 @@ def percent(name: str, value: Any) -> int:
     """
     exact = 100 * fraction(name, value)
     if abs(exact - round(exact)) > 1e-9:
-        raise OptionError(f"{name} must be a multiple of 0.01 from 0 to 1, as in MOA; got {value!r}")
+        raise OptionError(f"{name} must be a multiple of 0.01 from 0 to 1, as in MOA; got {shown(value)}")
     return round(exact)
 
 
 def _brief(value: Any) -> str:
     """Return an argument as it appears in a repr; arrays and matrices by their shape."""
-    return f"<{' x '.join(map(str, value.shape))}>" if isinstance(value, SupportsShape) else repr(value)
+    return f"<{' x '.join(map(str, value.shape))}>" if isinstance(value, SupportsShape) else safe_repr(value)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray
-from driftsurf.core.options import choice, is_number, whole
+from driftsurf.core.options import choice, is_number, shown, whole
 from driftsurf.errors import OptionError
 from driftsurf.kernels.random import derive
 from driftsurf.registry import REGRESSION
@@ -91,7 +91,7 @@ class Friedman(Stream):
     def _check(self) -> None:
         choice("drift", self.drift, KINDS)
         if not (is_number(self.noise) and 0 <= self.noise < math.inf):
-            raise OptionError(f"noise must be a standard deviation of at least 0, such as 1.0; got {self.noise!r}")
+            raise OptionError(f"noise must be a standard deviation of at least 0, such as 1.0; got {shown(self.noise)}")
         whole("seed", self.seed, at_least=0, at_most=None)
         whole("n_rows", self.n_rows, at_least=1)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from driftsurf.core.options import is_number, whole
+from driftsurf.core.options import is_number, shown, whole
 from driftsurf.errors import OptionError
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent, register_stream
 
@@ -76,7 +76,9 @@ class Hyperplane(Stream):
 
     def _check(self) -> None:
         if not (is_number(self.magnitude) and 0 <= self.magnitude < math.inf):
-            raise OptionError(f"magnitude must be a finite number of at least 0, such as 0.001; got {self.magnitude!r}")
+            raise OptionError(
+                f"magnitude must be a finite number of at least 0, such as 0.001; got {shown(self.magnitude)}"
+            )
         percent("noise", self.noise)
         whole("n_features", self.n_features, at_least=1)
         percent("reversal", self.reversal)

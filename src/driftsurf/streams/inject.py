@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray
-from driftsurf.core.options import whole
+from driftsurf.core.options import shown, whole
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.streams.arrays import ArrayStream
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction
@@ -81,7 +81,7 @@ def rotate(
     """
     source = _dense(stream, "rotate")
     if not (isinstance(columns, Sequence) and len(columns) == 2 and columns[0] != columns[1]):
-        raise OptionError(f"columns must be two different column numbers, such as (0, 1); got {columns!r}")
+        raise OptionError(f"columns must be two different column numbers, such as (0, 1); got {shown(columns)}")
     a, b = _columns(columns, source.n_features)
     cosine, sine = math.cos(_finite("angle", angle)), math.sin(angle)
 
@@ -389,7 +389,7 @@ def _interval(start: int, stop: int | None, n_rows: int) -> tuple[int, int]:
     first = whole("start", start, at_least=0)
     end = n_rows if stop is None else whole("stop", stop, at_least=0)
     if not first < end <= n_rows:
-        raise OptionError(f"the rows must satisfy 0 <= start < stop <= {n_rows}; got {start!r} and {stop!r}")
+        raise OptionError(f"the rows must satisfy 0 <= start < stop <= {n_rows}; got {shown(start)} and {shown(stop)}")
     return first, end
 
 
@@ -426,11 +426,11 @@ def _columns(columns: Iterable[int], n_features: int) -> list[int]:
     chosen = list(columns)
     for column in chosen:
         if whole("column", column, at_least=0) >= n_features:
-            raise OptionError(f"column must be from 0 to {n_features - 1}; got {column!r}")
+            raise OptionError(f"column must be from 0 to {n_features - 1}; got {shown(column)}")
     return chosen
 
 
 def _finite(name: str, value: Any) -> float:
     if not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise OptionError(f"{name} must be a finite number; got {value!r}")
+        raise OptionError(f"{name} must be a finite number; got {shown(value)}")
     return float(value)

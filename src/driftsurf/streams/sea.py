@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from driftsurf.core.options import whole
+from driftsurf.core.options import truth, whole
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent, register_stream
 
 
@@ -69,6 +69,7 @@ class SEA(Stream):
 
     def _check(self) -> None:
         percent("noise", self.noise)
+        truth("gradual", self.gradual)
         whole("seed", self.seed, at_least=0, at_most=None)
         whole("n_rows", self.n_rows, at_least=1)
 

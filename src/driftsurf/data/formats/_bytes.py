@@ -286,7 +286,7 @@ def _only_member(name: str, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
 
 def no_such_file(path: str) -> SourceError:
     """Return the error of a file that does not exist, with the one that may have been meant."""
-    return SourceError(f"{path} does not exist", _resembling(path))
+    return SourceError(f"{path or repr(path)} does not exist", _resembling(path))
 
 
 def _stem(name: str) -> str:

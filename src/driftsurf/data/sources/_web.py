@@ -16,7 +16,7 @@ from driftsurf.core import files
 from driftsurf.core.json_text import parse_json
 from driftsurf.data.datasets.files import cache_folder
 from driftsurf.data.download_progress import show_download
-from driftsurf.data.fetch import TIMEOUT_SECONDS, fetch
+from driftsurf.data.fetch import fetch, open_address
 from driftsurf.errors import FetchError, Message, reason
 
 __all__ = ["is_web_address", "local_copy"]
@@ -77,9 +77,10 @@ def _version(url: str) -> _Version:
         url, method="HEAD", headers={"Accept-Encoding": "identity", "User-Agent": "driftsurf"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+        with open_address(request) as response:
             return {name: response.headers.get(name) for name in VERSION_HEADERS}
-    except urllib.error.HTTPError:
+    except urllib.error.HTTPError as error:
+        error.close()
         return {}
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         raise FetchError(f"{url} cannot be reached ({reason(error)}); check the address and the network") from error

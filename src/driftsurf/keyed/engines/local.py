@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from driftsurf.core import disk
 from driftsurf.core.json_text import parse_json
-from driftsurf.core.options import number, whole
+from driftsurf.core.options import number, shown, whole
 from driftsurf.data import BadRow, FileSource, ReadingOptions, Source
 from driftsurf.errors import StateError
 from driftsurf.keyed.blocks import BlockServer
@@ -79,17 +79,32 @@ class StateStore:
 
     def __init__(self, path: Path, check_held: Callable[[], None] = lambda: None) -> None:
         self._check_held = check_held
+        self.path: Path = path
         os.close(disk.private(path, os.O_RDWR | os.O_CREAT))  # SQLite would let others read it
         self._db = sqlite3.connect(path, isolation_level=None)
         try:
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")  # a committed epoch survives a power loss
-            self._db.execute("CREATE TABLE IF NOT EXISTS state (key BLOB PRIMARY KEY, bytes BLOB, high INTEGER)")
-            self._db.execute("CREATE INDEX IF NOT EXISTS by_high ON state (high)")
-            self._db.execute("CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY, value TEXT)")
-        except sqlite3.DatabaseError as error:
+            with self._named_errors():
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=FULL")  # a committed epoch survives a power loss
+                self._db.execute("CREATE TABLE IF NOT EXISTS state (key BLOB PRIMARY KEY, bytes BLOB, high INTEGER)")
+                self._db.execute("CREATE INDEX IF NOT EXISTS by_high ON state (high)")
+                self._db.execute("CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY, value TEXT)")
+        except StateError:
             self._db.close()
-            raise StateError(f"{str(path)!r}, which holds the states of a run, cannot be opened: {error}") from error
+            raise
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Context in which an error of SQLite, such as that of a full disk, becomes one that names the file."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            remedy = "put back a copy of the folder, or start a new run"
+            if isinstance(error, sqlite3.OperationalError):  # not the file itself: a full disk, or a lock
+                remedy = "the last complete epoch is kept; correct the cause, and run the same command again"
+            raise StateError(
+                f"{str(self.path)!r}, which holds the states of a run, cannot be used ({error}); {remedy}"
+            ) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -97,23 +112,32 @@ class StateStore:
 
     def progress(self) -> Progress:
         """Return the progress of the last committed epoch."""
-        found = self._db.execute("SELECT value FROM progress").fetchone()
-        return Progress(*parse_json(found[0])) if found else Progress()
+        with self._named_errors():
+            found = self._db.execute("SELECT value FROM progress").fetchone()
+        try:
+            return Progress(*parse_json(found[0])) if found else Progress()
+        except (ValueError, TypeError) as error:
+            raise StateError(f"{str(self.path)!r} is damaged: its progress is {shown(found[0])}") from error
 
     def get(self, key: Any) -> bytes | None:
         """Return the state of a key, or None."""
-        found = self._db.execute("SELECT bytes FROM state WHERE key = ?", (key,)).fetchone()
+        with self._named_errors():
+            found = self._db.execute("SELECT bytes FROM state WHERE key = ?", (key,)).fetchone()
+        if found and not isinstance(found[0], bytes):
+            raise StateError(f"{str(self.path)!r} is damaged: the state of the key {key!r} is {shown(found[0])}")
         return found[0] if found else None
 
     def silent(self, before: int) -> Iterator[tuple[Any, bytes]]:
         """Yield the keys whose last sequence number is below ``before``, with their states."""
-        yield from self._db.execute("SELECT key, bytes FROM state WHERE high < ? ORDER BY key", (before,)).fetchall()
+        with self._named_errors():
+            found = self._db.execute("SELECT key, bytes FROM state WHERE high < ? ORDER BY key", (before,)).fetchall()
+        yield from found
 
     def keep(self, visits: Mapping[Any, Visit], progress: Progress) -> None:
         """Commit the states of an epoch together with the progress of the run."""
         kept = [(key, visit.state, visit.summary.high_water) for key, visit in visits.items() if visit.state]
         dropped = [(key,) for key, visit in visits.items() if not visit.state]
-        with self._db:  # commits, or rolls back after an exception
+        with self._named_errors(), self._db:  # commits, or rolls back after an exception
             self._db.execute("BEGIN IMMEDIATE")
             # The row of a key stays where it is: replacing it would move its bytes.
             self._db.executemany(
@@ -163,6 +187,7 @@ def _run(
     derived: DerivedColumns,
 ) -> None:
     done, server = store.progress(), BlockServer(learner)
+    _check_agreement(folder, done)
     unreadable = 0
 
     def count(bad: BadRow) -> None:
@@ -189,6 +214,19 @@ def _run(
         kind = "string" if isinstance(next(iter(last)), str) else "int64"
         _write(folder, done.epochs, last, {}, (kind, "string"), on_epoch)
         store.keep(last, done._replace(epochs=done.epochs + 1))
+
+
+def _check_agreement(folder: KeyedFolder, done: Progress) -> None:
+    """Raise StateError unless the states belong to the epochs of the folder.
+
+    An epoch is marked before its states are kept, so that a process which ended between the two left one mark more.
+    """
+    marked = max(folder.epochs(), default=-1) + 1
+    if done.epochs not in (marked, marked - 1):
+        raise StateError(
+            f"{str(folder.path)!r} has {marked} complete epochs, and the states of its keys are those after "
+            f"{shown(done.epochs)}: a part of the folder was removed or replaced. Put back a copy, or start a new run"
+        )
 
 
 def _limit(top: int | None, ttl: float | None) -> int | None:
