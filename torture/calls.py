@@ -239,7 +239,7 @@ TEXTS = np.array([f"key {key}" for key in KEYS], object)
 
 def _fleet(keys: Any = None, **options: Any) -> Fleet:
     """Return a fleet that has learned the first 300 rows, which are of fewer keys than there is room for."""
-    fleet = Fleet(3, step_size=0.2, batch_size=4, max_rows=12, threshold=0.05, seed=2, **options)
+    fleet = Fleet(n_features=3, step_size=0.2, batch_size=4, max_rows=12, threshold=0.05, seed=2, **options)
     if keys is not None:
         fleet.observe(keys[:300], X[:300], Y[:300])
     return fleet

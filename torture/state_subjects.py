@@ -229,7 +229,7 @@ def _late() -> Subject:
 def _fleets() -> list[Subject]:
     found = []
     for names in ([3, 8], ["a", "bé"]):
-        made = Fleet(3, step_size=0.1, l2=1e-3, batch_size=10, max_rows=20, threads=1, reactive_length=2)
+        made = Fleet(n_features=3, step_size=0.1, l2=1e-3, batch_size=10, max_rows=20, threads=1, reactive_length=2)
         for seed in range(6):
             X, y = batch(seed, 2, 30)
             made.observe(np.resize(np.array(names), 30), X, y if seed < 3 else 1 - y)

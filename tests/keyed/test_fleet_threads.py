@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarn
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda fleet: pickle.loads(pickle.dumps(fleet))])
 def test_a_copy_continues_as_the_fleet_does_and_alone(copied: Callable[[Fleet], Fleet]) -> None:
     given = list(calls(30))
-    one = served(Fleet(3, **SMALL), iter(given[:20]))
+    one = served(Fleet(n_features=3, **SMALL), iter(given[:20]))
     before, two = one.to_bytes(), copied(one)
     assert two.to_bytes() == before
     assert all(two.journal(key) == one.journal(key) for key in one.keys)
@@ -35,12 +35,13 @@ def test_a_copy_continues_as_the_fleet_does_and_alone(copied: Callable[[Fleet], 
 
 def test_a_fleet_that_has_not_started_can_be_copied() -> None:
     assert (
-        served(copy.deepcopy(Fleet(3, **SMALL)), calls(5)).to_bytes() == served(Fleet(3, **SMALL), calls(5)).to_bytes()
+        served(copy.deepcopy(Fleet(n_features=3, **SMALL)), calls(5)).to_bytes()
+        == served(Fleet(n_features=3, **SMALL), calls(5)).to_bytes()
     )
 
 
 def test_a_pickle_has_neither_addresses_nor_memory_that_is_not_in_use() -> None:
-    one = served(Fleet(3, **SMALL), calls(5))
+    one = served(Fleet(n_features=3, **SMALL), calls(5))
     saved: Any = one._backend.__getstate__()
     assert "_kernels" not in saved
     assert len(saved["_store"][1]) == len(one) * one.bytes_per_key
@@ -58,7 +59,7 @@ def rows_of(first: int, turn: int) -> tuple[Any, Any, Any]:
 
 def test_two_threads_learn_while_others_predict_save_and_copy() -> None:
     """Nobody sees half a call, no row is lost, and each key ends as in a fleet without other threads."""
-    fleet, stop, wrong = Fleet(3, **SMALL), threading.Event(), list[Any]()
+    fleet, stop, wrong = Fleet(n_features=3, **SMALL), threading.Event(), list[Any]()
     firsts = 0, 100
     for first in firsts:
         fleet.observe(*rows_of(first, 0))
@@ -103,7 +104,7 @@ def test_two_threads_learn_while_others_predict_save_and_copy() -> None:
         sys.setswitchinterval(interval)
     assert wrong == []
     for first in firsts:
-        alone = Fleet(3, **SMALL)
+        alone = Fleet(n_features=3, **SMALL)
         for turn in range(TURNS):
             alone.observe(*rows_of(first, turn))
         for key in range(first, first + N_KEYS):
@@ -115,7 +116,7 @@ def test_a_call_that_is_broken_off_twice_does_not_learn_what_the_caller_changed_
 ) -> None:
     monkeypatch.setattr(_threads, "ROWS_PER_THREAD", 5)
     keys, X, y = np.arange(60) % 10, np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32), np.arange(60) % 2
-    whole, one = (Fleet(3, threads=3, **SMALL) for _ in range(2))
+    whole, one = (Fleet(n_features=3, threads=3, **SMALL) for _ in range(2))
     whole.observe(keys, X, y)
 
     def carry_out(self: PreparedWork, _: Any) -> None:
@@ -136,7 +137,7 @@ def test_a_call_that_is_broken_off_twice_does_not_learn_what_the_caller_changed_
 
 
 def test_a_call_from_inside_a_call_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = served(Fleet(3, **SMALL), calls(3))
+    one = served(Fleet(n_features=3, **SMALL), calls(3))
     learn, seen = one._backend.learn, []
 
     def reenter(work: Any) -> None:

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from driftsurf import registry
-from driftsurf.core.contracts import Detector, Learner
+from driftsurf.core.contracts import Detector
 from driftsurf.core.frames import SparseMatrix, unmasked
 from driftsurf.core.options import shown
-from driftsurf.core.typing import LearnerLike, RandomState, TargetLike
+from driftsurf.core.typing import RandomState, TargetLike
 from driftsurf.detectors import MDDM
 from driftsurf.detectors.river import as_detector
-from driftsurf.errors import OptionError, ShapeError, StateError
+from driftsurf.errors import OptionError, ShapeError
 from driftsurf.estimators._sklearn import check_random_state, clone, column_or_1d
-from driftsurf.learners.foreign import as_learner
-from driftsurf.session.described import Parameterised, described
+from driftsurf.session.described import Parameterised
 
 FIT_STEPS = 50
 """``fit`` cuts its rows into about this many time steps when there is no ``batch_size`` ..."""
 FIT_ROWS = 100, 1000
 """... of at least and at most this many rows."""
-
-
-def same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLike:
-    """Return the learner of saved bytes: a registered one by name, or the user's own if it is the same."""
-    if given is not None:
-        adapted = as_learner(given)
-        if (type(adapted).__name__, described(adapted)) != (name, params):
-            raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
-        return adapted
-    entry = registry.find("learner", name)
-    made: Learner | None = None if entry is None else entry.make(**json.loads(params))
-    if made is None or described(made) != params:
-        raise StateError(
-            f"the learner of these bytes is {name}({params}), which cannot be restored from its name: pass one like "
-            "it, as load(path, learner=...) or from_bytes(data, learner=...)"
-        )
-    return made
 
 
 def seed_of(random_state: RandomState) -> int:
@@ -88,13 +68,3 @@ def copied(value: Any) -> Any:
 def detector_of(value: Any) -> Detector:
     """Return a detector, one of river in its adapter; None means the default."""
     return MDDM() if value is None else as_detector(value)
-
-
-def detector_from_json(entry: dict[str, Any]) -> Any:
-    """Return the detector that ``to_json_value`` wrote; other entries as they are."""
-    if entry.keys() != {"detector", "options"}:
-        return entry
-    found = registry.find("detector", str(entry["detector"]))
-    if found is None:
-        raise StateError(f"these bytes name the detector {entry['detector']!r}, which is not registered")
-    return found.part(**entry["options"])

@@ -1,4 +1,7 @@
-"""Parameters of a part as text that is the same in every process, to be saved beside its state and compared."""
+"""Parameters of a part as text that is the same in every process, and parts made from such text.
+
+The text is saved beside the state of a part, and compared.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,20 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from driftsurf import registry
+from driftsurf.core.contracts import Learner
+from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import StateError
+from driftsurf.learners.foreign import as_learner
 
-__all__ = ["Parameterised", "described", "described_option", "to_json_value", "told_apart"]
+__all__ = [
+    "Parameterised",
+    "described",
+    "described_option",
+    "detector_from_json",
+    "same_learner",
+    "to_json_value",
+    "told_apart",
+]
 
 
 @runtime_checkable
@@ -96,3 +110,30 @@ def to_json_value(value: Any) -> Any:
     if registry.find("detector", type(value)) is not None:
         return {"detector": type(value).__name__, "options": value.get_params()}
     raise StateError(f"a parameter is {value!r}, which cannot be saved; use numbers, text or lists")
+
+
+def same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLike:
+    """Return the learner of saved bytes: a registered one by name, or the user's own if it is the same."""
+    if given is not None:
+        adapted = as_learner(given)
+        if (type(adapted).__name__, described(adapted)) != (name, params):
+            raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
+        return adapted
+    entry = registry.find("learner", name)
+    made: Learner | None = None if entry is None else entry.make(**json.loads(params))
+    if made is None or described(made) != params:
+        raise StateError(
+            f"the learner of these bytes is {name}({params}), which cannot be restored from its name: pass one like "
+            "it, as load(path, learner=...) or from_bytes(data, learner=...)"
+        )
+    return made
+
+
+def detector_from_json(entry: dict[str, Any]) -> Any:
+    """Return the detector that ``to_json_value`` wrote; other entries as they are."""
+    if entry.keys() != {"detector", "options"}:
+        return entry
+    found = registry.find("detector", str(entry["detector"]))
+    if found is None:
+        raise StateError(f"these bytes name the detector {entry['detector']!r}, which is not registered")
+    return found.part(**entry["options"])
