@@ -36,6 +36,7 @@ pytestmark = [
 # ---------------------------------------------------------------------------- identity
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 @pytest.mark.parametrize(
     "options",
@@ -74,6 +75,7 @@ def test_every_key_equals_a_separate_model(options: dict[str, Any]) -> None:
     assert transitions == 0 if options["threshold"] == math.inf else transitions > 5
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 @pytest.mark.parametrize("step_size", [0.1, "auto"])
 def test_every_key_equals_a_separate_model_with_weights_and_columns_of_any_size(step_size: Any) -> None:
@@ -98,6 +100,7 @@ def test_every_key_equals_a_separate_model_with_weights_and_columns_of_any_size(
         same(many.session(key).state(), model._session.state())
 
 
+@pytest.mark.usefixtures("backend")
 def test_rows_without_any_weight_are_no_evidence() -> None:
     many, model = Fleet(n_features=3, **SMALL), separate(0, **SMALL)
     for keys, X, y in calls(10, keys=[0]):
@@ -107,6 +110,7 @@ def test_rows_without_any_weight_are_no_evidence() -> None:
     same(many.session(0).state(), model._session.state())
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize(
     ("weight", "error"), [([1.0], ShapeError), ([1.0, -1.0], NonFiniteError), (["a", "b"], ValueTypeError)]
 )
@@ -133,6 +137,7 @@ def test_keys_equal_separate_models_for_any_number_of_columns(d: int) -> None:
     same(many.session("one").state(), model._session.state())
 
 
+@pytest.mark.usefixtures("backend")
 def test_the_result_does_not_depend_on_how_rows_are_spread_over_calls() -> None:
     given = list(calls())
     keys = [key for part, _, _ in given for key in part]
@@ -166,6 +171,7 @@ def test_a_fleet_saved_in_parts_has_the_same_bytes(monkeypatch: pytest.MonkeyPat
     assert many.to_bytes() == whole == Fleet.from_bytes(whole).to_bytes()
 
 
+@pytest.mark.usefixtures("backend")
 def test_the_session_of_a_key_continues_as_the_key_does_in_the_fleet() -> None:
     many = served(Fleet(n_features=3, **SMALL), calls(10))
     session = many.session(2)
@@ -177,6 +183,7 @@ def test_the_session_of_a_key_continues_as_the_key_does_in_the_fleet() -> None:
     same(many.session(2).state(), session.state())
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 def test_keys_can_be_text_and_classes_any_two_labels() -> None:
     names = ["anna", "b", "", "ünïcode"]
@@ -199,6 +206,7 @@ def test_keys_can_be_text_and_classes_any_two_labels() -> None:
 # ---------------------------------------------------------------------------- reading
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 def test_predict_changes_nothing_and_agrees_with_observe() -> None:
     many = served(Fleet(n_features=3, **SMALL), calls(20))
@@ -209,6 +217,7 @@ def test_predict_changes_nothing_and_agrees_with_observe() -> None:
     np.testing.assert_array_equal(many.observe([0, 1, 2, 3, 4], X, [0] * 5), expected)
 
 
+@pytest.mark.usefixtures("backend")
 def test_reading_a_key_that_was_never_observed_is_an_error() -> None:
     many = served(Fleet(n_features=3, **SMALL), calls(2))
     with pytest.raises(InputError, match="99"):
@@ -221,6 +230,7 @@ def test_reading_a_key_that_was_never_observed_is_an_error() -> None:
         many.predict([0, 1], np.zeros((1, 3)))
 
 
+@pytest.mark.usefixtures("backend")
 def test_options_are_fixed_at_the_first_use() -> None:
     many, other = Fleet(n_features=3, seed=2**64 + 3, **SMALL), Fleet(n_features=3, seed=2**64 + 3, **SMALL)
     for number, call in enumerate(calls(20)):
@@ -237,6 +247,7 @@ def test_options_are_fixed_at_the_first_use() -> None:
     same(many.session(2).state(), other.session(2).state())
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_new_fleet_is_empty() -> None:
     many = Fleet(n_features=3, **SMALL)
     assert (len(many), many.keys, many.nbytes, 1 in many) == (0, [], 0, False)
@@ -245,6 +256,7 @@ def test_a_new_fleet_is_empty() -> None:
     assert len(Fleet.from_bytes(many.to_bytes())) == 0
 
 
+@pytest.mark.usefixtures("backend")
 def test_the_table_agrees_with_predictions_and_journals() -> None:
     many, wrong, rows = Fleet(n_features=3, **SMALL), np.zeros(5), np.zeros(5)
     for keys, X, y in calls(30):
@@ -281,6 +293,7 @@ def test_a_key_takes_the_documented_number_of_bytes() -> None:
 # ---------------------------------------------------------------------------- what may not enter
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize(
     ("keys", "X", "y", "error", "message"),
     [
@@ -346,6 +359,7 @@ def test_failing_to_make_the_first_models_changes_nothing(monkeypatch: pytest.Mo
     assert len(many) == len(many.table()["rows"]) == 7
 
 
+@pytest.mark.usefixtures("backend")
 def test_failing_to_allocate_the_index_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     many = served(Fleet(n_features=3, **SMALL), calls(5))
     before, double, calls_of_it = many.to_bytes(), Keys._double, itertools.count()
@@ -384,6 +398,7 @@ def test_memory_of_all_threads_is_allocated_before_any_key_learns(monkeypatch: p
     assert many.to_bytes() == before
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("keys", [range(5), "abcde"])
 def test_more_rows_or_keys_than_int32_can_count_are_refused(monkeypatch: pytest.MonkeyPatch, keys: Any) -> None:
     many = served(Fleet(n_features=3, **SMALL), calls(5, keys=keys))
@@ -406,7 +421,7 @@ def test_more_rows_or_keys_than_int32_can_count_are_refused(monkeypatch: pytest.
         ({"step_size": "fast"}, "step_size.*'fast'"),
         ({"step_size": 0}, "step_size.* 0"),
         ({"step_size": 1.0, "l2": 2.0}, r"step_size \* l2.* 2"),
-        ({"batch_size": None}, "batch_size.*None"),
+        ({"batch_size": 0}, "batch_size.* 0"),
         ({"max_rows": None}, "max_rows.*None"),
         ({"reactive_length": 0}, "reactive_length.* 0"),
         ({"threshold": -1}, "threshold.*-1"),
@@ -425,6 +440,7 @@ def test_invalid_options_are_named_at_the_first_use(options: dict[str, Any], mes
         many.observe([1], [[0.0, 0.0]], [0])
 
 
+@pytest.mark.usefixtures("backend")
 def test_threads_take_turns_and_lose_no_row() -> None:
     fleet = Fleet(n_features=2, step_size=0.1, batch_size=8, threads=2)
     rng = np.random.default_rng(3)

@@ -20,6 +20,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 @pytest.mark.parametrize(
     ("value", "label", "cause"),
@@ -60,6 +61,7 @@ def test_a_bad_row_quarantines_its_key_and_no_other(value: float, label: int, ca
     same(again.session(2).state(), healthy.session(2).state())
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 def test_a_key_whose_training_diverges_keeps_its_last_good_model() -> None:
@@ -85,6 +87,7 @@ def test_a_key_whose_training_diverges_keeps_its_last_good_model() -> None:
         np.testing.assert_array_equal(many.table()["error"], before.table()["error"])
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 def test_divergence_does_not_depend_on_calls_and_a_readmitted_key_learns_again() -> None:
     X = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
@@ -107,6 +110,7 @@ def test_divergence_does_not_depend_on_calls_and_a_readmitted_key_learns_again()
     assert len(states) == 1
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 def test_training_diverges_exactly_where_a_separate_model_diverges() -> None:

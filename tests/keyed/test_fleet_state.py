@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_saved_fleet_continues_as_if_there_had_been_no_break() -> None:
     given = list(calls(40))
     whole = served(Fleet(n_features=3, seed=3, **SMALL), iter(given))
@@ -32,6 +33,7 @@ def test_a_saved_fleet_continues_as_if_there_had_been_no_break() -> None:
         assert served(second, iter(given[cut:])).to_bytes() == whole.to_bytes()
 
 
+@pytest.mark.usefixtures("backend")
 def test_numpy_scalars_as_options_are_saved_as_numbers() -> None:
     options = SMALL | {"batch_size": np.int64(10), "step_size": np.float64(0.1)}
     many = served(Fleet(n_features=3, classes=np.array([1, 0]), **options), calls(5))

@@ -21,6 +21,7 @@ from driftsurf.keyed.compiled.work import PreparedWork
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda fleet: pickle.loads(pickle.dumps(fleet))])
 def test_a_copy_continues_as_the_fleet_does_and_alone(copied: Callable[[Fleet], Fleet]) -> None:
     given = list(calls(30))
@@ -33,6 +34,7 @@ def test_a_copy_continues_as_the_fleet_does_and_alone(copied: Callable[[Fleet], 
     assert served(one, iter(given[20:])).to_bytes() == two.to_bytes()
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_fleet_that_has_not_started_can_be_copied() -> None:
     assert (
         served(copy.deepcopy(Fleet(n_features=3, **SMALL)), calls(5)).to_bytes()
@@ -57,6 +59,7 @@ def rows_of(first: int, turn: int) -> tuple[Any, Any, Any]:
     return np.repeat(np.arange(N_KEYS), PER_KEY) + first, X, ((X[:, 0] > 0) == (turn < TURNS // 2)).astype(int)
 
 
+@pytest.mark.usefixtures("backend")
 def test_two_threads_learn_while_others_predict_save_and_copy() -> None:
     """Nobody sees half a call, no row is lost, and each key ends as in a fleet without other threads."""
     fleet, stop, wrong = Fleet(n_features=3, **SMALL), threading.Event(), list[Any]()
@@ -136,6 +139,7 @@ def test_a_call_that_is_broken_off_twice_does_not_learn_what_the_caller_changed_
     assert one.to_bytes() == whole.to_bytes()
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_call_from_inside_a_call_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     one = served(Fleet(n_features=3, **SMALL), calls(3))
     learn, seen = one._backend.learn, []

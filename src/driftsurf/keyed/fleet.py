@@ -53,9 +53,9 @@ class Fleet(BaseFleet):
             batch_size=..., max_rows=..., threshold=..., dtype="float32", guard=None, classes=...,
             random_state=key_seed(seed, key))
 
-    DriftSurf around logistic regression for two named classes, with a number as ``max_rows`` and without a guard, is
-    served by compiled loops over all keys: so is a fleet without a model. Any other model takes a session per key,
-    which costs about as much as a separate estimator.
+    DriftSurf around logistic regression for two named classes, without a guard and with a ``max_rows`` that makes a key
+    smaller than 1 MB, is served by compiled loops over all keys; so is a fleet without a model. Any other model takes a
+    session per key, which costs about as much as a separate estimator.
 
     Several threads may use a fleet: their calls take turns. Compiled loops use several threads themselves.
 

@@ -31,6 +31,9 @@ __all__ = ["OWNER", "BaseFleet", "Serving"]
 MOST_THREADS = 1024
 MOST_BYTES = 2**30
 """Largest size of a key in compiled loops, which bounds the memory, whatever a saved fleet asks for."""
+LARGE = 2**20
+"""Size of a key from which on a model takes sessions, whose memory grows with the rows: a key in compiled loops has all
+of its memory from its first row on."""
 LEARNER_OPTIONS = "step_size", "l2", "steps_per_row", "start"
 STRATEGY_OPTIONS = "threshold", "stable_threshold", "reactive_length", "greedy", "max_rows"
 COMMON_OPTIONS = "on_bad", "threads", "seed"
@@ -103,7 +106,7 @@ class BaseFleet(Changeable):
         schema = Schema(n_features, owner=OWNER)
         if is_compiled(template):
             size = bytes_of_key(template, n_features)
-            if size <= MOST_BYTES:
+            if size <= (MOST_BYTES if self.model is None else LARGE):
                 return Serving(schema, LabelledBackend(template, n_features, self._threads, tolerant=tolerant))
             if self.model is None:
                 raise OptionError(

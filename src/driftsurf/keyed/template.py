@@ -30,7 +30,8 @@ def template_of(model: FleetModel, classes: Classes | None = None, batch_size: i
 
     ``classes`` are those of a strategy; an estimator or a session has its own.
     """
-    if isinstance(model, Session | SessionMaker):
+    given: Any = model
+    if isinstance(model, Session | SessionMaker) and not isinstance(given, type):
         if classes is not None:
             raise OptionError(f"classes is {classes!r}, but the model {model!r} has its own: set them there")
         found = model if isinstance(model, Session) else model.make_session()
@@ -40,8 +41,8 @@ def template_of(model: FleetModel, classes: Classes | None = None, batch_size: i
         batch_size = found.batch_size if batch_size is None else batch_size
     else:
         choices = "an estimator such as DriftSurfClassifier(), or a strategy; Fleet(n_features=3) has a default model"
-        check_contract(model, Strategy, "model", choices)
-        strategy, guard = model, None
+        check_contract(given, Strategy, "model", choices)
+        strategy, guard = given, None
     size = BATCH_SIZE if batch_size is None else whole("batch_size", batch_size, at_least=1, otherwise=", or None")
     return Session(strategy.fresh(0), classes=classes, batch_size=size, guard=guard)
 

@@ -100,7 +100,8 @@ class SessionsBackend:
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         if labels.shape != (n_rows,):
-            raise ShapeError(f"X has {n_rows} rows and y has shape {labels.shape}; pass one label for each row.")
+            got = f"{len(labels)} labels" if labels.ndim == 1 else f"shape {labels.shape}"
+            raise ShapeError(f"X has {n_rows} rows and y has {got}; pass one label for each row.")
         return labels, np.zeros(0, np.uint8)
 
     def prepare(

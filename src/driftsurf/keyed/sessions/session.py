@@ -9,6 +9,7 @@ from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.input import Schema
 from driftsurf.core.journal import Journal
+from driftsurf.core.samples import Samples
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.session.session import Session
 from driftsurf.session.snapshot import Snapshot
@@ -71,6 +72,17 @@ class KeySession(Session):
             assert scores is not None  # ``take`` asks for them
             self.parts.append(TakenPart(part.y, known, scores, decisions))
         return now, result
+
+    def take_back_pending(self) -> None:
+        """Empty the buffer as if its rows had never come; on an empty buffer this does nothing."""
+
+        def step(pending: Samples) -> tuple[Snapshot, None]:
+            pending.truncate(pending.first_row)
+            return self._now, None
+
+        with self.lock:
+            if self._pending is not None:
+                self._change(step, self._pending)
 
     def separate(self) -> Session:
         """Return a copy that is an ordinary session, with a journal."""

@@ -86,7 +86,7 @@ class KeyWork:
                 else:
                     outside, where = error, now
         if self.fault is not None:
-            session.drop_pending()  # one of these rows may be why the step failed
+            session.take_back_pending()  # one of these rows may be why the step failed
         if outside is not None:
             raise outside
 
