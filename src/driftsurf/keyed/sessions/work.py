@@ -15,7 +15,7 @@ from driftsurf.core.decisions import Transition
 from driftsurf.core.targets import RegressionTargets
 from driftsurf.errors import DivergenceError
 from driftsurf.keyed.quarantine import Reason
-from driftsurf.keyed.sessions.session import KeySession
+from driftsurf.keyed.sessions.session import KeySession, TakenPart
 from driftsurf.keyed.sessions.tally import Tally
 
 __all__ = ["KeyResult", "KeyWork", "Places", "SessionsWork", "joined", "predicted_by"]
@@ -71,10 +71,8 @@ class KeyWork:
         outside, such as from a signal handler; it is raised once the rows are learned.
         """
         session, outside, where = self.session, None, -1
-        if session.parts is None:
-            session.parts = []
         while self.fault is None and (done := self.taken) < self.good:
-            part = slice(done, self.good)
+            part, session.parts = slice(done, self.good), self._noted(done)
             try:
                 session.take(self.X[part], self.y[part], None if self.weight is None else self.weight[part])
             except DivergenceError as error:
@@ -90,6 +88,16 @@ class KeyWork:
         if outside is not None:
             raise outside
 
+    def _noted(self, taken: int) -> list[TakenPart]:
+        """Return the results for the rows that were taken, without one that was noted but not published."""
+        found, rows = list[TakenPart](), 0
+        for part in self.session.parts or ():
+            if rows == taken:
+                break
+            rows += len(part.codes)
+            found.append(part)
+        return found
+
     def settle(self) -> KeyResult:
         """Return the result, once all rows are learned; calling it again returns the same."""
         if self.result is None:
@@ -100,11 +108,7 @@ class KeyWork:
     def _worked_out(self) -> KeyResult:
         taken, tally = self.taken, self.before
         labels, transitions = list[npt.NDArray[Any]](), list[Transition]()
-        counted = 0
-        for part in self.session.parts or ():
-            if counted == taken:
-                break  # noted, but then broken off before it was published
-            counted += len(part.codes)
+        for part in self._noted(taken):
             tally = tally.after(part)
             labels.append(part.known.decode(part.known.predicted(part.scores)))
             transitions += [one for decision in part.decisions for one in decision.transitions]
