@@ -251,7 +251,7 @@ def test_options_of_a_keyed_run_reach_the_library_call(monkeypatch: pytest.Monke
         seed=2,
         readmit={"a=b": 7},
     )
-    strategy = more.pop("make_strategy")("binary")
+    strategy = more.pop("make_strategy")("binary", 2048)
     assert (strategy.max_rows, strategy.learner.l2) == (64, 0.1)
     assert more == {
         "task": "auto", "engine": "spark", "master": "local[2]", "partitions": 3, "epoch": 4, "ttl": 9.0,

@@ -53,6 +53,7 @@ OPTIONS = st.fixed_dictionaries(
         "threshold": st.sampled_from([0.0, 0.02]),
         "greedy": st.just(False),
         "reactive_length": st.integers(2, 5),
+        "significance": st.sampled_from([0.0, 1.0]),
         "judge": st.sampled_from(["auto", "training", "prequential"]),
         "budget": st.just("divided"),
         "max_rows": st.sampled_from([None, 50, 300]),
@@ -79,6 +80,8 @@ def batches(width: int, seed: int, dtype: str, steps: int, *, values: bool = Fal
 
 def made(learner: dict[str, Any], options: dict[str, Any]) -> DriftSurf:
     options_of_learner = {name: value for name, value in learner.items() if name != "kind"}
+    if options.get("significance"):
+        options = options | {"judge": "auto", "reactive_length": max(3, options.get("reactive_length", 4))}
     return DriftSurf(KINDS[learner.get("kind", "logistic")](**options_of_learner), **options)
 
 

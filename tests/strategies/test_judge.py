@@ -15,9 +15,11 @@ from driftsurf.core.contracts import Batch, Capabilities
 from driftsurf.core.decisions import Decision
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import CapabilityError, OptionError
+from driftsurf.explanation import explain
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.learners.foreign import SklearnLearner
 from driftsurf.strategies import DriftSurf
+from driftsurf.strategies._rule import USUAL_BATCHES
 from driftsurf.strategies._unit import WINDOW, RiskUnit
 from driftsurf.strategies.driftsurf import challenger_predicts, switching
 
@@ -154,6 +156,10 @@ def test_batches_without_weight_are_no_evidence_for_a_switch() -> None:
         ({"judge": "jury"}, "'auto', 'training', 'prequential'"),
         ({"judge": "prequential", "reactive_length": 1}, "reactive_length"),
         ({"judge": "prequential", "variant": "authors"}, "algorithm-1"),
+        ({"significance": -1.0}, "-1"),
+        ({"significance": 1.0, "judge": "training"}, "'training'|training"),
+        ({"significance": 1.0, "variant": "authors"}, "authors"),
+        ({"significance": 1.0, "reactive_length": 2}, "at least 3"),
         ({"threshold_unit": "metre"}, "'auto', 'risk', 'trivial'"),
     ],
 )
@@ -278,3 +284,76 @@ def test_capabilities_tell_regression_from_classification() -> None:
     can = Capabilities(frozenset({"regression"}))
     assert (can.regression, can.min_classes) == (True, 0)
     assert replace(can, tasks=frozenset({"binary"})).min_classes == 2
+
+
+# ---------------------------------------------------------------------------- noise
+
+
+def test_with_significance_every_decision_follows_from_its_record() -> None:
+    """R_b is a mean, and w' needs a lead of more than a standard error, worked out here from the risks."""
+    rows = batches(80, (10, 30, 31, 50), m=20)
+    strategy = make(significance=1.0, reactive_length=4, threshold=0.05)
+    contest: list[tuple[float, float, float]] = []
+    usual: dict[int, list[float]] = {}
+    kinds = set()
+    for batch in rows:
+        decision = strategy.step(batch)
+        for model in decision.models:
+            if model.risk_before is not None and not math.isnan(model.risk_before):
+                if model.age <= 1:  # the risk of a model that has learned nothing is dropped after the next one
+                    usual[model.id] = []
+                usual[model.id].append(model.risk_before)
+                if len(usual[model.id]) <= USUAL_BATCHES:
+                    assert model.best_risk == pytest.approx(np.mean(usual[model.id]))
+        kinds |= {t.kind for t in decision.transitions}
+        if not decision.reactive_step:
+            assert decision.lead_error is None
+            continue
+        old, new = (next(m for m in decision.models if m.role == role) for role in ("predictive", "reactive"))
+        if decision.reactive_step == 1:
+            contest = []
+            assert decision.lead_error is None
+            assert decision.predicts_next == old.id
+            continue
+        assert old.risk_before is not None
+        assert new.risk_before is not None
+        contest.append((old.risk_before, new.risk_before, batch.weight.sum()))
+        risks, weights = np.array(contest)[:, :2], np.array(contest)[:, 2]
+        assert (old.risk_reactive, new.risk_reactive) == pytest.approx(tuple(weights @ risks / weights.sum()))
+        leads = risks @ [1.0, -1.0]
+        mean = weights @ leads / weights.sum()
+        error = math.inf
+        if len(leads) > 1:
+            error = math.sqrt(weights**2 @ (leads - mean) ** 2 / (weights.sum() ** 2 - weights @ weights))
+        assert decision.lead_error == pytest.approx(error)
+        assert decision.predicts_next == (new.id if mean > error else old.id)
+        assert [t.over for t in decision.transitions] == [len(leads)] * len(decision.transitions)
+    assert kinds == {"entered", "greedy", "switched", "kept"}
+
+
+def test_a_lead_within_the_noise_is_explained() -> None:
+    strategy = make(significance=30.0, threshold=0.02)
+    decisions = run(strategy, batches(80, tuple(range(10, 80, 10)), m=10))
+    kept = [(d, t) for d in decisions for t in d.transitions if t.kind == "kept"]
+    decision, transition = next(
+        (d, t) for d, t in kept if t.left is not None and t.right is not None and t.left < t.right
+    )
+    assert decision.lead_error is not None
+    assert transition.margin == pytest.approx(-30.0 * decision.lead_error)
+    text = explain(decisions, step=decision.step, width=1000)
+    assert "30 times the standard error of its lead" in text
+    assert "chance" in text
+    entered = next(d for d in decisions if d.condition == 1)
+    assert "its usual risk" in explain(decisions, step=entered.step, width=1000)
+    assert "> usual" in entered.transitions[0].describe()
+
+
+@pytest.mark.parametrize("cut", [11, 12, 13, 20])
+def test_significance_is_saved_and_restored_in_any_state(cut: int) -> None:
+    rows = batches(m=20)
+    whole, first, second = (make(significance=1.0) for _ in range(3))
+    expected = run(whole, rows)
+    run(first, rows[:cut])
+    second.restore(from_bytes(to_bytes(first.state())), 2, sparse=False, n_classes=2)
+    assert run(second, rows[cut:]) == expected[cut:]
+    assert to_bytes(second.state()) == to_bytes(whole.state())

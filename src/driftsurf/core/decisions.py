@@ -60,11 +60,11 @@ class ModelRecord:
     risk_after: float | None = None
     """Risk on this batch after learning it."""
     risk_reactive: float | None = None
-    """Risk over T, the batches of the reactive state, at its end. The training judge measures it after learning them
-    all; the prequential judge measures it on each batch before learning it, without the first one, which the reactive
-    model could not have learned from."""
+    """Risk over T, the batches of the reactive state, at its end; with ``significance`` also at each step before. The
+    training judge measures it after learning them all; the prequential judge measures it on each batch before learning
+    it, without the first one, which the reactive model could not have learned from."""
     best_risk: float | None = None
-    """Smallest ``risk_before`` of this model so far; R_b in the paper."""
+    """Smallest ``risk_before`` of this model so far; R_b in the paper. With ``significance``, the mean of the last."""
     gradients: int = 0
     """Number of gradients computed for this batch."""
     weight: float | None = None
@@ -87,7 +87,7 @@ class Transition:
     right: float | None = None
     margin: float = 0.0
     over: int = 1
-    """Number of batches over which the risks were measured."""
+    """Number of batches over which the risks were measured; for "entered", those that a usual risk is the mean of."""
     old: int = 0
     """Identity of the model that predicted so far."""
     new: int = 0
@@ -113,15 +113,11 @@ class Transition:
             return self.why
         left, right, margin = self._shown()
         if self.kind == "entered":
-            return f"risk {left} > {'best' if self.condition == 1 else 'stable model'} {right} + {margin}"
+            reference = "stable model" if self.condition == 2 else "best" if self.over == 1 else "usual"
+            return f"risk {left} > {reference} {right} + {margin}"
         better = self.new > self.old if self.kind == "greedy" else self.kind == "switched"
-        over = (
-            "on this batch"
-            if self.kind == "greedy"
-            else "on one step"
-            if self.over == 1
-            else f"over {_steps(self.over)}"
-        )
+        one = "on this batch" if self.kind == "greedy" else "on one step"
+        over = one if self.over == 1 else f"over {_steps(self.over)}"
         lead = f" - {margin.removeprefix('-')}" if self.margin else ""
         return f"new model {left} {'<' if better else '>='} old {right}{lead} {over}"
 
@@ -195,6 +191,11 @@ class Decision:
     greedy_credit: float | None = None
     """Gain of the greedy policy in earlier reactive states, from -1 to 1 units of the risk; it is applied unless
     this is negative. None if it is always applied."""
+    significance: float | None = None
+    """Standard errors by which the mean lead of the new model must exceed 0; None if noise is not considered."""
+    lead_error: float | None = None
+    """Standard error of the mean lead of the new model over T so far, with ``significance``; infinite if it cannot be
+    measured yet."""
     transitions: tuple[Transition, ...] = ()
 
     @property
@@ -212,7 +213,7 @@ class Decision:
         record = {"type": "step", **_fields_of(self), "rows_seen": self.rows_seen}
         record["models"] = [_fields_of(model) for model in self.models]
         del record["transitions"]
-        for optional in ("risk_unit", "greedy_credit"):
+        for optional in ("risk_unit", "greedy_credit", "significance", "lead_error"):
             if record[optional] is None:
                 del record[optional]
         return record

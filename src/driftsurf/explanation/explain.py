@@ -178,11 +178,12 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
     old, new = _pair(decision)
     if transition.kind == "entered":
         stable = None if transition.condition == 1 else _id(decision, "stable")
-        yield _entry("compared", _limit(old, left, right, _threshold(transition.margin, decision), stable))
+        usual = decision.significance is not None
+        yield _entry("compared", _limit(old, left, right, _threshold(transition.margin, decision), stable, usual))
         if left is not None and right is not None:
             yield _entry("crossed", f"the risk exceeded the limit by {_number(left - right - transition.margin)}")
         return
-    if transition.kind == "greedy":
+    if transition.kind == "greedy" and transition.over == 1:
         before = decision.judge == "prequential" or decision.variant == "authors"
         batches = "this batch"
     else:
@@ -197,15 +198,23 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
     if left is not None and right is not None:
         better = "new" if left < right else "old"
         needed = f"; it needed {_number(-transition.margin)}" if better == "new" and transition.margin else ""
+        if needed and decision.significance is not None and transition.over > 1:
+            chance = " so that it may be chance" * (transition.kind == "kept")
+            error = _number(decision.lead_error)
+            needed += f", {decision.significance:g} times the standard error of its lead, {error},{chance}".rstrip(",")
         yield _entry("better", f"the {better} model, by {_number(abs(left - right))}{needed}")
 
 
-def _limit(model: int | str, risk: float | None, best: float | None, margin: str, stable: int | str | None) -> str:
+def _limit(
+    model: int | str, risk: float | None, best: float | None, margin: str, stable: int | str | None, usual: bool
+) -> str:
     """Describe the risk of a model and the limit above which a reactive state begins.
 
-    The limit is the model's best risk so far plus the threshold, or the risk of the stable model plus its threshold.
+    The limit is the model's best, or ``usual``, risk so far plus the threshold, or the risk of the stable model plus
+    its threshold.
     """
-    reference = "its best risk so far" if stable is None else f"the risk of its reference, the stable model {stable}"
+    own = "its usual risk" if usual else "its best risk so far"
+    reference = own if stable is None else f"the risk of its reference, the stable model {stable}"
     threshold = "the threshold" if stable is None else "the stable threshold"
     return (
         f"before learning this batch, model {model} had risk {_number(risk)}; the limit was {reference}, "
@@ -236,7 +245,8 @@ def _not_crossed(decision: Decision) -> Iterator[str]:
         limits.append((stable.id, stable.risk_before, decision.stable_threshold or 0.0))
     for stable_id, risk, margin in limits:
         if risk is not None:
-            text = _limit(model.id, model.risk_before, risk, _threshold(margin, decision), stable_id)
+            usual = decision.significance is not None
+            text = _limit(model.id, model.risk_before, risk, _threshold(margin, decision), stable_id, usual)
             room = risk + margin - model.risk_before
             yield _entry("compared", f"{text}; the risk was {_number(room)} below the limit")
 

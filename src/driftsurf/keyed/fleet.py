@@ -78,10 +78,13 @@ class Fleet(BaseFleet):
         Rows of a key that make a time step; None for those of the model, or 32 if it does not say.
     threshold, stable_threshold, reactive_length, greedy
         As for :class:`~driftsurf.DriftSurfClassifier`. The default threshold is larger, since the risk over 32 rows is
-        noisy.
+        noisy. (A keyed run takes the noise into account instead, with ``significance``, as a model can: compiled loops
+        have no place for the sums that this needs.)
     max_rows
-        Rows of a key that are kept to train on, first in, first out. All options from ``step_size`` to here, except for
-        ``batch_size``, are those of a fleet without a model; a model has its own.
+        Rows of a key that are kept to train on, first in, first out. A key takes memory for all of them from its first
+        row on, so that the default is small: with the 2,048 rows of a keyed run, a million keys would take 120 GB. All
+        options from ``step_size`` to here, except for ``batch_size``, are those of a fleet without a model; a model has
+        its own.
     classes
         The labels: two for a fleet without a model, 0 and 1 by default; for a strategy any number, or None to learn
         them as they appear. Other models have their own.

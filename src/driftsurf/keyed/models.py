@@ -15,12 +15,15 @@ from driftsurf.data.target import TASKS, Task
 from driftsurf.errors import Message, Option, OptionError
 from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.grouping import Columns
-from driftsurf.keyed.options import DTYPE, KeyedOptions
+from driftsurf.keyed.options import DTYPE, MOST_ROWS, KeyedOptions
 from driftsurf.keyed.visit import KeyedLearner
 from driftsurf.session.model_names import make_strategy, read_model, require_exact_state, settable_options, with_options
 from driftsurf.strategies import DriftSurf
 
 __all__ = ["keyed_strategy", "keyed_task", "summarise_columns"]
+
+PAPER_THRESHOLD = 0.3
+"""Threshold for keys without ``significance``: the risk over 32 rows is noisy, and so is the best of many."""
 
 
 def keyed_task(task: str, classes: Collection[Any] | None, found: Task | None = None) -> Task:
@@ -51,25 +54,34 @@ def keyed_strategy(
     learner: str | None = None,
     task: Task = "binary",
     parameters: Mapping[str, Any] | None = None,
+    max_rows: int = MOST_ROWS,
 ) -> Strategy:
     """Return the template of what learns a key, made by :func:`~driftsurf.session.model_names.make_strategy`.
 
-    Options that are not set have defaults that suit a key: 128 rows at most, kept as float32, and for DriftSurf a
-    threshold of 0.3, since its time steps are short. CapabilityError if only pickle could save the model.
+    Options that are not set have defaults that suit a key: ``max_rows`` rows at most, kept as float32; and DriftSurf
+    takes the noise of short time steps into account (``significance``) or, where its other options do not allow that,
+    has a threshold of 0.3. CapabilityError if only pickle could save the model.
 
     >>> keyed_strategy("aue:svm", parameters={"experts": 4}).max_rows
-    128
+    2048
     >>> keyed_strategy("driftsurf(threshold=0.2)", parameters={"max_rows": 50}).threshold
     0.2
+    >>> keyed_strategy("driftsurf(judge='training')").threshold
+    0.3
     """
     made = make_strategy(model, learner, task, parameters)
     why = Message("and a keyed run saves the state of every key; leave ", Option("key"), " out")
     require_exact_state(made, model, learner, task, why)
     named = read_model(model, learner).strategy
-    usual: dict[str, Any] = {"max_rows": KeyedOptions.max_rows, "dtype": DTYPE}
-    if isinstance(made, DriftSurf):
-        usual["threshold"] = KeyedOptions.threshold
     given = {*named.options, *(parameters or {})}
+    usual: dict[str, Any] = {"max_rows": max_rows, "dtype": DTYPE}
+    if isinstance(made, DriftSurf):
+        short = "reactive_length" in given and made.reactive_length in (1, 2)
+        plain = "significance" in given and made.significance == 0.0
+        if short or plain or made.judge == "training" or made.variant == "authors":
+            usual["threshold"] = PAPER_THRESHOLD
+        else:
+            usual |= {name: getattr(KeyedOptions, name) for name in ("threshold", "reactive_length", "significance")}
     known = settable_options(type(made))  # a strategy of another package may lack some of them
     chosen = {name: value for name, value in usual.items() if name in known and name not in given}
     return with_options(made, chosen, named.name)

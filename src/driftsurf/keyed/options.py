@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from driftsurf.core.contracts import Strategy
     from driftsurf.keyed.visit import KeyedLearner
 
-__all__ = ["BUCKETS", "DTYPE", "ON_GAP", "EngineOptions", "KeyedOptions", "OnGap"]
+__all__ = ["BUCKETS", "DTYPE", "ON_GAP", "EngineOptions", "KeyedOptions", "OnGap", "usual_rows"]
 
 OnGap: TypeAlias = Literal["fill", "quarantine"]
 ON_GAP: tuple[OnGap, ...] = get_args(OnGap)
@@ -24,6 +24,21 @@ DTYPE: Final = "float32"
 """The type of the rows that a key keeps by default."""
 BUCKETS: Final = 256
 """Buckets of keys in Spark's state by default."""
+FEWEST_ROWS, MOST_ROWS, ROW_BYTES = 128, 2048, 2**18
+"""Rows that a key keeps by default, at least and at most, and the bytes that they may take."""
+
+
+def usual_rows(n_features: int, n_classes: int = 2) -> int:
+    """Return how many rows a key keeps by default: 2,048, with many columns as many as 256 kB hold, but at least 128.
+
+    A row takes 4 bytes a column, 16 for label and weight, and 16 for its gradients in two models, for each class if
+    there are three or more.
+
+    >>> [usual_rows(n_features) for n_features in (10, 24, 100, 1000)], usual_rows(10, n_classes=20)
+    ([2048, 2048, 606, 128], 697)
+    """
+    outputs = n_classes if n_classes > 2 else 1
+    return max(FEWEST_ROWS, min(MOST_ROWS, ROW_BYTES // (4 * n_features + 16 + 16 * outputs)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +46,9 @@ class KeyedOptions:
     """How every key of a keyed run is learned, as plain values.
 
     :meth:`learner` turns them into a :class:`~driftsurf.keyed.KeyedLearner`, whose parameters explain most of them.
-    ``step_size``, ``l2``, ``threshold`` and ``max_rows`` are for the default strategy, DriftSurf around logistic
-    regression (softmax regression for three or more classes, linear regression for numbers); ``strategy`` replaces it
-    by any other.
+    ``step_size``, ``l2``, ``threshold``, ``reactive_length``, ``significance`` and ``max_rows`` are for the default
+    strategy, DriftSurf around logistic regression (softmax regression for three or more classes, linear regression for
+    numbers); ``strategy`` replaces it by any other.
     """
 
     features: tuple[str, ...] = option(
@@ -57,7 +72,7 @@ class KeyedOptions:
         None, "How much later than its row a label may come, by id, in units of the sequence.", flag=None
     )
     max_pending: int = option(1000, "Rows of a key that wait for their labels at most.", flag=None)
-    max_bytes: int = option(2**20, "Largest state of a key in bytes; a key above it is put in quarantine.", at_least=1)
+    max_bytes: int = option(2**22, "Largest state of a key in bytes; a key above it is put in quarantine.", at_least=1)
     readmit: Mapping[Any, int] = option(
         {},
         "Readmit a key that is in quarantine for a fault in this row or an earlier one.",
@@ -73,8 +88,14 @@ class KeyedOptions:
         "auto", 'Size of a gradient step; "auto" also scales the columns.', flag=None
     )
     l2: float = option(1e-4, "Strength of the L2 penalty.", flag=None)
-    threshold: float = option(0.3, "Rise of the risk that is a sign of drift.", flag=None)
-    max_rows: int = option(128, "Rows that a key keeps to train on.", at_least=1)
+    threshold: float = option(0.1, "Rise of the risk that is a sign of drift.", flag=None)
+    reactive_length: int = option(5, "Steps in a reactive state.", flag=None)
+    significance: float = option(
+        1.0, "Standard errors by which a new model must lead to take over; 0 is the paper's rule.", flag=None
+    )
+    max_rows: int | None = option(
+        None, "Rows that a key keeps to train on.  [default: 2,048; as many as 256 kB hold, at least 128]", at_least=1
+    )
     seed: int = option(0, "Seed of all random numbers.", flag=None)
 
     def learner(self, features: Sequence[str], *, regression: bool = False) -> KeyedLearner:
@@ -85,7 +106,7 @@ class KeyedOptions:
         from driftsurf.keyed.visit import KeyedLearner
 
         made = KeyedLearner(
-            strategy=self._default_strategy(regression) if self.strategy is None else self.strategy,
+            strategy=self._default_strategy(regression, len(features)) if self.strategy is None else self.strategy,
             features=tuple(features),
             classes=self.classes,
             batch_size=self.batch_size,
@@ -103,27 +124,32 @@ class KeyedOptions:
         made.check()
         return made
 
+    def rows_kept(self, n_features: int) -> int:
+        """Return how many rows a key keeps."""
+        return usual_rows(n_features, len(self.classes or ())) if self.max_rows is None else self.max_rows
+
     def _check_default_strategy_options(self) -> None:
         """Raise OptionError if an option is set that only the default strategy has."""
-        default = KeyedOptions()
-        changed = {
-            "step_size": self.step_size != default.step_size,
-            "l2": self.l2 != default.l2,
-            "threshold": self.threshold != default.threshold,
-            "max_rows": self.max_rows != default.max_rows,
-        }
-        names = [name for name, differs in changed.items() if differs]
+        default, own = KeyedOptions(), ("step_size", "l2", "threshold", "reactive_length", "significance", "max_rows")
+        names = [name for name in own if getattr(self, name) != getattr(default, name)]
         if names:
             raise OptionError(f"{names[0]} is an option of the default strategy, but a strategy is given: set it there")
 
-    def _default_strategy(self, regression: bool) -> Strategy:
+    def _default_strategy(self, regression: bool, n_features: int) -> Strategy:
         from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
         from driftsurf.strategies import DriftSurf
 
         many = self.classes is not None and len(self.classes) > 2
         kind = LinearRegression if regression else SoftmaxRegression if many else LogisticRegression
         learner = kind(step_size=self.step_size, l2=self.l2)
-        return DriftSurf(learner, threshold=self.threshold, max_rows=self.max_rows, dtype=DTYPE)
+        return DriftSurf(
+            learner,
+            threshold=self.threshold,
+            reactive_length=self.reactive_length,
+            significance=self.significance,
+            max_rows=self.rows_kept(n_features),
+            dtype=DTYPE,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

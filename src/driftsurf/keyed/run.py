@@ -41,7 +41,7 @@ def run_keyed(
     ttl: float | None = None,
     reading: ReadingOptions = READING,
     task: str = "auto",
-    make_strategy: Callable[[Task], Strategy] | None = None,
+    make_strategy: Callable[[Task, int], Strategy] | None = None,
     on_columns: Callable[[Source, Table, KeyedLearner, DerivedColumns], None] | None = None,
     on_epoch: EpochReport | None = None,
     **engine_options: Any,
@@ -70,7 +70,7 @@ def run_keyed(
     task
         What to predict, if no strategy is given: "auto" lets the first rows decide between classes and numbers.
     make_strategy
-        Returns the strategy for a task, in place of the default one.
+        Returns the strategy for a task and a number of rows to keep, in place of the default one.
     on_columns
         Called with the source, its first rows, the learner and the derived columns, before anything is learned.
     on_epoch
@@ -97,9 +97,10 @@ def run_keyed(
     without = (*columns, derived.target)
     named = options.features or _numeric_columns(table, without, options.drop)
     found = keyed_task(task, options.classes, target.task)
+    features = derived.features(named)
     if make_strategy is not None:
-        options = replace(options, strategy=make_strategy(found))
-    learner = options.learner(derived.features(named), regression=found == "regression")
+        options = replace(options, strategy=make_strategy(found, options.rows_kept(len(features))))
+    learner = options.learner(features, regression=found == "regression")
     check_columns(derived.add_to(table), learner, columns)  # before anything is written
     if on_columns is not None:
         on_columns(opened, table, learner, derived)

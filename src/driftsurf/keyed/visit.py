@@ -125,7 +125,7 @@ class KeyedLearner:
     guard: float | None = None
     delay: float | None = None
     max_pending: int = 1000
-    max_bytes: int = 2**20
+    max_bytes: int = 2**22
     readmit: Mapping[Any, int] = field(default_factory=dict)
     on_gap: OnGap = "fill"
     seed: int = 0

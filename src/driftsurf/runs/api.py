@@ -73,10 +73,10 @@ def run(
     id: str | None = None,
     features: tuple[str, ...] = (),
     classes: tuple[Any, ...] | None = None,
-    max_bytes: int = 1048576,
+    max_bytes: int = 4194304,
     readmit: Mapping[Any, int] | None = None,
     on_gap: OnGap = "fill",
-    max_rows: int = 128,
+    max_rows: int | None = None,
     engine: str = "local",
     ttl: float | None = None,
     master: str | None = None,
@@ -96,6 +96,7 @@ def run(
     threshold: float | None = None,
     stable_threshold: float | None = None,
     reactive_length: int | None = None,
+    significance: float | None = None,
     greedy: bool | None = None,
     variant: Literal["algorithm-1", "authors"] | None = None,
     step_size: float | Literal["auto"] | None = None,
@@ -224,7 +225,7 @@ def run(
     on_gap
         Missing cells: fill them with the key's mean so far, or put the key in quarantine.
     max_rows
-        Rows that a key keeps to train on.
+        Rows that a key keeps to train on. [default: 2,048; as many as 256 kB hold, at least 128]
     engine
         Engine of the run: local (this process), spark, or one of another package.
     ttl
@@ -260,11 +261,13 @@ def run(
     stream_seed
         Seed of a built-in stream. [default: the paper's]
     threshold
-        Rise of the risk that counts as a sign of drift. [default: 0.1; 0.3 for each key]
+        Rise of the risk that counts as a sign of drift. [default: 0.1]
     stable_threshold
         Rise over the risk of the stable model that counts as a sign of drift. [default: threshold / 2]
     reactive_length
-        Steps in a reactive state. [default: 4]
+        Steps in a reactive state. [default: 4; 5 for each key]
+    significance
+        Standard errors by which a new model must lead to take over; 0 is the paper's rule. [default: 0; 1 for each key]
     greedy
         Let the better model predict during a reactive state. [default: yes]
     variant

@@ -14,7 +14,7 @@ from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target
 from driftsurf.errors import ColumnWarning, Message, Option, OptionError
-from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, KeyedOptions, run_keyed
+from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, run_keyed
 from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.job import EpochReport
@@ -104,14 +104,14 @@ def run_by_key(
         replace(
             keyed,
             drop=tuple(options.reading.drop),
-            max_rows=KeyedOptions().max_rows,  # the strategy has it
+            max_rows=None,  # the strategy has it
             **direct,
         ),
         engine=options.engine.engine,
         ttl=options.engine.ttl,
         reading=options.reading,
         task=model.task,
-        make_strategy=lambda task: keyed_strategy(named, model.learner, task, parameters),
+        make_strategy=lambda task, rows: keyed_strategy(named, model.learner, task, parameters, rows),
         on_columns=start,
         on_epoch=on_epoch,
         **{name: given[name] for name in ENGINE_OPTIONS if name in given},

@@ -159,13 +159,17 @@ class ModelOptions:
     )
     seed: int = option(0, "Seed of every random draw.", at_least=0)
     stream_seed: int | None = option(None, "Seed of a built-in stream.  [default: the paper's]", at_least=0)
-    threshold: float | None = option(
-        None, "Rise of the risk that counts as a sign of drift.  [default: 0.1; 0.3 for each key]"
-    )
+    threshold: float | None = option(None, "Rise of the risk that counts as a sign of drift.  [default: 0.1]")
     stable_threshold: float | None = option(
         None, "Rise over the risk of the stable model that counts as a sign of drift.  [default: threshold / 2]"
     )
-    reactive_length: int | None = option(None, "Steps in a reactive state.  [default: 4]", at_least=1)
+    reactive_length: int | None = option(None, "Steps in a reactive state.  [default: 4; 5 for each key]", at_least=1)
+    significance: float | None = option(
+        None,
+        "Standard errors by which a new model must lead to take over; 0 is the paper's rule.  [default: 0; 1 for each "
+        "key]",
+        at_least=0.0,
+    )
     greedy: bool | None = option(None, "Let the better model predict during a reactive state.  [default: yes]")
     variant: Literal["algorithm-1", "authors"] | None = option(
         None,
@@ -188,7 +192,7 @@ class ModelOptions:
 
 
 NAMED_PARAMETERS: Final = (
-    *("threshold", "stable_threshold", "reactive_length", "greedy", "variant"),
+    *("threshold", "stable_threshold", "reactive_length", "significance", "greedy", "variant"),
     *("step_size", "l2", "steps_per_row"),
 )
 """Parameters of models that have an option of their own."""

@@ -36,6 +36,7 @@ from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.kernels.losses import largest, weighted_sum
 from driftsurf.kernels.random import derive
+from driftsurf.strategies._rule import reference_risk
 from driftsurf.strategies._votes import errors
 
 BudgetRule = Literal["each", "divided"]
@@ -66,11 +67,12 @@ class Member:
     first_row: int
     """First row that the model is trained on."""
     best_risk: float = math.inf
-    """R_b: lowest risk so far on a batch that the model had not learned yet."""
+    """R_b: lowest, or usual, risk so far on a batch that the model had not learned yet."""
 
-    def after_batch(self, risk: float) -> Member:
-        """Return the model with R_b updated by its risk on a new batch; NaN is no evidence."""
-        return replace(self, best_risk=risk) if risk < self.best_risk else self
+    def after_batch(self, risk: float, step: int = 0, *, noisy: bool = False) -> Member:
+        """Return the model with R_b updated by its risk on the batch of this step; NaN is no evidence."""
+        best = reference_risk(self.best_risk, risk, step - self.born, noisy)
+        return self if best == self.best_risk else replace(self, best_risk=best)
 
     def record(
         self,

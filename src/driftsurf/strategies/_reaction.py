@@ -14,9 +14,11 @@ from driftsurf.core.contracts import Segment, State
 from driftsurf.core.decisions import ModelRecord, Role, Transition, TransitionKind
 from driftsurf.core.fields import Array, Entry, Fields, Rule, Truth, Values, Whole, misfit
 from driftsurf.core.state import nest, pick
+from driftsurf.core.values import replace
+from driftsurf.errors import Option, OptionError
 from driftsurf.strategies._base import declared
 from driftsurf.strategies._pool import Member, Pool
-from driftsurf.strategies._rule import ContestNumbers, closed_credit, contest_after, contest_risks
+from driftsurf.strategies._rule import ContestNumbers, closed_credit, contest_after, contest_risks, lead_error
 from driftsurf.strategies._unit import RiskUnit
 
 
@@ -34,6 +36,12 @@ class Contest:
     """... that of w' ..."""
     least_margin: float = math.nan
     """... and the lead that w' needed there."""
+    squares: float = 0.0
+    """Sum over batches of the squared weight, ..."""
+    leads: float = 0.0
+    """... of the squared weight times the lead of w' ..."""
+    squared_leads: float = 0.0
+    """... and of the squared weight times the squared lead."""
 
     def after_batch(self, old_risk: float, new_risk: float, weight: float, margin: float = 0.0) -> Contest:
         """Return the contest after one more batch, on which w' needs a lead; one without both risks is no evidence.
@@ -47,7 +55,8 @@ class Contest:
     @property
     def numbers(self) -> ContestNumbers:
         """All fields."""
-        return self.old, self.new, self.weight, self.least_old, self.least_new, self.least_margin
+        least = self.least_old, self.least_new, self.least_margin
+        return self.old, self.new, self.weight, *least, self.squares, self.leads, self.squared_leads
 
     @property
     def least(self) -> tuple[float, float, float]:
@@ -58,6 +67,11 @@ class Contest:
     def risks(self) -> tuple[float, float]:
         """Mean risks of w and w'; NaN without evidence."""
         return contest_risks(self.old, self.new, self.weight)
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean lead of w'; infinite for a single batch."""
+        return lead_error(self.numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,29 @@ class Credit:
         return Credit(closed_credit(self.value, self.gain))
 
 
+def check_prequential(judge: str, variant: str, reactive_length: int, significance: float) -> None:
+    """Raise OptionError if the prequential judge cannot work with these options."""
+    why = "judge is 'prequential'" if judge == "prequential" else f"significance is {significance:g}"
+    if significance > 0.0 and judge == "training":
+        raise OptionError(
+            why + ", but the training judge does not compare models batch by batch; use ",
+            *(Option("judge", "prequential"), ", or ", Option("significance", 0)),
+        )
+    if variant == "authors":
+        raise OptionError(
+            why + ", but the variant 'authors' compares models on their training rows; use ",
+            *(Option("variant", "algorithm-1"), ", or ", Option("judge", "training")),
+        )
+    least = 3 if significance > 0.0 else 2
+    if reactive_length < least:
+        raise OptionError(
+            Option("reactive_length"),
+            f" is {reactive_length}, but the prequential judge leaves out the first batch"
+            f"{' and measures how the others vary' * (least == 3)}, and needs at least {least}; raise it, or use ",
+            Option("judge", "training") if least == 2 else Option("significance", 0),
+        )
+
+
 @dataclass(frozen=True)
 class Live:
     """Everything that a step replaces. DriftSurf is in a reactive state iff there is a reactive model."""
@@ -136,6 +173,34 @@ class Live:
             return self.predictive, self.reactive
         return self.predictive, self.reactive, self.stable
 
+    def state(self, *, contest: int, relative: bool) -> State:
+        """Return everything that a step replaces as a flat state; for the arguments see ``live_fields``."""
+        state: State = {
+            "step": self.step,
+            "reactive_step": self.reactive_step,
+            "trial": np.array([(part.lo, part.hi) for part in self.trial], np.int64).reshape(-1, 2),
+            "challenged": self.challenged,
+            "reacted": self.reacted,
+        }
+        if contest:
+            state["contest"] = np.array(self.contest.numbers[:contest])
+            state["credit"] = np.array(astuple(self.credit), np.float64)
+        if relative:
+            state |= nest("unit", self.unit.state())
+        for role in ROLES:
+            member: Member | None = getattr(self, role)
+            if member is not None:
+                state |= nest(role, member.state())
+        return state
+
+    def without_old_batches(self, end: int, max_rows: int | None) -> Live:
+        """Drop batches of T beyond ``max_rows``, where T outlives a reactive state (variant "authors")."""
+        if max_rows is None:
+            return self
+        former = len(self.trial) - self.reactive_step
+        kept = [part for part in self.trial[:former] if part.lo >= end - max_rows]
+        return replace(self, trial=(*kept, *self.trial[former:]))
+
 
 @dataclass(slots=True)
 class Step:
@@ -148,6 +213,8 @@ class Step:
     """delta and delta' in units of the risk."""
     prequential: bool = False
     """Whether models are compared by their risks on batches before learning them."""
+    noisy: bool = False
+    """Whether the noise of the risks is taken into account."""
     risk_unit: float | None = None
     """Risk that the thresholds were multiplied by; None if they are in units of the risk already."""
     condition: int = 0
@@ -159,6 +226,8 @@ class Step:
     """Risks on X_t after learning it."""
     trial: dict[Role, float] = field(default_factory=dict)
     """Risks over T."""
+    lead_error: float | None = None
+    """Standard error of the mean lead of w' over T, if noise is taken into account."""
     spent: dict[Role, int] = field(default_factory=dict)
     """Gradients computed."""
     transitions: list[Transition] = field(default_factory=list)
@@ -168,7 +237,7 @@ class Step:
         risk = pool.risk(member, self.segment)
         if when == "before":
             self.before[role] = risk
-            member = member.after_batch(risk)
+            member = member.after_batch(risk, self.live.step, noisy=self.noisy)
         else:
             self.after[role] = risk
         self.cast[role] = member
@@ -199,16 +268,20 @@ ROLES = "predictive", "reactive", "stable"
 
 
 @functools.cache
-def live_fields(reactive_length: int, *, prequential: bool, relative: bool) -> Fields:
-    """Return the declaration of the saved state between steps, for a prequential judge and relative thresholds."""
+def live_fields(reactive_length: int, *, contest: int, relative: bool) -> Fields:
+    """Return the declaration of the saved state between steps.
+
+    ``contest`` is how many fields of ``Contest`` are saved, 0 for the training judge; ``relative`` says whether the
+    thresholds are relative.
+    """
     entries: dict[str, Entry] = {
         "reactive_step": Whole(0, reactive_length - 1),
         "trial": Array(np.int64, ("*", 2), least=0),
         "challenged": Truth(),
         "reacted": Truth(),
     }
-    if prequential:
-        entries["contest"] = Array(np.float64, (6,), missing=True)
+    if contest:
+        entries["contest"] = Array(np.float64, (contest,), missing=True)
         entries["credit"] = Array(np.float64, (3,))
     return declared(
         entries,
@@ -229,30 +302,9 @@ def _are_stored(known: Values) -> bool:
     return all(first_row <= first <= last <= next_row for first, last in known["trial"].tolist())
 
 
-def saved_live(live: Live, *, prequential: bool, relative: bool) -> State:
-    """Return everything that a step replaces as a flat state."""
-    state: State = {
-        "step": live.step,
-        "reactive_step": live.reactive_step,
-        "trial": np.array([(part.lo, part.hi) for part in live.trial], np.int64).reshape(-1, 2),
-        "challenged": live.challenged,
-        "reacted": live.reacted,
-    }
-    if prequential:
-        state["contest"] = np.array(live.contest.numbers)
-        state["credit"] = np.array(astuple(live.credit), np.float64)
-    if relative:
-        state |= nest("unit", live.unit.state())
-    for role in ROLES:
-        member: Member | None = getattr(live, role)
-        if member is not None:
-            state |= nest(role, member.state())
-    return state
-
-
-def restored_live(state: Mapping[str, Any], pool: Pool, *, prequential: bool, relative: bool) -> Live:
-    """Return what ``saved_live`` was called on."""
-    value, gain, chosen = state["credit"].tolist() if prequential else (0.0, 0.0, 0.0)
+def restored_live(state: Mapping[str, Any], pool: Pool, *, contest: int, relative: bool) -> Live:
+    """Return what ``Live.state`` was called on."""
+    value, gain, chosen = state["credit"].tolist() if contest else (0.0, 0.0, 0.0)
     return Live(
         **restored_members(state, pool),
         step=state["step"],
@@ -261,7 +313,7 @@ def restored_live(state: Mapping[str, Any], pool: Pool, *, prequential: bool, re
         challenged=state["challenged"],
         reacted=state["reacted"],
         unit=RiskUnit.from_state(pick("unit", state)) if relative else RiskUnit(),
-        contest=Contest(*state["contest"].tolist()) if prequential else Contest(),
+        contest=Contest(*state["contest"].tolist()) if contest else Contest(),
         credit=Credit(value, gain, bool(chosen)),
     )
 

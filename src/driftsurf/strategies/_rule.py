@@ -14,8 +14,32 @@ REGRESSION_LEAD = 1.0 / 3.0
 REGRESSION_MARGIN = 0.2
 """Share of delta by which a regression that can memorise must be better on every batch of T to replace w."""
 
-ContestNumbers = tuple[float, float, float, float, float, float]
+USUAL_BATCHES = 32
+"""Most batches that the usual risk of a model is a mean of; older ones fade."""
+
+ContestNumbers = tuple[float, float, float, float, float, float, float, float, float]
 """Fields of ``Contest``."""
+
+
+@inline
+def usual_batches(age: int) -> int:
+    """Return how many batches the usual risk of a model is the mean of, given the number of its batches."""
+    return min(max(age, 1), USUAL_BATCHES)
+
+
+@inline
+def reference_risk(reference: float, risk: float, age: int, noisy: bool) -> float:
+    """Return R_b, with which the next risk of w is compared, after its risk on one more batch; NaN is no evidence.
+
+    R_b is the lowest risk so far. The lowest of many risks over few rows is low by chance, so that with ``noisy`` R_b
+    is the usual risk: the mean since the model has learned a batch, of which there are ``age``; old batches fade.
+
+    >>> reference_risk(0.4, 0.5, 2, noisy=False), reference_risk(0.4, 0.5, 2, noisy=True)
+    (0.4, 0.45)
+    """
+    if not noisy or reference == math.inf:
+        return risk if risk < reference else reference
+    return reference if math.isnan(risk) else reference + (risk - reference) / usual_batches(age)
 
 
 @inline
@@ -62,12 +86,23 @@ def contest_after(
 
     A batch without both risks is no evidence.
     """
-    old, new, mass, least_old, least_new, least_margin = contest
+    old, new, mass, least_old, least_new, least_margin, squares, leads, squared_leads = contest
     if math.isnan(old_risk + new_risk):
-        return old, new, mass, least_old, least_new, least_margin
+        return contest
     if not old_risk - margin - new_risk >= least_old - least_margin - least_new:
         least_old, least_new, least_margin = old_risk, new_risk, margin
-    return old + weight * old_risk, new + weight * new_risk, mass + weight, least_old, least_new, least_margin
+    square, lead = weight * weight, old_risk - new_risk
+    return (
+        old + weight * old_risk,
+        new + weight * new_risk,
+        mass + weight,
+        least_old,
+        least_new,
+        least_margin,
+        squares + square,
+        leads + square * lead,
+        squared_leads + square * (lead * lead),
+    )
 
 
 @inline
@@ -76,6 +111,26 @@ def contest_risks(old: float, new: float, weight: float) -> tuple[float, float]:
     if weight > 0.0:
         return old / weight, new / weight
     return math.nan, math.nan
+
+
+@inline
+def lead_error(contest: ContestNumbers) -> float:
+    """Return the standard error of the mean lead of w' over T, from how much its lead varies between batches.
+
+    It is infinite for a single batch.
+
+    >>> contest = 0.0, 0.0, 0.0, math.nan, math.nan, math.nan, 0.0, 0.0, 0.0
+    >>> for lead in (0.1, 0.2, 0.3):
+    ...     contest = contest_after(contest, lead, 0.0, 32.0, 0.0)
+    >>> round(lead_error(contest), 4), round(0.1 / math.sqrt(3), 4)
+    (0.0577, 0.0577)
+    """
+    old, new, mass, _, _, _, squares, leads, squared_leads = contest
+    evidence = mass * mass - squares
+    if not evidence > 0.0:
+        return math.inf
+    mean = (old - new) / mass
+    return math.sqrt(max(0.0, squared_leads - 2.0 * mean * leads + mean * mean * squares) / evidence)
 
 
 @inline

@@ -16,23 +16,16 @@ import numpy as np
 
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment, State
-from driftsurf.core.decisions import Decision, Role, TransitionKind
+from driftsurf.core.decisions import Decision, Role
 from driftsurf.core.fields import Fields
 from driftsurf.core.options import choice, number, truth, whole
 from driftsurf.core.values import replace
-from driftsurf.errors import CapabilityError, Option, OptionError
+from driftsurf.errors import CapabilityError
 from driftsurf.kernels.losses import SUM_STACK, pairwise_sum
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
 from driftsurf.strategies._base import make_decision
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
-from driftsurf.strategies._reaction import (
-    Contest,
-    Live,
-    Step,
-    live_fields,
-    restored_live,
-    saved_live,
-)
+from driftsurf.strategies._reaction import Contest, Live, Step, check_prequential, live_fields, restored_live
 from driftsurf.strategies._rule import (
     REGRESSION_LEAD,
     REGRESSION_MARGIN,
@@ -40,6 +33,7 @@ from driftsurf.strategies._rule import (
     entering,
     needed_lead,
     switching,
+    usual_batches,
 )
 from driftsurf.strategies.compiled.layout import LONGEST, UNLIMITED, Rule
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
@@ -61,6 +55,7 @@ ThresholdUnit = Literal["auto", "risk", "trivial"]
         Example(),
         Example({"judge": "prequential"}, "prequential"),
         Example({"judge": "training"}, "training"),
+        Example({"significance": 1.0, "reactive_length": 5}, "noisy"),
         Example({"variant": "authors", "budget": "divided"}, "authors"),
         Example({"risk": "zero-one"}, "zero-one", CLASSIFICATION),
     ],
@@ -118,14 +113,20 @@ class DriftSurf(CompiledStrategy):
         without the first one, when w' was untrained, so that r must be at least 2, and w predicts until the second. A
         regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on the
         last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, and a new
-        regression has one because it knows the level of the last rows; so "auto" is "prequential" for regression and
-        for learners with the capability ``can_memorise``, else "training". Such a learner often forgets by itself, so
-        that w' needs more evidence: the greedy policy is not applied while it has lost more than it gained in earlier
-        reactive states, and a regression needs a risk that is lower by delta / 5 on every batch to replace w.
+        regression has one because it knows the level of the last rows; so "auto" is "prequential" for regression, for
+        learners with the capability ``can_memorise`` and with ``significance``, else "training". A learner with that
+        capability often forgets by itself, so that w' needs more evidence: the greedy policy is not applied while it
+        has lost more than it gained in earlier reactive states, and a regression needs a risk that is lower by
+        delta / 5 on every batch to replace w.
     threshold_unit
         "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of predicting
         the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1 means the same for
         a regression in any unit as for log loss. "auto" is "trivial" for regression, else "risk".
+    significance
+        For batches of few rows, whose risks are noisy; try 1. Then R_b is the usual risk of w, its mean over the last
+        32 batches or so, since the lowest of many noisy risks is low by chance; and w' replaces w, or predicts in its
+        place, only if its mean lead over T so far is more than this many standard errors of that mean. It needs the
+        prequential judge and r of at least 3. 0 is the paper's rule.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -172,6 +173,7 @@ class DriftSurf(CompiledStrategy):
         risk: RiskName = "loss",
         judge: Judge = "auto",
         threshold_unit: ThresholdUnit = "auto",
+        significance: float = 0.0,
         budget: BudgetRule = "each",
         max_rows: int | None = DEFAULT_MAX_ROWS,
         dtype: str = "float64",
@@ -186,6 +188,7 @@ class DriftSurf(CompiledStrategy):
         self.risk = risk
         self.judge = judge
         self.threshold_unit = threshold_unit
+        self.significance = significance
         self.budget = budget
 
     def _check(self) -> None:
@@ -199,20 +202,11 @@ class DriftSurf(CompiledStrategy):
             number("stable_threshold", self.stable_threshold, at_least=0.0, infinite=True, otherwise=", or None")
         choice("judge", self.judge, ("auto", "training", "prequential"))
         choice("threshold_unit", self.threshold_unit, ("auto", "risk", "trivial"))
+        number("significance", self.significance, at_least=0.0)
         if self.risk == "zero-one":
             self._require_classes()
-        if self._prequential and self.reactive_length < 2:
-            raise OptionError(
-                Option("reactive_length"),
-                f" is {self.reactive_length}, but the prequential judge leaves out the first batch and needs at least "
-                "2; raise it, or use ",
-                Option("judge", "training"),
-            )
-        if self._prequential and self.variant == "authors":
-            raise OptionError(
-                "judge is 'prequential', but the variant 'authors' compares models on their training rows; use ",
-                *(Option("variant", "algorithm-1"), ", or ", Option("judge", "training")),
-            )
+        if self._prequential:
+            check_prequential(self.judge, self.variant, self.reactive_length, self.significance)
         if self.threshold_unit == "trivial" and not self._can.regression:
             raise CapabilityError(
                 f"threshold_unit='trivial' is for the task 'regression', which {type(self.learner).__name__} does not "
@@ -224,9 +218,18 @@ class DriftSurf(CompiledStrategy):
 
     @property
     def _prequential(self) -> bool:
-        if self.judge == "auto":
+        if self.judge == "auto" and not self._noisy:
             return (self._can.can_memorise or self._can.regression) and self.variant == "algorithm-1"
-        return self.judge == "prequential"
+        return self._noisy or self.judge == "prequential"
+
+    @property
+    def _noisy(self) -> bool:
+        return self.significance > 0.0
+
+    @property
+    def _contest(self) -> int:
+        """How many fields of ``Contest`` are saved."""
+        return 9 if self._noisy else 6 if self._prequential else 0
 
     def _cautious(self, now: Step) -> bool:
         """Whether w' needs more evidence: a learner that can memorise is mostly refitted to its last rows."""
@@ -253,13 +256,16 @@ class DriftSurf(CompiledStrategy):
     def _advance(self, live: Live, segment: Segment, undo: UndoStack) -> tuple[Live, Decision]:
         """Process the batch X_t: watch for a sign of drift, train, compare the models."""
         relative, unit_value = self._relative, live.unit.value
-        now = Step(segment, live, self._thresholds(unit_value), self._prequential, unit_value if relative else None)
+        unit = unit_value if relative else None
+        now = Step(segment, live, self._thresholds(unit_value), self._prequential, self._noisy, unit)
         self._watch(now)
         if relative:
-            unit = live.unit.after_batch(self._pool.samples.view(segment), self.learner)
-            now.live = replace(now.live, unit=unit)
+            rows = self._pool.samples.view(segment)
+            now.live = replace(now.live, unit=live.unit.after_batch(rows, self.learner))
         self._train(now, undo)
-        after = self._bounded(self._compare(now), segment.hi)
+        after = self._compare(now)
+        if self.variant == "authors":
+            after = after.without_old_batches(segment.hi, self._pool.max_rows)
         return after, self._decision(now, live.predictor, after)
 
     def _keep(self, live: Live) -> int | None:
@@ -281,6 +287,7 @@ class DriftSurf(CompiledStrategy):
             prequential=prequential,
             relative=self._relative,
             lead=self._lead(prequential),
+            significance=float(self.significance),
         )
         return rule, self._details(thresholds, prequential=prequential)
 
@@ -318,11 +325,10 @@ class DriftSurf(CompiledStrategy):
         )
         if authors:
             now.measure(self._pool, "before", "reactive", reactive)
-        if now.condition == 1:
-            right, margin = live.predictive.best_risk, now.thresholds[0]
-        else:
-            right, margin = now.before["stable"], now.thresholds[1]
-        now.note("entered", now.before["predictive"], right, margin=margin, condition=now.condition)
+        right = live.predictive.best_risk if now.condition == 1 else now.before["stable"]
+        margin = now.thresholds[now.condition - 1]
+        over = usual_batches(live.step - live.predictive.born) if now.noisy and now.condition == 1 else 1
+        now.note("entered", now.before["predictive"], right, margin=margin, over=over, condition=now.condition)
 
     def _train(self, now: Step, undo: UndoStack) -> None:
         """Update w together with w' (reactive state) or w'' (stable state), within the budget."""
@@ -358,22 +364,30 @@ class DriftSurf(CompiledStrategy):
             if self._cautious(now):
                 credit = live.credit.after_batch(*risks, 1.0 if now.risk_unit is None else now.risk_unit)
                 live = replace(live, credit=credit)
+            if now.noisy and live.reactive_step > 1:
+                now.trial["predictive"], now.trial["reactive"] = live.contest.risks
+                now.lead_error = live.contest.error
         else:
             now.measure(self._pool, "after", "predictive", old)
             now.measure(self._pool, "after", "reactive", new)
             live = replace(live, trial=(*live.trial, now.segment))
         if live.reactive_step == self.reactive_length:
             return self._exit(now, live)
-        judged = now.before if now.prequential or self.variant == "authors" else now.after
+        judged = now.trial or (now.before if now.prequential or self.variant == "authors" else now.after)
         # NaN: an untrained w' without a risk before learning is no evidence, so w predicts on.
         challenger, defender = judged.get("reactive", math.nan), judged["predictive"]
-        lead = needed_lead(self._lead(now.prequential), defender)
+        lead = needed_lead(self._lead(now.prequential), defender) + self._noise(now)
         chosen = challenger_predicts(defender - lead, challenger, bool(self.greedy))
         challenged = chosen and live.credit.trusted
         if challenged != live.challenged:
             ids = {"old": old.id, "new": new.id} if challenged else {"old": new.id, "new": old.id}
-            now.note("greedy", challenger, defender, margin=0.0 - lead, **ids)
+            over = live.reactive_step - 1 if now.trial else 1
+            now.note("greedy", challenger, defender, margin=0.0 - lead, over=over, **ids)
         return replace(live, step=live.step + 1, challenged=challenged, credit=live.credit.choosing(chosen))
+
+    def _noise(self, now: Step) -> float:
+        """Return by how much w' must lead over T so that this is not by chance; infinite after a single batch."""
+        return 0.0 if now.lead_error is None else float(self.significance) * now.lead_error
 
     def _exit(self, now: Step, live: Live) -> Live:
         """Return to the stable state with the model that has the lower risk over T."""
@@ -384,14 +398,13 @@ class DriftSurf(CompiledStrategy):
         else:
             risks, over = (self._pool.risk(old, *live.trial), self._pool.risk(new, *live.trial)), len(live.trial)
         now.trial["predictive"], now.trial["reactive"] = risks
-        switched, margin = switching(*risks), 0.0
+        switched, margin = switching(risks[0] - self._noise(now), risks[1]), self._noise(now)
         if switched and self._lead(now.prequential):  # one batch with large errors may have outweighed the others
             last = now.before["predictive"], now.before.get("reactive", math.nan), 0.0
             old_risk, new_risk, needed = live.contest.least if self._cautious(now) else last
             if not switching(old_risk - needed, new_risk):
                 risks, over, switched, margin = (old_risk, new_risk), 1, False, needed
-        kind: TransitionKind = "switched" if switched else "kept"
-        now.note(kind, risks[1], risks[0], margin=0.0 - margin, over=over)
+        now.note("switched" if switched else "kept", risks[1], risks[0], margin=0.0 - margin, over=over)
         after = Live(
             new if switched else old, step=live.step + 1, reacted=True, unit=live.unit, credit=live.credit.closed()
         )
@@ -399,26 +412,15 @@ class DriftSurf(CompiledStrategy):
             return replace(after, stable=live.stable, trial=live.trial)
         return replace(after, stable=self._pool.make(after.step, now.segment.hi))
 
-    def _bounded(self, live: Live, end: int) -> Live:
-        """Drop old batches of T beyond ``max_rows``, where T outlives a reactive state (variant "authors")."""
-        cap = self._pool.max_rows
-        if self.variant != "authors" or cap is None:
-            return live
-        former = len(live.trial) - live.reactive_step
-        kept = [part for part in live.trial[:former] if part.lo >= end - cap]
-        return replace(live, trial=(*kept, *live.trial[former:]))
-
     def _decision(self, now: Step, predictor: Member, after: Live) -> Decision:
+        who = now.live.step, now.segment, predictor, after.predictor, now.records()
         return make_decision(
-            now.live.step,
-            now.segment,
-            predictor,
-            after.predictor,
-            now.records(),
+            *who,
             state="reactive" if now.reactive_step else "stable",
             reactive_step=now.reactive_step,
             condition=now.condition,
             risk_unit=now.risk_unit,
+            lead_error=now.lead_error,
             greedy_credit=now.live.credit.value if self._cautious(now) else None,
             transitions=tuple(now.transitions),
             **self._details(now.thresholds, prequential=now.prequential),
@@ -433,15 +435,16 @@ class DriftSurf(CompiledStrategy):
             "greedy": bool(self.greedy),
             "variant": self.variant,
             "judge": "prequential" if prequential else "training",
+            "significance": float(self.significance) if self._noisy else None,
         }
 
     # -------------------------------------------------------------------- state
 
     def _saved(self, live: Live) -> State:
-        return saved_live(live, prequential=self._prequential, relative=self._relative)
+        return live.state(contest=self._contest, relative=self._relative)
 
     def _fields(self) -> Fields:
-        return live_fields(int(self.reactive_length), prequential=self._prequential, relative=self._relative)
+        return live_fields(int(self.reactive_length), contest=self._contest, relative=self._relative)
 
     def _loaded(self, state: Mapping[str, Any], pool: Pool) -> Live:
-        return restored_live(state, pool, prequential=self._prequential, relative=self._relative)
+        return restored_live(state, pool, contest=self._contest, relative=self._relative)

@@ -49,15 +49,20 @@ class DriftSurfClassifier(AdaptiveClassifier):
         A regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on
         the last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, and a
         new regression has one because it knows the level of the last rows; so "auto" is "prequential" for
-        regression and for learners with the capability ``can_memorise``, else "training". Such a learner often
-        forgets by itself, so that w' needs more evidence: the greedy policy is not applied while it has lost more
-        than it gained in earlier reactive states, and a regression needs a risk that is lower by delta / 5 on every
-        batch to replace w.
+        regression, for learners with the capability ``can_memorise`` and with ``significance``, else "training". A
+        learner with that capability often forgets by itself, so that w' needs more evidence: the greedy policy is
+        not applied while it has lost more than it gained in earlier reactive states, and a regression needs a risk
+        that is lower by delta / 5 on every batch to replace w.
     threshold_unit
         "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of
         predicting the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1
         means the same for a regression in any unit as for log loss. "auto" is "trivial" for regression, else
         "risk".
+    significance
+        For batches of few rows, whose risks are noisy; try 1. Then R_b is the usual risk of w, its mean over the
+        last 32 batches or so, since the lowest of many noisy risks is low by chance; and w' replaces w, or predicts
+        in its place, only if its mean lead over T so far is more than this many standard errors of that mean. It
+        needs the prequential judge and r of at least 3. 0 is the paper's rule.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -112,6 +117,7 @@ class DriftSurfClassifier(AdaptiveClassifier):
         risk: RiskName = "loss",
         judge: Judge = "auto",
         threshold_unit: ThresholdUnit = "auto",
+        significance: float = 0.0,
         budget: BudgetRule = "each",
         max_rows: int | None = DEFAULT_MAX_ROWS,
         dtype: Literal["float64", "float32"] = "float64",
@@ -129,6 +135,7 @@ class DriftSurfClassifier(AdaptiveClassifier):
         self.risk = risk
         self.judge = judge
         self.threshold_unit = threshold_unit
+        self.significance = significance
         self.budget = budget
         self.max_rows = max_rows
         self.dtype = dtype
@@ -170,15 +177,20 @@ class DriftSurfRegressor(AdaptiveRegressor):
         A regression, whose risks vary more, needs a risk a third lower to predict, and to replace w a lower one on
         the last batch, too. A learner that can fit its training rows perfectly always has a low risk on them, and a
         new regression has one because it knows the level of the last rows; so "auto" is "prequential" for
-        regression and for learners with the capability ``can_memorise``, else "training". Such a learner often
-        forgets by itself, so that w' needs more evidence: the greedy policy is not applied while it has lost more
-        than it gained in earlier reactive states, and a regression needs a risk that is lower by delta / 5 on every
-        batch to replace w.
+        regression, for learners with the capability ``can_memorise`` and with ``significance``, else "training". A
+        learner with that capability often forgets by itself, so that w' needs more evidence: the greedy policy is
+        not applied while it has lost more than it gained in earlier reactive states, and a regression needs a risk
+        that is lower by delta / 5 on every batch to replace w.
     threshold_unit
         "risk": thresholds are in units of the learner's risk. "trivial": they are multiplied by the risk of
         predicting the mean of the previous batch and divided by ln 2, the log loss of a coin toss, so that 0.1
         means the same for a regression in any unit as for log loss. "auto" is "trivial" for regression, else
         "risk".
+    significance
+        For batches of few rows, whose risks are noisy; try 1. Then R_b is the usual risk of w, its mean over the
+        last 32 batches or so, since the lowest of many noisy risks is low by chance; and w' replaces w, or predicts
+        in its place, only if its mean lead over T so far is more than this many standard errors of that mean. It
+        needs the prequential judge and r of at least 3. 0 is the paper's rule.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -230,6 +242,7 @@ class DriftSurfRegressor(AdaptiveRegressor):
         risk: RiskName = "loss",
         judge: Judge = "auto",
         threshold_unit: ThresholdUnit = "auto",
+        significance: float = 0.0,
         budget: BudgetRule = "each",
         max_rows: int | None = DEFAULT_MAX_ROWS,
         dtype: Literal["float64", "float32"] = "float64",
@@ -246,6 +259,7 @@ class DriftSurfRegressor(AdaptiveRegressor):
         self.risk = risk
         self.judge = judge
         self.threshold_unit = threshold_unit
+        self.significance = significance
         self.budget = budget
         self.max_rows = max_rows
         self.dtype = dtype

@@ -22,7 +22,6 @@ __all__ = [
     "next_step",
     "predictor_of",
     "prefetch_groups",
-    "prefetch_part",
     "rows_of",
     "stepped_of",
     "weight_of",
@@ -50,19 +49,16 @@ def counts_of(blocks: Any, k: Any) -> Any:
 
 
 @merged
-def _pair(blocks: Any, k: Any, place: Any) -> Any:
-    """Return an array of numbers for both models, which starts at this place of a block."""
-    width = blocks.places.n_features + 1
-    a = k * (blocks.places.size // 8) + place
-    return blocks.float64[a : a + 2 * width].reshape(2, width)
+def _predicting(counts: Any) -> Any:
+    """Return the side of the model that predicts the next row."""
+    return 1 - counts["predictive"] if counts["challenged"] != 0 else counts["predictive"]
 
 
 @merged
 def predictor_of(blocks: Any, k: Any) -> Any:
     """Return the weights that predict the next row of a key."""
     counts, width = counts_of(blocks, k), blocks.places.n_features + 1
-    side = 1 - counts["predictive"] if counts["challenged"] != 0 else counts["predictive"]
-    a = k * (blocks.places.size // 8) + blocks.places.raw + side * width
+    a = k * (blocks.places.size // 8) + blocks.places.raw + _predicting(counts) * width
     return blocks.float64[a : a + width]
 
 
@@ -96,12 +92,17 @@ def stepped_of(blocks: Any, k: Any) -> Any:
 
 
 @merged
-def cell_of(blocks: Any, k: Any, scratch: Any) -> Any:
-    """Return the cell of the key in slot k; the labels are those in the scratch memory."""
+def cell_of(blocks: Any, k: Any, after: Any, scratch: Any) -> Any:
+    """Return the cell of the key in slot k; the labels are those in the scratch memory.
+
+    A step of it loads the block of the slot ``after`` into the cache; none if that is negative.
+    """
     at = blocks.places
+    ahead = 0 if after < 0 else after * at.size
     start, width = k * (at.size // 8), at.n_features + 1
     model, counts = k * at.size // MODEL_BYTES, (k * at.size + COUNTS_START) // COUNTS_BYTES
     bounds, centred, tables = start + at.bounds, start + at.centred, start + at.tables
+    pairs = blocks.float64[start + at.w : centred].reshape(6, 2, width)  # in the order of MODEL_ARRAYS
     return Cell(
         rows_of(blocks, k),
         scratch.y,
@@ -110,14 +111,15 @@ def cell_of(blocks: Any, k: Any, scratch: Any) -> Any:
         blocks.counts[counts : counts + 1],
         blocks.models[model : model + 2],
         blocks.int64[bounds : start + at.w],
-        _pair(blocks, k, at.w),
-        _pair(blocks, k, at.G),
-        _pair(blocks, k, at.factor),
-        _pair(blocks, k, at.gain),
-        _pair(blocks, k, at.centre),
+        pairs[0],
+        pairs[1],
+        pairs[2],
+        pairs[3],
+        pairs[4],
         blocks.int64[centred : centred + 2 * width].reshape(2, width),
-        _pair(blocks, k, at.raw),
+        pairs[5],
         scratch.judged,
+        blocks.uint8[ahead : ahead if after < 0 else ahead + at.size],
     )
 
 
@@ -155,14 +157,16 @@ def prefetch_groups(blocks: Any, groups: Any, g: Any) -> None:
     slots, starts, at = groups.slots, groups.starts, blocks.places
     if g + KEYS_AHEAD < slots.shape[0]:
         start = slots[g + KEYS_AHEAD] * at.size
-        _prefetch_bytes(blocks.uint8, start + COUNTS_START, start + KEY_START + KEY_BYTES)
+        prefetch(blocks.uint8, start + COUNTS_START)  # the first half of the counts is enough to predict
+        prefetch(blocks.uint8, start + KEY_START)
     if g + 2 < slots.shape[0]:
         k = slots[g + 2]
         counts, size = counts_of(blocks, k), blocks.values.itemsize
         n = starts[g + 3] - starts[g + 2]
         place = counts["next"] - counts["base"] + key_of(blocks, k)["pending"]
         rows = k * at.size + size * (at.X + place * at.n_features)
-        _prefetch_bytes(blocks.uint8, k * at.size + 8 * at.raw, k * at.size + 8 * (at.raw + 2 * at.n_features + 2))
+        weights = k * at.size + 8 * (at.raw + _predicting(counts) * (at.n_features + 1))
+        _prefetch_bytes(blocks.uint8, weights, weights + 8 * (at.n_features + 1))
         _prefetch_bytes(blocks.uint8, rows, rows + size * min(n, at.n_places - place) * at.n_features)
         prefetch(blocks.uint8, k * at.size + at.y + place)
 
@@ -175,18 +179,6 @@ def next_step(blocks: Any, groups: Any, g: Any, batch_size: Any) -> Any:
         if key_of(blocks, slots[h])["pending"] + starts[h + 1] - starts[h] >= batch_size:
             return slots[h]
     return -1
-
-
-@merged
-def prefetch_part(blocks: Any, k: Any, part: Any, parts: Any) -> None:
-    """Prefetch one of ``parts`` equal parts of a block; nothing if k is negative.
-
-    In parts, because a processor has few slots for requests to memory, and stalls once they are taken.
-    """
-    if k >= 0:
-        share = blocks.places.size // parts
-        start = k * blocks.places.size + part * share
-        _prefetch_bytes(blocks.uint8, start, start + share)
 
 
 @merged

@@ -30,7 +30,6 @@ from driftsurf.keyed.compiled.block import (
     next_step,
     predictor_of,
     prefetch_groups,
-    prefetch_part,
     rows_of,
     stepped_of,
     weight_of,
@@ -123,22 +122,18 @@ def _step(
 ) -> Any:
     """Take one time step of the key in slot k, or undo all of it; return whether it was taken.
 
-    ``after`` is the slot with the next time step. Its block is prefetched in four parts along the way.
+    ``after`` is the slot with the next time step, whose block the step loads into the cache along the way.
     """
-    key, cell = key_of(blocks, k), cell_of(blocks, k, scratch)
+    key, cell = key_of(blocks, k), cell_of(blocks, k, after, scratch)
     counts = cell.counts[0]
     step = counts["step"]
-    prefetch_part(blocks, after, 0, 4)
     _copy_into(scratch.y, labels_of(blocks, k))
-    prefetch_part(blocks, after, 1, 4)
     _copy_into(scratch.saved, stepped_of(blocks, k))
-    prefetch_part(blocks, after, 2, 4)
     scratch.step.whole[GRADIENTS] = 0
     scratch.step.whole[GRADIENTS + 1] = 0
     result = learn_at(kernels.learn, blocks.values)(
         cell, steps.batch_size, _n_steps(counts["next"], steps), False, rule, training, scratch.step, kernels.step
     )
-    prefetch_part(blocks, after, 3, 4)
     if result != LEARNED:
         _undo(blocks, k, cell, scratch)
         return False
@@ -280,14 +275,14 @@ def score(blocks: Any, X: Any, slots: Any, out: Any, kernels: Any) -> None:
 def begin(blocks: Any, start: Any, stop: Any, training: Any, scratch: Any, kernels: Any) -> None:
     """Make the first models of the slots from ``start`` to ``stop``, whose blocks hold zeros and seeds."""
     for k in range(start, stop):
-        make_model(cell_of(blocks, k, scratch), 0, 0, 0, training, kernels.step)
+        make_model(cell_of(blocks, k, -1, scratch), 0, 0, 0, training, kernels.step)
 
 
 @kernel(lambda f: (blocks_type(f), I8, WORKING, fleet_kernels_type()), exact=True)
 def complete(blocks: Any, stop: Any, scratch: Any, kernels: Any) -> None:
     """Work out what follows from saved numbers, in the slots before ``stop``: seeds, gains and raw weights."""
     for k in range(stop):
-        cell = cell_of(blocks, k, scratch)
+        cell = cell_of(blocks, k, -1, scratch)
         width = cell.w.shape[1]
         for side in range(2):
             count = 0

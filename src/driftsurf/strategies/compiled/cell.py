@@ -29,6 +29,7 @@ from driftsurf.strategies.compiled.layout import (
     CREDIT,
     CREDIT_GAIN,
     EVIDENCE,
+    LEAD_ERROR,
     LEARNED,
     LOGISTIC,
     NO_RIVAL,
@@ -218,7 +219,7 @@ class CompiledModels:
         if self._log is not None:
             self._log_touched(whole)
         step, first_row = counts["step"].item() - 1, counts["next"].item() - count
-        real, details = scratch.real[: UNIT + 1].tolist(), self._details
+        real, details = scratch.real[: LEAD_ERROR + 1].tolist(), self._details
         if self._rule.relative:
             unit = real[UNIT]
             thresholds = {

@@ -52,7 +52,7 @@ def _record(whole: str, real: str) -> np.dtype[Any]:
 
 
 COUNTS: np.dtype[Any] = _record(
-    "base first next step made predictive rival reactive_step challenged reacted chosen units", ""
+    "base first next step predictive challenged rival reactive_step made reacted chosen units", ""
 )
 """Counts of a cell. ``base`` is the number of the row at place 0, ``first`` the oldest row that is needed, ``next`` the
 number of the next row; ``predictive`` is the side of w. ``chosen`` is that of ``Credit``, and ``units`` the number of
@@ -89,12 +89,14 @@ class Cell(NamedTuple):
     """Weights for columns that are not scaled, by which rows are scored."""
     judged: FloatArray
     """Numbers by which models are judged, and ranges of columns: see the constants below."""
+    ahead: npt.NDArray[np.uint8]
+    """Memory that the next call will need, which a step loads into the cache along the way; it may be empty."""
 
 
 # Places in ``Cell.judged``: the fields of ``Contest`` and of ``Credit``, the centre of ``RiskUnit``, and the evidence
 # of each model as in ``Linear``, whose weight is 0 without evidence. A regression also has the risks of ``RiskUnit``,
 # and then for each model and column the range (infinite if there is none yet) and the limits.
-CONTEST, CREDIT, CREDIT_GAIN, UNIT_CENTRE, EVIDENCE, UNITS = 0, 6, 7, 8, 9, 17
+CONTEST, CREDIT, CREDIT_GAIN, UNIT_CENTRE, EVIDENCE, UNITS = 0, 9, 10, 11, 12, 20
 RANGES = UNITS + WINDOW
 
 
@@ -114,6 +116,8 @@ class Rule(NamedTuple):
     """Whether the thresholds are multiples of the risk of a trivial model."""
     lead: float
     """Share of the risk of w by which w' must be better to predict the next batch."""
+    significance: float
+    """Standard errors by which the mean lead of w' must exceed 0; 0 if noise is not taken into account."""
 
 
 class Training(NamedTuple):
@@ -170,11 +174,12 @@ TRANSITION, TRANSITION_SIZE = RECORD + MOST_RECORDS * RECORD_SIZE, 4
 """Kind, number of batches, old and new model."""
 WHOLE_SIZE = TRANSITION + MOST_TRANSITIONS * TRANSITION_SIZE
 # Places in ``Scratch.real``: four risks of each model (before, after, over T, best), three numbers of each transition,
-# the unit of the thresholds, and scratch space of the kernels.
+# the unit of the thresholds, the standard error of the lead of w', and scratch space of the kernels.
 RISKS, COMPARED = 4, 3
 COMPARISON = MOST_RECORDS * RISKS
 UNIT = COMPARISON + MOST_TRANSITIONS * COMPARED
-WORK, STACK = UNIT + 1, UNIT + 3
+LEAD_ERROR = UNIT + 1
+WORK, STACK = UNIT + 2, UNIT + 4
 REAL_SIZE = STACK + SUM_STACK
 
 
@@ -197,6 +202,7 @@ def cell_type(f: Any) -> Any:
         models=_out(from_dtype(MODEL)),
         centred=_out(I8, 2),
         judged=_out(F8),
+        ahead=_out(types.uint8),
         **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), matrix),
     )
 
@@ -208,6 +214,7 @@ RULE = named_type(
     reactive_length=I8,
     max_rows=I8,
     lead=F8,
+    significance=F8,
     **dict.fromkeys(("greedy", "divided", "prequential", "relative"), FLAG),
 )
 TRAINING = named_type(
@@ -246,7 +253,7 @@ def make_cell(
         views[name] = small[start : start + sizes[name]].view(kind).reshape(shape)
         start += sizes[name]
     rows = {"X": np.empty((places, n_features), dtype), "y": np.empty(places), "weight": np.empty(places)}
-    return Cell(**rows, tables=np.empty((2, places)), **views), small
+    return Cell(**rows, tables=np.empty((2, places)), ahead=np.empty(0, np.uint8), **views), small
 
 
 def make_scratch(n_features: int, rows: int, places: int, steps: int) -> Scratch:

@@ -307,9 +307,13 @@ def begin_update(cell: Any, side: Any, hi: Any, steps: Any, training: Any, scrat
 @uncounted
 def end_update(cell: Any, side: Any, scratch: Any, kernels: Any) -> Any:
     """Work out the weights by which rows are scored; return whether training has not diverged."""
-    width = cell.w.shape[1]
-    w, raw = cell.w[side].reshape(width, 1), cell.raw[side].reshape(width, 1)
-    uncentre_at(kernels.uncentre, cell.X)(w, cell.centre[side], cell.models[side]["target"], raw)
+    width, model = cell.w.shape[1], cell.models[side]
+    if model["centred"] == 0 and model["target"] == 0.0:
+        for c in range(width):
+            cell.raw[side, c] = cell.w[side, c]
+    else:
+        w, raw = cell.w[side].reshape(width, 1), cell.raw[side].reshape(width, 1)
+        uncentre_at(kernels.uncentre, cell.X)(w, cell.centre[side], model["target"], raw)
     evidence = cell.judged[EVIDENCE + 4 * side : EVIDENCE + 4 * side + 4]
     if evidence[3] > 0.0:
         trust = evidence[2] / evidence[3]
@@ -318,11 +322,13 @@ def end_update(cell: Any, side: Any, scratch: Any, kernels: Any) -> Any:
             for c in range(width):
                 cell.raw[side, c] *= trust
             cell.raw[side, width - 1] += (1.0 - trust) * evidence[1]
-    reached = largest_at(kernels.largest, cell.X)(cell.w[side], cell.G[side])
-    if reached < LARGEST:
+    beyond = 0
+    for c in range(width):
+        beyond += not (abs(cell.w[side, c]) < LARGEST and abs(cell.G[side, c]) < LARGEST)
+    if beyond == 0:
         return True
-    scratch.real[0] = reached
-    scratch.real[1] = cell.models[side]["step_size"]
+    scratch.real[0] = largest_at(kernels.largest, cell.X)(cell.w[side], cell.G[side])
+    scratch.real[1] = model["step_size"]
     return False
 
 

@@ -15,6 +15,7 @@ from driftsurf.strategies.compiled.layout import (
     COMPARISON,
     CONDITION,
     ENTERED,
+    LEAD_ERROR,
     PREDICTED_BY,
     PREDICTS_NEXT,
     REACTIVE_STEP,
@@ -90,6 +91,7 @@ def decision_of(
         whole[REACTIVE_STEP],
         whole[CONDITION],
         transitions=tuple([_transition(whole, real, number, step) for number in range(whole[TRANSITIONS])]),
+        lead_error=real[LEAD_ERROR] if whole[REACTIVE_STEP] > 1 and details["significance"] is not None else None,
         **details,
     )
 

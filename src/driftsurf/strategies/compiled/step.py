@@ -12,6 +12,7 @@ from typing import Any
 
 from driftsurf.kernels.compile import I8, kernel, uncounted
 from driftsurf.kernels.losses import LN2
+from driftsurf.kernels.prefetch import LINE, prefetch
 from driftsurf.kernels.remote import borrowed
 from driftsurf.strategies._rule import (
     REGRESSION_MARGIN,
@@ -20,8 +21,11 @@ from driftsurf.strategies._rule import (
     contest_after,
     contest_risks,
     entering,
+    lead_error,
     needed_lead,
+    reference_risk,
     switching,
+    usual_batches,
 )
 from driftsurf.strategies._unit import WINDOW
 from driftsurf.strategies.compiled.addresses import kernels_type, pairwise_sum_at
@@ -35,6 +39,7 @@ from driftsurf.strategies.compiled.layout import (
     FLAG,
     GREEDY,
     KEPT,
+    LEAD_ERROR,
     LEARNED,
     NO_RIVAL,
     PREDICTED_BY,
@@ -112,6 +117,13 @@ def _measure_unit(cell: Any, hi: Any, training: Any, scratch: Any, kernels: Any)
 
 
 @uncounted
+def _clear_contest(cell: Any) -> None:
+    """Start a new contest of w and w'."""
+    for i in range(CREDIT - CONTEST):
+        cell.judged[CONTEST + i] = math.nan if 3 <= i < 6 else 0.0
+
+
+@uncounted
 def _watch(cell: Any, hi: Any, unit: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Measure the risks on the new batch before it is learned, and enter the reactive state on a sign of drift.
 
@@ -126,8 +138,8 @@ def _watch(cell: Any, hi: Any, unit: Any, rule: Any, training: Any, scratch: Any
         side = old if i == 0 else new
         known = (counts["challenged"] != 0) == (i == 1)
         value = risk(cell, side, lo, hi, known, training, scratch, kernels)
-        if value < cell.models[side]["best"]:
-            cell.models[side]["best"] = value
+        model, noisy = cell.models[side], rule.significance > 0.0
+        model["best"] = reference_risk(model["best"], value, counts["step"] - model["born"], noisy)
         add_risk(scratch, add_record(cell, side, NO_RIVAL if i == 0 else rival, scratch), 0, value)
         if i == 0:
             own = value
@@ -145,12 +157,12 @@ def _watch(cell: Any, hi: Any, unit: Any, rule: Any, training: Any, scratch: Any
         counts["reacted"] = 1
         counts["reactive_step"] = 0
         cell.bounds[0] = lo
-        for i in range(3):
-            cell.judged[CONTEST + i] = 0.0
-            cell.judged[CONTEST + 3 + i] = math.nan
+        _clear_contest(cell)
         add_record(cell, new, REACTIVE, scratch)
         right, margin = (best, threshold) if condition == 1 else (other, stable_threshold)
-        add_transition(scratch, ENTERED, 1, own, right, margin, cell.models[old]["id"], cell.models[new]["id"])
+        usual = rule.significance > 0.0 and condition == 1
+        over = usual_batches(counts["step"] - cell.models[old]["born"]) if usual else 1
+        add_transition(scratch, ENTERED, over, own, right, margin, cell.models[old]["id"], cell.models[new]["id"])
     return own, math.nan
 
 
@@ -197,15 +209,22 @@ def _trial_risks(cell: Any, first: Any, which: Any, training: Any, scratch: Any,
 
 
 @uncounted
-def _add_to_contest(cell: Any, hi: Any, old_risk: Any, new_risk: Any, margin: Any, scratch: Any, kernels: Any) -> None:
-    """Add the risks on the new batch before learning it to those over T, for the prequential judge."""
-    judged, counts = cell.judged, cell.counts[0]
+def _add_to_contest(
+    cell: Any, hi: Any, old_risk: Any, new_risk: Any, margin: Any, noisy: Any, scratch: Any, kernels: Any
+) -> Any:
+    """Add the risks on the new batch before learning it to those over T, for the prequential judge.
+
+    Returns the risks of w and w' over T, and with ``noisy`` the standard error of the lead of w', which is recorded.
+    """
+    c, counts = cell.judged, cell.counts[0]
     weight = cell.weight[counts["next"] - counts["base"] : hi - counts["base"]]
     mass = pairwise_sum_at(kernels.pairwise_sum, cell.X)(weight, scratch.real[STACK:])
-    numbers = judged[0], judged[1], judged[2], judged[3], judged[4], judged[5]
-    judged[0], judged[1], judged[2], judged[3], judged[4], judged[5] = contest_after(
-        numbers, old_risk, new_risk, mass, margin
-    )
+    contest = contest_after((c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]), old_risk, new_risk, mass, margin)
+    c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8] = contest
+    old_mean, new_mean = contest_risks(contest[0], contest[1], contest[2])
+    error = lead_error(contest) if noisy else 0.0
+    scratch.real[LEAD_ERROR] = error
+    return old_mean, new_mean, error
 
 
 @uncounted
@@ -224,33 +243,35 @@ def _compare(
     scratch.whole[REACTIVE_STEP] = step
     ids = cell.models[old]["id"], cell.models[new]["id"]
     old_risk, new_risk = own, other
+    noisy, ends, noise = rule.significance > 0.0 and step > 1, step == rule.reactive_length, 0.0
     if rule.prequential:
-        _add_to_contest(cell, hi, own, other, margin, scratch, kernels)
+        old_mean, new_mean, error = _add_to_contest(cell, hi, own, other, margin, noisy, scratch, kernels)
+        if noisy:
+            noise = rule.significance * error
+        if noisy or ends:
+            old_risk, new_risk = old_mean, new_mean
+            add_risk(scratch, 0, 2, old_risk)
+            add_risk(scratch, scratch.whole[RECORDS] - 1, 2, new_risk)
     cell.bounds[step] = hi
-    for i in range(0 if rule.prequential else 2 if step == rule.reactive_length else 1):
+    for i in range(0 if rule.prequential else 2 if ends else 1):
         # After learning the batch, and at the end over all of T.
         old_risk, new_risk = _trial_risks(cell, step - 1 if i == 0 else 0, i + 1, training, scratch, kernels)
-    if step < rule.reactive_length:
-        lead = needed_lead(rule.lead, old_risk)
+    over = step - 1 if rule.prequential else step
+    if not ends:
+        lead = needed_lead(rule.lead, old_risk) + noise
         chosen = challenger_predicts(old_risk - lead, new_risk, rule.greedy)
         challenged = chosen and judged[CREDIT] >= 0.0
         if challenged != (counts["challenged"] != 0):
             left, right = (ids[0], ids[1]) if challenged else (ids[1], ids[0])
-            add_transition(scratch, GREEDY, 1, new_risk, old_risk, 0.0 - lead, left, right)
+            add_transition(scratch, GREEDY, over if noisy else 1, new_risk, old_risk, 0.0 - lead, left, right)
         counts["challenged"] = 1 if challenged else 0
         counts["chosen"] = 1 if chosen else 0
         return
-    over = step
-    if rule.prequential:
-        over = step - 1
-        old_risk, new_risk = contest_risks(judged[CONTEST], judged[CONTEST + 1], judged[CONTEST + 2])
-        add_risk(scratch, 0, 2, old_risk)
-        add_risk(scratch, scratch.whole[RECORDS] - 1, 2, new_risk)
-    switched = switching(old_risk, new_risk)
+    switched = switching(old_risk - noise, new_risk)
     # One batch with large errors may have outweighed the others.
     if switched and rule.lead != 0.0 and not switching(own, other):
-        old_risk, new_risk, over, switched = own, other, 1, False
-    add_transition(scratch, SWITCHED if switched else KEPT, over, new_risk, old_risk, 0.0, ids[0], ids[1])
+        old_risk, new_risk, over, switched, noise = own, other, 1, False, 0.0
+    add_transition(scratch, SWITCHED if switched else KEPT, over, new_risk, old_risk, 0.0 - noise, ids[0], ids[1])
     if switched:
         counts["predictive"] = new
     counts["challenged"] = 0
@@ -259,9 +280,7 @@ def _compare(
     counts["rival"] = STABLE
     judged[CREDIT] = closed_credit(judged[CREDIT], judged[CREDIT_GAIN])
     judged[CREDIT_GAIN] = 0.0
-    for i in range(3):
-        judged[CONTEST + i] = 0.0
-        judged[CONTEST + 3 + i] = math.nan
+    _clear_contest(cell)
     make_model(cell, 1 - counts["predictive"], counts["step"] + 1, hi, training, kernels)
 
 
@@ -281,6 +300,17 @@ def _bound(cell: Any, hi: Any, rule: Any, training: Any, kernels: Any) -> None:
         model = cell.models[side]
         first = min(first, max(model["first_row"], floor) if model["lo"] < 0 else model["lo"])
     counts["first"] = max(first, counts["first"])
+
+
+@uncounted
+def _load_ahead(cell: Any, part: Any) -> None:
+    """Load one of four parts of the memory ahead into the cache.
+
+    In parts, because a processor has few slots for requests to memory, and stalls once they are taken.
+    """
+    share = cell.ahead.shape[0] // 4
+    for place in range(part * share, (part + 1) * share, LINE):
+        prefetch(cell.ahead, place)
 
 
 @uncounted
@@ -324,14 +354,18 @@ def learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: A
         score(cell, predictor, cell.X[a:b], scratch.scores[:count], training, kernels)
     unit = _unit(cell, rule, scratch)
     scratch.real[UNIT] = unit
+    _load_ahead(cell, 0)
     own, other = _watch(cell, hi, unit, rule, training, scratch, kernels)
+    _load_ahead(cell, 1)
     if rule.relative and not _measure_unit(cell, hi, training, scratch, kernels):
         return UNSUITED
     if not _train(cell, hi, steps, rule, training, scratch, kernels):
         return DIVERGED
+    _load_ahead(cell, 2)
     if counts["rival"] == REACTIVE:
         margin = REGRESSION_MARGIN * (rule.threshold * unit)
         _compare(cell, hi, own, other, margin, rule, training, scratch, kernels)
+    _load_ahead(cell, 3)
     _bound(cell, hi, rule, training, kernels)
     counts["step"] += 1
     counts["next"] = hi
