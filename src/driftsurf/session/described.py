@@ -14,7 +14,6 @@ from driftsurf import registry
 from driftsurf.core.contracts import Learner
 from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import StateError
-from driftsurf.learners.foreign import as_learner
 
 __all__ = [
     "Parameterised",
@@ -115,6 +114,8 @@ def to_json_value(value: Any) -> Any:
 def same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLike:
     """Return the learner of saved bytes: a registered one by name, or the user's own if it is the same."""
     if given is not None:
+        from driftsurf.learners.foreign import as_learner  # imports scikit-learn
+
         adapted = as_learner(given)
         if (type(adapted).__name__, described(adapted)) != (name, params):
             raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
