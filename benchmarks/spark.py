@@ -27,7 +27,9 @@ ROWS_A_VISIT = 1, 10, 100, 500
 FEATURES = tuple(f"x{column}" for column in range(N_FEATURES))
 COLUMNS = Columns("key", "at", "label")
 TOTALS = "key bigint, total double"
-LEARNER = KeyedOptions(classes=(False, True), step_size=STEP_SIZE).learner(FEATURES)
+AS_FLEET: dict[str, Any] = {"threshold": 0.3, "reactive_length": 4, "significance": 0.0, "max_rows": 128}
+"""Options with which a key is learned as a fleet learns it, which is measured beside."""
+LEARNER = KeyedOptions(classes=(False, True), step_size=STEP_SIZE, **AS_FLEET).learner(FEATURES)
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:

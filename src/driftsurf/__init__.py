@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from driftsurf.errors import DriftsurfError
-    from driftsurf.estimators import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, paper, recommended
+    from driftsurf.estimators import (
+        AwareClassifier,
+        DriftSurfClassifier,
+        DriftSurfRegressor,
+        PortfolioClassifier,
+        PortfolioRegressor,
+        paper,
+        recommended,
+    )
     from driftsurf.evaluation.prequential import prequential
     from driftsurf.evaluation.trace import Trace
     from driftsurf.explanation.explain import explain
@@ -24,6 +32,8 @@ __all__ = [
     "DriftSurfRegressor",
     "DriftsurfError",
     "Fleet",
+    "PortfolioClassifier",
+    "PortfolioRegressor",
     "RunResult",
     "Trace",
     "__version__",
@@ -44,6 +54,8 @@ _HOMES = {
     "DriftSurfRegressor": "driftsurf.estimators",
     "DriftsurfError": "driftsurf.errors",
     "Fleet": "driftsurf.keyed",
+    "PortfolioClassifier": "driftsurf.estimators",
+    "PortfolioRegressor": "driftsurf.estimators",
     "RunResult": "driftsurf.runs",
     "Trace": "driftsurf.evaluation",
     "explain": "driftsurf.explanation",

@@ -120,7 +120,9 @@ def test_it_works_in_a_pipeline_and_its_learner_is_tuned_over_time(name: str) ->
         {f"{name.lower()}__learner__step_size": [1e-12, 0.1]},
         cv=TimeSeriesSplit(2),
     ).fit(X, targets(name, y))
-    assert search.best_params_ == {f"{name.lower()}__learner__step_size": 0.1}
+    # The other experts of a portfolio make up for a learner that does not learn.
+    chosen = [0.1] if not name.startswith("Portfolio") else [1e-12, 0.1]
+    assert search.best_params_ in [{f"{name.lower()}__learner__step_size": size} for size in chosen]
     assert search.best_estimator_.predict(X).shape == y.shape
 
 

@@ -22,6 +22,8 @@ ability                  of          what it is good for
 `SinglePredictor`        strategy    says which of its models predicts now
 `RowBounded`             strategy    keeps at most ``max_rows`` rows
 `DetectorBased`          strategy    has a drift detector with options of its own
+`CategoryTold`           strategy    has models of its own that read text as one column of categories
+`StrategyMaker`          estimator   can be an expert of a portfolio
 =======================  ==========  ==============================================================
 
 Four abilities of a learner are also declared in its :class:`~driftsurf.core.contracts.Capabilities`, because
@@ -45,6 +47,7 @@ from driftsurf.core.contracts import (
     Rows,
     SampleStore,
     Segment,
+    Strategy,
     Undo,
 )
 from driftsurf.errors import OptionError
@@ -52,6 +55,7 @@ from driftsurf.errors import OptionError
 __all__ = [
     "Anchorable",
     "CategoryAware",
+    "CategoryTold",
     "DetectorBased",
     "IncrementallySaved",
     "JointlyScored",
@@ -65,6 +69,7 @@ __all__ = [
     "ShapeChecked",
     "SinglePredictor",
     "SnapshotScoring",
+    "StrategyMaker",
     "abilities_of",
     "check_contract",
     "missing_members",
@@ -226,6 +231,24 @@ class DetectorBased(Protocol):
     """Watches its errors with a drift detector, given as a template."""
 
     detector: Detector
+
+
+@runtime_checkable
+class CategoryTold(Protocol):
+    """Makes models from other templates than its learner, some of which may read categories."""
+
+    def tell_categories(self, categories: Categories) -> None:
+        """Let the models that will be made know the categories of the rows."""
+        ...
+
+
+@runtime_checkable
+class StrategyMaker(Protocol):
+    """Can make a strategy with its own parameters: an estimator."""
+
+    def new_strategy(self, seed: int) -> Strategy:
+        """Return a new strategy with the parameters of the estimator."""
+        ...
 
 
 def missing_members(part: object, contract: type) -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from driftsurf.estimators.generated.one_pass import OnePassClassifier, OnePassRegressor
     from driftsurf.estimators.generated.paired_learners import PairedLearnersClassifier
     from driftsurf.estimators.generated.perm import PERMClassifier, PERMRegressor
+    from driftsurf.estimators.generated.portfolio import PortfolioClassifier, PortfolioRegressor
     from driftsurf.estimators.generated.reset_on_drift import ResetOnDriftClassifier
     from driftsurf.estimators.generated.sliding_window import SlidingWindowClassifier, SlidingWindowRegressor
     from driftsurf.estimators.presets import paper, recommended
@@ -55,6 +56,8 @@ __all__ = [
     "PERMClassifier",
     "PERMRegressor",
     "PairedLearnersClassifier",
+    "PortfolioClassifier",
+    "PortfolioRegressor",
     "ResetOnDriftClassifier",
     "SlidingWindowClassifier",
     "SlidingWindowRegressor",
@@ -87,6 +90,8 @@ _HOMES = {
     "PERMClassifier": "driftsurf.estimators.generated.perm",
     "PERMRegressor": "driftsurf.estimators.generated.perm",
     "PairedLearnersClassifier": "driftsurf.estimators.generated.paired_learners",
+    "PortfolioClassifier": "driftsurf.estimators.generated.portfolio",
+    "PortfolioRegressor": "driftsurf.estimators.generated.portfolio",
     "ResetOnDriftClassifier": "driftsurf.estimators.generated.reset_on_drift",
     "SlidingWindowClassifier": "driftsurf.estimators.generated.sliding_window",
     "SlidingWindowRegressor": "driftsurf.estimators.generated.sliding_window",

@@ -6,7 +6,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from driftsurf.core.contracts import Detector
+from driftsurf.core.abilities import StrategyMaker, missing_members
+from driftsurf.core.contracts import Detector, Strategy
 from driftsurf.core.frames import SparseMatrix, unmasked
 from driftsurf.core.options import shown
 from driftsurf.core.typing import RandomState, TargetLike
@@ -14,6 +15,7 @@ from driftsurf.detectors import MDDM
 from driftsurf.detectors.river import as_detector
 from driftsurf.errors import OptionError, ShapeError
 from driftsurf.estimators._sklearn import check_random_state, clone, column_or_1d
+from driftsurf.learners.foreign import as_learner
 from driftsurf.session.described import Parameterised
 
 FIT_STEPS = 50
@@ -61,10 +63,26 @@ def fit_rows(rows: Any) -> int:
 
 
 def copied(value: Any) -> Any:
-    """Return a copy of a part with parameters, which ``set_params`` may change later; plain values as they are."""
-    return clone(value, safe=False) if isinstance(value, Parameterised) else value
+    """Return a copy of a part with parameters, or of several, which ``set_params`` may change; other values as is."""
+    parts = isinstance(value, Parameterised | list | tuple)
+    return clone(value, safe=False) if parts else value
 
 
 def detector_of(value: Any) -> Detector:
     """Return a detector, one of river in its adapter; None means the default."""
     return MDDM() if value is None else as_detector(value)
+
+
+def option_of(name: str, value: Any) -> Any:
+    """Return an option as a strategy takes it: detectors and experts of other libraries in their adapters."""
+    if name == "detector":
+        return detector_of(value)
+    if name == "experts" and isinstance(value, list | tuple):
+        return [expert_of(one) for one in value]
+    return value
+
+
+def expert_of(model: Any) -> Any:
+    """Return an expert of a portfolio: a strategy, an estimator or a learner; others in the adapter for their kind."""
+    known = not isinstance(model, type) and (not missing_members(model, Strategy) or isinstance(model, StrategyMaker))
+    return model if known else as_learner(model)

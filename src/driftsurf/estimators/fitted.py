@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from driftsurf.core.typing import LearnerLike, RandomState, TableLike
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.frames import is_table
 from driftsurf.errors import CapabilityError
-from driftsurf.estimators._parameters import copied, detector_of, seed_of
+from driftsurf.estimators._parameters import copied, option_of, seed_of
 from driftsurf.estimators._sklearn import BaseEstimator, check_is_fitted, clone
 from driftsurf.learners.foreign import as_learner
 from driftsurf.session.session import Session
@@ -124,16 +124,24 @@ class FittedEstimator(BaseEstimator):
             return set()
         return set(self.get_params(deep=False)) - known.keys()
 
+    def new_strategy(self, seed: int) -> Strategy:
+        """Return a new strategy with the parameters of this estimator, such as for an expert of a portfolio."""
+        params = {name: copied(value) for name, value in self.get_params(deep=False).items() if name != "learner"}
+        return self._strategy_around(self._template(), params | {"random_state": seed})
+
+    def _strategy_around(self, learner: Learner, params: Mapping[str, Any]) -> Strategy:
+        options = {
+            name: option_of(name, value)
+            for name, value in params.items()
+            if name not in COMMON and name not in self._own_parameters()
+        }
+        return type(self)._strategy_class(clone(learner), **options, seed=params["random_state"])
+
     def _new_session(self, learner: Learner, frames: FrameEncoder | None = None) -> tuple[Session, dict[str, Any]]:
         """Make a session around a learner, for rows that ``frames`` encodes; return the parameters with it."""
         params = {name: copied(value) for name, value in self.get_params(deep=False).items() if name != "learner"}
         params["random_state"] = seed_of(self.random_state)
-        options = {
-            name: detector_of(value) if name == "detector" else value
-            for name, value in params.items()
-            if name not in COMMON and name not in self._own_parameters()
-        }
-        strategy = type(self)._strategy_class(clone(learner), **options, seed=params["random_state"])
+        strategy = self._strategy_around(learner, params)
         session = Session(
             strategy,
             classes=params.get("classes"),

@@ -15,7 +15,7 @@ from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import StateError
 from driftsurf.estimators.fitted import Fitted, FittedEstimator
 from driftsurf.estimators.saved import FIELDS, estimator_bytes
-from driftsurf.session.described import detector_from_json, same_learner
+from driftsurf.session.described import part_from_json, same_learner
 
 __all__ = ["SavedEstimator"]
 
@@ -67,7 +67,7 @@ class SavedEstimator(FittedEstimator):
             raise StateError(f"these bytes hold a {state.get('estimator')!r}, not a {cls.__name__}", entry="estimator")
         known = FIELDS.read(state)
         try:
-            params = json.loads(known["params"], object_hook=detector_from_json)
+            params = json.loads(known["params"], object_hook=part_from_json)
             template = same_learner(learner, known["learner"], known["learner_params"])
             model = cls(template, **params)
             session, params = model._new_session(model._template())

@@ -13,7 +13,7 @@ from driftsurf.core.options import whole
 from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import Classes, LearnerLike
 from driftsurf.errors import CapabilityError, OptionError, StateError
-from driftsurf.session.described import described, detector_from_json, same_learner, to_json_value
+from driftsurf.session.described import described, part_from_json, same_learner, to_json_value
 from driftsurf.session.protocols import SessionMaker
 from driftsurf.session.session import Session
 
@@ -75,6 +75,6 @@ def template_from(settings: Mapping[str, Any], learner: LearnerLike | None) -> S
     entry = registry.find("strategy", str(settings["strategy"]))
     if entry is None:
         raise StateError(f"the strategy of these bytes is {settings['strategy']!r}, which is not registered")
-    options = json.loads(settings["options"], object_hook=detector_from_json)
+    options = json.loads(settings["options"], object_hook=part_from_json)
     strategy = entry.part(same_learner(learner, settings["learner"], settings["learner_params"]), **options)
     return Session(strategy, classes=settings["classes"], batch_size=settings["batch_size"], guard=settings["guard"])

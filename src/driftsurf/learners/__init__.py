@@ -8,8 +8,18 @@ their number in a store and nothing of drift, labels, strategies or files.
 
 # The rest of this file is made by `make generate`: do not edit.
 from driftsurf.learners.logistic import LogisticRegression, paper_learner
+from driftsurf.learners.naive_bayes import NaiveBayes
+from driftsurf.learners.perceptron import Perceptron
 from driftsurf.learners.regression import LinearRegression
 from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.learners.svm import LinearSVM
 
-__all__ = ["LinearRegression", "LinearSVM", "LogisticRegression", "SoftmaxRegression", "paper_learner"]
+__all__ = [
+    "LinearRegression",
+    "LinearSVM",
+    "LogisticRegression",
+    "NaiveBayes",
+    "Perceptron",
+    "SoftmaxRegression",
+    "paper_learner",
+]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from driftsurf.core.abilities import (
     CategoryAware,
+    CategoryTold,
     IncrementallySaved,
     Reversible,
     SnapshotScoring,
@@ -170,6 +171,8 @@ class BaseSession(Changeable):
             assert isinstance(learner, CategoryAware)
             told: Any = learner.with_categories(schema.categories)
             self.strategy.learner = told
+        if isinstance(self.strategy, CategoryTold):
+            self.strategy.tell_categories(schema.categories)
 
     def _published(self, now: Snapshot, **changes: Any) -> Snapshot:
         """Return the values after a change, with the scores of the models as they are now."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from driftsurf import registry
+from driftsurf.core.abilities import StrategyMaker
 from driftsurf.core.contracts import Learner
 from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import StateError
@@ -19,7 +20,7 @@ __all__ = [
     "Parameterised",
     "described",
     "described_option",
-    "detector_from_json",
+    "part_from_json",
     "same_learner",
     "to_json_value",
     "told_apart",
@@ -93,8 +94,12 @@ def _by_name(value: Any) -> Any:
     return to_json_value(value)
 
 
+PARTS: tuple[registry.Kind, ...] = "detector", "learner", "strategy"
+"""Kinds of parts that may be parameters of another one, and are saved by name and options."""
+
+
 def to_json_value(value: Any) -> Any:
-    """JSON fallback for detectors, numpy values and sets; StateError for anything else.
+    """JSON fallback for detectors, learners, strategies, numpy values and sets; StateError for anything else.
 
     >>> import json
     >>> json.dumps({"window": np.int64(3)}, default=to_json_value)
@@ -106,8 +111,11 @@ def to_json_value(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, set | frozenset | range):
         return sorted(value)
-    if registry.find("detector", type(value)) is not None:
-        return {"detector": type(value).__name__, "options": value.get_params()}
+    if isinstance(value, StrategyMaker):
+        value = value.new_strategy(seed=0)
+    for kind in PARTS:
+        if registry.find(kind, type(value)) is not None:
+            return {kind: type(value).__name__, "options": value.get_params(deep=False)}
     raise StateError(f"a parameter is {value!r}, which cannot be saved; use numbers, text or lists")
 
 
@@ -130,11 +138,12 @@ def same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLi
     return made
 
 
-def detector_from_json(entry: dict[str, Any]) -> Any:
-    """Return the detector that ``to_json_value`` wrote; other entries as they are."""
-    if entry.keys() != {"detector", "options"}:
+def part_from_json(entry: dict[str, Any]) -> Any:
+    """Return the detector, learner or strategy that ``to_json_value`` wrote; other entries as they are."""
+    kind = next((one for one in PARTS if entry.keys() == {one, "options"}), None)
+    if kind is None:
         return entry
-    found = registry.find("detector", str(entry["detector"]))
+    found = registry.find(kind, str(entry[kind]))
     if found is None:
-        raise StateError(f"these bytes name the detector {entry['detector']!r}, which is not registered")
+        raise StateError(f"these bytes name the {kind} {entry[kind]!r}, which is not registered")
     return found.part(**entry["options"])

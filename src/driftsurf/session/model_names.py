@@ -135,7 +135,7 @@ def read_model(
     'driftsurf(threshold=0.2):sklearn.tree.DecisionTreeClassifier'
     >>> read_model("driftsurf:forest")
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: learner is 'forest'; choices: lightgbm, linear, logistic, softmax, svm, or ...
+    driftsurf.errors.OptionError: learner is 'forest'; choices: lightgbm, lightgbm-lazy, linear, ...
     """
     if not isinstance(text, str):
         raise OptionError(Option("model"), f" is {shown(text)}; it must be a text such as 'driftsurf:logistic'")

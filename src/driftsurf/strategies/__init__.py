@@ -23,6 +23,7 @@ from driftsurf.strategies.oblivious import Oblivious
 from driftsurf.strategies.one_pass import OnePass
 from driftsurf.strategies.paired_learners import PairedLearners
 from driftsurf.strategies.perm import PERM
+from driftsurf.strategies.portfolio import Portfolio
 from driftsurf.strategies.reset_on_drift import ResetOnDrift
 from driftsurf.strategies.sliding_window import SlidingWindow
 
@@ -42,6 +43,7 @@ __all__ = [
     "Oblivious",
     "OnePass",
     "PairedLearners",
+    "Portfolio",
     "ResetOnDrift",
     "SlidingWindow",
     "ThresholdUnit",

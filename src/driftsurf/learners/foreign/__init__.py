@@ -14,12 +14,14 @@ from driftsurf.core.abilities import check_contract, missing_members
 from driftsurf.core.contracts import Learner
 from driftsurf.errors import OptionError
 from driftsurf.learners.foreign.boosting import BoostedTrees
+from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees
 from driftsurf.learners.foreign.river import RiverLearner
 from driftsurf.learners.foreign.sklearn import SklearnEstimator, SklearnLearner
 from driftsurf.learners.foreign.torch import TorchLearner
 
 __all__ = [
     "BoostedTrees",
+    "LazyBoostedTrees",
     "RiverLearner",
     "SklearnLearner",
     "TorchLearner",

@@ -110,6 +110,8 @@ class Fitted:
     gradients: int = 0
     fit: Fit | None = None
     """Rows of the last fit, if the model is saved by them."""
+    memory: Any = None
+    """Further state of an adapter, never changed in place."""
 
 
 class ForeignLearner(BaseEstimator, ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,11 @@ class BoostedTrees(SklearnLearner):
         As for :class:`driftsurf.learners.foreign.SklearnLearner`; a finite budget makes it wait between fits.
     """
 
+    sizes: ClassVar[tuple[Size, Size]] = USUAL, MANY_CLASSES
+    """Sizes for two classes or regression, and for more classes."""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    """Further parameters of LightGBM."""
+
     def __init__(
         self,
         *,
@@ -123,8 +128,8 @@ class BoostedTrees(SklearnLearner):
         kind = package.LGBMRegressor if task == "regression" else package.LGBMClassifier
         # Otherwise it measures which histogram is faster, and equal runs may differ.
         same_twice = {"deterministic": True, "force_col_wise": True}
-        template = kind(n_jobs=1, verbose=-1, histogram_pool_size=HISTOGRAMS, **same_twice)
-        super().__init__(template, mode="refit", passes=passes, rows=USUAL.rows, risk=risk)
+        template = kind(n_jobs=1, verbose=-1, histogram_pool_size=HISTOGRAMS, **same_twice, **self.settings)
+        super().__init__(template, mode="refit", passes=passes, rows=self.sizes[0].rows, risk=risk)
 
     _categories: Categories = ()
 
@@ -155,11 +160,11 @@ class BoostedTrees(SklearnLearner):
         return CategoryColumns(self._categories, self._fitted.n_features)
 
     def _learn(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
-        return self._refitted(replace(known, lo=max(known.lo, known.hi - _size(known).rows)), samples, steps)
+        return self._refitted(replace(known, lo=max(known.lo, known.hi - self._size(known).rows)), samples, steps)
 
     def _new(self, known: Fitted) -> Any:
         assert known.fit is not None
-        size, rows = _size(known), known.fit.hi - known.fit.lo
+        size, rows = self._size(known), known.fit.hi - known.fit.lo
         least = min(max(size.least, rows // LEAVES_FED), GROWN_LEAF)
         chosen = {"n_estimators": size.trees, "num_leaves": size.leaves, "min_child_samples": least}
         return super()._new(known).set_params(**chosen)
@@ -180,6 +185,5 @@ class BoostedTrees(SklearnLearner):
         found = np.asarray(fitted.model.booster_.predict(matrix, num_threads=1))
         return found if not fitted.n_classes or found.ndim == 2 else np.column_stack([1.0 - found, found])
 
-
-def _size(fitted: Fitted) -> Size:
-    return MANY_CLASSES if fitted.n_classes > 2 else USUAL
+    def _size(self, fitted: Fitted) -> Size:
+        return self.sizes[fitted.n_classes > 2]

@@ -1,0 +1,102 @@
+"""What a portfolio achieves on real streams, and what each of its experts contributes.
+
+``python -m benchmarks.portfolio [stream ...]`` prints, for each stream, the error of batch test-then-train of the
+portfolio and of each expert alone, the CPU seconds of each, and the error of the portfolio without it. All experts
+learn once; what is left out costs the mixer only. The first batch does not count. Errors are shares of wrong rows; for
+regression, the squared error divided by that of the mean of each batch. The streams are those of ``driftsurf compare``
+and are read from the folder in DRIFTSURF_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from driftsurf.comparison.inputs import Input, Rows, load
+from driftsurf.core.contracts import CSR, Batch, FloatArray
+from driftsurf.learners import LinearRegression, SoftmaxRegression
+from driftsurf.strategies import Portfolio
+from driftsurf.strategies._experts import label_of
+from driftsurf.strategies._mixer import Mixer, stacked_shares
+
+SMALL = "luxembourg", "phishing", "noaa-weather", "electricity", "powersupply", "insects"
+HALF_LIFE, RIDGE = 10.0, 10.0
+
+
+def learned(rows: Rows, seed: int) -> tuple[list[Any], list[list[FloatArray]], list[FloatArray], list[float]]:
+    """Let the default experts learn a stream; return them, their scores by batch, the targets and their CPU seconds."""
+    template: Any = SoftmaxRegression(steps_per_row=8.0) if rows.labels else LinearRegression(steps_per_row=8.0)
+    portfolio = Portfolio(template, seed=seed, max_rows=None)
+    portfolio.tell_categories(rows.categories)
+    portfolio.begin(rows.X.shape[1], sparse=rows.sparse, n_classes=len(rows.labels))
+    experts = list(portfolio._experts)
+    scores, targets, seconds = list[list[FloatArray]](), list[FloatArray](), [0.0] * len(experts)
+    for X, y in rows.batches(rows.batch_size):
+        target = np.asarray(y, float)
+        batch = Batch(_stored(X), target, np.ones(len(y)))
+        found = []
+        for place, expert in enumerate(experts):
+            start = time.process_time()
+            found.append(expert.test_scores(batch))
+            expert.step(batch, found[-1])
+            seconds[place] += time.process_time() - start
+        scores.append(found)
+        targets.append(target)
+    return experts, scores, targets, seconds
+
+
+def _stored(X: Any) -> Any:
+    if isinstance(X, np.ndarray):
+        return np.ascontiguousarray(X, float)
+    return CSR(X.data.astype(float), X.indices.astype(np.int32), X.indptr.astype(np.int64), X.shape[1])
+
+
+def mixed_error(scores: list[list[FloatArray]], targets: list[FloatArray], chosen: Sequence[int], K: int) -> float:
+    """Return the mean error of the mixture of some experts, without the first batch."""
+    mixer, errors, keep = Mixer.of(len(chosen), RIDGE), list[float](), 0.5 ** (1.0 / HALF_LIFE)
+    for step, (found, y) in enumerate(zip(scores, targets, strict=True)):
+        if step == 0:
+            continue
+        own, weight = [found[place] for place in chosen], np.ones(len(y))
+        if K:
+            G = stacked_shares(own, K)
+            errors.append(float(np.mean(mixer.mixed_classes(G).argmax(axis=1) != y)))
+            mixer = mixer.after_classes(G, y, weight, keep, RIDGE)
+        else:
+            m = np.stack(own, axis=1)
+            errors.append(float(np.square(mixer.mixed_values(m) - y).mean() / y.var()))
+            mixer = mixer.after_values(m, y, weight, keep, RIDGE)
+    return float(np.mean(errors))
+
+
+def main() -> None:
+    """Measure the streams that are named on the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.portfolio", description="Measure a portfolio.")
+    parser.add_argument("streams", nargs="*", default=SMALL, help=f"streams (default: {', '.join(SMALL)})")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    for name in options.streams:
+        rows = load(Input(name))
+        K = len(rows.labels)
+        experts, scores, targets, seconds = learned(rows, options.seed)
+        every = range(len(experts))
+        start = time.process_time()
+        whole = mixed_error(scores, targets, every, K)
+        total = sum(seconds) + time.process_time() - start
+        print(f"\n### {name}: {rows.n_rows:,} rows in batches of {rows.batch_size}\n")
+        print("| expert | error | CPU s | portfolio without it |\n|---|---:|---:|---:|")
+        print(f"| portfolio | {whole:.4f} | {total:.1f} | |")
+        for place, expert in enumerate(experts):
+            alone = mixed_error(scores, targets, [place], K)
+            others = mixed_error(scores, targets, [one for one in every if one != place], K)
+            print(f"| {label_of(expert)} | {alone:.4f} | {seconds[place]:.1f} | {others:.4f} |", flush=True)
+        linear = mixed_error(scores, targets, [one for one in every if one > 1], K)
+        print(f"| both DriftSurf experts | | {sum(seconds[:2]):.1f} | {linear:.4f} |")
+
+
+if __name__ == "__main__":
+    main()

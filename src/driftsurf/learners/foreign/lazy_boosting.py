@@ -1,0 +1,197 @@
+"""Boosted trees of LightGBM that are refitted only when their loss has risen, or on a short window."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from driftsurf.core.contracts import Batch, SampleStore, Segment, State
+from driftsurf.core.fields import Array, Fields, Real, Rule, Truth, Values, Whole
+from driftsurf.core.options import whole
+from driftsurf.core.state import nest, pick
+from driftsurf.core.values import replace
+from driftsurf.learners.foreign._base import Fitted, Risk, declared
+from driftsurf.learners.foreign.boosting import BoostedTrees, Size
+from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
+
+__all__ = ["LazyBoostedTrees"]
+
+TOLERANCE = 0.02
+"""Summed excess of the log loss over the reference at which a model is refitted."""
+RENEWED = 0.25
+"""Share of new rows in the window at which a model is refitted in any case."""
+KEPT = 0.8
+"""Share of the old reference in the new one."""
+MOST_BATCHES = 1_000
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What decides when the model is fitted again."""
+
+    reference: float = math.nan
+    """Usual loss on the first batch after a fit; NaN before there was one."""
+    excess: float = 0.0
+    """Sum of the losses beyond the reference since the last fit, not below 0."""
+    judged: bool = True
+    """Whether the loss on the first batch after the last fit has been measured."""
+    waited: int = 0
+    """Number of updates since the last fit."""
+    starts: tuple[int, ...] = ()
+    """First rows of the last updates, for a window of batches."""
+
+    def after_loss(self, loss: float) -> Pace:
+        """Return the pace after a loss of the model on a batch that it has not learned; NaN is no evidence."""
+        if math.isnan(loss):
+            return self
+        reference = self.reference
+        if not self.judged or math.isnan(reference):
+            reference = loss if math.isnan(reference) else KEPT * reference + (1.0 - KEPT) * loss
+        return replace(self, reference=reference, excess=max(0.0, self.excess + loss - reference), judged=True)
+
+    def after_fit(self) -> Pace:
+        """Return the pace after the model has been fitted."""
+        return replace(self, excess=0.0, judged=False, waited=0)
+
+
+@register(
+    "learner",
+    "lightgbm-lazy",
+    title="LightGBM, lazy",
+    tasks=ALL_TASKS,
+    requires=["lightgbm"],
+    install="pip install 'driftsurf[lightgbm]'",
+    task_options={"regression": {"task": "regression"}},
+    examples=[
+        Example({}, "classes", CLASSIFICATION),
+        Example({"batches": 4}, "short window", CLASSIFICATION),
+        Example({"task": "regression"}, "regression", REGRESSION),
+    ],
+)
+class LazyBoostedTrees(BoostedTrees):
+    r"""LightGBM with fewer trees than :class:`BoostedTrees`, refitted only when that promises to help.
+
+    A fit costs a hundred times as much as a prediction, and most fits change little. Let :math:`\ell_t` be the log loss
+    on batch t before learning it, and :math:`\bar\ell` its usual value right after a fit, of which each new value is a
+    fifth. The excess
+
+    .. math:: s_t = \max(0, s_{t-1} + \ell_t - \bar\ell)
+
+    starts from 0 at each fit. The model is fitted again when the excess is above 0.02, when a quarter of its window is
+    new, or when a new class has come. For regression the loss is the squared error as a share of the variance. There
+    are 25 trees of 31 leaves on the last 10,000 rows; with more than two classes 10 rounds of trees of 15 leaves on the
+    last 4,000. Columns have 63 bins, and the learning rate is 0.2.
+
+    It needs the extra ``lightgbm``.
+
+    Parameters
+    ----------
+    task
+        "classification" or "regression".
+    batches
+        None fits when needed. A number fits to the rows of that many last batches alone, once in half as many batches:
+        a short window that follows fast drift.
+    risk
+        As for :class:`driftsurf.learners.foreign.SklearnLearner`.
+    """
+
+    sizes: ClassVar[tuple[Size, Size]] = (
+        Size(trees=25, leaves=31, least=5, rows=10_000),
+        Size(trees=10, leaves=15, least=20, rows=4_000),
+    )
+    settings: ClassVar[Mapping[str, Any]] = {"max_bin": 63, "learning_rate": 0.2}
+
+    def __init__(
+        self,
+        *,
+        task: Literal["classification", "regression"] = "classification",
+        batches: int | None = None,
+        risk: Risk = "auto",
+    ) -> None:
+        super().__init__(task=task, risk=risk)
+        self.batches = batches
+
+    def _check(self) -> None:
+        super()._check()
+        if self.batches is not None:
+            whole("batches", self.batches, at_least=1, at_most=MOST_BATCHES, otherwise=", or None")
+
+    def _learn(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
+        pace: Pace = known.memory or Pace()
+        if len(new) == 0:
+            return known
+        lo = max(known.lo, known.hi - self._size(known).rows)
+        if self.batches is not None:
+            starts = (*pace.starts, new.lo)[-self.batches :]
+            pace = replace(pace, starts=starts)
+            lo = max(lo, starts[0])
+        pace = replace(pace, waited=pace.waited + 1)
+        known = replace(known, lo=min(lo, known.hi))
+        batch = samples.view(new)
+        if self.batches is None and known.present is not None:
+            pace = pace.after_loss(self._loss(known, batch, samples))
+        if not self._is_due(known, pace, batch):
+            return replace(known, memory=pace)
+        fitted = self._refitted(known, samples, steps)
+        return replace(fitted, memory=pace.after_fit() if fitted.fit is not known.fit else pace)
+
+    def _is_due(self, known: Fitted, pace: Pace, batch: Batch) -> bool:
+        """Return whether the model has to be fitted again."""
+        if known.fit is None or known.present is None:
+            return True
+        if self.batches is not None:
+            return pace.waited >= max(1, self.batches // 2)
+        if pace.excess > TOLERANCE or known.hi - known.fit.hi >= RENEWED * (known.hi - known.lo):
+            return True
+        counted = batch.y[batch.weight > 0.0].astype(np.int64)
+        return bool(known.n_classes) and not np.isin(counted, known.present).all()
+
+    def _loss(self, known: Fitted, batch: Batch, samples: SampleStore) -> float:
+        """Return the mean loss of the model on a batch; NaN if no row has weight, or the variance is 0."""
+        mass = batch.weight.sum()
+        if not mass > 0.0:
+            return math.nan
+        losses = self.row_losses(self._scored(known, batch.X), batch.y)
+        mean = float((batch.weight * losses).sum() / mass)
+        if known.n_classes:
+            return mean
+        variance = float(samples.view(Segment(known.lo, known.hi)).y.var())
+        return mean / variance if variance > 0.0 else math.nan
+
+    # -------------------------------------------------------------------- state
+
+    def _model_state(self, fitted: Fitted) -> State:
+        pace: Pace = fitted.memory or Pace()
+        own: State = {**vars(pace), "starts": np.array(pace.starts, np.int64)}
+        return super()._model_state(fitted) | nest("pace", own)
+
+    def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
+        known = PACE.read(pick("pace", state))
+        pace = Pace(**{name: known[name] for name in vars(Pace())} | {"starts": tuple(known["starts"].tolist())})
+        return replace(super()._model_from(fitted, state), memory=pace)
+
+    def _fields(self) -> Fields:
+        known = super()._fields()
+        return declared({name: known.entries[name] for name in ("probe_digest",)}, ["fit", "pace"])
+
+
+def _rise(known: Values) -> bool:
+    starts = known["starts"]
+    return len(starts) <= MOST_BATCHES and bool((starts[1:] > starts[:-1]).all())
+
+
+PACE = Fields(
+    {
+        "reference": Real(missing=True),
+        "excess": Real(0.0),
+        "judged": Truth(),
+        "waited": Whole(),
+        "starts": Array(np.int64, ("*",), least=0),
+    },
+    rules=[Rule("starts", "must be rising row numbers", _rise)],
+)
+"""Saved entries of what decides when the model is fitted again."""

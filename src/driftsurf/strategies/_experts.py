@@ -1,0 +1,81 @@
+"""Experts of a portfolio: strategies made from whatever a user names, and those of the default portfolio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import Any
+
+from driftsurf import registry
+from driftsurf.core.abilities import Reversible, StrategyMaker, abilities_of, check_contract, missing_members
+from driftsurf.core.contracts import Categories, Learner, Strategy
+from driftsurf.errors import CapabilityError
+from driftsurf.kernels.random import derive
+from driftsurf.learners.naive_bayes import NaiveBayes
+from driftsurf.learners.perceptron import Perceptron
+from driftsurf.strategies.driftsurf import DriftSurf
+from driftsurf.strategies.oblivious import Oblivious
+
+SHORT = 4
+"""Number of batches of the short window."""
+
+
+def default_experts(learner: Learner) -> list[Any]:
+    """Return the default experts around a learner; those of LightGBM only if it is installed."""
+    regression = learner.capabilities.regression
+    task: Any = "regression" if regression else "classification"
+    experts: list[Any] = [DriftSurf(learner, judge="prequential"), DriftSurf(learner, judge="training"), learner]
+    if find_spec("lightgbm") is not None:
+        trees = registry.get("learner", "lightgbm-lazy")
+        experts += [trees.make(task=task), trees.make(task=task, batches=SHORT)]
+    experts.append(Perceptron(task=task))
+    return experts if regression else [*experts, NaiveBayes()]
+
+
+def make_experts(models: Iterable[Any], *, seed: int, categories: Categories, **options: Any) -> tuple[Any, ...]:
+    """Return a strategy for each model, which has learned nothing and shares nothing with the others.
+
+    Expert k draws its random numbers from the k-th child of ``seed``. ``options`` (``dtype`` and ``max_rows``) are set
+    where a strategy has them.
+    """
+    return tuple(_made(model, derive(seed, place), categories, options) for place, model in enumerate(models))
+
+
+def _made(model: Any, seed: int, categories: Categories, options: dict[str, Any]) -> Any:
+    strategy = as_strategy(model)
+    params = strategy.get_params(deep=False)
+    if "max_rows" in params and strategy is model:
+        options = {name: value for name, value in options.items() if name != "max_rows"}
+    changed = {name: value for name, value in options.items() if name in params}
+    learner: Any = strategy.learner
+    if learner.capabilities.categories:
+        changed["learner"] = learner.with_categories(categories)
+    return type(strategy)(**(params | changed | {"seed": seed}))
+
+
+def as_strategy(model: Any) -> Strategy:
+    """Return the strategy that a user means: a strategy, an estimator of this package, or a learner that never resets.
+
+    OptionError if it is none of these; CapabilityError if a step of the strategy cannot be taken back.
+    """
+    if isinstance(model, StrategyMaker) and not isinstance(model, type):
+        strategy = model.new_strategy(seed=0)
+    elif not isinstance(model, type) and not missing_members(model, Strategy):
+        strategy = model
+    else:
+        remedy = (
+            "a strategy, a learner, or an estimator; one of another library in an adapter of driftsurf.learners.foreign"
+        )
+        check_contract(model, Learner, "an expert", remedy)
+        return Oblivious(model)
+    if Reversible not in abilities_of(strategy):
+        raise CapabilityError(
+            f"the expert {strategy!r} cannot take a step back (it has no mark and put_back), so that a step of all "
+            "experts could not be complete or undone; derive it from a strategy of driftsurf.strategies"
+        )
+    return strategy
+
+
+def label_of(strategy: Any) -> str:
+    """Return the name of an expert in messages and saved states, such as "DriftSurf(SoftmaxRegression)"."""
+    return f"{type(strategy).__name__}({type(strategy.learner).__name__})"

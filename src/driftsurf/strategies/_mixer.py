@@ -1,0 +1,140 @@
+"""Weights of the experts of a portfolio, learned from how well each predicted the batches so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from driftsurf.core.contracts import FloatArray, State
+from driftsurf.core.fields import Array, Fields, Real, Rule, Values
+from driftsurf.core.values import replace
+from driftsurf.kernels.mixing import stack_classes, stack_values
+from driftsurf.kernels.scores import log_softmax
+
+TRUSTED = 0.99
+"""Share of an expert's own probabilities; the rest is spread over all classes, so that no expert is ever certain."""
+LARGEST = 1e12
+"""Weights and curvatures stay within this."""
+FAR = 9.0
+"""Squared errors beyond this many variances are cut there when the variance is estimated."""
+
+
+@dataclass(frozen=True)
+class Mixer:
+    """Weights of the experts, and what is known about them."""
+
+    weights: FloatArray
+    """v, one for each expert, not negative."""
+    precision: FloatArray
+    """A: summed curvature of the losses of earlier batches, of which older ones are slowly forgotten."""
+    variance: float = 0.0
+    """Usual squared error of the mixture, for regression; 0 before it is known."""
+
+    @classmethod
+    def of(cls, experts: int, ridge: float) -> Mixer:
+        """Return the mixer that knows nothing: equal weights."""
+        return cls(np.full(experts, 1.0 / experts), ridge * np.eye(experts))
+
+    @property
+    def shares(self) -> list[float]:
+        """Weights as shares of their sum."""
+        total = float(self.weights.sum())
+        count = len(self.weights)
+        return [float(weight) / total if total > 0.0 else 1.0 / count for weight in self.weights]
+
+    def mixed_classes(self, G: FloatArray) -> FloatArray:
+        """Return the log-probabilities of the mixture, given those of the experts (rows, classes, experts)."""
+        mixed = np.ascontiguousarray(G @ self.weights)
+        log_softmax(mixed)
+        return mixed
+
+    def mixed_values(self, m: FloatArray) -> FloatArray:
+        """Return the numbers that the mixture predicts, given those of the experts (rows, experts)."""
+        return np.asarray(m @ np.array(self.shares))
+
+    def after_classes(self, G: FloatArray, y: FloatArray, weight: FloatArray, keep: float, ridge: float) -> Mixer:
+        """Return the mixer after a batch with these codes, which the experts had not learned yet."""
+        u, H, Q, work = self._scratch()
+        codes, p = y.astype(np.int64), np.empty(G.shape[1])
+        good = stack_classes(G, codes, weight, self.weights, self.precision, u, H, Q, work, p)
+        return self._after(good, u, H, keep, ridge)
+
+    def after_values(self, m: FloatArray, y: FloatArray, weight: FloatArray, keep: float, ridge: float) -> Mixer:
+        """Return the mixer after a batch with these numbers."""
+        mass = float(weight.sum())
+        variance = self.variance
+        if not variance > 0.0:
+            variance = float((weight[:, None] * np.square(m - y[:, None])).sum(axis=0).min() / mass)
+            if not 0.0 < variance < np.inf:  # an expert is exactly right, or none is finite: nothing to compare
+                return self
+        u, H, Q, work = self._scratch()
+        good = stack_values(m, y, weight, math.sqrt(variance), self.weights, self.precision, u, H, Q, work)
+        after = self._after(good, u, H, keep, ridge)
+        errors = np.minimum(np.square(after.mixed_values(m) - y), FAR * variance)
+        seen = float((weight * errors).sum() / mass)
+        return replace(after, variance=max(keep * variance + (1.0 - keep) * seen, 1e-12 * variance))
+
+    def _after(self, good: bool, u: FloatArray, H: FloatArray, keep: float, ridge: float) -> Mixer:
+        if not (good and np.isfinite(u).all() and np.isfinite(H).all() and np.abs(H).max() < LARGEST):
+            return self
+        precision = keep * (self.precision + H) + (1.0 - keep) * ridge * np.eye(len(u))
+        return replace(self, weights=u, precision=np.minimum(precision, LARGEST))
+
+    def _scratch(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        count = len(self.weights)
+        return np.empty(count), np.empty((count, count)), np.empty((count, count)), np.empty((count + 6, count))
+
+    def state(self) -> State:
+        """Return the entries to save."""
+        return {"weights": self.weights, "precision": self.precision, "variance": self.variance}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], experts: int) -> Mixer:
+        """Return the mixer that ``state()`` was called on."""
+        known = FIELDS.read(state, experts=experts)
+        return cls(known["weights"], known["precision"], known["variance"])
+
+
+def log_shares(scores: FloatArray, n_classes: int) -> FloatArray:
+    """Return the logarithms of an expert's probabilities, none of which is near 0, given its scores.
+
+    Scores are margins (n,) or log-probabilities (n, classes known so far); other scores are taken for log-odds.
+    """
+    shares = np.zeros((len(scores), n_classes))
+    if scores.ndim == 1:
+        shares[:, 1] = 1.0 / (1.0 + np.exp(-np.clip(scores, -500.0, 500.0)))
+        shares[:, 0] = 1.0 - shares[:, 1]
+    else:
+        shares[:, : scores.shape[1]] = np.exp(np.minimum(scores, 0.0))
+    return np.log(TRUSTED * shares + (1.0 - TRUSTED) / n_classes)
+
+
+def stacked_shares(scores: Sequence[FloatArray], n_classes: int) -> FloatArray:
+    """Return the log-probabilities of all experts as one array (rows, classes, experts)."""
+    return np.stack([log_shares(each, n_classes) for each in scores], axis=2)
+
+
+def _is_positive(known: Values) -> bool:
+    A = known["precision"]
+    if not (A == A.T).all():
+        return False
+    try:
+        np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+FIELDS = Fields(
+    {
+        "weights": Array(np.float64, ("experts",), least=0.0, most=LARGEST),
+        "precision": Array(np.float64, ("experts", "experts"), least=-LARGEST, most=LARGEST),
+        "variance": Real(0.0),
+    },
+    rules=[Rule("precision", "must be symmetric and positive definite", _is_positive)],
+)
+"""Saved entries of a mixer."""

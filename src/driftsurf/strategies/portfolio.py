@@ -1,0 +1,417 @@
+"""Portfolio: several strategies and learners that all learn, mixed by how well each predicted the batches so far."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from driftsurf.core.abilities import IncrementallySaved, SnapshotScoring, abilities_of, check_contract
+from driftsurf.core.contracts import (
+    Batch,
+    Categories,
+    FloatArray,
+    IncrementalState,
+    Learner,
+    Rows,
+    State,
+    n_rows,
+)
+from driftsurf.core.decisions import Decision, ModelRecord, Transition
+from driftsurf.core.fields import Fields, Text, Whole, misfit
+from driftsurf.core.options import choice, number, whole
+from driftsurf.core.parameters import Parameterised
+from driftsurf.core.state import nest, pick, resolved
+from driftsurf.core.values import replace
+from driftsurf.errors import CapabilityError, OptionError
+from driftsurf.learners._online import check_width
+from driftsurf.registry import ALL_TASKS, Example, register
+from driftsurf.strategies._experts import default_experts, label_of, make_experts
+from driftsurf.strategies._mixer import Mixer, log_shares, stacked_shares
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
+
+__all__ = ["Portfolio"]
+
+Scorer = Callable[[Rows], FloatArray]
+
+
+@dataclass(frozen=True)
+class Live:
+    """Everything that a step of the portfolio itself replaces."""
+
+    mixer: Mixer
+    n_classes: int
+    step: int = 0
+    next_row: int = 0
+    learned: int = 0
+    """Number of steps since the experts began or were reset."""
+
+
+def score(scorers: Sequence[Scorer], live: Live, X: Rows) -> FloatArray:
+    """Return the scores of the mixture for rows: log-probabilities (n, K), or predicted numbers (n,)."""
+    return mixed([scorer(X) for scorer in scorers], live)
+
+
+def mixed(scores: Sequence[FloatArray], live: Live) -> FloatArray:
+    """Return the mixture of the experts' scores."""
+    if live.n_classes:
+        return live.mixer.mixed_classes(stacked_shares(scores, live.n_classes))
+    return live.mixer.mixed_values(np.stack(scores, axis=1))
+
+
+@register("strategy", "portfolio", tasks=ALL_TASKS, family="ensemble", examples=[Example()])
+class Portfolio(Parameterised):
+    r"""A portfolio of experts that all learn every batch, mixed by stacking that follows drift.
+
+    No single model is the best on every stream, nor at all times on one. Linear models are the best with few rows and
+    right after an abrupt change, trees with many rows, a network in between. The portfolio trains some of each and
+    weights the M experts by non-negative log-linear stacking: with the probabilities :math:`P_k` of expert k,
+
+    .. math:: p(c | x) \propto \prod_k \big(0.99\, P_k(c | x) + 0.01 / K\big)^{v_k}, \qquad v_k \ge 0.
+
+    The weights need not sum to 1: a sum above 1 sharpens probabilities that are too timid, and one below 1 softens
+    them. After each batch, before the experts learn it, v moves to the minimum over :math:`u \ge 0` of
+
+    .. math:: \sum_i -\log p_u(y_i | x_i) + \tfrac12 (u - v)^\top A\, (u - v)
+
+    by three Newton steps, each an exact quadratic programme. A is the curvature H of the losses of earlier batches, of
+    which half is forgotten in ``half_life`` batches: :math:`A \leftarrow \gamma (A + H) + (1 - \gamma) \lambda I` with
+    :math:`\gamma = 2^{-1 / \text{half-life}}` and the ridge :math:`\lambda`.
+
+    For regression v are shares, and the prediction is the mean of the experts' predictions weighted by them. They
+    minimise the squared error of the mixture in units of its usual error, plus the same quadratic. The error of an
+    expert counts up to five units, so that neither an outlier nor the batch of a drift decides alone.
+
+    By default the experts are: DriftSurf around ``learner`` with the prequential judge and with the training judge;
+    ``learner`` alone, never replaced; LightGBM, refitted when its loss rises, and on the last four batches, if it is
+    installed; a perceptron; and for classes naive Bayes. DriftSurf makes the portfolio safe at abrupt changes.
+
+    Parameters
+    ----------
+    learner
+        Template of the DriftSurf experts. Its task, and whether it accepts sparse and weighted rows, is that of the
+        portfolio.
+    experts
+        None for the default experts, or a list of strategies, learners, and estimators of this package, scikit-learn
+        or river. A learner is trained on all rows and never replaced.
+    half_life
+        Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean error
+        over streams is the same to .003.
+    ridge
+        How strongly the weights resist change while there is little evidence; from 5 to 20 it makes no difference.
+    max_rows, dtype, seed
+        As for :class:`driftsurf.strategies.DriftSurf`; strategies among ``experts`` keep their own ``max_rows``.
+
+    Examples
+    --------
+    >>> from driftsurf.learners import LogisticRegression, NaiveBayes
+    >>> rng = np.random.default_rng(0)
+    >>> strategy = Portfolio(LogisticRegression(), experts=[LogisticRegression(), NaiveBayes()])
+    >>> strategy.begin(n_features=2, sparse=False, n_classes=2)
+    >>> for step in range(10):
+    ...     X = rng.normal(size=(100, 2))
+    ...     y = (np.abs(X[:, 0]) > 1).astype(float)  # a range, which no linear model can express
+    ...     decision = strategy.step(Batch(X, y, np.ones(100)))
+    >>> linear, bayes = (model.weight for model in decision.models)
+    >>> bayes > 0.9
+    True
+
+    References
+    ----------
+    D. H. Wolpert. Stacked generalization. Neural Networks, 1992.
+    C. L. Lawson, R. J. Hanson. Solving Least Squares Problems. Prentice-Hall, 1974 (active sets).
+    """
+
+    _experts: tuple[Any, ...]
+    _live: Live
+    _scorer: Scorer
+    _categories: Categories = ()
+    _marks: list[Any] | None = None
+    """Marks of the experts, while those of the session around this strategy are valid: a second one would end them."""
+    _tested: tuple[FloatArray, list[FloatArray]] | None = None
+    """Scores of the last tested batch, and those of each expert, so that they predict a batch only once."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        experts: Sequence[Any] | None = None,
+        half_life: float = 10.0,
+        ridge: float = 10.0,
+        max_rows: int | None = DEFAULT_MAX_ROWS,
+        dtype: str = "float64",
+        seed: int = 0,
+    ) -> None:
+        self.learner = learner
+        self.experts = experts
+        self.half_life = half_life
+        self.ridge = ridge
+        self.max_rows = max_rows
+        self.dtype = dtype
+        self.seed = seed
+
+    # -------------------------------------------------------------------- the contract of a strategy
+
+    def check(self) -> None:
+        """Raise OptionError or CapabilityError if a parameter is invalid."""
+        check_contract(self.learner, Learner, "learner", "one of driftsurf.learners, such as LogisticRegression()")
+        number("half_life", self.half_life, above=0.0)
+        number("ridge", self.ridge, above=0.0, below=1e9)
+        choice("dtype", self.dtype, ("float64", "float32"))
+        whole("seed", self.seed, at_least=0, at_most=None)
+        can = self.learner.capabilities
+        for expert in self._new_experts(self.seed):
+            expert.check()
+            its = expert.learner.capabilities
+            if not can.tasks <= its.tasks:
+                raise CapabilityError(
+                    f"the expert {label_of(expert)} supports {', '.join(sorted(its.tasks))}, but the learner "
+                    f"{self.learner!r} of the portfolio supports {', '.join(map(repr, sorted(can.tasks)))}; use "
+                    "another expert or another learner"
+                )
+
+    def fresh(self, seed: int) -> Self:
+        """Return a strategy with the same parameters and another seed, which has learned nothing."""
+        return type(self)(**(self.get_params(deep=False) | {"seed": seed}))
+
+    def tell_categories(self, categories: Categories) -> None:
+        """Let the experts that will be made know which columns are categories."""
+        self._categories = categories
+
+    def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
+        """Make the experts."""
+        self.check()
+        experts = self._new_experts(whole("seed", self.seed, at_least=0, at_most=None))
+        for expert in experts:
+            self._require_sparse(expert, sparse)
+            expert.begin(n_features, sparse=sparse, n_classes=n_classes)
+        self._experts, self._seed, self._n_features = experts, int(self.seed), n_features
+        self._publish(Live(Mixer.of(len(experts), float(self.ridge)), n_classes))
+
+    @property
+    def predicting(self) -> None:
+        """None, since all experts are mixed."""
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Return the scores of new rows, by the experts as the last complete step left them."""
+        return self._scorer(X)
+
+    def scorer(self) -> Scorer:
+        """Return ``scores`` as of the last complete step; later steps do not affect it."""
+        return self._scorer
+
+    def test_scores(self, batch: Batch) -> FloatArray:
+        """Return the scores by which a batch is evaluated before it is learned."""
+        scores = [expert.test_scores(batch) for expert in self._experts]
+        mixture = mixed(scores, self._live)
+        self._tested = mixture, scores
+        return mixture
+
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
+        """Learn one batch, all experts or none."""
+        live, known = self._live, self._tested
+        check_width(batch.X, self._n_features)
+        marks = [expert.mark() for expert in self._experts] if self._marks is None else self._marks
+        try:
+            if known is None or tested is None or known[0] is not tested:
+                self.test_scores(batch)
+                known = self._tested
+            assert known is not None
+            after, decision = self._advance(live, batch, known[1])
+            self._publish(after)
+        except BaseException:
+            for expert, mark in zip(self._experts, marks, strict=True):
+                expert.put_back(mark)
+            self._publish(live)
+            raise
+        return decision
+
+    def mark(self) -> Any:
+        """Return a mark of all experts, for ``put_back``. The strategy has to have begun."""
+        self._marks = None
+        entries = vars(self).copy()
+        self._marks = [expert.mark() for expert in self._experts]
+        return entries, self._experts, self._marks
+
+    def put_back(self, mark: Any) -> None:
+        """Return to the marked experts, from any point of a step, a reset or a restore."""
+        entries, experts, marks = mark
+        for expert, place in zip(experts, marks, strict=True):
+            expert.put_back(place)
+        vars(self).update(entries)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for rows and models."""
+        return int(sum(expert.nbytes for expert in self._experts))
+
+    def reset(self, why: str) -> Transition:
+        """Start over with fresh experts and equal weights, at the request of a user."""
+        live, place = self._live, self._heaviest(self._live)
+        changes = [expert.reset(why) for expert in self._experts]
+        self._publish(replace(live, mixer=Mixer.of(len(self._experts), float(self.ridge)), learned=0))
+        old, new = (self._identity(place, getattr(changes[place], name)) for name in ("old", "new"))
+        return Transition("reset", live.step, old=old, new=new, why=why)
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """Return everything that learning changes, as views that are valid until the next step."""
+        return resolved(self.incremental_state())
+
+    def incremental_state(self) -> IncrementalState:
+        """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
+        live = self._live
+        own: IncrementalState = {
+            "strategy": type(self).__name__,
+            "experts": self._labels(self._experts),
+            "seed": self._seed,
+            **{name: getattr(live, name) for name in COUNTS},
+        }
+        state = own | nest("mixer", live.mixer.state())
+        for place, expert in enumerate(self._experts):
+            incremental = IncrementallySaved in abilities_of(expert)
+            state |= nest(f"expert{place}", expert.incremental_state() if incremental else expert.state())
+        return state
+
+    def restore(self, state: Mapping[str, Any], n_features: int, *, sparse: bool, n_classes: int) -> None:
+        """Take over a state that ``state()`` returned; StateError if it is not for rows of this shape."""
+        if str(state.get("strategy")) != type(self).__name__:
+            raise misfit(state, "strategy", f"is {state.get('strategy')!r}, not {type(self).__name__!r}")
+        known = FIELDS.read(state, known_classes=n_classes)
+        experts = self._new_experts(known["seed"])
+        if known["experts"] != self._labels(experts):
+            raise misfit(state, "experts", f"must be {self._labels(experts)!r}, the experts of this portfolio")
+        if bool(known["n_classes"]) == self.learner.capabilities.regression:
+            raise misfit(state, "n_classes", f"is {known['n_classes']}, which {self.learner!r} does not support")
+        for place, expert in enumerate(experts):
+            own = pick(f"expert{place}", state)
+            expert.restore(own, n_features, sparse=sparse, n_classes=known["n_classes"])
+        mixer = Mixer.from_state(pick("mixer", state), len(experts))
+        self._experts, self._seed, self._n_features = experts, known["seed"], n_features
+        self._publish(Live(mixer, **{name: known[name] for name in COUNTS}))
+
+    # -------------------------------------------------------------------- helpers
+
+    def _new_experts(self, seed: int) -> tuple[Any, ...]:
+        models = default_experts(self.learner) if self.experts is None else self.experts
+        if isinstance(models, str | bytes) or not isinstance(models, Sequence) or not len(models):
+            raise OptionError(
+                f"experts is {models!r}; it must be a list of strategies, learners or estimators, or None"
+            )
+        options = {"dtype": self.dtype, "max_rows": self.max_rows}
+        return make_experts(models, seed=seed, categories=self._categories, **options)
+
+    @staticmethod
+    def _labels(experts: Sequence[Any]) -> str:
+        return " ".join(map(label_of, experts))
+
+    def _require_sparse(self, expert: Any, sparse: bool) -> None:
+        if sparse and not expert.learner.capabilities.sparse:
+            raise CapabilityError(
+                f"the expert {label_of(expert)} does not support sparse rows (capability 'sparse'); pass a dense "
+                "array, or leave it out of experts"
+            )
+
+    def _publish(self, live: Live) -> None:
+        scorers = [
+            expert.scorer() if SnapshotScoring in abilities_of(expert) else expert.scores for expert in self._experts
+        ]
+        self._live, self._scorer = live, functools.partial(score, scorers, live)
+        self._marks = self._tested = None
+
+    def _heaviest(self, live: Live) -> int:
+        return int(live.mixer.weights.argmax())
+
+    def _identity(self, place: int, number: int) -> int:
+        """Return the number of a model of an expert among all models; the first model of expert k has the number k."""
+        return place + len(self._experts) * max(number, 0)
+
+    def _advance(self, live: Live, batch: Batch, scores: list[FloatArray]) -> tuple[Live, Decision]:
+        """Learn the weights, then let every expert learn; return the next live state and the decision."""
+        X, y, weight, _ = batch
+        count = n_rows(X)
+        n_classes = max(live.n_classes, int(y.max(initial=0.0)) + 1) if live.n_classes else 0
+        mixer = live.mixer
+        if live.learned and weight.any():  # the first batch says nothing: no expert has learned
+            keep, ridge = 0.5 ** (1.0 / float(self.half_life)), float(self.ridge)
+            if n_classes:
+                mixer = mixer.after_classes(stacked_shares(scores, n_classes), y, weight, keep, ridge)
+            else:
+                mixer = mixer.after_values(np.stack(scores, axis=1), y, weight, keep, ridge)
+        decisions = [expert.step(batch, each) for expert, each in zip(self._experts, scores, strict=True)]
+        after = Live(mixer, n_classes, live.step + 1, live.next_row + count, live.learned + 1)
+        risks = [_risk(each, batch, n_classes) for each in scores]
+        return after, self._decision(live, after, count, decisions, risks)
+
+    def _decision(
+        self, live: Live, after: Live, count: int, decisions: Sequence[Decision], risks: Sequence[float]
+    ) -> Decision:
+        """Return the decision of a step: a record of each expert, and what the experts decided."""
+        records, transitions = list[ModelRecord](), list[Transition]()
+        for place, (decision, share) in enumerate(zip(decisions, after.mixer.shares, strict=True)):
+            number = decision.predicts_next
+            inner = next((model for model in decision.models if model.id == number), None)
+            records.append(
+                ModelRecord(
+                    "expert",
+                    self._identity(place, number),
+                    live.step if inner is None else inner.age,
+                    decision.trained_from if inner is None else inner.first_row,
+                    risk_before=risks[place],
+                    gradients=decision.gradients,
+                    weight=share,
+                )
+            )
+            for one in decision.transitions:
+                old, new = self._identity(place, one.old), self._identity(place, one.new)
+                transitions.append(_renumbered(one, old, new))
+        before, best = self._heaviest(live), self._heaviest(after)
+        return Decision(
+            step=live.step,
+            first_row=live.next_row,
+            rows=count,
+            state="stable",
+            predicted_by=self._identity(before, decisions[before].predicted_by),
+            trained_from=decisions[before].trained_from,
+            predicts_next=records[best].id,
+            models=tuple(records),
+            transitions=tuple(transitions),
+        )
+
+
+def _renumbered(change: Transition, old: int, new: int) -> Transition:
+    known = {name: getattr(change, name) for name in Transition.__slots__}
+    return Transition(**(known | {"old": old, "new": new}))
+
+
+def _risk(scores: FloatArray, batch: Batch, n_classes: int) -> float:
+    """Return the mean loss of an expert on a batch, as the mixer sees it: log loss, or the squared error."""
+    y, weight = batch.y, batch.weight
+    mass = float(weight.sum())
+    if not mass > 0.0:
+        return float("nan")
+    if n_classes:
+        losses = -log_shares(scores, n_classes)[np.arange(len(y)), y.astype(np.int64)]
+    else:
+        losses = np.square(scores - y)
+    return float((weight * losses).sum() / mass)
+
+
+COUNTS = "n_classes", "step", "next_row", "learned"
+FIELDS = Fields(
+    {
+        "strategy": Text(),
+        "experts": Text(),
+        "seed": Whole(0, 2**64 - 1),
+        "n_classes": Whole(0, "known_classes"),
+        "step": Whole(),
+        "next_row": Whole(),
+        "learned": Whole(0, "step"),
+    },
+    parts=["mixer", "expert*"],
+)
+"""Saved entries of a portfolio."""

@@ -1,0 +1,91 @@
+"""Lazily refitted trees: when they are fitted, on which rows, and resuming in the middle."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from driftsurf.checks import check_learner
+from driftsurf.core.samples import Samples
+from driftsurf.errors import OptionError, StateError
+from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees, Pace
+
+pytest.importorskip("lightgbm")
+
+
+def batches(count: int, flip: int, seed: int = 0, size: int = 100) -> Any:
+    random = np.random.default_rng(seed)
+    for step in range(count):
+        X = random.normal(size=(size, 3))
+        yield X, ((X[:, 0] > 0) == (step < flip)).astype(float)
+
+
+def taught(learner: LazyBoostedTrees, stream: Any) -> tuple[Any, Samples, list[int]]:
+    """Return a model, its store, and the steps at which it was fitted."""
+    samples, fits = Samples(3), list[int]()
+    model = learner.fresh(seed=0, n_features=3, n_classes=0 if learner.task == "regression" else 2)
+    for step, (X, y) in enumerate(stream):
+        before = model._fitted.fit
+        model.update(samples, samples.append(X, y), 10_000)
+        if model._fitted.fit is not before:
+            fits.append(step)
+    return model, samples, fits
+
+
+@pytest.mark.parametrize("options", [{}, {"batches": 4}, {"task": "regression"}])
+def test_it_is_a_learner(options: Any) -> None:
+    check_learner(LazyBoostedTrees(**options))
+
+
+def test_the_pace_follows_its_rule() -> None:
+    pace = Pace().after_fit()
+    pace = pace.after_loss(0.5)
+    assert (pace.reference, pace.excess, pace.judged) == (0.5, 0.0, True)
+    pace = pace.after_loss(0.515)
+    assert pace.excess == pytest.approx(0.015)
+    assert pace.after_loss(0.3).excess == 0.0
+    assert pace.after_loss(math.nan) == pace
+    pace = pace.after_fit().after_loss(1.0)
+    assert pace.reference == pytest.approx(0.6)
+    assert pace.excess == pytest.approx(0.4)
+
+
+def test_it_is_fitted_when_its_loss_rises_and_seldom_otherwise() -> None:
+    _, _, fits = taught(LazyBoostedTrees(), batches(60, 50))
+    calm = [step for step in fits if 20 <= step < 50]
+    assert len(calm) < 15
+    assert 50 in fits
+
+
+def test_a_short_window_has_the_rows_of_the_last_batches() -> None:
+    model, _, fits = taught(LazyBoostedTrees(batches=4), batches(11, 99))
+    assert fits == [0, 2, 4, 6, 8, 10]
+    assert (model._fitted.fit.lo, model._fitted.fit.hi) == (700, 1100)
+    assert model.needs() == 700
+
+
+@pytest.mark.parametrize("batches_", [None, 4])
+def test_resumed_in_the_middle_it_is_the_same(batches_: int | None) -> None:
+    learner = LazyBoostedTrees(batches=batches_)
+    model, samples, _ = taught(learner, batches(13, 7))
+    again = LazyBoostedTrees.from_state(learner, model.state())
+    again.refit(samples)
+    for X, y in batches(6, 2, seed=1):
+        new = samples.append(X, y)
+        for one in (model, again):
+            one.update(samples, new, 10_000)
+        assert np.array_equal(model.scores(X), again.scores(X))
+        assert model._fitted.memory == again._fitted.memory
+
+
+def test_a_damaged_pace_is_refused() -> None:
+    learner = LazyBoostedTrees(batches=3)
+    state = taught(learner, batches(5, 9))[0].state()
+    for name, bad in (("pace.excess", -1.0), ("pace.starts", np.array([3, 2])), ("pace.waited", -1)):
+        with pytest.raises(StateError):
+            LazyBoostedTrees.from_state(learner, state | {name: bad})
+    with pytest.raises(OptionError):
+        LazyBoostedTrees(batches=0).fresh(seed=0, n_features=2, n_classes=2)

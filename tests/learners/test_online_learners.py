@@ -1,0 +1,217 @@
+"""Perceptron and naive Bayes: equal to plain versions, dense and sparse, exact to resume, safe with extreme values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from row_arrays import csr_view
+from sklearn.naive_bayes import GaussianNB
+
+from driftsurf.checks import check_learner
+from driftsurf.core.contracts import CSR, FloatArray, Segment
+from driftsurf.core.samples import Samples
+from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
+from driftsurf.learners import NaiveBayes, Perceptron
+from driftsurf.learners._online import Moments
+
+LEARNERS: list[Any] = [NaiveBayes(), Perceptron(hidden=5), Perceptron(task="regression", hidden=5)]
+every = pytest.mark.parametrize("learner", LEARNERS, ids=["bayes", "classes", "values"])
+
+
+def rows(n: int = 200, d: int = 4, K: int = 3, seed: int = 0) -> tuple[FloatArray, FloatArray]:
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, d)) * [1.0, 5.0, 0.1, 1.0] + [0.0, 100.0, 0.0, -3.0]
+    X[random.random((n, d)) < 0.3] = 0.0
+    return X, np.argmax(X[:, [0, 2, 3]] * [1.0, 10.0, 0.4], axis=1).astype(float) if K else X[:, 0] * 7.0 + 50.0
+
+
+def taught(learner: Any, X: FloatArray, y: FloatArray, *, sparse: bool = False, size: int = 50) -> tuple[Any, Samples]:
+    """Return a model that has learned the rows in batches, and its store."""
+    samples = Samples(X.shape[1], sparse=sparse)
+    classes = 0 if learner.capabilities.regression else 3
+    model = learner.fresh(seed=5, n_features=X.shape[1], n_classes=classes)
+    for start in range(0, len(y), size):
+        part = X[start : start + size]
+        new = samples.append(csr_view(part) if sparse else part, y[start : start + size])
+        model.update(samples, new, learner.budget(new))
+    return model, samples
+
+
+@every
+def test_it_is_a_learner(learner: Any) -> None:
+    check_learner(learner)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_moments_of_batches_are_those_of_all_rows(weighted: bool) -> None:
+    X, y = rows()
+    samples, weight = Samples(4), np.random.default_rng(1).random(200) if weighted else np.ones(200)
+    samples.append(X, y, weight)
+    sparse = Samples(4, sparse=True)
+    sparse.append(csr_view(X), y, weight)
+    for store in (samples, sparse):
+        total = Moments.of_nothing(3, 4)
+        for start in range(0, 200, 40):
+            batch = store.view(Segment(start, start + 40))
+            total = total + Moments.of(batch, batch.y.astype(np.int64), 3, 4)
+        for k in range(3):
+            own = y == k
+            mean = np.average(X[own], axis=0, weights=weight[own])
+            np.testing.assert_allclose(total.count[k], weight[own].sum())
+            np.testing.assert_allclose(total.mean[k], mean)
+            np.testing.assert_allclose(
+                total.squares[k], (weight[own, None] * (X[own] - mean) ** 2).sum(axis=0), rtol=1e-9
+            )
+
+
+def test_bayes_predicts_as_scikit_learn_does() -> None:
+    X, y = rows()
+    model, _ = taught(NaiveBayes(smoothing=1e-9), X, y)
+    other = GaussianNB(var_smoothing=0.0, priors=(np.bincount(y.astype(int)) + 1) / 203).fit(X, y)
+    np.testing.assert_allclose(np.exp(model.scores(X)), other.predict_proba(X), atol=1e-6)
+
+
+def plain_adam(model: Any, X: FloatArray, y: FloatArray, order: Any, size: int, rate: float) -> FloatArray:
+    """Return the parameters of a fresh network after some steps, by the formulas alone."""
+    known = model._fitted
+    d, H, K = X.shape[1], known.hidden, known.n_classes or 1
+    cuts = np.cumsum([d * H, H, H * K])
+    shapes = (d, H), (H,), (H, K), (K,)
+    theta = known.theta.astype(float)
+    m, v = np.zeros_like(theta), np.zeros_like(theta)
+    for step, start in enumerate(range(0, len(order), size), 1):
+        W1, b1, W2, b2 = (part.reshape(shape) for part, shape in zip(np.split(theta, cuts), shapes, strict=True))
+        x, t = X[order[start : start + size]], y[order[start : start + size]]
+        z = x @ W1 + b1
+        a = np.maximum(z, 0.0)
+        out = a @ W2 + b2
+        if known.n_classes:
+            error = np.exp(out - out.max(axis=1, keepdims=True))
+            error /= error.sum(axis=1, keepdims=True)
+            error[np.arange(len(t)), t.astype(int)] -= 1.0
+        else:
+            error = out - t[:, None]
+        error /= len(t)
+        back = (error @ W2.T) * (z > 0)
+        g = np.concatenate([(x.T @ back).ravel(), back.sum(axis=0), (a.T @ error).ravel(), error.sum(axis=0)])
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        theta = theta - rate * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
+    return np.asarray(theta)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_the_perceptron_learns_by_the_formulas(task: Any) -> None:
+    X, y = rows(K=0 if task == "regression" else 3)
+    learner = Perceptron(task=task, hidden=6, rows_per_step=8)
+    samples = Samples(4)
+    new = samples.append(X, y)
+    model = learner.fresh(seed=3, n_features=4, n_classes=0 if task == "regression" else 3)
+    start = model.mark()
+    model.update(samples, new, 300)
+    after = model._fitted
+    from driftsurf.learners.perceptron import _order
+
+    order, _ = _order(200, 300, 3, start.words)
+    assert sorted(order[:200]) == list(range(200))  # a pass visits each row once
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    model.put_back(start)
+    t = (y - y.mean()) / y.std() if task == "regression" else y
+    expected = plain_adam(model, Z, t, order, 8, 3e-3)
+    np.testing.assert_allclose(after.theta, expected, atol=2e-4)
+
+
+@every
+def test_sparse_rows_are_learned(learner: Any) -> None:
+    X, y = rows(600, K=0 if learner.capabilities.regression else 3)
+    X = X * (np.abs(X) > 0.5)
+    model, _ = taught(learner, X, y, sparse=True)
+    first = model.scores(csr_view(X))
+    np.testing.assert_allclose(model.scores(X), first, rtol=1e-6, atol=1e-6)
+    loss = model.row_losses(first, y).mean()
+    assert loss < (y.var() if learner.capabilities.regression else np.log(3)) * 0.9
+
+
+def test_a_model_of_dense_rows_can_go_on_with_sparse_ones() -> None:
+    X, y = rows()
+    dense, samples = taught(Perceptron(hidden=5), X, y)
+    other = Samples(4, sparse=True)
+    other.append(csr_view(X), y)
+    new = other.append(csr_view(X), y)
+    dense.update(other, new, 400)
+    again, _ = taught(Perceptron(hidden=5), X, y)
+    again.update(samples, samples.append(X, y), 400)
+    assert np.array_equal(dense.scores(X), again.scores(X))
+
+
+@every
+@pytest.mark.parametrize("sparse", [False, True])
+def test_resumed_in_the_middle_it_is_the_same(learner: Any, sparse: bool) -> None:
+    X, y = rows(K=0 if learner.capabilities.regression else 3)
+    model, samples = taught(learner, X, y, sparse=sparse)
+    again = type(learner).from_state(learner, model.state())
+    new = samples.append(csr_view(X) if sparse else X, y)
+    for one in (model, again):
+        one.update(samples, new, 321)
+    assert np.array_equal(model.scores(X), again.scores(X))
+    state = model.state()
+    assert all(np.array_equal(value, again.state()[name]) for name, value in state.items())
+
+
+@every
+def test_extreme_values_leave_it_finite(learner: Any) -> None:
+    X, y = rows(K=0 if learner.capabilities.regression else 3)
+    X[3], X[4], X[5, 1] = 1e300, -1e300, 1e-300
+    if learner.capabilities.regression:
+        y[7] = 1e150
+    model, _ = taught(learner, X, y)
+    assert np.isfinite(model.scores(X)).all()
+    assert np.isfinite(model.scores(csr_view(X))).all()
+    type(learner).from_state(learner, model.state())
+
+
+@every
+def test_a_damaged_state_is_refused(learner: Any) -> None:
+    X, y = rows(K=0 if learner.capabilities.regression else 3)
+    state = taught(learner, X, y)[0].state()
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            for bad in (value[..., :-1] if value.shape[-1] > 1 else np.zeros(7), np.full_like(value, np.nan)):
+                with pytest.raises(StateError) as caught:
+                    type(learner).from_state(learner, state | {name: bad})
+                assert caught.value.entry
+    with pytest.raises(StateError):
+        type(learner).from_state(learner, state | {"n_classes": 1})
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    X, y = rows()
+    model, _ = taught(NaiveBayes(), X, y)
+    for bad in (X[:, :2], np.hstack([X, X]), csr_view(X[:, :2])):
+        with pytest.raises(ShapeError):
+            model.scores(bad)
+
+
+def test_options_and_tasks_are_checked() -> None:
+    bad: list[Any] = [NaiveBayes(smoothing=0.0), Perceptron(hidden=0), Perceptron(rate=2.0), Perceptron(passes=0.0)]
+    bad += [Perceptron(rows_per_step=0), Perceptron(task="ranking")]  # type: ignore[arg-type]
+    for learner in bad:
+        with pytest.raises(OptionError):
+            learner.fresh(seed=0, n_features=2, n_classes=2)
+    with pytest.raises(CapabilityError):
+        NaiveBayes().fresh(seed=0, n_features=2, n_classes=0)
+    with pytest.raises(CapabilityError):
+        Perceptron(task="regression").fresh(seed=0, n_features=2, n_classes=2)
+
+
+def test_a_class_that_was_never_seen_gets_little() -> None:
+    X, y = rows()
+    model, _ = taught(NaiveBayes(), X[y < 2], y[y < 2])
+    assert np.exp(model.scores(X))[:, 2].mean() < 0.2
+    model.grow(5)
+    assert model.scores(X).shape == (200, 5)
+
+
+def test_sparse_rows_have_the_type_of_the_store() -> None:
+    assert isinstance(csr_view(np.eye(2)), CSR)

@@ -1,0 +1,319 @@
+"""Portfolio: who gets weight, all or nothing, exact resume, journal, later classes, and bounds on its error."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from row_arrays import csr_view
+from sklearn.tree import DecisionTreeClassifier
+
+from driftsurf import DriftSurfClassifier, PortfolioClassifier, PortfolioRegressor, load
+from driftsurf.checks import check_strategy
+from driftsurf.core.contracts import Batch, FloatArray
+from driftsurf.errors import CapabilityError, OptionError, StateError
+from driftsurf.learners import LinearRegression, LogisticRegression, NaiveBayes, Perceptron, SoftmaxRegression
+from driftsurf.session.session import Session
+from driftsurf.strategies import AUE, DriftSurf, Oblivious, Portfolio
+
+SMALL: list[Any] = [DriftSurf(SoftmaxRegression(), judge="prequential"), SoftmaxRegression(), NaiveBayes()]
+
+
+def batches(steps: int = 12, K: int = 3, seed: int = 0, size: int = 60) -> Iterator[Any]:
+    """Yield batches of a linear problem whose concept changes in the middle."""
+    random = np.random.default_rng(seed)
+    beta = random.normal(size=(2, 4, max(K, 1)))
+    for step in range(steps):
+        X = random.normal(size=(size, 4))
+        Z = X @ beta[2 * step // steps]
+        yield Batch(X, Z[:, 0] * 3 + 100.0 if K == 0 else Z.argmax(axis=1).astype(float), np.ones(size))
+
+
+def begun(strategy: Any, K: int = 3) -> Any:
+    strategy.begin(4, sparse=False, n_classes=K)
+    return strategy
+
+
+def flat(strategy: Any) -> dict[str, bytes]:
+    return {name: np.asarray(value).tobytes() for name, value in strategy.state().items()}
+
+
+@pytest.mark.parametrize("learner", [SoftmaxRegression(), LogisticRegression()])
+def test_it_is_a_strategy(learner: Any) -> None:
+    check_strategy(Portfolio(learner, experts=[DriftSurf(learner), learner, Perceptron(hidden=8), AUE(learner)]))
+
+
+def test_it_is_a_strategy_for_regression() -> None:
+    learner = LinearRegression()
+    check_strategy(Portfolio(learner, experts=[DriftSurf(learner), learner, Perceptron(task="regression")]))
+
+
+def test_the_default_experts_suit_the_task() -> None:
+    for learner, K in ((SoftmaxRegression(), 3), (LinearRegression(), 0)):
+        strategy = begun(Portfolio(learner), K)
+        kinds = [type(expert.learner).__name__ for expert in strategy._experts]
+        assert kinds.count(type(learner).__name__) == 3
+        assert ("NaiveBayes" in kinds) == bool(K)
+        seeds = {expert.seed for expert in strategy._experts}
+        assert len(seeds) == len(kinds)
+
+
+class Failing(NaiveBayes):
+    """Fails to learn at a given update, after which it works again."""
+
+    fails = False
+
+    def _learned(self, known: Any, batch: Batch, steps: int) -> Any:
+        if type(self).fails:
+            raise MemoryError("no room")
+        return super()._learned(known, batch, steps)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_expert_that_fails_leaves_all_unchanged(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    experts = [*SMALL[:2], DriftSurf(LogisticRegression())]
+    experts.insert(place, Failing())
+    strategy, spared = (begun(Portfolio(SoftmaxRegression(), experts=experts, seed=1)) for _ in range(2))
+    stream = list(batches())
+    for batch in stream[:7]:
+        strategy.step(batch), spared.step(batch)
+    before, scorer = flat(strategy), strategy.scorer()
+    monkeypatch.setattr(Failing, "fails", True)
+    with pytest.raises(MemoryError):
+        strategy.step(stream[7])
+    monkeypatch.setattr(Failing, "fails", False)
+    assert flat(strategy) == before
+    assert np.array_equal(scorer(stream[7].X), strategy.scores(stream[7].X))
+    for batch in stream[7:]:
+        assert strategy.step(batch) == spared.step(batch)
+    assert flat(strategy) == flat(spared)
+
+
+def test_it_can_be_put_back_from_the_middle_of_a_step() -> None:
+    strategy, spared = (begun(Portfolio(SoftmaxRegression(), experts=SMALL, seed=1)) for _ in range(2))
+    stream = list(batches())
+    for batch in stream[:5]:
+        strategy.step(batch), spared.step(batch)
+    before = flat(strategy)
+    mark = strategy.mark()
+    strategy._experts[0].step(stream[5])  # as if broken off after the first expert
+    strategy.put_back(mark)
+    assert flat(strategy) == before
+    mark = strategy.mark()
+    strategy.step(stream[5])
+    strategy.put_back(mark)
+    strategy.put_back(mark)
+    assert flat(strategy) == before
+    for batch in stream[5:]:
+        assert strategy.step(batch) == spared.step(batch)
+
+
+@pytest.mark.parametrize("K", [0, 2, 3])
+def test_resumed_in_the_middle_it_is_the_same(K: int) -> None:
+    learner: Any = SoftmaxRegression() if K else LinearRegression()
+    experts = None if K else [DriftSurf(learner), learner, Perceptron(task="regression", hidden=8)]
+    strategy = begun(Portfolio(learner, experts=experts, seed=3), K)
+    stream = list(batches(K=K))
+    for batch in stream[:8]:
+        strategy.step(batch)
+    state = {name: copy.deepcopy(value) for name, value in strategy.state().items()}
+    again = Portfolio(learner, experts=experts, seed=99)
+    again.restore(state, 4, sparse=False, n_classes=K)
+    for batch in stream[8:]:
+        assert strategy.step(batch) == again.step(batch)
+    assert flat(strategy) == flat(again)
+
+
+def test_a_state_of_other_experts_is_refused() -> None:
+    strategy = begun(Portfolio(SoftmaxRegression(), experts=SMALL))
+    strategy.step(next(batches()))
+    state = strategy.state()
+    other = Portfolio(SoftmaxRegression(), experts=SMALL[:2])
+    with pytest.raises(StateError) as caught:
+        other.restore(state, 4, sparse=False, n_classes=3)
+    assert caught.value.entry == "experts"
+    bad = {"mixer.weights": np.array([1.0, -1.0, 1.0]), "mixer.precision": np.zeros((3, 3)), "learned": 7}
+    for name, value in bad.items():
+        with pytest.raises(StateError) as caught:
+            Portfolio(SoftmaxRegression(), experts=SMALL).restore(state | {name: value}, 4, sparse=False, n_classes=3)
+        assert caught.value.entry == name
+
+
+def test_the_journal_says_who_was_believed_and_what_the_experts_decided() -> None:
+    strategy = begun(Portfolio(SoftmaxRegression(), experts=SMALL, seed=1))
+    decisions = [strategy.step(batch) for batch in batches(24)]
+    for decision in decisions:
+        assert len(decision.models) == 3
+        assert sum(model.weight or 0.0 for model in decision.models) == pytest.approx(1.0)
+        assert {model.id % 3 for model in decision.models} == {0, 1, 2}
+    changes = [change for decision in decisions for change in decision.transitions]
+    assert [change.kind for change in changes if change.kind != "greedy"][:2] == ["entered", "switched"]
+    assert {change.old % 3 for change in changes} == {0}
+    switched = next(change for change in changes if change.kind == "switched")
+    later = decisions[switched.step + 1].models[0]
+    assert later.id == switched.new
+    # After the change the expert that reacts is believed more than the one that never does.
+    assert (decisions[-1].models[0].weight or 0.0) > (decisions[-1].models[1].weight or 0.0)
+
+
+def test_tested_scores_are_used_once_and_change_nothing() -> None:
+    strategy, other = (begun(Portfolio(SoftmaxRegression(), experts=SMALL, seed=1)) for _ in range(2))
+    for batch in batches():
+        tested = strategy.test_scores(batch)
+        assert strategy.step(batch, tested) == other.step(batch)
+    assert flat(strategy) == flat(other)
+
+
+def test_a_class_that_comes_later_is_learned() -> None:
+    model = PortfolioClassifier(SoftmaxRegression(), random_state=0)
+    random = np.random.default_rng(0)
+    for step in range(14):
+        X = random.normal(size=(80, 3))
+        y = np.array(["low", "high", "other"])[np.where((X[:, 1] > 0.3) & (step >= 6), 2, (X[:, 0] > 0) * 1)]
+        predicted = model.test_then_train(X, y)
+    assert (predicted == y).mean() > 0.8
+    assert sorted(model.classes_) == ["high", "low", "other"]
+    assert model.predict_proba(X).shape == (80, 3)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_experts_may_be_estimators_and_foreign_models(tmp_path: Any) -> None:
+    experts = [DriftSurfClassifier(SoftmaxRegression()), NaiveBayes(), Oblivious(SoftmaxRegression(), max_rows=50)]
+    model = PortfolioClassifier(SoftmaxRegression(), experts=experts, random_state=0)
+    for batch in batches():
+        model.partial_fit(batch.X, batch.y)
+    model.save(tmp_path / "model.state")
+    again = load(tmp_path / "model.state")
+    assert np.array_equal(again.predict_proba(batch.X), model.predict_proba(batch.X))
+    trees = PortfolioClassifier(experts=[DecisionTreeClassifier(max_depth=3), NaiveBayes()], random_state=0)
+    for batch in batches(K=2):
+        trees.partial_fit(batch.X, batch.y)
+    assert trees.score(batch.X, batch.y) > 0.7
+
+
+def test_bad_experts_are_refused_by_name() -> None:
+    for bad in ("driftsurf", [], [3], [DriftSurf], 7):
+        with pytest.raises(OptionError):
+            Portfolio(SoftmaxRegression(), experts=bad).check()  # type: ignore[arg-type]
+    with pytest.raises(CapabilityError) as caught:
+        Portfolio(SoftmaxRegression(), experts=[LinearRegression()]).check()
+    assert "LinearRegression" in str(caught.value)
+    for options in ({"half_life": 0.0}, {"ridge": 0.0}, {"dtype": "int"}):
+        with pytest.raises(OptionError):
+            Portfolio(SoftmaxRegression(), **options).check()
+
+
+def test_sparse_weighted_and_unweighted_rows() -> None:
+    strategy = begun(Portfolio(SoftmaxRegression(), seed=1))
+    sparse = Portfolio(SoftmaxRegression(), seed=1)
+    sparse.begin(4, sparse=True, n_classes=3)
+    weight = np.random.default_rng(0).random(60)
+    for batch in batches():
+        strategy.step(batch._replace(weight=weight))
+        sparse.step(batch._replace(X=csr_view(np.asarray(batch.X)), weight=weight))
+    before = strategy._live.mixer
+    strategy.step(batch._replace(weight=np.zeros(60)))
+    assert strategy._live.mixer is before
+    assert np.isfinite(sparse.scores(csr_view(np.asarray(batch.X)))).all()
+
+
+def test_threads_predict_with_whole_steps() -> None:
+    session = Session(Portfolio(SoftmaxRegression(), experts=SMALL, seed=1))
+    stream = list(batches(30))
+    session.observe(stream[0].X, stream[0].y)
+    found: list[FloatArray] = []
+    stop = threading.Event()
+
+    def predict() -> None:
+        while not stop.is_set():
+            found.append(session.scores(stream[0].X))
+
+    thread = threading.Thread(target=predict)
+    thread.start()
+    for batch in stream[1:]:
+        session.observe(batch.X, batch.y)
+    stop.set()
+    thread.join()
+    assert all(np.isfinite(scores).all() for scores in found)
+
+
+# ---------------------------------------------------------------------------- bounds on the error
+
+
+def errors_of(model: Any, stream: Any) -> float:
+    """Return the mean test-then-train error, without the first batch."""
+    wrong = [np.mean(model.test_then_train(X, y) != y) for X, y in stream]
+    return float(np.mean(wrong[1:]))
+
+
+def absent_class() -> Iterator[tuple[FloatArray, Any]]:
+    """One class for many batches at a time, as at night in an office."""
+    random = np.random.default_rng(0)
+    for step in range(60):
+        X = random.normal(size=(60, 3))
+        y = (X[:, 0] + 0.3 * random.normal(size=60) > 0.5).astype(int)
+        if step % 10 >= 4:
+            X, y = X[y == 0], y[y == 0]
+        yield X, y
+
+
+def fast_flips() -> Iterator[tuple[FloatArray, Any]]:
+    """Labels that are inverted every 300 rows, in batches of 20."""
+    random = np.random.default_rng(0)
+    for step in range(120):
+        X = random.normal(size=(20, 5))
+        yield X, (X[:, 0] > 0).astype(int) ^ (step // 15 % 2)
+
+
+def static() -> Iterator[tuple[FloatArray, Any]]:
+    random = np.random.default_rng(0)
+    for _ in range(40):
+        X = random.normal(size=(100, 4))
+        yield X, (X[:, 0] + X[:, 1] + 0.5 * random.normal(size=100) > 0).astype(int)
+
+
+def heavy_tails() -> Iterator[tuple[FloatArray, Any]]:
+    random = np.random.default_rng(0)
+    for _ in range(40):
+        X = random.standard_t(1.2, size=(100, 4))
+        yield X, (np.sign(X[:, 0]) + np.sign(X[:, 1]) + random.normal(size=100) > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("stream", "margin"), [(absent_class, 0.005), (fast_flips, 0.03), (static, 0.005), (heavy_tails, 0.01)]
+)
+def test_it_is_hardly_worse_than_its_best_expert(stream: Any, margin: float) -> None:
+    learner = SoftmaxRegression(steps_per_row=8.0)
+    alone = [
+        DriftSurfClassifier(learner, judge="prequential", random_state=0),
+        DriftSurfClassifier(learner, random_state=0),
+        *(PortfolioClassifier(learner, experts=[one], random_state=0) for one in (NaiveBayes(), Perceptron())),
+    ]
+    best = min(errors_of(model, stream()) for model in alone)
+    assert errors_of(PortfolioClassifier(learner, random_state=0), stream()) <= best + margin
+
+
+def values(kind: str) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """A regression with a part that is not linear; its coefficients stay, turn slowly, or are inverted at step 30."""
+    random = np.random.default_rng(0)
+    for step in range(60):
+        X = random.normal(size=(100, 4))
+        angle = {"static": 0.0, "slow": step / 15, "flip": np.pi * (step >= 30)}[kind]
+        f = np.cos(angle) * X[:, 0] + np.sin(angle) * X[:, 1] + 0.8 * np.sin(3 * X[:, 3])
+        yield X, 1e4 + 100.0 * (f + 0.3 * random.normal(size=100))
+
+
+@pytest.mark.parametrize(("kind", "most"), [("static", 1.02), ("slow", 1.08), ("flip", 1.2)])
+def test_regression_is_hardly_worse_than_its_best_expert(kind: str, most: float) -> None:
+    def squared(model: Any) -> float:
+        return float(np.mean([np.mean((model.test_then_train(X, y) - y) ** 2) for X, y in values(kind)][1:]))
+
+    learner = LinearRegression(steps_per_row=8.0)
+    names: list[Any] = [DriftSurf(learner), learner, Perceptron(task="regression")]
+    alone = [PortfolioRegressor(learner, experts=[one], random_state=0) for one in names]
+    both = PortfolioRegressor(learner, experts=names, random_state=0)
+    assert squared(both) <= most * min(map(squared, alone))
