@@ -10,7 +10,14 @@ import pytest
 from sklearn.svm import LinearSVC
 
 from driftsurf.errors import OptionError
-from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
+from driftsurf.learners import (
+    LinearRegression,
+    LinearSVM,
+    LogisticRegression,
+    NaiveBayes,
+    Perceptron,
+    SoftmaxRegression,
+)
 from driftsurf.registry import names
 from driftsurf.session.model_names import make_strategy, model_names, read_model
 
@@ -28,10 +35,17 @@ def test_every_model_can_be_made_by_name(model: str) -> None:
 
 
 def test_every_learner_can_be_made_by_name_for_its_tasks() -> None:
-    kinds = {"logistic": LogisticRegression, "softmax": SoftmaxRegression, "svm": LinearSVM, "linear": LinearRegression}
-    assert set(names("learner")) == {*kinds, "lightgbm"}
+    kinds: dict[str, Any] = {
+        "logistic": LogisticRegression,
+        "softmax": SoftmaxRegression,
+        "svm": LinearSVM,
+        "linear": LinearRegression,
+        "perceptron": Perceptron,
+        "naive-bayes": NaiveBayes,
+    }
+    assert set(names("learner")) == {*kinds, "lightgbm", "lightgbm-lazy"}
     for name, kind in kinds.items():
-        task: Any = sorted(kind.capabilities.tasks)[0]
+        task: Any = sorted(kind().capabilities.tasks)[0]
         assert isinstance(make_strategy("driftsurf", name, task).learner, kind)
     assert isinstance(make_strategy("driftsurf", "logistic", "multiclass").learner, SoftmaxRegression)
     for model, learner in (("aue:softmax", None), ("aue", "softmax")):
@@ -81,7 +95,7 @@ def test_a_class_that_accepts_any_option_gets_those_that_no_other_part_has(monke
         ("recommended", "svm", ["'recommended'", "'svm'"]),
         ("recommended(threshold=1)", None, ["recommended(threshold=1)", "driftsurf:lightgbm"]),
         ("recommendd", None, ["'recommendd'", "'recommended'", "driftsurf"]),
-        ("driftsurf:forest", None, ["'forest'", "logistic, softmax, svm"]),
+        ("driftsurf:forest", None, ["'forest'", "logistic, naive-bayes, perceptron, softmax, svm"]),
         ("driftsurf(l2=1)", None, ["driftsurf", "'l2'"]),
         ("ddm(drift=1)", None, ["ddm", "'drift'", "'drift_level'", "min_rows"]),
         ("driftsurf(1)", None, ["driftsurf(1)"]),

@@ -343,6 +343,7 @@ def test_a_lead_within_the_noise_is_explained() -> None:
     text = explain(decisions, step=decision.step, width=1000)
     assert "30 times the standard error of its lead" in text
     assert "chance" in text
+    assert "a lead that may be noise" in transition.describe()
     entered = next(d for d in decisions if d.condition == 1)
     assert "its usual risk" in explain(decisions, step=entered.step, width=1000)
     assert "> usual" in entered.transitions[0].describe()

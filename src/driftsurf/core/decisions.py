@@ -108,6 +108,8 @@ class Transition:
 
         >>> Transition("switched", 28, left=0.41, right=0.52, over=4).reason
         'new model 0.41 < old 0.52 over 4 steps'
+        >>> Transition("kept", 28, left=0.41, right=0.52, margin=-0.2, over=4).reason
+        'new model 0.41 >= old 0.52 - 0.20 over 4 steps, a lead that may be noise'
         """
         if self.kind in ("reset", "replaced"):
             return self.why
@@ -119,7 +121,9 @@ class Transition:
         one = "on this batch" if self.kind == "greedy" else "on one step"
         over = one if self.over == 1 else f"over {_steps(self.over)}"
         lead = f" - {margin.removeprefix('-')}" if self.margin else ""
-        return f"new model {left} {'<' if better else '>='} old {right}{lead} {over}"
+        ahead = self.left is not None and self.right is not None and self.left < self.right
+        noise = ", a lead that may be noise" * (self.kind == "kept" and self.over > 1 and ahead)
+        return f"new model {left} {'<' if better else '>='} old {right}{lead} {over}{noise}"
 
     def describe(self) -> str:
         """Describe the transition in one line: the step, the reason, and what was done.

@@ -70,7 +70,10 @@ def fitted(values: Iterable[Any], kind: str) -> list[Any]:
     >>> fitted([True, 2.0, 2.7, None, "3"], "int64")
     [1, 2, None, None, None]
     """
-    return [value if value is None else _fit(value, _PYTHON[kind]) for value in values]
+    given = list(values)
+    if set(map(type, given)) <= {_PYTHON[kind], type(None)}:  # the usual case
+        return given
+    return [value if value is None else _fit(value, _PYTHON[kind]) for value in given]
 
 
 def _fit(value: Any, kind: type) -> Any:
@@ -363,7 +366,8 @@ def as_tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, A
 
     def repeated(lists: Iterable[list[int]]) -> Any:
         """Return the key of each visit as often as its list is long."""
-        return column((own for own, entries in zip(visits, lists, strict=True) for _ in entries), key)
+        counted = zip(visits, map(len, lists), strict=True)
+        return column(itertools.chain.from_iterable(itertools.starmap(itertools.repeat, counted)), key)
 
     def joined(lists: Iterable[list[Any]], kind: str) -> Any:
         return column(itertools.chain.from_iterable(lists), kind)

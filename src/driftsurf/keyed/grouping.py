@@ -56,12 +56,14 @@ def by_key(table: Table, learner: KeyedLearner, columns: Columns, limit: int | N
     codes = keys[places].astype(np.int32)
     _, starts, order = by_slot(codes, int(codes.max(initial=-1)) + 1)
     name_of = _key_names(table[columns.key])
-    rows = {}
-    for a, b in itertools.pairwise(starts.tolist()):
-        own = places[order[a:b]]
-        chosen = own.tolist()
-        own_ids = None if ids is None else [ids[i] for i in chosen]
-        rows[name_of(chosen[0])] = KeyRows(sequence[own], X[own], [y[i] for i in chosen], own_ids)
+    places = places[order]
+    chosen = places.tolist()
+    sequence, X, y = sequence[places], X[places], [y[i] for i in chosen]
+    ids = None if ids is None else [ids[i] for i in chosen]
+    rows = {
+        name_of(chosen[a]): KeyRows(sequence[a:b], X[a:b], y[a:b], None if ids is None else ids[a:b])
+        for a, b in itertools.pairwise(starts.tolist())
+    }
     counts = {"unplaced": int((~placed).sum()), "late": int(late.sum())}
     return Grouped(dict(sorted(rows.items())), counts, (key_type, label_type(table[columns.label].kind, learner)))
 

@@ -16,6 +16,7 @@ from driftsurf.core.json_text import parse_json
 from driftsurf.core.options import number, whole
 from driftsurf.data import BadRow, FileSource, ReadingOptions, Source
 from driftsurf.errors import StateError
+from driftsurf.keyed.blocks import BlockServer
 from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import Columns, by_key
@@ -114,7 +115,12 @@ class StateStore:
         dropped = [(key,) for key, visit in visits.items() if not visit.state]
         with self._db:  # commits, or rolls back after an exception
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
+            # The row of a key stays where it is: replacing it would move its bytes.
+            self._db.executemany(
+                "INSERT INTO state VALUES (?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET bytes = excluded.bytes, high = excluded.high",
+                kept,
+            )
             self._db.executemany("DELETE FROM state WHERE key = ?", dropped)
             self._db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (json.dumps(progress),))
             self._check_held()
@@ -156,7 +162,7 @@ def _run(
     on_epoch: EpochReport | None,
     derived: DerivedColumns,
 ) -> None:
-    done = store.progress()
+    done, server = store.progress(), BlockServer(learner)
     unreadable = 0
 
     def count(bad: BadRow) -> None:
@@ -166,8 +172,10 @@ def _run(
     for table, position in source.tables(done.position, on_skip=count):
         limit = _limit(done.top, ttl)
         grouped = by_key(derived.add_to(table), learner, columns, limit)
-        visits = {key: learner.visit(key, store.get(key), own) for key, own in grouped.rows.items()}
-        visits |= _expired(learner, store, visits, limit)
+        visits = server.serve(grouped.rows, store.get)
+        expired = _expired(learner, store, visits, limit)
+        server.forget(expired)
+        visits |= expired
         tops = [visit.summary.high_water for visit in visits.values() if visit.summary.high_water is not None]
         top = max([*tops, *([] if done.top is None else [done.top])], default=None)
         counts = grouped.counts | {"unreadable": unreadable}

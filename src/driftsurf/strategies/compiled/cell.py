@@ -219,7 +219,11 @@ class CompiledModels:
         if self._log is not None:
             self._log_touched(whole)
         step, first_row = counts["step"].item() - 1, counts["next"].item() - count
-        real, details = scratch.real[: LEAD_ERROR + 1].tolist(), self._details
+        return self.decision_of(whole, scratch.real[: LEAD_ERROR + 1].tolist(), step, first_row, count)
+
+    def decision_of(self, whole: list[int], real: list[float], step: int, first_row: int, count: int) -> Decision:
+        """Return the decision of a step that left these numbers behind."""
+        details = self._details
         if self._rule.relative:
             unit = real[UNIT]
             thresholds = {

@@ -1,0 +1,165 @@
+"""The labels of the keys of a block as codes, and scores as labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import FloatArray, IntArray, State
+from driftsurf.core.targets import LARGEST_VALUE, ClassTargets
+from driftsurf.keyed.compiled.cells import VisitRows
+from driftsurf.keyed.visit import KeyedLearner
+
+__all__ = ["LONGEST_LABEL", "Labels"]
+
+LONGEST_LABEL = 100
+"""Longer text is left to visits."""
+LARGEST_LABEL = 2**53
+NOTHING = -1
+"""Code of a label that is not known, or of a prediction that was not made."""
+
+
+class Labels:
+    """The labels of each slot as codes. A key with an open set of classes has its own codes, in order of appearance."""
+
+    def __init__(self, learner: KeyedLearner) -> None:
+        targets = learner.session(0).targets
+        self.regression: bool = learner.regression
+        self._targets = targets
+        self.closed: bool = isinstance(targets, ClassTargets) and targets.closed
+        self._kind: type | None = None
+        self._names: list[Any] = []
+        """Labels by their number; all have the same type."""
+        self._numbers: dict[Any, int] = {}
+        self._texts: dict[tuple[int, ...], Any] = {}
+        """Saved texts of labels, by their numbers."""
+        self._own = np.zeros((0, 2), np.int64)
+        """For each slot, the numbers of its labels by code; NOTHING where there is none."""
+        if self.closed:
+            self._number_all(targets.labels)
+
+    def grow(self, slots: int) -> None:
+        """Make room for more slots."""
+        more = np.full((slots - len(self._own), 2), NOTHING, np.int64)
+        self._own = np.concatenate([self._own, more])
+
+    def begin(self, slots: IntArray) -> int:
+        """Start new keys; return the number of classes that they know."""
+        self._own[slots] = np.arange(2) if self.closed else NOTHING
+        return 2 if self.closed else 0
+
+    def restore(self, slot: int, targets: Any) -> bool:
+        """Take over the labels of a saved key; return whether they can be used here."""
+        if self.regression:
+            return True
+        if self.closed:
+            self._own[slot] = np.arange(2)
+            return bool(targets == self._targets)
+        known = targets.labels
+        if len(known) > 2 or len({type(label) for label in known}) > 1 or not self._number_all(known):
+            return False
+        self._own[slot] = NOTHING
+        self._own[slot, : len(known)] = [self._numbers[label] for label in known]
+        return True
+
+    def _number_all(self, labels: Iterable[Any]) -> bool:
+        """Give numbers to labels; return whether all of them can be used here."""
+        for label in labels:
+            if self._kind is None and type(label) in (bool, int, str):
+                self._kind = type(label)
+            if type(label) is not self._kind or not _is_plain(label):
+                return False
+            if label not in self._numbers:
+                self._numbers[label] = len(self._names)
+                self._names.append(label)
+        return True
+
+    def state(self, slot: int, known: int) -> State:
+        """Return the saved entries of the labels of a key."""
+        if self.regression or self.closed:
+            return {}
+        numbers = tuple(self._own[slot, :known].tolist())
+        if numbers not in self._texts:
+            labels = tuple(self._names[number] for number in numbers)
+            self._texts[numbers] = ClassTargets(labels).state()["labels"]
+        return {"classes.labels": self._texts[numbers]}
+
+    def codes(self, y: list[Any], starts: IntArray, slots: IntArray) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """Return the code of each row, and for each key whether all of its labels have one.
+
+        New labels of keys that have one are remembered.
+        """
+        sizes = np.diff(starts)
+        group = np.repeat(np.arange(len(slots)), sizes)
+        if self.regression:
+            return self._values(y, group, len(slots))
+        numbers = self._numbered(y)
+        own = self._own[slots]
+        if not self.closed:
+            known = numbers != NOTHING
+            for code in range(2):  # the first number of a key that is none of its labels is its next label
+                strange = known & (numbers != own[group, 0]) & (numbers != own[group, 1])
+                new, place = np.unique(group[strange], return_index=True)
+                missing = own[new, code] == NOTHING
+                own[new[missing], code] = numbers[strange][place[missing]]
+        second = numbers == own[group, 1]
+        found = (second | (numbers == own[group, 0])) & (numbers != NOTHING)
+        readable = np.bincount(group[~found], minlength=len(slots)) == 0
+        self._own[slots[readable]] = own[readable]
+        return second.astype(np.float64), readable
+
+    def _values(self, y: list[Any], group: IntArray, n: int) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        good = [type(value) in (int, float) and -LARGEST_VALUE <= value <= LARGEST_VALUE for value in y]
+        values = np.array([value if fine else 0.0 for value, fine in zip(y, good, strict=True)], np.float64)
+        return values, np.bincount(group[~np.array(good, np.bool_)], minlength=n) == 0
+
+    def _numbered(self, y: list[Any]) -> IntArray:
+        """Return the number of each label, NOTHING for one that cannot be used here."""
+        get = self._numbers.get
+        if set(map(type, y)) == {self._kind}:
+            numbers = [get(label, NOTHING) for label in y]
+            if self.closed or NOTHING not in numbers:
+                return np.array(numbers, np.int64)
+        if not self.closed:
+            for label in y:
+                self._number_all([label])
+        usable = [type(label) is self._kind for label in y]
+        return np.array([get(y[i], NOTHING) if fine else NOTHING for i, fine in enumerate(usable)], np.int64)
+
+    def predicted(self, work: VisitRows) -> tuple[list[Any], list[int], list[int]]:
+        """Return the predictions, and for each key how many are wrong and how many were scored."""
+        n = len(work.slots)
+        group = np.repeat(np.arange(n), np.diff(work.starts))
+        if self.regression:
+            made = work.learned > 0
+            scores = work.scores.tolist()
+            values = [score if known else None for score, known in zip(scores, made.tolist(), strict=True)]
+            return values, [0] * n, np.bincount(group[made], minlength=n).tolist()
+        own = self._own[work.slots]
+        positive = work.scores > 0.0
+        if not self.closed:
+            positive |= self._against(own)[group] & (work.scores >= 0.0)
+            positive &= work.learned == 2
+        made = np.full(len(group), self.closed) | (work.learned > 0)
+        numbers = np.where(made, own[group, positive.astype(np.int64)], NOTHING)
+        wrong = made & (positive != (work.codes[work.order] > 0.0))
+        names = [*self._names, None]
+        labels = [names[number] for number in numbers.tolist()]
+        return labels, np.bincount(group[wrong], minlength=n).tolist(), np.bincount(group[made], minlength=n).tolist()
+
+    def _against(self, own: IntArray) -> npt.NDArray[np.bool_]:
+        """Return for each key whether the order of its codes is the reverse of that of its labels."""
+        rank = np.zeros(len(self._names) + 1, np.int64)
+        rank[sorted(range(len(self._names)), key=self._names.__getitem__)] = np.arange(len(self._names))
+        against: npt.NDArray[np.bool_] = (own[:, 1] != NOTHING) & (rank[own[:, 0]] > rank[own[:, 1]])
+        return against
+
+
+def _is_plain(label: Any) -> bool:
+    """Return whether arrays hold a label as it is."""
+    if isinstance(label, str):
+        return len(label) <= LONGEST_LABEL and "\0" not in label
+    return bool(-LARGEST_LABEL < label < LARGEST_LABEL)
