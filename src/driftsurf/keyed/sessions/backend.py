@@ -24,7 +24,7 @@ from driftsurf.keyed.quarantine import Reason, label_fault
 from driftsurf.keyed.sessions.record import SessionsRecord
 from driftsurf.keyed.sessions.session import KeySession
 from driftsurf.keyed.sessions.tally import TALLY_FIELDS, Tally, restored_tallies, tallies_state
-from driftsurf.keyed.sessions.work import KeyWork, Places, SessionsWork, joined, predicted_by
+from driftsurf.keyed.sessions.work import Places, SessionsWork, WorkOfKey, joined, predicted_by
 from driftsurf.session.session import Session
 
 __all__ = ["SessionsBackend"]
@@ -120,7 +120,7 @@ class SessionsBackend:
 
     def _prepared(
         self, rows: DenseRows, labels: npt.NDArray[Any], bad: Codes, slots: Slots, weight: FloatArray | None
-    ) -> Iterator[KeyWork]:
+    ) -> Iterator[WorkOfKey]:
         touched, starts, order = by_slot(slots, len(self._sessions))
         for place, slot in enumerate(touched.tolist()):
             own = order[starts[place] : starts[place + 1]]
@@ -135,7 +135,7 @@ class SessionsBackend:
             if good:
                 good, reason = self._readable(session, y[:good], own, reason)
             own_weight = None if weight is None else weight[own]
-            yield KeyWork(slot, session, before, own, rows[own], y, own_weight, good, reason, session.rows_taken)
+            yield WorkOfKey(slot, session, before, own, rows[own], y, own_weight, good, reason, session.rows_taken)
 
     def _readable(self, session: Session, y: npt.NDArray[Any], places: Places, reason: Reason) -> tuple[int, Reason]:
         """Return how many labels come before the first one that cannot be learned, and why it cannot."""

@@ -18,7 +18,7 @@ from driftsurf.keyed.quarantine import Reason
 from driftsurf.keyed.sessions.session import KeySession, TakenPart
 from driftsurf.keyed.sessions.tally import Tally
 
-__all__ = ["KeyResult", "KeyWork", "Places", "SessionsWork", "joined", "predicted_by"]
+__all__ = ["KeyResult", "Places", "SessionsWork", "WorkOfKey", "joined", "predicted_by"]
 
 Places = npt.NDArray[np.int32]
 """Numbers of rows in a call."""
@@ -33,7 +33,7 @@ class KeyResult(NamedTuple):
 
 
 @dataclass(eq=False)
-class KeyWork:
+class WorkOfKey:
     """The rows of one key in a call."""
 
     slot: int
@@ -131,7 +131,7 @@ class SessionsWork:
     work off, ``finish`` completes it.
     """
 
-    def __init__(self, keys: list[KeyWork], publish: Callable[[int, Tally], None]) -> None:
+    def __init__(self, keys: list[WorkOfKey], publish: Callable[[int, Tally], None]) -> None:
         self.keys = keys
         self._publish = publish
 
