@@ -65,7 +65,7 @@ def stream(n_keys: int, n_rows: int, seed: int) -> Rows:
 
 
 def _fleet(n_keys: int, n_rows: int, *, threads: int, warm: bool) -> Contender:
-    fleet = Fleet(N_FEATURES, step_size=STEP_SIZE, classes=(False, True), threads=threads)
+    fleet = Fleet(n_features=N_FEATURES, step_size=STEP_SIZE, classes=(False, True), threads=threads)
     rounds = iter(range(1_000_000))
     clock: list[float] = []
 
@@ -154,7 +154,9 @@ def _river(note: Callable[[str], None]) -> Any:
 
 def _fits(n_keys: int) -> bool:
     """Return whether there is memory for two fleets of this size; True if that is not known."""
-    needed = (2 if n_keys < N_KEYS[-1] else 1.3) * n_keys * Fleet(N_FEATURES, step_size=STEP_SIZE).bytes_per_key
+    needed = (
+        (2 if n_keys < N_KEYS[-1] else 1.3) * n_keys * Fleet(n_features=N_FEATURES, step_size=STEP_SIZE).bytes_per_key
+    )
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     except OSError:

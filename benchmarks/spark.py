@@ -261,7 +261,7 @@ def _served() -> Any:
 
 
 def _fleet(n_keys: int, n_rows: int) -> Contender:
-    fleet = Fleet(N_FEATURES, step_size=STEP_SIZE, classes=(False, True), threads=1)
+    fleet = Fleet(n_features=N_FEATURES, step_size=STEP_SIZE, classes=(False, True), threads=1)
 
     def run(epoch: Any) -> None:
         _, keys, X, y, _ = epoch

@@ -24,7 +24,7 @@ from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.keyed import KeyedLearner, KeyRows
 from driftsurf.keyed.compiled import threads
 from driftsurf.keyed.engines.local import Progress, StateStore
-from driftsurf.learners import LogisticRegression, SoftmaxRegression
+from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.session.late import DelayedLabels
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, DriftSurf
@@ -239,7 +239,16 @@ TEXTS = np.array([f"key {key}" for key in KEYS], object)
 
 def _fleet(keys: Any = None, **options: Any) -> Fleet:
     """Return a fleet that has learned the first 300 rows, which are of fewer keys than there is room for."""
-    fleet = Fleet(3, step_size=0.2, batch_size=4, max_rows=12, threshold=0.05, seed=2, **options)
+    fleet = Fleet(n_features=3, step_size=0.2, batch_size=4, max_rows=12, threshold=0.05, seed=2, **options)
+    if keys is not None:
+        fleet.observe(keys[:300], X[:300], Y[:300])
+    return fleet
+
+
+def _sessions(keys: Any = None, **options: Any) -> Fleet:
+    """Return a fleet of sessions that has learned the first 300 rows."""
+    model = DriftSurfClassifier(LinearSVM(), max_rows=12, threshold=0.05)
+    fleet = Fleet(model, batch_size=4, seed=2, **options)
     if keys is not None:
         fleet.observe(keys[:300], X[:300], Y[:300])
     return fleet
@@ -272,6 +281,12 @@ FLEETS: dict[str, Call] = {
         ("first of a fleet", _fleet, lambda fleet: fleet.observe(KEYS, X, Y)),
         ("fleet with text keys", lambda: _fleet(TEXTS), lambda fleet: fleet.observe(TEXTS + "!", X, Y)),
         ("fleet on threads", lambda: _fleet(KEYS % 40, threads=3), _on_threads),
+        (
+            "fleet of sessions",
+            lambda: _sessions(KEYS % 5),
+            lambda fleet: fleet.observe(KEYS[300:] % 7, X[300:], Y[300:]),
+        ),
+        ("first of a fleet of sessions", _sessions, lambda fleet: fleet.observe(KEYS % 7, X, Y)),
         ("readmit", _in_quarantine, lambda fleet: fleet.readmit([1, 3])),
         ("save a fleet", lambda: _fleet(KEYS), lambda fleet: fleet.to_bytes()),
     )

@@ -227,16 +227,26 @@ def _late() -> Subject:
 
 
 def _fleets() -> list[Subject]:
+    surf: Any = estimator_class("driftsurf")
+    numbers: Any = estimator_class("driftsurf", "regression")
+    compiled = {"step_size": 0.1, "l2": 1e-3, "max_rows": 20, "threads": 1, "reactive_length": 2, "n_features": 3}
+    models: list[tuple[str, dict[str, Any], list[Any], int]] = [
+        ("int", compiled, [3, 8], 2),
+        ("str", compiled, ["a", "bé"], 2),
+        ("sessions", {"model": surf(max_rows=20)}, [3, 8], 2),
+        ("softmax", {"model": surf(learners.SoftmaxRegression(), max_rows=20, guard=None)}, ["a", "bé"], 3),
+        ("regression", {"model": numbers(max_rows=20)}, [3, 8], 0),
+    ]
     found = []
-    for names in ([3, 8], ["a", "bé"]):
-        made = Fleet(3, step_size=0.1, l2=1e-3, batch_size=10, max_rows=20, threads=1, reactive_length=2)
+    for kind, options, names, classes in models:
+        made = Fleet(batch_size=10, **options)
         for seed in range(6):
-            X, y = batch(seed, 2, 30)
-            made.observe(np.resize(np.array(names), 30), X, y if seed < 3 else 1 - y)
+            X, y = batch(seed, classes, 30)
+            made.observe(np.resize(np.array(names), 30), X, y if seed < 3 else y[::-1])
 
-        def use(fleet: Any, names: list[Any] = names) -> None:
+        def use(fleet: Any, names: list[Any] = names, classes: int = classes) -> None:
             for seed in (50, 51):
-                X, y = batch(seed, 2, 40)
+                X, y = batch(seed, classes, 40)
                 known = [key for key in names if key in fleet]
                 if known:
                     fleet.predict(np.resize(np.array(known), 2), X[:2])
@@ -245,8 +255,7 @@ def _fleets() -> list[Subject]:
             fleet.table()
             fleet.to_bytes()
 
-        state = from_bytes(made.to_bytes())
-        found.append(Subject(f"fleet of {type(names[0]).__name__}", state, saving.loads, use))
+        found.append(Subject(f"fleet of {kind}", from_bytes(made.to_bytes()), saving.loads, use))
     return found
 
 

@@ -92,7 +92,7 @@ def loads(data: bytes, learner: LearnerLike | None = None, *, trust_pickle: bool
         if kind is not None:
             return kind.from_state(state, learner)
     if "fleet" in state:
-        return Fleet.from_state(state)
+        return Fleet.from_state(state, learner)
     return _from_state(state)
 
 
@@ -100,7 +100,7 @@ def dumps(thing: Savable, *, trust_pickle: bool = False) -> bytes:
     """Return an object as bytes, as :func:`save` writes them."""
     name = type(thing).__name__
     if isinstance(thing, Fleet):
-        return thing.to_bytes()
+        return thing.to_bytes(trust_pickle=trust_pickle)
     if isinstance(thing, AdaptiveEstimator) and find_estimator(name) is type(thing):
         return thing.to_bytes(trust_pickle=trust_pickle)
     if isinstance(thing, TableEncoder | Samples):

@@ -146,8 +146,11 @@ ROWS = np.array([[0.0], [1.0], [2.0]])
         (lambda: DriftSurfClassifier().partial_fit(ROWS, MASKED.astype(str)), "y[2]"),
         (lambda: DriftSurfRegressor().partial_fit(ROWS, MASKED), "y[2]"),
         (lambda: DriftSurfClassifier().partial_fit(ROWS, [0, 1, 1], sample_weight=MASKED), "sample_weight[2]"),
-        (lambda: Fleet(1, classes=(0, 1), step_size=0.1, l2=1e-3).observe(MASKED, ROWS, [0, 1, 1]), "keys[2]"),
-        (lambda: Fleet(1, classes=(0, 1), step_size=0.1, l2=1e-3).observe([0, 1, 2], ROWS, MASKED), "y[2]"),
+        (
+            lambda: Fleet(n_features=1, classes=(0, 1), step_size=0.1, l2=1e-3).observe(MASKED, ROWS, [0, 1, 1]),
+            "keys[2]",
+        ),
+        (lambda: Fleet(n_features=1, classes=(0, 1), step_size=0.1, l2=1e-3).observe([0, 1, 2], ROWS, MASKED), "y[2]"),
         (lambda: DelayedLabels(Session(DriftSurf(LogisticRegression()))).predict(MASKED, ROWS), "keys[2]"),
         (lambda: DriftSurfClassifier().partial_fit(np.ma.array([[1], [2]], mask=[[False], [True]]), [0, 1]), "row 1"),
     ],

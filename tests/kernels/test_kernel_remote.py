@@ -109,7 +109,7 @@ print(json.dumps([table, [type(one.message).__name__ for one in found]]))
 def fleet_table() -> dict[str, Any]:
     """Run a fleet with drifts; return the predictions, transitions and weights of its keys."""
     rng = np.random.default_rng(0)
-    fleet, predicted = Fleet(3, step_size=0.1, batch_size=10, threshold=0.1), []
+    fleet, predicted = Fleet(n_features=3, step_size=0.1, batch_size=10, threshold=0.1), []
     for call in range(20):
         X, keys = rng.normal(size=(200, 3)), rng.integers(5, size=200)
         predicted.append(fleet.observe(keys, X, ((X[:, 0] > 0) == (call < 10)).astype(int)).tolist())

@@ -36,6 +36,7 @@ pytestmark = [
 # ---------------------------------------------------------------------------- identity
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 @pytest.mark.parametrize(
     "options",
@@ -57,7 +58,7 @@ pytestmark = [
 def test_every_key_equals_a_separate_model(options: dict[str, Any]) -> None:
     options = SMALL | options
     n_calls = 10 if config.DISABLE_JIT else 40
-    many = Fleet(3, seed=7, **options)
+    many = Fleet(n_features=3, seed=7, **options)
     models = {key: separate(key, seed=7, **options) for key in range(5)}
     for keys, X, y in calls(n_calls):
         predicted = many.observe(keys, X, y)
@@ -74,11 +75,12 @@ def test_every_key_equals_a_separate_model(options: dict[str, Any]) -> None:
     assert transitions == 0 if options["threshold"] == math.inf else transitions > 5
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 @pytest.mark.parametrize("step_size", [0.1, "auto"])
 def test_every_key_equals_a_separate_model_with_weights_and_columns_of_any_size(step_size: Any) -> None:
     options = SMALL | {"step_size": step_size}
-    many, rng = Fleet(3, **options), np.random.default_rng(3)
+    many, rng = Fleet(n_features=3, **options), np.random.default_rng(3)
     models = {key: separate(key, **options) for key in range(5)}
     sizes, centre = (np.ones(3), np.zeros(3)) if step_size == 0.1 else (np.array([1, 1e-3, 1e4]), np.array([0, 7, 1e6]))
     for number, (keys, X, y) in enumerate(calls(10 if config.DISABLE_JIT else 40)):
@@ -98,8 +100,9 @@ def test_every_key_equals_a_separate_model_with_weights_and_columns_of_any_size(
         same(many.session(key).state(), model._session.state())
 
 
+@pytest.mark.usefixtures("backend")
 def test_rows_without_any_weight_are_no_evidence() -> None:
-    many, model = Fleet(3, **SMALL), separate(0, **SMALL)
+    many, model = Fleet(n_features=3, **SMALL), separate(0, **SMALL)
     for keys, X, y in calls(10, keys=[0]):
         np.testing.assert_array_equal(
             many.observe(keys, X, y, sample_weight=0.0), model.test_then_train(X, y, sample_weight=np.zeros(len(y)))
@@ -107,11 +110,12 @@ def test_rows_without_any_weight_are_no_evidence() -> None:
     same(many.session(0).state(), model._session.state())
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize(
     ("weight", "error"), [([1.0], ShapeError), ([1.0, -1.0], NonFiniteError), (["a", "b"], ValueTypeError)]
 )
 def test_bad_weights_raise_and_change_nothing(weight: Any, error: type[Exception]) -> None:
-    many = served(Fleet(3, **SMALL), calls(5))
+    many = served(Fleet(n_features=3, **SMALL), calls(5))
     before, size = many.to_bytes(), many.bytes_per_key
     with pytest.raises(error, match="sample_weight"):
         many.observe([0, 1], np.zeros((2, 3)), [0, 1], sample_weight=weight)
@@ -126,23 +130,24 @@ def coefficients(model: DriftSurfClassifier) -> npt.NDArray[np.float64]:
 
 @pytest.mark.parametrize("d", [1, 2, 4, 7, 8, 10, 16, 17, 33, 130])
 def test_keys_equal_separate_models_for_any_number_of_columns(d: int) -> None:
-    many = Fleet(d, **(SMALL | {"step_size": 0.5 / (d + 1)}))
+    many = Fleet(n_features=d, **(SMALL | {"step_size": 0.5 / (d + 1)}))
     model = separate("one", **(SMALL | {"step_size": 0.5 / (d + 1)}))
     for keys, X, y in calls(20, d, ["one"]):
         np.testing.assert_array_equal(many.observe(keys, X, y), model.test_then_train(X, y))
     same(many.session("one").state(), model._session.state())
 
 
+@pytest.mark.usefixtures("backend")
 def test_the_result_does_not_depend_on_how_rows_are_spread_over_calls() -> None:
     given = list(calls())
     keys = [key for part, _, _ in given for key in part]
     X, y = np.concatenate([X for _, X, _ in given]), np.concatenate([y for _, _, y in given])
-    once, by_row = Fleet(3, **SMALL), Fleet(3, **SMALL)
+    once, by_row = Fleet(n_features=3, **SMALL), Fleet(n_features=3, **SMALL)
     predicted = once.observe(keys, X, y)
     one_by_one = [by_row.observe(keys[i : i + 1], X[i : i + 1], y[i : i + 1])[0] for i in range(len(y))]
     assert predicted.tolist() == one_by_one
-    assert once.to_bytes() == by_row.to_bytes() == served(Fleet(3, **SMALL), iter(given)).to_bytes()
-    sorted_by_key = Fleet(3, **SMALL)
+    assert once.to_bytes() == by_row.to_bytes() == served(Fleet(n_features=3, **SMALL), iter(given)).to_bytes()
+    sorted_by_key = Fleet(n_features=3, **SMALL)
     for key in once.keys:
         rows = [row for row, own in enumerate(keys) if own == key]
         sorted_by_key.observe([key] * len(rows), X[rows], y[rows])
@@ -151,7 +156,7 @@ def test_the_result_does_not_depend_on_how_rows_are_spread_over_calls() -> None:
 
 def test_the_result_does_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_threads, "ROWS_PER_THREAD", 5)
-    one, three = (Fleet(3, threads=threads, **SMALL) for threads in (1, 3))
+    one, three = (Fleet(n_features=3, threads=threads, **SMALL) for threads in (1, 3))
     for call in calls(keys=range(20)):
         np.testing.assert_array_equal(one.observe(*call), three.observe(*call))
     same(one.state() | {"fleet": ""}, three.state() | {"fleet": ""})
@@ -160,14 +165,15 @@ def test_the_result_does_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_fleet_saved_in_parts_has_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = served(Fleet(3, **SMALL), calls(keys=range(20)))
+    many = served(Fleet(n_features=3, **SMALL), calls(keys=range(20)))
     whole = many.to_bytes()
     monkeypatch.setattr(_saved, "KEYS_AT_ONCE", 3)
     assert many.to_bytes() == whole == Fleet.from_bytes(whole).to_bytes()
 
 
+@pytest.mark.usefixtures("backend")
 def test_the_session_of_a_key_continues_as_the_key_does_in_the_fleet() -> None:
-    many = served(Fleet(3, **SMALL), calls(10))
+    many = served(Fleet(n_features=3, **SMALL), calls(10))
     session = many.session(2)
     for keys, X, y in calls(20, seed=1):
         predicted = many.observe(keys, X, y)
@@ -177,10 +183,11 @@ def test_the_session_of_a_key_continues_as_the_key_does_in_the_fleet() -> None:
     same(many.session(2).state(), session.state())
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 def test_keys_can_be_text_and_classes_any_two_labels() -> None:
     names = ["anna", "b", "", "ünïcode"]
-    many = Fleet(3, classes=("no", "yes"), seed=1, **SMALL)
+    many = Fleet(n_features=3, classes=("no", "yes"), seed=1, **SMALL)
     models = {key: separate(key, seed=1, classes=("no", "yes"), **SMALL) for key in names}
     for keys, X, y in calls(8, keys=names):
         labels = np.where(y == 1, "yes", "no")
@@ -199,9 +206,10 @@ def test_keys_can_be_text_and_classes_any_two_labels() -> None:
 # ---------------------------------------------------------------------------- reading
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 def test_predict_changes_nothing_and_agrees_with_observe() -> None:
-    many = served(Fleet(3, **SMALL), calls(20))
+    many = served(Fleet(n_features=3, **SMALL), calls(20))
     before = many.to_bytes()
     X = np.random.default_rng(5).normal(size=(5, 3))
     expected = many.predict([0, 1, 2, 3, 4], X)
@@ -209,20 +217,22 @@ def test_predict_changes_nothing_and_agrees_with_observe() -> None:
     np.testing.assert_array_equal(many.observe([0, 1, 2, 3, 4], X, [0] * 5), expected)
 
 
+@pytest.mark.usefixtures("backend")
 def test_reading_a_key_that_was_never_observed_is_an_error() -> None:
-    many = served(Fleet(3, **SMALL), calls(2))
+    many = served(Fleet(n_features=3, **SMALL), calls(2))
     with pytest.raises(InputError, match="99"):
         many.predict([0, 99], np.zeros((2, 3)))
     with pytest.raises(InputError, match="99"):
         many.session(99)
     with pytest.raises(InputError, match="1"):
-        Fleet(3, **SMALL).readmit([1])
+        Fleet(n_features=3, **SMALL).readmit([1])
     with pytest.raises(ShapeError, match=r"1 .* 2 "):
         many.predict([0, 1], np.zeros((1, 3)))
 
 
+@pytest.mark.usefixtures("backend")
 def test_options_are_fixed_at_the_first_use() -> None:
-    many, other = Fleet(3, seed=2**64 + 3, **SMALL), Fleet(3, seed=2**64 + 3, **SMALL)
+    many, other = Fleet(n_features=3, seed=2**64 + 3, **SMALL), Fleet(n_features=3, seed=2**64 + 3, **SMALL)
     for number, call in enumerate(calls(20)):
         np.testing.assert_array_equal(many.observe(*call), other.observe(*call))
         if number == 5:
@@ -237,16 +247,18 @@ def test_options_are_fixed_at_the_first_use() -> None:
     same(many.session(2).state(), other.session(2).state())
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_new_fleet_is_empty() -> None:
-    many = Fleet(3, **SMALL)
+    many = Fleet(n_features=3, **SMALL)
     assert (len(many), many.keys, many.nbytes, 1 in many) == (0, [], 0, False)
     assert all(len(column) == 0 for column in many.table().values())
     assert all(len(column) == 0 for column in many.transitions().values())
     assert len(Fleet.from_bytes(many.to_bytes())) == 0
 
 
+@pytest.mark.usefixtures("backend")
 def test_the_table_agrees_with_predictions_and_journals() -> None:
-    many, wrong, rows = Fleet(3, **SMALL), np.zeros(5), np.zeros(5)
+    many, wrong, rows = Fleet(n_features=3, **SMALL), np.zeros(5), np.zeros(5)
     for keys, X, y in calls(30):
         predicted = many.observe(keys, X, y)
         np.add.at(wrong, keys, predicted != y)
@@ -269,7 +281,7 @@ def test_the_table_agrees_with_predictions_and_journals() -> None:
 
 
 def test_a_key_takes_the_documented_number_of_bytes() -> None:
-    many = Fleet(10)
+    many = Fleet(n_features=10)
     assert many.bytes_per_key == 10880
     keys = np.arange(1000)
     many.observe(keys, np.zeros((1000, 10)), np.zeros(1000))
@@ -281,6 +293,7 @@ def test_a_key_takes_the_documented_number_of_bytes() -> None:
 # ---------------------------------------------------------------------------- what may not enter
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize(
     ("keys", "X", "y", "error", "message"),
     [
@@ -301,7 +314,7 @@ def test_a_key_takes_the_documented_number_of_bytes() -> None:
     ],
 )
 def test_bad_input_raises_and_changes_nothing(keys: Any, X: Any, y: Any, error: type[Exception], message: str) -> None:
-    many = served(Fleet(3, **SMALL), calls(5))
+    many = served(Fleet(n_features=3, **SMALL), calls(5))
     before = many.to_bytes()
     with pytest.raises(error, match=message):
         many.observe(keys, X, y)
@@ -313,7 +326,7 @@ def test_failing_to_allocate_blocks_changes_nothing(monkeypatch: pytest.MonkeyPa
         raise MemoryError
 
     for keys in (range(5), "abcde"):
-        many = served(Fleet(3, **SMALL), calls(5, keys=keys))
+        many = served(Fleet(n_features=3, **SMALL), calls(5, keys=keys))
         before = many.to_bytes()
         more = list(range(1000)) if keys == range(5) else [str(key) for key in range(1000)]
         with monkeypatch.context() as patch:
@@ -323,7 +336,7 @@ def test_failing_to_allocate_blocks_changes_nothing(monkeypatch: pytest.MonkeyPa
         assert many.to_bytes() == before
         many.observe(more, np.zeros((1000, 3)), np.zeros(1000))
         assert len(many) == 1000 if keys == range(5) else 1005
-    first = Fleet(3, **SMALL)
+    first = Fleet(n_features=3, **SMALL)
     monkeypatch.setattr(Store, "grown", fail)
     with pytest.raises(MemoryError):
         first.observe(["a"], np.zeros((1, 3)), [0])
@@ -335,7 +348,7 @@ def test_failing_to_make_the_first_models_changes_nothing(monkeypatch: pytest.Mo
     def fail(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    many = served(Fleet(3, **SMALL), calls(5))
+    many = served(Fleet(n_features=3, **SMALL), calls(5))
     before = many.to_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(Store, "begin", fail)
@@ -346,8 +359,9 @@ def test_failing_to_make_the_first_models_changes_nothing(monkeypatch: pytest.Mo
     assert len(many) == len(many.table()["rows"]) == 7
 
 
+@pytest.mark.usefixtures("backend")
 def test_failing_to_allocate_the_index_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = served(Fleet(3, **SMALL), calls(5))
+    many = served(Fleet(n_features=3, **SMALL), calls(5))
     before, double, calls_of_it = many.to_bytes(), Keys._double, itertools.count()
 
     def fail(self: Keys) -> None:
@@ -368,7 +382,7 @@ def test_failing_to_allocate_the_index_changes_nothing(monkeypatch: pytest.Monke
 def test_memory_of_all_threads_is_allocated_before_any_key_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     keys, X, y = rng.integers(50, size=20_000), rng.normal(size=(20_000, 3)), rng.integers(2, size=20_000)
-    many = Fleet(3, **(SMALL | {"threads": 2}))
+    many = Fleet(n_features=3, **(SMALL | {"threads": 2}))
     many.observe(keys, X, y)
     before, made = many.to_bytes(), itertools.count()
 
@@ -384,9 +398,10 @@ def test_memory_of_all_threads_is_allocated_before_any_key_learns(monkeypatch: p
     assert many.to_bytes() == before
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("keys", [range(5), "abcde"])
 def test_more_rows_or_keys_than_int32_can_count_are_refused(monkeypatch: pytest.MonkeyPatch, keys: Any) -> None:
-    many = served(Fleet(3, **SMALL), calls(5, keys=keys))
+    many = served(Fleet(n_features=3, **SMALL), calls(5, keys=keys))
     before = many.to_bytes()
     more = list(range(5, 12)) if keys == range(5) else list("fghijkl")
     monkeypatch.setattr("driftsurf.keyed.keys.MOST", 10)
@@ -406,7 +421,7 @@ def test_more_rows_or_keys_than_int32_can_count_are_refused(monkeypatch: pytest.
         ({"step_size": "fast"}, "step_size.*'fast'"),
         ({"step_size": 0}, "step_size.* 0"),
         ({"step_size": 1.0, "l2": 2.0}, r"step_size \* l2.* 2"),
-        ({"batch_size": None}, "batch_size.*None"),
+        ({"batch_size": 0}, "batch_size.* 0"),
         ({"max_rows": None}, "max_rows.*None"),
         ({"reactive_length": 0}, "reactive_length.* 0"),
         ({"threshold": -1}, "threshold.*-1"),
@@ -425,6 +440,7 @@ def test_invalid_options_are_named_at_the_first_use(options: dict[str, Any], mes
         many.observe([1], [[0.0, 0.0]], [0])
 
 
+@pytest.mark.usefixtures("backend")
 def test_threads_take_turns_and_lose_no_row() -> None:
     fleet = Fleet(n_features=2, step_size=0.1, batch_size=8, threads=2)
     rng = np.random.default_rng(3)

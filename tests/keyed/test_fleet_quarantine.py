@@ -20,13 +20,14 @@ pytestmark = [
 ]
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 @pytest.mark.parametrize(
     ("value", "label", "cause"),
     [(math.nan, 0, "not_finite"), (math.inf, 7, "not_finite"), (0.0, 7, "bad_label")],
 )
 def test_a_bad_row_quarantines_its_key_and_no_other(value: float, label: int, cause: str) -> None:
-    many, healthy = Fleet(3, on_bad="quarantine", **SMALL), Fleet(3, **SMALL)
+    many, healthy = Fleet(n_features=3, on_bad="quarantine", **SMALL), Fleet(n_features=3, **SMALL)
     refused = 0
     for number, (keys, X, y) in enumerate(calls(8)):
         poisoned, labels = X.copy(), y.copy()
@@ -60,13 +61,14 @@ def test_a_bad_row_quarantines_its_key_and_no_other(value: float, label: int, ca
     same(again.session(2).state(), healthy.session(2).state())
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 def test_a_key_whose_training_diverges_keeps_its_last_good_model() -> None:
     options = SMALL | {"step_size": 1e65, "l2": 0.0, "threshold": 0.0}
     good, X, y = [0] * 35 + [1] * 35, np.random.default_rng(0).normal(size=(70, 3)), np.tile([0, 1], 35)
     for on_bad in ("raise", "quarantine"):
-        many, before = Fleet(3, on_bad=on_bad, **options), Fleet(3, **options)
+        many, before = Fleet(n_features=3, on_bad=on_bad, **options), Fleet(n_features=3, **options)
         many.observe(good, X, y)
         before.observe(good[:30] + good[35:], np.delete(X, range(30, 35), axis=0), np.delete(y, range(30, 35)))
         huge = [0] * 10 + [1] * 10, np.vstack([np.full((10, 3), 1e38), X[:10]]), np.tile([0, 1], 10)
@@ -85,6 +87,7 @@ def test_a_key_whose_training_diverges_keeps_its_last_good_model() -> None:
         np.testing.assert_array_equal(many.table()["error"], before.table()["error"])
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 def test_divergence_does_not_depend_on_calls_and_a_readmitted_key_learns_again() -> None:
     X = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
@@ -92,7 +95,7 @@ def test_divergence_does_not_depend_on_calls_and_a_readmitted_key_learns_again()
     y = (X[:, 0] > 0).astype(int)
     states = set()
     for size in (96, 65, 32, 1):
-        many = Fleet(2, step_size=1e70, l2=0.0, on_bad="quarantine")
+        many = Fleet(n_features=2, step_size=1e70, l2=0.0, on_bad="quarantine")
         for start in range(0, 96, size):
             rows = slice(start, min(96, start + size))
             many.observe(np.zeros(len(X[rows]), int), X[rows], y[rows])
@@ -107,6 +110,7 @@ def test_divergence_does_not_depend_on_calls_and_a_readmitted_key_learns_again()
     assert len(states) == 1
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.python_kernels
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 def test_training_diverges_exactly_where_a_separate_model_diverges() -> None:
@@ -114,7 +118,7 @@ def test_training_diverges_exactly_where_a_separate_model_diverges() -> None:
     X, y = np.random.default_rng(0).normal(size=(45, 3)), np.tile([0, 1], 23)[:45]
     outcomes = set()
     for size in np.geomspace(1e33, 1e37, 25):
-        many, model = Fleet(3, **options), separate(0, **options)
+        many, model = Fleet(n_features=3, **options), separate(0, **options)
         many.observe([0] * 45, X, y)
         model.test_then_train(X, y)
         huge = size * X[:5]

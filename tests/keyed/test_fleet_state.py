@@ -21,21 +21,23 @@ pytestmark = [
 ]
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_saved_fleet_continues_as_if_there_had_been_no_break() -> None:
     given = list(calls(40))
-    whole = served(Fleet(3, seed=3, **SMALL), iter(given))
+    whole = served(Fleet(n_features=3, seed=3, **SMALL), iter(given))
     for cut in (0, 1, 7, 20, 39):
-        first = served(Fleet(3, seed=3, **SMALL), iter(given[:cut]))
+        first = served(Fleet(n_features=3, seed=3, **SMALL), iter(given[:cut]))
         data = first.to_bytes()
         second = Fleet.from_bytes(data)
         assert second.to_bytes() == data
         assert served(second, iter(given[cut:])).to_bytes() == whole.to_bytes()
 
 
+@pytest.mark.usefixtures("backend")
 def test_numpy_scalars_as_options_are_saved_as_numbers() -> None:
     options = SMALL | {"batch_size": np.int64(10), "step_size": np.float64(0.1)}
-    many = served(Fleet(3, classes=np.array([1, 0]), **options), calls(5))
-    assert many.to_bytes() == served(Fleet(3, classes=(0, 1), **SMALL), calls(5)).to_bytes()
+    many = served(Fleet(n_features=3, classes=np.array([1, 0]), **options), calls(5))
+    assert many.to_bytes() == served(Fleet(n_features=3, classes=(0, 1), **SMALL), calls(5)).to_bytes()
 
 
 COUNTS = [f"key.{name}" for name in KEY_FIELDS] + [f"model.{name}" for name in MODEL_FIELDS]
@@ -44,7 +46,7 @@ ENTRIES = ["fleet", "keys.kind", "keys.numbers", "weights", "sums", "rows", "lab
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_a_state_with_a_missing_or_misshapen_entry_is_refused(name: str) -> None:
-    state = served(Fleet(3, **SMALL), calls(5)).state()
+    state = served(Fleet(n_features=3, **SMALL), calls(5)).state()
     assert sorted(state) == sorted(ENTRIES)
     for wrong in (None, "text", np.zeros((2, 2)), np.zeros(0, np.int64)):
         with pytest.raises(StateError):
@@ -56,7 +58,7 @@ def test_a_state_with_a_missing_or_misshapen_entry_is_refused(name: str) -> None
 
 def weighted_fleet() -> Fleet:
     """Return a fleet that scales its columns, and whose rows have weights."""
-    many = Fleet(3, **(SMALL | {"step_size": "auto"}))
+    many = Fleet(n_features=3, **(SMALL | {"step_size": "auto"}))
     for keys, X, y in calls(20):
         many.observe(keys, X, y, sample_weight=np.arange(len(y)))
     return many
@@ -81,7 +83,7 @@ def test_a_state_with_wrong_scales_or_weights_is_refused() -> None:
 @pytest.mark.parametrize("value", [-2, 2, 5, 1_000, 2**50])
 @pytest.mark.parametrize("name", COUNTS)
 def test_contradictory_counts_are_refused_or_harmless(name: str, value: int) -> None:
-    many = served(Fleet(3, **SMALL), calls(20)) if value % 2 else weighted_fleet()
+    many = served(Fleet(n_features=3, **SMALL), calls(20)) if value % 2 else weighted_fleet()
     for slot in range(5):
         state = many.state()
         array: Any = state[name]
@@ -96,7 +98,7 @@ def test_contradictory_counts_are_refused_or_harmless(name: str, value: int) -> 
 
 
 def test_forged_states_and_states_of_other_objects_are_refused() -> None:
-    many = served(Fleet(3, **SMALL), calls(20))
+    many = served(Fleet(n_features=3, **SMALL), calls(20))
     state = many.state()
     with pytest.raises(StateError):
         Fleet.from_state(state | {"keys.numbers": np.zeros(5, np.int64)})
@@ -109,7 +111,7 @@ def test_forged_states_and_states_of_other_objects_are_refused() -> None:
     for wrong in ({"batch_size": 0}, {"n_features": 4}, {"strange": 1}, {"classes": 3}):
         with pytest.raises(StateError):
             Fleet.from_state(state | {"fleet": json.dumps(settings_ | wrong)})
-    text = served(Fleet(3, **SMALL), calls(5, keys="abc")).state()
+    text = served(Fleet(n_features=3, **SMALL), calls(5, keys="abc")).state()
     for lengths in ([1, 1, 5], [-1, 2, 2], [1, 1]):
         with pytest.raises(StateError):
             Fleet.from_state(text | {"keys.lengths": np.array(lengths)})

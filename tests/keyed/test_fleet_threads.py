@@ -21,10 +21,11 @@ from driftsurf.keyed.compiled.work import PreparedWork
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda fleet: pickle.loads(pickle.dumps(fleet))])
 def test_a_copy_continues_as_the_fleet_does_and_alone(copied: Callable[[Fleet], Fleet]) -> None:
     given = list(calls(30))
-    one = served(Fleet(3, **SMALL), iter(given[:20]))
+    one = served(Fleet(n_features=3, **SMALL), iter(given[:20]))
     before, two = one.to_bytes(), copied(one)
     assert two.to_bytes() == before
     assert all(two.journal(key) == one.journal(key) for key in one.keys)
@@ -33,14 +34,16 @@ def test_a_copy_continues_as_the_fleet_does_and_alone(copied: Callable[[Fleet], 
     assert served(one, iter(given[20:])).to_bytes() == two.to_bytes()
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_fleet_that_has_not_started_can_be_copied() -> None:
     assert (
-        served(copy.deepcopy(Fleet(3, **SMALL)), calls(5)).to_bytes() == served(Fleet(3, **SMALL), calls(5)).to_bytes()
+        served(copy.deepcopy(Fleet(n_features=3, **SMALL)), calls(5)).to_bytes()
+        == served(Fleet(n_features=3, **SMALL), calls(5)).to_bytes()
     )
 
 
 def test_a_pickle_has_neither_addresses_nor_memory_that_is_not_in_use() -> None:
-    one = served(Fleet(3, **SMALL), calls(5))
+    one = served(Fleet(n_features=3, **SMALL), calls(5))
     saved: Any = one._backend.__getstate__()
     assert "_kernels" not in saved
     assert len(saved["_store"][1]) == len(one) * one.bytes_per_key
@@ -56,9 +59,10 @@ def rows_of(first: int, turn: int) -> tuple[Any, Any, Any]:
     return np.repeat(np.arange(N_KEYS), PER_KEY) + first, X, ((X[:, 0] > 0) == (turn < TURNS // 2)).astype(int)
 
 
+@pytest.mark.usefixtures("backend")
 def test_two_threads_learn_while_others_predict_save_and_copy() -> None:
     """Nobody sees half a call, no row is lost, and each key ends as in a fleet without other threads."""
-    fleet, stop, wrong = Fleet(3, **SMALL), threading.Event(), list[Any]()
+    fleet, stop, wrong = Fleet(n_features=3, **SMALL), threading.Event(), list[Any]()
     firsts = 0, 100
     for first in firsts:
         fleet.observe(*rows_of(first, 0))
@@ -103,7 +107,7 @@ def test_two_threads_learn_while_others_predict_save_and_copy() -> None:
         sys.setswitchinterval(interval)
     assert wrong == []
     for first in firsts:
-        alone = Fleet(3, **SMALL)
+        alone = Fleet(n_features=3, **SMALL)
         for turn in range(TURNS):
             alone.observe(*rows_of(first, turn))
         for key in range(first, first + N_KEYS):
@@ -115,7 +119,7 @@ def test_a_call_that_is_broken_off_twice_does_not_learn_what_the_caller_changed_
 ) -> None:
     monkeypatch.setattr(_threads, "ROWS_PER_THREAD", 5)
     keys, X, y = np.arange(60) % 10, np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32), np.arange(60) % 2
-    whole, one = (Fleet(3, threads=3, **SMALL) for _ in range(2))
+    whole, one = (Fleet(n_features=3, threads=3, **SMALL) for _ in range(2))
     whole.observe(keys, X, y)
 
     def carry_out(self: PreparedWork, _: Any) -> None:
@@ -135,8 +139,9 @@ def test_a_call_that_is_broken_off_twice_does_not_learn_what_the_caller_changed_
     assert one.to_bytes() == whole.to_bytes()
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_call_from_inside_a_call_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = served(Fleet(3, **SMALL), calls(3))
+    one = served(Fleet(n_features=3, **SMALL), calls(3))
     learn, seen = one._backend.learn, []
 
     def reenter(work: Any) -> None:

@@ -79,7 +79,7 @@ def test_a_key_equals_a_separate_session() -> None:
 
 def test_a_key_equals_a_key_of_a_fleet() -> None:
     all_rows = rows()
-    fleet = Fleet(2, step_size=0.1, threshold=0.1, max_rows=30, batch_size=10, seed=3)
+    fleet = Fleet(n_features=2, step_size=0.1, threshold=0.1, max_rows=30, batch_size=10, seed=3)
     predicted = fleet.observe(np.full(200, 7), all_rows.X, all_rows.y)
     (visit,) = visits(learner(), all_rows)
     assert visit.predicted == predicted.tolist()

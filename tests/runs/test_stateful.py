@@ -187,7 +187,7 @@ class FleetLife(RuleBasedStateMachine):
         self.saved: tuple[bytes, list[tuple[int, int]]] | None = None
 
     def made(self) -> Fleet:
-        return Fleet(3, step_size=0.1, l2=1e-3, batch_size=5, max_rows=20)
+        return Fleet(n_features=3, step_size=0.1, l2=1e-3, batch_size=5, max_rows=20)
 
     def rows(self, seed: int, count: int) -> tuple[Any, Any, Any]:
         generator = np.random.default_rng(seed)

@@ -157,7 +157,7 @@ def test_the_sets_of_classes_that_stay_closed() -> None:
     with pytest.raises(LabelError, match="'c'"):
         DriftSurfClassifier(classes=["a", "b"]).partial_fit(X, y)
     with pytest.raises(OptionError, match=r"\(0, 1, 2\)"):
-        Fleet(3, classes=(0, 1, 2), step_size=0.1, l2=1e-3).observe(["key"], X[:1], [0])
+        Fleet(n_features=3, classes=(0, 1, 2), step_size=0.1, l2=1e-3).observe(["key"], X[:1], [0])
 
 
 def test_segments_of_grown_models_are_released() -> None:

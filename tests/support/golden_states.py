@@ -54,7 +54,7 @@ def trained(model: Any, k: int = 2) -> Any:
 
 def fleet() -> Fleet:
     """Return a fleet of two keys."""
-    made = Fleet(2, step_size=0.1, l2=1e-3, batch_size=10, max_rows=20)
+    made = Fleet(n_features=2, step_size=0.1, l2=1e-3, batch_size=10, max_rows=20)
     X, y = rows(0)
     made.observe(np.arange(20) % 2, X, y.astype(int))
     return made

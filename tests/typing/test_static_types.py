@@ -111,7 +111,7 @@ def test_sessions_and_evaluation() -> None:
 
 
 def test_fleets_and_files(tmp_path: Path) -> None:
-    fleet = assert_type(Fleet(2, step_size=0.1, l2=1e-3, batch_size=10), Fleet)
+    fleet = assert_type(Fleet(n_features=2, step_size=0.1, l2=1e-3, batch_size=10), Fleet)
     assert_type(fleet.observe(np.arange(60) % 3, X, y), npt.NDArray[Any])
     detector = DDM()
     assert_type(detector.update([0, 1, 0]), Detection)

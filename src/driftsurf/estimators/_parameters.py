@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from driftsurf import registry
 from driftsurf.core.abilities import StrategyMaker, missing_members
-from driftsurf.core.contracts import Detector, Learner, Strategy
+from driftsurf.core.contracts import Detector, Strategy
 from driftsurf.core.frames import SparseMatrix, unmasked
 from driftsurf.core.options import shown
-from driftsurf.core.typing import LearnerLike, RandomState, TargetLike
+from driftsurf.core.typing import RandomState, TargetLike
 from driftsurf.detectors import MDDM
 from driftsurf.detectors.river import as_detector
-from driftsurf.errors import OptionError, ShapeError, StateError
+from driftsurf.errors import OptionError, ShapeError
 from driftsurf.estimators._sklearn import check_random_state, clone, column_or_1d
 from driftsurf.learners.foreign import as_learner
-from driftsurf.session.described import PARTS, Parameterised, described
+from driftsurf.session.described import Parameterised
 
 FIT_STEPS = 50
 """``fit`` cuts its rows into about this many time steps when there is no ``batch_size`` ..."""
 FIT_ROWS = 100, 1000
 """... of at least and at most this many rows."""
-
-
-def same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLike:
-    """Return the learner of saved bytes: a registered one by name, or the user's own if it is the same."""
-    if given is not None:
-        adapted = as_learner(given)
-        if (type(adapted).__name__, described(adapted)) != (name, params):
-            raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
-        return adapted
-    entry = registry.find("learner", name)
-    made: Learner | None = None if entry is None else entry.make(**json.loads(params))
-    if made is None or described(made) != params:
-        raise StateError(
-            f"the learner of these bytes is {name}({params}), which cannot be restored from its name: pass one like "
-            "it, as load(path, learner=...) or from_bytes(data, learner=...)"
-        )
-    return made
 
 
 def seed_of(random_state: RandomState) -> int:
@@ -105,14 +86,3 @@ def expert_of(model: Any) -> Any:
     """Return an expert of a portfolio: a strategy, an estimator or a learner; others in the adapter for their kind."""
     known = not isinstance(model, type) and (not missing_members(model, Strategy) or isinstance(model, StrategyMaker))
     return model if known else as_learner(model)
-
-
-def part_from_json(entry: dict[str, Any]) -> Any:
-    """Return the detector, learner or strategy that ``to_json_value`` wrote; other entries as they are."""
-    kind = next((one for one in PARTS if entry.keys() == {one, "options"}), None)
-    if kind is None:
-        return entry
-    found = registry.find(kind, str(entry[kind]))
-    if found is None:
-        raise StateError(f"these bytes name the {kind} {entry[kind]!r}, which is not registered")
-    return found.part(**entry["options"])

@@ -152,6 +152,10 @@ class FittedEstimator(BaseEstimator):
         )
         return session, params
 
+    def make_session(self) -> Session:
+        """Return a session with the parameters of this estimator that has seen no row, for arrays of numbers."""
+        return self._new_session(self._template())[0]
+
     def _first_frames(self, X: TableLike, learner: Learner) -> FrameEncoder | None:
         """Return the encoder that a first table fixes; None for an array."""
         if not is_table(X):

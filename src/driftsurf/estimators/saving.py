@@ -13,9 +13,9 @@ from driftsurf.core.state import from_bytes, pick, read_header
 from driftsurf.core.typing import LearnerLike
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import StateError
-from driftsurf.estimators._parameters import part_from_json, same_learner
 from driftsurf.estimators.fitted import Fitted, FittedEstimator
 from driftsurf.estimators.saved import FIELDS, estimator_bytes
+from driftsurf.session.described import part_from_json, same_learner
 
 __all__ = ["SavedEstimator"]
 

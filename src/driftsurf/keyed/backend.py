@@ -8,37 +8,27 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
+from driftsurf.core.contracts import DenseRows, FloatArray, State
 from driftsurf.core.decisions import Transition
-from driftsurf.core.targets import ClassTargets
+from driftsurf.core.typing import TargetLike
 from driftsurf.keyed.keys import Slots
+from driftsurf.keyed.quarantine import Reason
+from driftsurf.session.session import Session
 
-__all__ = ["Codes", "FleetBackend", "Work"]
+__all__ = ["REASONS", "Codes", "FleetBackend"]
 
 Codes = npt.NDArray[np.uint8]
 """Classes by code, or reasons for quarantine by code."""
-
-
-class Work(Protocol):
-    """The learning of one call of a fleet, prepared by :meth:`FleetBackend.prepare`."""
-
-    @property
-    def predicted(self) -> Codes:
-        """The predicted class of each row."""
-        ...
-
-    @property
-    def diverged(self) -> IntArray:
-        """The slots in which training diverged."""
-        ...
+REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged"
+"""Reasons for quarantine by their codes, which the compiled loops know too."""
 
 
 class FleetBackend(Protocol):
     """The models of all keys of a fleet. A key is known by its slot: 0, 1, 2 ... in order of appearance.
 
-    :class:`~driftsurf.keyed.Fleet` reads input and finds slots; a backend predicts and learns. There is one today,
-    ``compiled`` (:class:`~driftsurf.keyed.compiled.backend.CompiledBackend`). A backend that keeps a session per key
-    for any strategy would implement the same methods.
+    :class:`~driftsurf.keyed.Fleet` reads rows and finds slots; a backend reads labels, predicts and learns. There are
+    two: :class:`~driftsurf.keyed.compiled.labelled.LabelledBackend` serves DriftSurf around logistic regression for two
+    classes in compiled loops, and :class:`~driftsurf.keyed.sessions.backend.SessionsBackend` any model.
     """
 
     @property
@@ -66,11 +56,18 @@ class FleetBackend(Protocol):
         """Remove every key from this slot on, from any point of ``add``."""
         ...
 
-    def prepare(self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots, weight: FloatArray | None = None) -> Any:
+    def read_labels(self, y: TargetLike, n_rows: int) -> tuple[Any, Codes]:
+        """Return labels as ``prepare`` takes them, and the reason why each cannot be learned, by code.
+
+        The reasons are empty if there are none, or if ``prepare`` will find them.
+        """
+        ...
+
+    def prepare(self, rows: DenseRows, labels: Any, bad: Codes, slots: Slots, weight: FloatArray | None = None) -> Any:
         """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
 
-        ``bad`` holds the reason why a row cannot be learned, 0 if it can; it is empty if all rows can. Returns a
-        :class:`Work`, for ``learn``; nothing changes before.
+        ``bad`` holds the reason why a row cannot be learned, 0 if it can; it is empty if all rows can. Returns the
+        work, for ``learn``; nothing changes before. An error changes nothing.
         """
         ...
 
@@ -85,8 +82,16 @@ class FleetBackend(Protocol):
         """
         ...
 
-    def scores(self, rows: DenseRows, slots: Slots) -> FloatArray:
-        """Return the margin of each row by the model that predicts for its key."""
+    def predicted(self, work: Any) -> npt.NDArray[Any]:
+        """Return the predicted label of each row of complete work."""
+        ...
+
+    def faults(self, work: Any) -> dict[int, Exception]:
+        """Return why time steps of complete work failed, by slot; these keys are in quarantine."""
+        ...
+
+    def predict(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
+        """Return the label, or number, that the model of each row's key predicts."""
         ...
 
     def weights(self, slot: int) -> FloatArray:
@@ -109,8 +114,11 @@ class FleetBackend(Protocol):
         """Return the latest transitions of one key."""
         ...
 
-    def session_state(self, slot: int, classes: ClassTargets) -> State:
-        """Return the state of a session that continues with the models of one key."""
+    def session(self, slot: int, fresh: Session) -> Session:
+        """Return a session that continues with a copy of the models of one key.
+
+        ``fresh`` is the session that this key began with; a backend may change and return it.
+        """
         ...
 
     def state(self) -> State:

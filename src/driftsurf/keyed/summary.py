@@ -11,7 +11,7 @@ from driftsurf.core.values import replace
 from driftsurf.keyed.quarantine import Fault, Reason
 from driftsurf.keyed.serving import Served, Serving
 
-__all__ = ["KeySummary", "after_visit", "key_columns"]
+__all__ = ["KeySummary", "after_visit", "key_columns", "next_state"]
 
 MESSAGE_LENGTH = 300
 VALUE_LENGTH = 100
@@ -114,7 +114,7 @@ def after_visit(summary: KeySummary, served: Served, serving: Serving, *, taken:
         at, kind = happened[-1]
         changes = {"last_transition": kind, "last_transition_at": at}
     if served.decisions:
-        changes["state"] = _next_state(served.decisions[-1])
+        changes["state"] = next_state(served.decisions[-1])
     if isinstance(serving.session.targets, RegressionTargets):
         changes["deviation"] = _deviation(summary.deviation, served)
     else:
@@ -138,7 +138,7 @@ def _deviation(total: float, served: Served) -> float:
     return total
 
 
-def _next_state(decision: Decision) -> str:
+def next_state(decision: Decision) -> str:
     """Return the state in which the next batch will be learned."""
     ended = any(one.kind in ("switched", "kept") for one in decision.transitions)
     return "stable" if ended else decision.state

@@ -1,4 +1,7 @@
-"""Parameters of a part as text that is the same in every process, to be saved beside its state and compared."""
+"""Parameters of a part as text that is the same in every process, and parts made from such text.
+
+The text is saved beside the state of a part, and compared.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,19 @@ import numpy as np
 
 from driftsurf import registry
 from driftsurf.core.abilities import StrategyMaker
+from driftsurf.core.contracts import Learner
+from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import StateError
 
-__all__ = ["Parameterised", "described", "described_option", "to_json_value", "told_apart"]
+__all__ = [
+    "Parameterised",
+    "described",
+    "described_option",
+    "part_from_json",
+    "same_learner",
+    "to_json_value",
+    "told_apart",
+]
 
 
 @runtime_checkable
@@ -104,3 +117,33 @@ def to_json_value(value: Any) -> Any:
         if registry.find(kind, type(value)) is not None:
             return {kind: type(value).__name__, "options": value.get_params(deep=False)}
     raise StateError(f"a parameter is {value!r}, which cannot be saved; use numbers, text or lists")
+
+
+def same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLike:
+    """Return the learner of saved bytes: a registered one by name, or the user's own if it is the same."""
+    if given is not None:
+        from driftsurf.learners.foreign import as_learner  # imports scikit-learn
+
+        adapted = as_learner(given)
+        if (type(adapted).__name__, described(adapted)) != (name, params):
+            raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
+        return adapted
+    entry = registry.find("learner", name)
+    made: Learner | None = None if entry is None else entry.make(**json.loads(params))
+    if made is None or described(made) != params:
+        raise StateError(
+            f"the learner of these bytes is {name}({params}), which cannot be restored from its name: pass one like "
+            "it, as load(path, learner=...) or from_bytes(data, learner=...)"
+        )
+    return made
+
+
+def part_from_json(entry: dict[str, Any]) -> Any:
+    """Return the detector, learner or strategy that ``to_json_value`` wrote; other entries as they are."""
+    kind = next((one for one in PARTS if entry.keys() == {one, "options"}), None)
+    if kind is None:
+        return entry
+    found = registry.find(kind, str(entry[kind]))
+    if found is None:
+        raise StateError(f"these bytes name the {kind} {entry[kind]!r}, which is not registered")
+    return found.part(**entry["options"])

@@ -10,8 +10,9 @@ from driftsurf.core.decisions import Transition
 from driftsurf.core.input import Schema
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.observation import Observation
+from driftsurf.session.session import Session
 
-__all__ = ["LateLabelled", "Model", "Pinnable"]
+__all__ = ["LateLabelled", "Model", "Pinnable", "SessionMaker"]
 
 
 class Model(Protocol):
@@ -73,4 +74,13 @@ class LateLabelled(Protocol):
     @property
     def label_counts(self) -> LabelCounts:
         """Counts of the rows and labels so far, by what was done with them."""
+        ...
+
+
+@runtime_checkable
+class SessionMaker(Protocol):
+    """An object with the parameters of a session, such as an estimator."""
+
+    def make_session(self) -> Session:
+        """Return a session with these parameters that has seen no row."""
         ...

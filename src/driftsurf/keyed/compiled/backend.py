@@ -14,7 +14,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.decisions import Transition
 from driftsurf.core.targets import ClassTargets
-from driftsurf.keyed.backend import Codes
+from driftsurf.keyed.backend import REASONS, Codes
 from driftsurf.keyed.compiled import kernels
 from driftsurf.keyed.compiled.addresses import FleetKernels, kernel_addresses
 from driftsurf.keyed.compiled.layout import (
@@ -43,8 +43,6 @@ from driftsurf.strategies.compiled.suitable import training_of
 __all__ = ["REASON_CODES", "CompiledBackend", "compiled_options", "fleet_shape"]
 
 LEAST_ROOM = 64
-REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged"
-"""By their codes in the compiled loops."""
 _NO_WEIGHT = np.empty(0)
 REASON_CODES: dict[Reason, int] = {reason: code for code, reason in enumerate(REASONS)}
 
@@ -52,7 +50,7 @@ REASON_CODES: dict[Reason, int] = {reason: code for code, reason in enumerate(RE
 class CompiledBackend:
     """One block of memory per key, served by compiled loops on several threads.
 
-    Implements :class:`~driftsurf.keyed.backend.FleetBackend`.
+    Labels are codes here: 0 and 1.
     """
 
     def __init__(self, n_features: int, strategy: DriftSurf, batch_size: int, threads: Threads) -> None:

@@ -24,10 +24,10 @@ class TransitionRecord:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
-        self._calls: deque[tuple[int, npt.NDArray[Any]]] = deque()
+        self._calls: deque[tuple[int, Any]] = deque()
         """The transitions of each call, and the number of all transitions up to them."""
 
-    def add(self, transitions: npt.NDArray[Any]) -> None:
+    def add(self, transitions: npt.NDArray[Any] | Sequence[Any]) -> None:
         """Add the transitions of one call, as the compiled loops give them; those of the last call are not added twice.
 
         So a call that was broken off is recorded completely by calling this again.

@@ -35,7 +35,7 @@ class PreparedWork:
 
     Exceptions come between lines of Python, never inside the compiled loop over a share, and the loop itself notes in
     the log of the share that it is complete; it does nothing to a share that is. So if an exception breaks the work
-    off, ``finish`` completes it. Implements :class:`~driftsurf.keyed.backend.Work`.
+    off, ``finish`` completes it.
     """
 
     def __init__(

@@ -1,0 +1,16 @@
+"""Fixtures of the tests of keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from driftsurf.keyed import fleet_base
+
+
+@pytest.fixture(params=["compiled", "sessions"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Serve every fleet by compiled loops where they can, or by sessions, whatever its model is."""
+    name: str = request.param
+    if name == "sessions":
+        monkeypatch.setattr(fleet_base, "is_compiled", lambda _: False)
+    return name
