@@ -105,7 +105,7 @@ class Remote:
         values: Any = None,
     ) -> None:
         self.kernel = kernel
-        self.sparse = kernel if sparse is None else sparse
+        self.sparse: Callable[..., Any] = kernel if sparse is None else sparse
         self.signature = signature
         self.values = values
         self.at: Any = self._make_at()

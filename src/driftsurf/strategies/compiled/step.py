@@ -382,5 +382,5 @@ def _learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: 
 
 
 # Two kernels, so that neither is compiled before rows of its kind are learned.
-learn = kernel(learn_arguments, exact=True)(renamed(_learn, "learn"))
-learn_sparse = kernel(lambda f: learn_arguments(Sparse(f)), exact=True)(renamed(_learn, "learn_sparse"))
+learn: Any = kernel(learn_arguments, exact=True)(renamed(_learn, "learn"))
+learn_sparse: Any = kernel(lambda f: learn_arguments(Sparse(f)), exact=True)(renamed(_learn, "learn_sparse"))
