@@ -22,7 +22,7 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.core.fields import Fields, Text, Whole, misfit
-from driftsurf.core.options import choice, number, whole
+from driftsurf.core.options import choice, number, shown, whole
 from driftsurf.core.parameters import Parameterised
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.values import replace
@@ -300,7 +300,7 @@ class Portfolio(Parameterised):
         models = default_experts(self.learner) if self.experts is None else self.experts
         if isinstance(models, str | bytes) or not isinstance(models, Sequence) or not len(models):
             raise OptionError(
-                f"experts is {models!r}; it must be a list of strategies, learners or estimators, or None"
+                f"experts is {shown(models)}; it must be a list of strategies, learners or estimators, or None"
             )
         options = {"dtype": self.dtype, "max_rows": self.max_rows}
         return make_experts(models, seed=seed, categories=self._categories, **options)
