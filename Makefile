@@ -33,7 +33,7 @@ $(VENV)/core: requirements/core.txt pyproject.toml
 	@test -x $(BIN)/python || $(find_python) -m venv $(VENV)
 	@$(PIP) --require-hashes --requirement requirements/core.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
-	@$(BIN)/driftsurf doctor --warm >/dev/null
+	@$(BIN)/driftsurf doctor --warm | grep --line-buffered "^compiling"
 	@touch $@
 
 $(VENV)/dev: requirements/dev.txt $(VENV)/core

@@ -18,6 +18,7 @@ def doctor(warm: bool) -> None:
     from driftsurf.report import doctor as checks
 
     if warm:
-        say(f"{checks.warm()} compiled loops are in the cache")
+        count = checks.warm(lambda name: say(f"compiling loops: {name} ..."))
+        say(f"{count} compiled loops are in the cache")
     if not checks.print_findings():
         raise SystemExit(1)

@@ -7,7 +7,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -73,36 +73,46 @@ def examine() -> Iterator[Finding]:
     yield _data()
 
 
-def warm() -> int:
+def warm(note: Callable[[str], None]) -> int:
     """Compile the loops that most models use, so that no run has to wait for them; return how many are in the cache.
 
-    These are the loops of linear models of two classes, of more classes and of numbers for dense rows, and of two
-    classes for sparse rows, with drift.
+    ``note`` is called with the name of each group of loops before it is compiled, which takes some seconds.
     """
-    import scipy.sparse
-
-    from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper
     from driftsurf.kernels.linear import saga_both_dense
-    from driftsurf.learners import SoftmaxRegression
     from driftsurf.strategies.compiled.step import learn, learn_sparse
     from driftsurf.streams import Mixed
 
-    loop: Any = saga_both_dense  # this one and the next two are otherwise compiled only after much work
-    folder = loop.compiled_for(np.dtype(np.float64), False).stats.cache_path
-    steps: tuple[Any, ...] = learn, learn_sparse
-    for step in steps:
-        step.compiled_for(np.dtype(np.float64), False)
-    binary, exact = DriftSurfClassifier(random_state=0), paper(0.01, 1e-3, random_state=0)
+    # These loops are otherwise compiled only after much work.
+    loops: dict[str, Any] = {
+        "pairs of models": saga_both_dense,
+        "time steps of dense rows": learn,
+        "time steps of sparse rows": learn_sparse,
+    }
+    folders = set()
+    for name, loop in loops.items():
+        note(name)
+        folders.add(loop.compiled_for(np.dtype(np.float64), False).stats.cache_path)
+    batches = list(Mixed(n_rows=4_000).batches(100))
+    for name, model, change in _common_models():
+        note(name)
+        for X, y in batches:
+            model.test_then_train(*change(X, y))
+    return sum(len(list(Path(folder).glob("*.nbc"))) for folder in folders if folder)
+
+
+def _common_models() -> Iterator[tuple[str, Any, Callable[[Any, Any], tuple[Any, Any]]]]:
+    """Yield models whose loops are compiled in advance, each with a function that prepares its rows and labels."""
+    from scipy.sparse import csr_array
+
+    from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper
+    from driftsurf.learners import SoftmaxRegression
+
     several = DriftSurfClassifier(SoftmaxRegression(), classes=[-1, 0, 1, 2], random_state=0)
-    values = DriftSurfRegressor(random_state=0)
-    sparse = DriftSurfClassifier(random_state=0)
-    for X, y in Mixed(n_rows=4_000).batches(100):
-        binary.test_then_train(X, y)
-        exact.test_then_train(X, y)
-        several.test_then_train(X, y + X[:, 0])
-        values.test_then_train(X, y * X[:, 2])
-        sparse.test_then_train(scipy.sparse.csr_array(X), y)
-    return len(list(Path(folder).glob("*.nbc"))) if folder else 0
+    yield "two classes", DriftSurfClassifier(random_state=0), lambda X, y: (X, y)
+    yield "the paper's settings", paper(0.01, 1e-3, random_state=0), lambda X, y: (X, y)
+    yield "several classes", several, lambda X, y: (X, y + X[:, 0])
+    yield "values", DriftSurfRegressor(random_state=0), lambda X, y: (X, y * X[:, 2])
+    yield "sparse rows", DriftSurfClassifier(random_state=0), lambda X, y: (csr_array(X), y)
 
 
 # ---------------------------------------------------------------------------- packages
