@@ -16,6 +16,7 @@ import scipy.sparse
 from generic_steps import stepping_generically
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import config
 from row_arrays import as_rows
 
 from driftsurf.core.contracts import Batch, Learner
@@ -115,7 +116,7 @@ def saved(strategy: DriftSurf) -> bytes:
 
 @pytest.mark.parametrize("sparse", [False, True])
 @given(width=WIDTHS, learner=LEARNERS, options=OPTIONS, seed=st.integers(0, 999), data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=10 if config.DISABLE_JIT else 60)  # interpreted steps are a hundred times as slow
 def test_it_takes_the_same_steps(
     sparse: bool, width: int, learner: dict[str, Any], options: dict[str, Any], seed: int, data: st.DataObject
 ) -> None:
