@@ -77,6 +77,38 @@ def _median(values: Any) -> Any:
 
 
 @inline
+def _begin_pass(sizes: Any, cap: Any, limit: Any, total: Any, mass: Any) -> None:
+    """Set the limit of each column to ``cap`` times its size, and its sums to 0."""
+    for c in range(sizes.shape[0]):
+        limit[c] = cap * sizes[c]
+        total[c] = 0.0
+        mass[c] = 0.0
+
+
+@inline
+def _end_pass(total: Any, mass: Any, chosen: Any, sizes: Any) -> Any:
+    """Write the size of each column that a pass has summed; return whether those of chosen columns have settled."""
+    settled = True
+    for c in range(sizes.shape[0]):
+        size = total[c] / mass[c] if mass[c] > 0.0 else 0.0
+        # Sizes decrease from pass to pass.
+        settled = settled and (chosen[c] == 0.0 or sizes[c] <= 1.01 * size)
+        sizes[c] = size
+    return settled
+
+
+@inline
+def _centre_far_columns(
+    chosen: Any, middle: Any, spread: Any, far: Any, farthest: Any, centre: Any, sizes: Any
+) -> None:
+    """Centre the chosen columns whose median is far from 0, compared with their spread."""
+    for c in range(sizes.shape[0]):
+        if chosen[c] != 0.0 and abs(middle[c]) >= far * spread[c]:
+            centre[c] = middle[c]
+            sizes[c] = max(spread[c], abs(middle[c]) / farthest)
+
+
+@inline
 def _sizes(X: Any, weight: Any, centre: Any, chosen: Any, cap: Any, most_passes: Any, sizes: Any, work: Any) -> None:
     """Write the typical size of the non-zero values of each chosen column, its centre subtracted, to ``sizes``.
 
@@ -87,23 +119,14 @@ def _sizes(X: Any, weight: Any, centre: Any, chosen: Any, cap: Any, most_passes:
     for c in range(d):
         sizes[c] = math.inf
     for _ in range(most_passes):
-        for c in range(d):
-            limit[c] = cap * sizes[c]
-            total[c] = 0.0
-            mass[c] = 0.0
+        _begin_pass(sizes, cap, limit, total, mass)
         for i in range(X.shape[0]):
             if weight[i] != 0.0:
                 for c in range(d):
                     size = abs(np.float64(X[i, c]) - centre[c])
                     total[c] += weight[i] * min(size, limit[c])
                     mass[c] += weight[i] if size != 0.0 else 0.0
-        settled = True
-        for c in range(d):
-            size = total[c] / mass[c] if mass[c] > 0.0 else 0.0
-            # Sizes decrease from pass to pass.
-            settled = settled and (chosen[c] == 0.0 or sizes[c] <= 1.01 * size)
-            sizes[c] = size
-        if settled:
+        if _end_pass(total, mass, chosen, sizes):
             return
 
 
@@ -159,10 +182,7 @@ def frame_dense(
     if whole == 0:
         return
     _sizes(X, weight, middle, chosen, cap, most_passes, spread, work)
-    for c in range(d):
-        if chosen[c] != 0.0 and abs(middle[c]) >= far * spread[c]:
-            centre[c] = middle[c]
-            sizes[c] = max(spread[c], abs(middle[c]) / farthest)
+    _centre_far_columns(chosen, middle, spread, far, farthest, centre, sizes)
 
 
 @inline
@@ -179,10 +199,7 @@ def _sizes_csr(
     for c in range(d):
         sizes[c] = math.inf
     for _ in range(most_passes):
-        for c in range(d):
-            limit[c] = cap * sizes[c]
-            total[c] = 0.0
-            mass[c] = 0.0
+        _begin_pass(sizes, cap, limit, total, mass)
         for i in range(weight.shape[0]):
             if weight[i] != 0.0:
                 for p in range(indptr[i], indptr[i + 1]):
@@ -191,12 +208,7 @@ def _sizes_csr(
                         size = abs(np.float64(data[p]) - centre[k])
                         total[k] += weight[i] * min(size, limit[k])
                         mass[k] += weight[i] if size != 0.0 else 0.0
-        settled = True
-        for c in range(d):
-            size = total[c] / mass[c] if mass[c] > 0.0 else 0.0
-            settled = settled and (chosen[c] == 0.0 or sizes[c] <= 1.01 * size)
-            sizes[c] = size
-        if settled:
+        if _end_pass(total, mass, chosen, sizes):
             return
 
 
@@ -252,10 +264,7 @@ def frame_csr(
     if whole == 0:
         return
     _sizes_csr(rows, weight, middle, chosen, cap, most_passes, spread, work)
-    for c in range(d):
-        if chosen[c] != 0.0 and abs(middle[c]) >= far * spread[c]:
-            centre[c] = middle[c]
-            sizes[c] = max(spread[c], abs(middle[c]) / farthest)
+    _centre_far_columns(chosen, middle, spread, far, farthest, centre, sizes)
 
 
 @kernel(lambda f: (_out(F8, 2), _out(F8, 2), _out(F8), _out(F8), _in(F8), _in(F8), F8), exact=True)

@@ -47,7 +47,10 @@ def moments_dense(rows: Any, group: Any, count: Any, mean: Any, squares: Any) ->
 
 @kernel(lambda f: (_csr(f), _in(I8), _out(F8), _out(F8, 2), _out(F8, 2)))
 def moments_csr(rows: Any, group: Any, count: Any, mean: Any, squares: Any) -> None:
-    """The same for sparse rows, whose squares are summed about 0 and shifted: most of their values are 0."""
+    """Weighted count, mean and sum of squared deviations from it, of each group and column of sparse rows.
+
+    Squares are summed about 0 and shifted afterwards, since most values are 0.
+    """
     data, indices, indptr, _, weight = rows
     count[:] = 0.0
     mean[:] = 0.0
@@ -87,7 +90,10 @@ def densities_dense(X: Any, mean: Any, factor: Any, start: Any, out: Any) -> Non
     lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8, 2), _in(F8, 2), _in(F8), _out(F8, 2)),
 )
 def densities_csr(data: Any, indices: Any, indptr: Any, mean: Any, factor: Any, start: Any, out: Any) -> None:
-    """The same for sparse rows: the sum of a row of zeros, corrected for the values that are not 0."""
+    """out[i, k] = start[k] - sum_c ((x_ic - mean_kc) factor_kc)^2 / 2 for sparse rows.
+
+    The sum of a row of zeros is corrected for the values that are not 0.
+    """
     for k in range(mean.shape[0]):
         zeros = 0.0
         for c in range(mean.shape[1]):

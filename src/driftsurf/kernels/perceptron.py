@@ -140,7 +140,11 @@ def train_csr(
     rows: Any, order: Any, size: Any, rate: Any, step: Any, H: Any, classes: Any,
     centre: Any, factor: Any, theta: Any, m: Any, v: Any, g: Any, x: Any, work: Any, last: Any,
 ) -> Any:  # fmt: skip
-    """The same for sparse rows, which are not centred: ``centre`` is 0. ``last`` (d,) is 0 and is overwritten."""
+    """Take one step of Adam for every ``size`` sparse rows of ``order``; return the number of steps so far.
+
+    The arguments are those of ``train_dense``, but sparse rows are not centred: ``centre`` is 0. A column is updated
+    in the steps in which it has values; ``last`` (d,) is 0 before, and notes the last step of each column.
+    """
     data, indices, indptr, y, weight = rows
     d = centre.shape[0]
     a = (d + 1) * H
@@ -199,7 +203,10 @@ def outputs_dense(X: Any, H: Any, centre: Any, factor: Any, theta: Any, work: An
 def outputs_csr(
     data: Any, indices: Any, indptr: Any, H: Any, centre: Any, factor: Any, theta: Any, x: Any, work: Any, out: Any
 ) -> None:
-    """The same for sparse rows. A model that centres its columns sees no zeros: each row is written out in x (d,)."""
+    """Outputs of sparse rows: log-odds of classes before the softmax, or standardised numbers.
+
+    If the model centres its columns, no value is 0 any more, and each row is written out in x (d,).
+    """
     d = centre.shape[0]
     K = out.shape[1]
     centred = False

@@ -42,7 +42,7 @@ OWNER = "this fleet"
 
 
 class Serving(NamedTuple):
-    """What serves the keys, once the columns of the rows are known."""
+    """The backend that predicts and learns for all keys, and the columns of the rows."""
 
     schema: Schema | None
     """Columns of the rows; None before the first call, if they were not given."""
@@ -66,7 +66,7 @@ class BaseFleet(Changeable):
     _keys: Keys
     _serving: Serving
     _template: Session
-    """What every key starts with, apart from its seed."""
+    """Session that every key starts with a copy of, apart from its seed."""
 
     @property
     def _backend(self) -> FleetBackend:

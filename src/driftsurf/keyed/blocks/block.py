@@ -49,14 +49,13 @@ _NO_STEPS = Steps([], [], [], 0)
 
 
 class Opened(NamedTuple):
-    """What a key has beside its cell."""
+    """Summary, seed and packed strategy of an open key; its models and rows are in its cell."""
 
     summary: KeySummary
     seed: int
     strategy: bytes
-    """The packed state of the strategy ..."""
+    """The packed state of the strategy after ``strategy_steps`` time steps."""
     strategy_steps: int
-    """... after this many time steps."""
     rows: int = 0
     """Rows in the cell."""
 
@@ -113,7 +112,7 @@ class Block:
         self._slots: dict[Any, int] = {}
         self._free: list[int] = []
         self._opened: list[Opened] = []
-        """What each slot has beside its cell."""
+        """Summary, seed and packed strategy of the key in each slot."""
         self._labels = Labels(learner)
         size = sum(array.nbytes for array in make_cells(1, self.places, self._models._cell)[:6])
         self._most = max(LEAST_SLOTS, most_bytes // (size + self._models._small.nbytes))

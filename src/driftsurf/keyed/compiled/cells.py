@@ -108,7 +108,7 @@ class VisitRows(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What the loop has to know about the options."""
+    """Rows and gradients of a time step, and whether missing values are filled, as the compiled loop takes them."""
 
     batch_size: int
     per_row: float

@@ -25,7 +25,7 @@ Places = npt.NDArray[np.int32]
 
 
 class KeyResult(NamedTuple):
-    """What became of the rows of one key."""
+    """Predictions, counts and transitions from the rows of one key in a call."""
 
     labels: list[npt.NDArray[Any]]
     tally: Tally
@@ -45,9 +45,9 @@ class WorkOfKey:
     y: npt.NDArray[Any]
     weight: FloatArray | None
     good: int
-    """How many rows come before the first one that cannot be learned ..."""
+    """How many rows come before the first one that cannot be learned."""
     reason: Reason
-    """... and why that one cannot."""
+    """Why the row after the good ones cannot be learned."""
     start: int
     """How many rows the session had."""
     fault: tuple[Exception, int] | None = None

@@ -31,7 +31,7 @@ MOST_BATCHES = 1_000
 
 @dataclass(frozen=True)
 class Pace:
-    """What decides when the model is fitted again."""
+    """Losses and counts since the last fit, which decide when the model is fitted again."""
 
     reference: float = math.nan
     """Usual loss on the first batch after a fit; NaN before there was one."""
