@@ -13,7 +13,7 @@ from driftsurf.visible import visible
 
 StateName: TypeAlias = Literal["stable", "reactive"]
 Role: TypeAlias = Literal["predictive", "reactive", "stable", "expert"]
-TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset", "replaced"]
+TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset", "replaced", "recalled"]
 
 
 class TransitionWords(NamedTuple):
@@ -36,8 +36,11 @@ TRANSITION_WORDS: Final[Mapping[TransitionKind, TransitionWords]] = {
     ),
     "reset": TransitionWords("started a fresh model", "fresh start", "fresh starts"),
     "replaced": TransitionWords("promoted the newer model", "promotion", "promotions"),
+    "recalled": TransitionWords("returned to an old model", "return to an old model", "returns to an old model"),
 }
 """The words for every kind of transition."""
+TOLD: Final = "reset", "replaced", "recalled"
+"""Kinds of transitions whose reason is a text instead of compared risks."""
 EASY = 0.01, 1e3
 """Range of risks for which two decimals are enough; those of classifiers are within it."""
 
@@ -93,7 +96,7 @@ class Transition:
     new: int = 0
     """Identity of the model that predicts from now on, or of the challenger."""
     why: str = ""
-    """Reason of a "reset" or a "replaced", in words."""
+    """Reason of a "reset", a "replaced" or a "recalled", in words."""
 
     @property
     def phrase(self) -> str:
@@ -111,7 +114,7 @@ class Transition:
         >>> Transition("kept", 28, left=0.41, right=0.52, margin=-0.2, over=4).reason
         'new model 0.41 >= old 0.52 - 0.20 over 4 steps, a lead that may be noise'
         """
-        if self.kind in ("reset", "replaced"):
+        if self.kind in TOLD:
             return self.why
         left, right, margin = self._shown()
         if self.kind == "entered":

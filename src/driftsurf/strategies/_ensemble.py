@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord
-from driftsurf.core.fields import Array, Fields, Rule, Whole, misfit
+from driftsurf.core.fields import Array, Entry, Fields, Rule, Whole, misfit
 from driftsurf.core.state import nest, pick
 from driftsurf.strategies._base import NOTHING, PooledStrategy, Scorer, declared, make_decision
 from driftsurf.strategies._joint import JointScorer, joint_scorer
@@ -75,19 +75,14 @@ class VotingStrategy(PooledStrategy[Ensemble]):
 
     def _saved(self, live: Ensemble) -> State:
         state: State = {"step": live.step, "weights": np.array(live.weights), "experts": len(live.experts)}
-        for place, expert in enumerate(live.experts):
-            state |= nest(f"expert{place}", expert.state())
-        return state | nest("memory", self._memory_state(live.memory))
+        return state | saved("expert", live.experts) | nest("memory", self._memory_state(live.memory))
 
     def _fields(self) -> Fields:
         return FIELDS
 
     def _loaded(self, state: Mapping[str, Any], pool: Pool) -> Ensemble:
         step, count = state["step"], state["experts"]
-        parts = {name.partition(".")[0] for name in state if name.startswith("expert") and "." in name}
-        if count != len(parts):
-            raise misfit(state, "experts", f"is {count}, but there are {len(parts)} experts")
-        experts = tuple(pool.restore_member(pick(f"expert{place}", state), step) for place in range(count))
+        experts = restored(state, "expert", count, pool)
         memory = self._memory_from(pick("memory", state), count)
         return Ensemble(experts, tuple(state["weights"].tolist()), step, memory)
 
@@ -100,10 +95,27 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         NOTHING.read(state)
 
 
-def voting_fields(*rules: Rule) -> Fields:
-    """Return the saved entries of a strategy whose models vote, with further rules."""
+def saved(name: str, members: Iterable[Member]) -> State:
+    """Return the states of several models, each under a name with its place: "expert0", "expert1", ..."""
+    state: State = {}
+    for place, member in enumerate(members):
+        state |= nest(f"{name}{place}", member.state())
+    return state
+
+
+def restored(state: Mapping[str, Any], name: str, count: int, pool: Pool) -> tuple[Member, ...]:
+    """Return the models that ``saved`` wrote; StateError unless there are ``count`` of them."""
+    parts = {part.partition(".")[0] for part in state if part.startswith(name) and "." in part}
+    if count != len(parts):
+        raise misfit(state, f"{name}s", f"is {count}, but there are {len(parts)} {name}s")
+    return tuple(pool.restore_member(pick(f"{name}{place}", state), state["step"]) for place in range(count))
+
+
+def voting_fields(*rules: Rule, entries: Mapping[str, Entry] | None = None, parts: Iterable[str] = ()) -> Fields:
+    """Return the saved entries of a strategy whose models vote, with further rules, entries and parts."""
     weights = Array(np.float64, ("experts",), least=0.0)
-    return declared({"experts": Whole(), "weights": weights}, parts=["expert*", "memory"], rules=rules)
+    known: dict[str, Entry] = {"experts": Whole(), "weights": weights}
+    return declared(known | dict(entries or {}), parts=["expert*", "memory", *parts], rules=rules)
 
 
 FIELDS = voting_fields()
