@@ -96,7 +96,7 @@ class Transition:
     new: int = 0
     """Identity of the model that predicts from now on, or of the challenger."""
     why: str = ""
-    """Reason of a "reset", "replaced" or "recalled", in words; for "kept", the class that the new model has not seen."""
+    """Reason of a "reset", "replaced" or "recalled"; for "kept", the class that the new model has not seen."""
     absent: int = -1
     """For "kept", the code of the class that the new model has not seen, if it was better; else -1."""
 
