@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from driftsurf.core.contracts import FloatArray, Rows, Segment, State
+from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.fields import Array, Entry, Fields, Rule, Whole, misfit
 from driftsurf.core.state import nest, pick
@@ -44,9 +44,13 @@ class Ensemble:
         return self.experts[self.weights.index(max(self.weights))] if self.experts else None
 
 
-def vote(scorer: JointScorer, weights: FloatArray, regression: bool, X: Rows) -> FloatArray:
-    """Return the weighted vote of several models on rows."""
-    return weighted_vote(scorer(X), weights, regression)
+Combine = Callable[[Sequence[FloatArray]], FloatArray]
+"""Returns the vote of several models, given the scores of each."""
+
+
+def vote(scorer: JointScorer, combine: Combine, X: Rows) -> FloatArray:
+    """Return the vote of several models on rows."""
+    return combine(scorer(X))
 
 
 def no_vote(scorer: Scorer, X: Rows) -> FloatArray:
@@ -59,6 +63,39 @@ class VotingStrategy(PooledStrategy[Ensemble]):
 
     _ballots: JointScorer
     """Returns the scores of each expert, as the last complete step left it."""
+    _combine: Combine
+    """Returns the vote of the experts, with the weights that the last complete step left."""
+    _cast: tuple[FloatArray, Sequence[FloatArray], int] | None = None
+    """Result of the last ``test_scores``, the scores of each expert behind it, and the number of classes then."""
+
+    def test_scores(self, batch: Batch) -> FloatArray:
+        """Return the scores by which a batch is evaluated before it is learned."""
+        if not any(self._live.weights):
+            return super().test_scores(batch)
+        ballots = self._ballots(batch.X)
+        scores = self._combine(ballots)
+        self._cast = scores, ballots, self._pool.n_classes
+        return scores
+
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
+        """Learn one batch. An error leaves everything as it was."""
+        # The scores are known to be of this batch and these experts only by those that come back.
+        if self._cast is not None and self._cast[0] is not tested:
+            self._cast = None
+        try:
+            return super().step(batch, tested)
+        finally:
+            self._cast = None
+
+    def _ballots_on(self, X: Rows) -> Sequence[FloatArray]:
+        """Return the scores of each expert for the rows of this step, which ``test_scores`` may know already."""
+        known = self._cast
+        return self._ballots(X) if known is None or known[2] != self._pool.n_classes else known[1]
+
+    def _vote_on(self, X: Rows) -> FloatArray:
+        """Return the vote on the rows of this step, likewise."""
+        known = self._cast
+        return self._scorer(X) if known is None or known[2] != self._pool.n_classes else known[0]
 
     def _first(self) -> Ensemble:
         return Ensemble()
@@ -67,7 +104,12 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         self._ballots = joint_scorer([expert.learner for expert in live.experts])
         if not any(live.weights):
             return functools.partial(no_vote, self._pool.untrained().scorer())
-        return functools.partial(vote, self._ballots, np.array(live.weights), self._can.regression)
+        self._combine = self._combining(live)
+        return functools.partial(vote, self._ballots, self._combine)
+
+    def _combining(self, live: Ensemble) -> Combine:
+        """Return how the scores of the experts become a vote."""
+        return functools.partial(weighted_vote, weights=np.array(live.weights), regression=self._can.regression)
 
     def _decision(self, live: Ensemble, after: Ensemble, segment: Segment, records: list[ModelRecord]) -> Decision:
         """Return the decision of a step; it names the expert with the largest weight, -1 before there is one."""

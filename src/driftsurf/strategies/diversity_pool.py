@@ -25,7 +25,7 @@ from driftsurf.strategies._ensemble import restored, saved, vote
 from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
 from driftsurf.strategies._signals import watched
-from driftsurf.strategies._votes import errors
+from driftsurf.strategies._votes import errors, weighted_vote
 
 __all__ = ["DiversityPool"]
 
@@ -175,7 +175,7 @@ class DiversityPool(PooledStrategy[Live]):
         if live.contest is None or not live.contest.votes.any():
             return live.model.learner.scorer()
         ballots = joint_scorer([member.learner for member in live.members])
-        return functools.partial(vote, ballots, live.contest.votes, False)
+        return functools.partial(vote, ballots, functools.partial(weighted_vote, weights=live.contest.votes))
 
     def _advance(self, live: Live, segment: Segment, undo: UndoStack) -> tuple[Live, Decision]:
         step, batch = live.step, self._pool.samples.view(segment)

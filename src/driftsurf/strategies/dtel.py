@@ -17,8 +17,7 @@ from driftsurf.strategies._diversity import most_alike, right_together
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy, restored, saved, voting_fields
 from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool
-from driftsurf.strategies._votes import squared_errors
-from driftsurf.strategies.aue import TINY, guessing_error, weighted_mean
+from driftsurf.strategies.aue import TINY, mean_squared_errors
 
 __all__ = ["DTEL"]
 
@@ -155,8 +154,8 @@ class DTEL(VotingStrategy):
     def _shares(self, voters: tuple[Member, ...], batch: Batch) -> tuple[float, ...]:
         """Return the weights of the votes, which sum to 1."""
         ballots = joint_scorer([member.learner for member in voters])(batch.X)
-        errors = weighted_mean(squared_errors(ballots, batch.y, regression=False), batch.weight)
-        weights = 1.0 / (guessing_error(batch.y, batch.weight) + errors + TINY)
+        guess, errors = mean_squared_errors(ballots, batch.y, batch.weight)
+        weights = 1.0 / (guess + errors + TINY)
         shares: list[float] = (weights / weights.sum()).tolist()
         return tuple(shares)
 

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from driftsurf.core.changes import UndoStack
-from driftsurf.core.contracts import Batch, FloatArray, IntArray, Learner, Rows, Segment, gathered, take_rows
+from driftsurf.core.contracts import Batch, FloatArray, IntArray, Learner, Segment, gathered, take_rows
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import Fields, Rule
 from driftsurf.core.options import number, whole
 from driftsurf.kernels.draws import fill_uniform
 from driftsurf.kernels.random import derive
 from driftsurf.registry import CLASSIFICATION, Example, register
-from driftsurf.strategies._base import Scorer
-from driftsurf.strategies._ensemble import Ensemble, VotingStrategy, voting_fields
-from driftsurf.strategies._joint import JointScorer
+from driftsurf.strategies._ensemble import Combine, Ensemble, VotingStrategy, voting_fields
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._votes import labels, weighted_vote
 
@@ -115,12 +113,9 @@ class DWMIL(VotingStrategy):
     def _learning(self, live: Ensemble) -> tuple[Member, ...]:
         return ()
 
-    def _scoring(self, live: Ensemble) -> Scorer:
-        scorer = super()._scoring(live)
-        if not any(live.weights):
-            return scorer
-        weights = np.array(live.weights[:: int(self.bags)])
-        return functools.partial(bagged_vote, self._ballots, weights, int(self.bags))
+    def _combining(self, live: Ensemble) -> Combine:
+        size = int(self.bags)
+        return functools.partial(bagged_vote, weights=np.array(live.weights[::size]), size=size)
 
     def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:
         batch, size = self._pool.samples.view(segment), int(self.bags)
@@ -129,7 +124,8 @@ class DWMIL(VotingStrategy):
         counted = np.bincount(batch.y[batch.weight > 0.0].astype(np.int64))
         removed, spent = [], 0
         if np.count_nonzero(counted) > 1:
-            weights = [weight * g_mean(vote, batch) for weight, vote in zip(weights, self._votes(batch.X), strict=True)]
+            votes = votes_of_bags(self._ballots_on(batch.X), size)
+            weights = [weight * g_mean(vote, batch) for weight, vote in zip(weights, votes, strict=True)]
             staying = [place for place, weight in enumerate(weights) if weight >= self.removal and weight > 0.0]
             if len(staying) == self.experts:
                 staying.remove(min(staying, key=weights.__getitem__))
@@ -143,10 +139,6 @@ class DWMIL(VotingStrategy):
         every = tuple(member for bag in bags for member in bag)
         after = Ensemble(every, tuple(weight for weight in weights for _ in range(size)), live.step + 1)
         return after, self._decision(live, after, segment, removed + records)
-
-    def _votes(self, X: Rows) -> list[FloatArray]:
-        """Return the votes of each bag, as scores."""
-        return votes_of_bags(self._ballots(X), int(self.bags))
 
     def _bag(self, step: int, segment: Segment, counted: IntArray, undo: UndoStack) -> tuple[tuple[Member, ...], int]:
         """Return a new bag, trained on balanced draws of a batch, and the gradients spent."""
@@ -205,9 +197,9 @@ def votes_of_bags(ballots: Sequence[FloatArray], size: int) -> list[FloatArray]:
     return [weighted_vote(ballots[k : k + size], np.ones(size)) for k in range(0, len(ballots), size)]
 
 
-def bagged_vote(scorer: JointScorer, weights: FloatArray, size: int, X: Rows) -> FloatArray:
-    """Return the weighted vote of the bags on rows."""
-    return weighted_vote(votes_of_bags(scorer(X), size), weights)
+def bagged_vote(ballots: Sequence[FloatArray], weights: FloatArray, size: int) -> FloatArray:
+    """Return the weighted vote of the bags, given the scores of each model."""
+    return weighted_vote(votes_of_bags(ballots, size), weights)
 
 
 def _alike(weights: FloatArray, size: int) -> bool:
