@@ -39,7 +39,7 @@ TRANSITION_WORDS: Final[Mapping[TransitionKind, TransitionWords]] = {
     "recalled": TransitionWords("returned to an old model", "return to an old model", "returns to an old model"),
 }
 """The words for every kind of transition."""
-TOLD: Final = "reset", "replaced", "recalled"
+TOLD: Final[tuple[TransitionKind, ...]] = "reset", "replaced", "recalled"
 """Kinds of transitions whose reason is a text instead of compared risks."""
 EASY = 0.01, 1e3
 """Range of risks for which two decimals are enough; those of classifiers are within it."""

@@ -159,7 +159,7 @@ class Drawn:
     """A sample store of some rows of a batch, numbered from the first row of the batch on."""
 
     def __init__(self, batch: Batch, places: IntArray) -> None:
-        self.batch = Batch(gathered(batch.X, places), batch.y[places], batch.weight[places], batch.first_row)
+        self.batch: Batch = Batch(gathered(batch.X, places), batch.y[places], batch.weight[places], batch.first_row)
 
     def view(self, segment: Segment) -> Batch:
         """Return the drawn rows with these numbers."""
