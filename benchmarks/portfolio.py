@@ -20,7 +20,7 @@ from driftsurf.comparison.inputs import Input, Rows, load
 from driftsurf.core.contracts import CSR, Batch, FloatArray
 from driftsurf.learners import LinearRegression, SoftmaxRegression
 from driftsurf.strategies import Portfolio
-from driftsurf.strategies._experts import label_of
+from driftsurf.strategies._experts import names_of
 from driftsurf.strategies._mixer import Mixer, stacked_shares
 
 SMALL = "luxembourg", "phishing", "noaa-weather", "electricity", "powersupply", "insects"
@@ -90,10 +90,10 @@ def main() -> None:
         print(f"\n### {name}: {rows.n_rows:,} rows in batches of {rows.batch_size}\n")
         print("| expert | error | CPU s | portfolio without it |\n|---|---:|---:|---:|")
         print(f"| portfolio | {whole:.4f} | {total:.1f} | |")
-        for place, expert in enumerate(experts):
+        for place, expert in enumerate(names_of(experts)):
             alone = mixed_error(scores, targets, [place], K)
             others = mixed_error(scores, targets, [one for one in every if one != place], K)
-            print(f"| {label_of(expert)} | {alone:.4f} | {seconds[place]:.1f} | {others:.4f} |", flush=True)
+            print(f"| {expert} | {alone:.4f} | {seconds[place]:.1f} | {others:.4f} |", flush=True)
         linear = mixed_error(scores, targets, [one for one in every if one > 1], K)
         print(f"| both DriftSurf experts | | {sum(seconds[:2]):.1f} | {linear:.4f} |")
 

@@ -19,6 +19,7 @@ from driftsurf.errors import CapabilityError, OptionError, StateError
 from driftsurf.learners import LinearRegression, LogisticRegression, NaiveBayes, Perceptron, SoftmaxRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, DriftSurf, Oblivious, Portfolio
+from driftsurf.strategies._mixer import Mixer
 
 SMALL: list[Any] = [DriftSurf(SoftmaxRegression(), judge="prequential"), SoftmaxRegression(), NaiveBayes()]
 
@@ -307,7 +308,7 @@ def values(kind: str) -> Iterator[tuple[FloatArray, FloatArray]]:
         yield X, 1e4 + 100.0 * (f + 0.3 * random.normal(size=100))
 
 
-@pytest.mark.parametrize(("kind", "most"), [("static", 1.02), ("slow", 1.08), ("flip", 1.2)])
+@pytest.mark.parametrize(("kind", "most"), [("static", 1.02), ("slow", 1.07), ("flip", 1.06)])
 def test_regression_is_hardly_worse_than_its_best_expert(kind: str, most: float) -> None:
     def squared(model: Any) -> float:
         return float(np.mean([np.mean((model.test_then_train(X, y) - y) ** 2) for X, y in values(kind)][1:]))
@@ -317,3 +318,38 @@ def test_regression_is_hardly_worse_than_its_best_expert(kind: str, most: float)
     alone = [PortfolioRegressor(learner, experts=[one], random_state=0) for one in names]
     both = PortfolioRegressor(learner, experts=names, random_state=0)
     assert squared(both) <= most * min(map(squared, alone))
+
+
+def test_batches_of_large_errors_do_not_decide_alone() -> None:
+    """One batch in five is a hundred times as noisy, and on it the worse expert happens to be the better one."""
+    random = np.random.default_rng(0)
+    mixer, lost = Mixer.of(2, 10.0), np.zeros(2)
+    for step in range(60):
+        size = 100.0 if step % 5 == 4 else 1.0
+        y = size * random.normal(size=100)
+        good, bad = (0.3, 0.9) if size == 1.0 else (0.9, 0.3)
+        m = np.stack([y + share * size * random.normal(size=100) for share in (good, bad)], axis=1)
+        if size == 1.0 and step > 10:
+            lost += np.mean((mixer.mixed_values(m) - y) ** 2), np.mean((m[:, 0] - y) ** 2)
+        mixer = mixer.after_values(m, y, np.ones(100), 0.5**0.1, 10.0)
+    assert mixer.shares[0] > 0.6
+    assert lost[0] < 1.2 * lost[1]
+
+
+def test_a_mixture_that_is_exactly_right_or_not_finite_keeps_its_weights() -> None:
+    mixer, y = Mixer.of(2, 10.0), np.arange(5.0)
+    for m in (np.stack([y, y], axis=1), np.stack([y, np.full(5, np.inf)], axis=1)):
+        assert mixer.after_values(m, y, np.ones(5), 0.9, 10.0) is mixer
+
+
+def test_the_journal_names_the_experts() -> None:
+    learner = SoftmaxRegression()
+    models = [DriftSurf(learner, judge="training"), DriftSurf(learner, judge="prequential"), learner, NaiveBayes()]
+    strategy = begun(Portfolio(learner, experts=models, seed=1))
+    names = [model.name for model in strategy.step(next(batches())).models]
+    assert names == [
+        "DriftSurf(judge=training)",
+        "DriftSurf(judge=prequential)",
+        "SoftmaxRegression",
+        "NaiveBayes",
+    ]
