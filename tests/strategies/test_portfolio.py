@@ -353,3 +353,51 @@ def test_the_journal_names_the_experts() -> None:
         "SoftmaxRegression",
         "NaiveBayes",
     ]
+
+
+def test_golden_trace() -> None:
+    """Pins the behaviour: a change here is a change of the algorithm and must be intended."""
+    strategy = begun(Portfolio(SoftmaxRegression(), experts=[*SMALL, Perceptron(hidden=8)], seed=1))
+    decisions = [strategy.step(batch) for batch in batches(24)]
+    shares = [[round(model.weight or 0.0, 4) for model in decision.models] for decision in decisions[::3]]
+    assert shares == GOLDEN_SHARES
+    assert [(one.kind, one.step) for decision in decisions for one in decision.transitions] == GOLDEN_TRANSITIONS
+
+
+GOLDEN_SHARES = [
+    [0.25, 0.25, 0.25, 0.25],
+    [0.3702, 0.3924, 0.165, 0.0724],
+    [0.4085, 0.4341, 0.1194, 0.038],
+    [0.4144, 0.4452, 0.0828, 0.0575],
+    [0.0, 0.3325, 0.1649, 0.5026],
+    [1.0, 0.0, 0.0, 0.0],
+    [1.0, 0.0, 0.0, 0.0],
+    [0.9943, 0.0, 0.0, 0.0057],
+]
+GOLDEN_TRANSITIONS = [("entered", 11), ("greedy", 12), ("switched", 14), ("entered", 20), ("kept", 23)]
+
+
+def test_probabilities_are_calibrated() -> None:
+    """A fifth of the labels is wrong, at random; naive Bayes alone is far too sure, since columns are repeated."""
+    random = np.random.default_rng(0)
+    learner = SoftmaxRegression(steps_per_row=8.0)
+    models = [PortfolioClassifier(learner, experts=experts, random_state=0) for experts in (None, [NaiveBayes()])]
+    alone = DriftSurfClassifier(NaiveBayes(), threshold=float("inf"), random_state=0)
+    found: list[list[Any]] = [[], [], []]
+    for step in range(60):
+        Z = random.normal(size=(200, 2))
+        X, y = np.repeat(Z, 4, axis=1), (Z[:, 0] * Z[:, 1] + Z[:, 0] > 0) ^ (random.random(200) < 0.2)
+        for place, model in enumerate((*models, alone)):
+            if step > 10:
+                found[place].append(np.stack([model.predict_proba(X)[:, 1], y]))
+            model.test_then_train(X, y.astype(int))
+    whole, mixed, single = (calibration_error(np.concatenate(parts, axis=1)) for parts in found)
+    assert whole < min(0.06, 0.4 * single)
+    assert mixed < 0.5 * single
+
+
+def calibration_error(pairs: FloatArray) -> float:
+    """Return the expected calibration error in ten bins."""
+    probability, hit = pairs
+    bins = np.minimum((10 * probability).astype(int), 9)
+    return sum(abs(float((probability - hit)[bins == k].sum())) for k in range(10)) / len(hit)
