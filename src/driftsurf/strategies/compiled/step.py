@@ -73,9 +73,9 @@ from driftsurf.strategies.compiled.model import (
     run_both,
     run_update,
     score,
-    trivial_risk,
 )
 from driftsurf.strategies.compiled.outcome import add_record, add_risk, add_transition
+from driftsurf.strategies.compiled.parts import trivial_risk_at
 from driftsurf.strategies.compiled.rows import parts_between
 
 __all__ = ["learn", "learn_arguments", "learn_sparse"]
@@ -104,7 +104,9 @@ def _unit(cell: Any, rule: Any, scratch: Any) -> Any:
 def _measure_unit(cell: Any, hi: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Add the batch to the unit of the thresholds; return whether its risk is a number that can be ordered."""
     counts, judged = cell.counts[0], cell.judged
-    mass, mean, trivial = trivial_risk(cell, counts["next"], hi, judged[UNIT_CENTRE], training, scratch, kernels)
+    mass, mean, trivial = trivial_risk_at(kernels.trivial_risk, cell.X)(
+        cell, counts["next"], hi, judged[UNIT_CENTRE], training, scratch, kernels
+    )
     if math.isnan(trivial):
         return mass == 0.0  # a batch without weight changes nothing
     if counts["units"] == WINDOW:
@@ -188,7 +190,7 @@ def _train(cell: Any, hi: Any, steps: Any, rule: Any, training: Any, scratch: An
             run_update(cell, old if i == 0 else 1 - old, own if i == 0 else share, training, scratch, kernels)
     finite = True
     for i in range(models):
-        finite = finite and end_update(cell, old if i == 0 else 1 - old, scratch, kernels)
+        finite = finite and end_update(cell, old if i == 0 else 1 - old, training, scratch, kernels)
     return finite
 
 
@@ -318,16 +320,16 @@ def _load_ahead(cell: Any, part: Any) -> None:
 def _score_new(cell: Any, side: Any, a: Any, b: Any, training: Any, scratch: Any, kernels: Any) -> None:
     """Score the new rows, which are at the places a to b, by the model that predicts them."""
     rows, _, _ = parts_between(cell, a, b)
-    score(cell, side, rows, scratch.scores[: b - a], training, kernels)
+    score(cell, side, rows, scratch.scores[: (b - a) * training.outputs], training, kernels)
 
 
 @uncounted
-def _has_new_class(y: Any) -> Any:
-    """Return whether a code is neither 0 nor 1."""
+def _has_new_class(y: Any, outputs: Any) -> Any:
+    """Return whether a code is that of a class for which a model has no output; a single output is for two classes."""
     largest = 0.0
     for i in range(y.shape[0]):
         largest = max(largest, y[i])
-    return largest > 1.0
+    return largest > max(outputs, 2) - 1.0
 
 
 def learn_arguments(f: Any) -> tuple[Any, ...]:
@@ -339,7 +341,7 @@ def _learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: 
     """Learn ``count`` new rows, which are in their places already, as one time step of ``steps`` gradient steps.
 
     With ``tested``, ``scratch.scores`` has their scores by the model that predicts now; otherwise they are computed.
-    Returns LEARNED; UNSUITED if only the generic step can go on, such as with a third class; or DIVERGED if training
+    Returns LEARNED; UNSUITED if only the generic step can go on, such as with a new class; or DIVERGED if training
     diverged, with the size of the weights and the step size in ``scratch.real``. The caller then restores the cell.
     """
     cell, scratch = borrowed((cell, scratch), kernels)
@@ -355,7 +357,7 @@ def _learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: 
     whole[PREDICTED_BY] = cell.models[predictor]["id"]
     whole[TRAINED_FROM] = cell.models[predictor]["first_row"]
     a, b = lo - counts["base"], hi - counts["base"]
-    if not training.regression and _has_new_class(cell.y[a:b]):
+    if not training.regression and _has_new_class(cell.y[a:b], training.outputs):
         return UNSUITED
     if not tested:
         _score_new(cell, predictor, a, b, training, scratch, kernels)

@@ -58,7 +58,7 @@ class CompiledStrategy(PooledStrategy[Live]):
     def _compile(self) -> CompiledModels | None:
         """Return the models for the compiled step, if they suit it and it is at hand or pays to be compiled."""
         pool = self._pool
-        if not self._suits or pool.n_classes != self._can.min_classes:
+        if not self._suits or not (pool.grows or pool.n_classes == self._can.min_classes):
             return None
         if not step_is_at_hand(sparse=pool.samples.sparse):
             return None

@@ -7,9 +7,11 @@ import math
 from typing import Any
 
 from driftsurf.core.contracts import Learner, Segment
+from driftsurf.kernels.losses import SOFTMAX
 from driftsurf.learners._linear import Linear
 from driftsurf.learners.logistic import NARROW, LogisticRegression
 from driftsurf.learners.regression import LinearRegression
+from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.learners.svm import LinearSVM
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Live
@@ -18,7 +20,7 @@ from driftsurf.strategies.compiled.layout import LOGISTIC, Training
 from driftsurf.strategies.compiled.rows import used_bytes
 from driftsurf.strategies.compiled.step import learn, learn_sparse
 
-SUPPORTED = LogisticRegression, LinearSVM, LinearRegression
+SUPPORTED = LogisticRegression, SoftmaxRegression, LinearSVM, LinearRegression
 GROWN_BYTES, MOST_BYTES = 2**22, 2**26
 """Sizes of the rows up to which a cell is used, while it grows and in the end. The rows of a cell are copied whenever
 their room is doubled; those of the generic step grow in place."""
@@ -49,9 +51,10 @@ def is_supported(learner: Learner) -> bool:
     return type(learner) in SUPPORTED and known._tabled
 
 
-def training_of(learner: Any, n_features: int, *, sparse: bool = False) -> Training:
+def training_of(learner: Any, n_classes: int, n_features: int, *, sparse: bool = False) -> Training:
     """Return the parameters of a learner as the compiled step takes them."""
-    logistic = isinstance(learner, LogisticRegression)
+    outputs = learner._outputs(n_classes)
+    logistic = outputs is None
     kind, epsilon = (LOGISTIC, 0.0) if logistic else learner._loss
     return Training(
         step_size=math.nan if learner.step_size == "auto" else float(learner.step_size),
@@ -62,9 +65,10 @@ def training_of(learner: Any, n_features: int, *, sparse: bool = False) -> Train
         uniform_start=learner.start == "uniform",
         paired=logistic and n_features <= NARROW and not sparse,
         kind=kind,
+        outputs=outputs or 1,
         epsilon=epsilon,
         reach=learner._reach,
-        curvature=learner.curvature,
+        curvature=SoftmaxRegression.curvature if kind == SOFTMAX else learner.curvature,
         regression=learner.capabilities.regression,
     )
 
