@@ -72,8 +72,8 @@ def batches(
 ) -> Iterator[Batch]:
     """Yield batches of different lengths, whose concept flips, with columns of any scale and place.
 
-    Targets are classes or, with ``values``, numbers. From the third class on, one appears every five steps. Two of three
-    columns of sparse rows are mostly zeros.
+    Targets are classes or, with ``values``, numbers. From the third class on, one appears every five steps. Two of
+    three columns of sparse rows are mostly zeros.
     """
     rng = np.random.default_rng(seed)
     direction, scale = rng.normal(size=width), np.exp(2.0 * rng.normal(size=width))

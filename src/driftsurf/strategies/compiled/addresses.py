@@ -80,50 +80,54 @@ class Kernels(NamedTuple):
 
 
 _MATRIX = _out(F8, 2)
-REMOTES: dict[str, Remote] = dict(
-    margins=Remote(margins_dense, lambda f: types.none(_rows(f), _in(F8), _out(F8)), sparse=margins_csr),
-    losses=Remote(logistic_losses, lambda f: types.none(_in(F8), _in(F8), _out(F8))),
-    weighted_sum=Remote(weighted_sum, lambda f: types.UniTuple(F8, 2)(_in(F8), _in(F8))),
-    squared_length=Remote(squared_length, lambda f: F8(_in(F8), _in(F8))),
-    schedule=Remote(schedule, lambda f: I8(_out(I8), _out(F8), _out(F8), I8, I8, types.uint64, I8, types.boolean)),
-    saga=Remote(saga_dense, lambda f: I8(_labelled(f), _in(I8), MODEL, I8, F8, F8, FRAME, types.none), sparse=saga_csr),
-    saga_both=Remote(  # for dense rows only: training on sparse rows is not paired
+REMOTES: dict[str, Remote] = {
+    "margins": Remote(margins_dense, lambda f: types.none(_rows(f), _in(F8), _out(F8)), sparse=margins_csr),
+    "losses": Remote(logistic_losses, lambda f: types.none(_in(F8), _in(F8), _out(F8))),
+    "weighted_sum": Remote(weighted_sum, lambda f: types.UniTuple(F8, 2)(_in(F8), _in(F8))),
+    "squared_length": Remote(squared_length, lambda f: F8(_in(F8), _in(F8))),
+    "schedule": Remote(schedule, lambda f: I8(_out(I8), _out(F8), _out(F8), I8, I8, types.uint64, I8, types.boolean)),
+    "saga": Remote(
+        saga_dense, lambda f: I8(_labelled(f), _in(I8), MODEL, I8, F8, F8, FRAME, types.none), sparse=saga_csr
+    ),
+    "saga_both": Remote(  # for dense rows only: training on sparse rows is not paired
         saga_both_dense, lambda f: types.UniTuple(I8, 2)(*2 * (_labelled(f), _in(I8), MODEL, I8, F8, FRAME), F8)
     ),
-    discharge=Remote(discharge_dense, lambda f: I8(_rows(f), _in(F8), _out(F8), FRAME), sparse=discharge_csr),
-    fill=Remote(fill_uniform, lambda f: I8(_out(F8), types.uint64, I8), values=F8),
-    frame=Remote(
+    "discharge": Remote(discharge_dense, lambda f: I8(_rows(f), _in(F8), _out(F8), FRAME), sparse=discharge_csr),
+    "fill": Remote(fill_uniform, lambda f: I8(_out(F8), types.uint64, I8), values=F8),
+    "frame": Remote(
         frame_dense,
         lambda f: types.none(_rows(f), _in(F8), FLAG, RULES, I8, _out(F8), _out(F8), _MATRIX, _out(F8)),
         sparse=frame_csr,
     ),
-    reframe=Remote(reframe, lambda f: types.none(_MATRIX, _MATRIX, _out(F8), _out(F8), _in(F8), _in(F8), F8)),
-    usual_norm=Remote(
+    "reframe": Remote(reframe, lambda f: types.none(_MATRIX, _MATRIX, _out(F8), _out(F8), _in(F8), _in(F8), F8)),
+    "usual_norm": Remote(
         usual_norm_dense, lambda f: F8(_rows(f), _in(F8), _in(F8), _in(F8), F8, _out(F8)), sparse=usual_norm_csr
     ),
-    uncentre=Remote(uncentre, lambda f: types.none(_in(F8, 2), _in(F8), F8, _MATRIX)),
-    largest=Remote(largest_of_two, lambda f: F8(_in(F8), _in(F8))),
-    outputs=Remote(outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, types.none), sparse=outputs_csr),
-    limited_outputs=Remote(
+    "uncentre": Remote(uncentre, lambda f: types.none(_in(F8, 2), _in(F8), F8, _MATRIX)),
+    "largest": Remote(largest_of_two, lambda f: F8(_in(F8), _in(F8))),
+    "outputs": Remote(
+        outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, types.none), sparse=outputs_csr
+    ),
+    "limited_outputs": Remote(
         outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, _in(F8, 2)), sparse=outputs_csr
     ),
-    output_losses=Remote(output_losses, lambda f: types.none(_in(F8), _in(F8), I8, F8, _out(F8))),
-    output_saga=Remote(
+    "output_losses": Remote(output_losses, lambda f: types.none(_in(F8), _in(F8), I8, F8, _out(F8))),
+    "output_saga": Remote(
         multi.saga_dense,
         lambda f: I8(_labelled(f), _in(I8), multi.MODEL, I8, F8, F8, FRAME, multi.LOSS, _MATRIX),
         sparse=multi.saga_csr,
     ),
-    output_discharge=Remote(
+    "output_discharge": Remote(
         multi.discharge_dense, lambda f: I8(_rows(f), _in(F8, 2), _MATRIX, FRAME), sparse=multi.discharge_csr
     ),
-    evidence=Remote(evidence_terms, lambda f: I8(_in(F8), _in(F8), _in(F8), F8, _MATRIX)),
-    pairwise_sum=Remote(pairwise_sum, lambda f: F8(_in(F8), _out(F8))),
-    median_target=Remote(median_target, lambda f: F8(_in(F8), _in(F8), _out(F8))),
-    extend_range=Remote(
+    "evidence": Remote(evidence_terms, lambda f: I8(_in(F8), _in(F8), _in(F8), F8, _MATRIX)),
+    "pairwise_sum": Remote(pairwise_sum, lambda f: F8(_in(F8), _out(F8))),
+    "median_target": Remote(median_target, lambda f: F8(_in(F8), _in(F8), _out(F8))),
+    "extend_range": Remote(
         extend_range_dense, lambda f: I8(_rows(f), _in(F8), _out(F8), _out(F8)), sparse=extend_range_csr
     ),
-    log_softmax=Remote(log_softmax, lambda f: types.none(_MATRIX)),
-)
+    "log_softmax": Remote(log_softmax, lambda f: types.none(_MATRIX)),
+}
 """Kernels that know nothing of cells."""
 
 # Global functions, since compiled code cannot look up an attribute of an object.

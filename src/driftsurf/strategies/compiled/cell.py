@@ -22,6 +22,7 @@ from driftsurf.learners._multi import score_rows
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Contest, Credit, Live
 from driftsurf.strategies._unit import RiskUnit
+from driftsurf.strategies.compiled.addresses import Kernels
 from driftsurf.strategies.compiled.layout import (
     CONTEST,
     CREDIT,
@@ -45,7 +46,6 @@ from driftsurf.strategies.compiled.layout import (
     make_scratch,
 )
 from driftsurf.strategies.compiled.outcome import ROLES, decision_of
-from driftsurf.strategies.compiled.parts import kernel_addresses
 from driftsurf.strategies.compiled.rows import (
     allocated_bytes,
     copied,
@@ -59,6 +59,7 @@ from driftsurf.strategies.compiled.rows import (
 )
 from driftsurf.strategies.compiled.step import learn, learn_sparse
 from driftsurf.strategies.compiled.suitable import COPIED, outgrows_cell, training_of
+from driftsurf.strategies.compiled.table import kernel_addresses
 
 # Fields of the counts and of the models are read as arrays: numpy 2 crashes if it has no memory for a record scalar.
 
@@ -83,8 +84,9 @@ class CompiledModels:
     def __init__(self, pool: Pool, live: Live, rule: Rule, details: dict[str, Any]) -> None:
         samples = pool.samples
         self._pool, self._rule, self._details = copy.copy(pool), rule, details
-        self._training = training = training_of(pool.template, pool.n_classes, samples.n_features, sparse=samples.sparse)
-        self._kernels = kernel_addresses(samples.dtype, rule, training, sparse=samples.sparse)
+        self._training = training = training_of(
+            pool.template, pool.n_classes, samples.n_features, sparse=samples.sparse
+        )
         self._learn = learn_sparse if samples.sparse else learn
         rows = samples.view(Segment(samples.first_row, samples.next_row))
         self._cell, self._small = make_cell(copied(rows.X), rows.y.copy(), rows.weight.copy(), rule, training)
@@ -97,6 +99,12 @@ class CompiledModels:
         self._fill(live)
         self._pool.samples = Samples(samples.n_features, sparse=samples.sparse, dtype=samples.dtype)
         self._pool._tested = None
+
+    @functools.cached_property
+    def _kernels(self) -> Kernels:
+        """Addresses of the kernels, which are compiled for the first step."""
+        samples = self._pool.samples
+        return kernel_addresses(samples.dtype, self._rule, self._training, sparse=samples.sparse)
 
     def _fill(self, live: Live) -> None:
         """Copy the counts and the models."""

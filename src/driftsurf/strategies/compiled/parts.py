@@ -13,8 +13,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numba
-import numpy as np
 from numba import types
 
 from driftsurf.core.column_sizes import FRAME_RULES, MOST_PASSES
@@ -25,9 +23,6 @@ from driftsurf.kernels.remote import Remote
 from driftsurf.learners._learner import AUTO_STEP, GROWN_ROWS, NEVER, STEP_QUANTILE
 from driftsurf.learners._linear import EVIDENCE_ROWS, RANGE_MARGIN, SMALLEST_SIZE
 from driftsurf.strategies.compiled.addresses import (
-    REMOTES,
-    Kernels,
-    calls_by_address,
     evidence_at,
     extend_range_at,
     fill_at,
@@ -49,13 +44,10 @@ from driftsurf.strategies.compiled.addresses import (
 )
 from driftsurf.strategies.compiled.layout import (
     EVIDENCE,
-    LOGISTIC,
     RANGES,
     SCRATCH,
     STACK,
     TRAINING,
-    Rule,
-    Training,
     cell_type,
 )
 from driftsurf.strategies.compiled.rows import by_output, is_sparse, labelled_between, parts_between
@@ -357,7 +349,7 @@ def _meet(cell: Any, side: Any, lo: Any, hi: Any, training: Any, scratch: Any, k
             limits[1, c] = high[c] + margin
 
 
-# ---------------------------------------------------------------------------- the table of kernels and parts
+# ---------------------------------------------------------------------------- how they are called
 
 
 def _part(function: Callable[..., Any], arguments: Callable[[Any], tuple[Any, ...]], result: Any) -> Remote:
@@ -375,20 +367,20 @@ def _part(function: Callable[..., Any], arguments: Callable[[Any], tuple[Any, ..
 
 
 NONE: Any = types.none
-PARTS: dict[str, Remote] = dict(
-    make_model=_part(_make_model, lambda f: (I8, I8, TRAINING), NONE),
-    rescale=_part(_rescale, lambda f: (TRAINING, SCRATCH), NONE),
-    meet=_part(_meet, lambda f: (I8, I8, TRAINING, SCRATCH), NONE),
-    trivial_risk=_part(_trivial_risk, lambda f: (I8, F8, TRAINING, SCRATCH), types.UniTuple(F8, 3)),
-    score_outputs=_part(_score_outputs, lambda f: (_rows(f), _out(F8), TRAINING), NONE),
-    lost_by_outputs=_part(
+PARTS: dict[str, Remote] = {
+    "make_model": _part(_make_model, lambda f: (I8, I8, TRAINING), NONE),
+    "rescale": _part(_rescale, lambda f: (TRAINING, SCRATCH), NONE),
+    "meet": _part(_meet, lambda f: (I8, I8, TRAINING, SCRATCH), NONE),
+    "trivial_risk": _part(_trivial_risk, lambda f: (I8, F8, TRAINING, SCRATCH), types.UniTuple(F8, 3)),
+    "score_outputs": _part(_score_outputs, lambda f: (_rows(f), _out(F8), TRAINING), NONE),
+    "lost_by_outputs": _part(
         _lost_by_outputs, lambda f: (I8, I8, types.boolean, TRAINING, SCRATCH), types.UniTuple(F8, 2)
     ),
-    penalty_of_outputs=_part(_penalty_of_outputs, lambda f: (TRAINING, SCRATCH), F8),
-    train_outputs=_part(_train_outputs, lambda f: (I8, TRAINING, SCRATCH), NONE),
-    finish_outputs=_part(_finish_outputs, lambda f: (TRAINING, SCRATCH), NONE),
-    forget_outputs=_part(_forget_outputs, lambda f: (I8, I8, TRAINING), I8),
-)
+    "penalty_of_outputs": _part(_penalty_of_outputs, lambda f: (TRAINING, SCRATCH), F8),
+    "train_outputs": _part(_train_outputs, lambda f: (I8, TRAINING, SCRATCH), NONE),
+    "finish_outputs": _part(_finish_outputs, lambda f: (TRAINING, SCRATCH), NONE),
+    "forget_outputs": _part(_forget_outputs, lambda f: (I8, I8, TRAINING), I8),
+}
 make_model_at: Any = PARTS["make_model"].at
 rescale_at: Any = PARTS["rescale"].at
 meet_at: Any = PARTS["meet"].at
@@ -399,43 +391,3 @@ penalty_of_outputs_at: Any = PARTS["penalty_of_outputs"].at
 train_outputs_at: Any = PARTS["train_outputs"].at
 finish_outputs_at: Any = PARTS["finish_outputs"].at
 forget_outputs_at: Any = PARTS["forget_outputs"].at
-
-LOGISTIC_ONLY = {"margins", "losses", "saga", "saga_both", "discharge"}
-OTHERS_ONLY = {"outputs", "output_losses", "output_saga", "output_discharge"} | {
-    name for name in PARTS if "outputs" in name
-}
-REGRESSION_ONLY = {
-    *("limited_outputs", "evidence", "pairwise_sum", "median_target", "extend_range", "meet", "trivial_risk")
-}
-SOFTMAX_ONLY = {"log_softmax", "penalty_of_outputs"}
-"""Kernels and parts that only some losses need."""
-
-
-def _needed(rule: Rule, training: Training) -> set[str]:
-    """Return the names of the kernels and parts that a step with these options calls."""
-    skipped = OTHERS_ONLY if training.kind == LOGISTIC else LOGISTIC_ONLY
-    if not training.paired:
-        skipped = skipped | {"saga_both"}
-    if not training.regression:
-        skipped = skipped | REGRESSION_ONLY
-    if training.kind != SOFTMAX:
-        skipped = skipped | SOFTMAX_ONLY
-    if rule.prequential:
-        skipped = skipped - {"pairwise_sum"}
-    return {*Kernels._fields} - skipped
-
-
-def kernel_addresses(row_type: Any, rule: Rule, training: Training, *, sparse: bool = False) -> Kernels:
-    """Return the address of each kernel for rows of this type; 0 for those that are not used with these options.
-
-    If kernels cannot be called by address, they are placeholders.
-    """
-    f: Any = types.float32 if row_type == np.float32 else types.float64
-    f = Sparse(f) if sparse else f
-    known = REMOTES | PARTS
-    if numba.config.DISABLE_JIT:
-        return Kernels(**{name: one.address(f) for name, one in known.items()})
-    if not calls_by_address():
-        return Kernels(*(np.uint8(0) for _ in known))
-    needed = _needed(rule, training)
-    return Kernels(**{name: one.address(f) if name in needed else 0 for name, one in known.items()})

@@ -16,9 +16,10 @@ from driftsurf.learners.svm import LinearSVM
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Live
 from driftsurf.strategies.compiled.addresses import calls_by_address
-from driftsurf.strategies.compiled.layout import LOGISTIC, Training
+from driftsurf.strategies.compiled.layout import LOGISTIC, Rule, Training
 from driftsurf.strategies.compiled.rows import used_bytes
 from driftsurf.strategies.compiled.step import learn, learn_sparse
+from driftsurf.strategies.compiled.table import parts_are_at_hand
 
 SUPPORTED = LogisticRegression, SoftmaxRegression, LinearSVM, LinearRegression
 GROWN_BYTES, MOST_BYTES = 2**22, 2**26
@@ -37,18 +38,36 @@ COPIED = "drawn", "lo", "admitted", "hi", "seen", "words", "gradients", "rescale
 _generic_steps = 0
 
 
-def step_is_at_hand(*, sparse: bool) -> bool:
+def step_is_at_hand(rule: Rule, training: Training, *, sparse: bool) -> bool:
     """Return whether the compiled step is in the cache, or there was enough work for it to be compiled."""
     global _generic_steps
     _generic_steps += 1
+    if _generic_steps <= LEAST_STEPS and not is_compiled(rule, training, sparse=sparse):
+        return False
+    return calls_by_address()
+
+
+def is_compiled(rule: Rule, training: Training, *, sparse: bool = False) -> bool:
+    """Return whether the compiled step for these options is in the cache, with all its parts."""
     kernel: Any = learn_sparse if sparse else learn
-    return (_generic_steps > LEAST_STEPS or kernel.is_at_hand()) and calls_by_address()
+    return kernel.is_at_hand() and parts_are_at_hand(rule, training, sparse=sparse)
+
+
+def compile_at_first_use() -> None:
+    """Let this process compile each step when it is first used, however little work there may be."""
+    global _generic_steps
+    _generic_steps = LEAST_STEPS
 
 
 def is_supported(learner: Learner) -> bool:
     """Return whether the compiled step can train models of this learner. A subclass may change any part of it."""
     known: Any = learner
     return type(learner) in SUPPORTED and known._tabled
+
+
+def has_one_output(learner: Learner) -> bool:
+    """Return whether models of a supported learner have a single output, for values or for two classes."""
+    return type(learner) is not SoftmaxRegression
 
 
 def training_of(learner: Any, n_classes: int, n_features: int, *, sparse: bool = False) -> Training:
