@@ -61,6 +61,7 @@ OPTIONS = st.fixed_dictionaries(
         "greedy": st.just(False),
         "reactive_length": st.integers(2, 5),
         "significance": st.sampled_from([0.0, 1.0]),
+        "class_share": st.sampled_from([0.0, 0.3]),
         "judge": st.sampled_from(["auto", "training", "prequential"]),
         "budget": st.just("divided"),
         "max_rows": st.sampled_from([None, 50, 300]),

@@ -69,6 +69,7 @@ class Kernels(NamedTuple):
     # Parts of a step, which call the kernels above (``parts.py``).
     make_model: Any
     rescale: Any
+    missed_class: Any
     meet: Any
     trivial_risk: Any
     score_outputs: Any

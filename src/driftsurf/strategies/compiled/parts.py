@@ -22,6 +22,7 @@ from driftsurf.kernels.losses import HUBER, SOFTMAX
 from driftsurf.kernels.remote import Remote
 from driftsurf.learners._learner import AUTO_STEP, GROWN_ROWS, NEVER, STEP_QUANTILE
 from driftsurf.learners._linear import EVIDENCE_ROWS, RANGE_MARGIN, SMALLEST_SIZE
+from driftsurf.strategies._rule import is_missed, remembered_rows
 from driftsurf.strategies.compiled.addresses import (
     evidence_at,
     extend_range_at,
@@ -45,6 +46,7 @@ from driftsurf.strategies.compiled.addresses import (
 from driftsurf.strategies.compiled.layout import (
     EVIDENCE,
     RANGES,
+    RULE,
     SCRATCH,
     STACK,
     TRAINING,
@@ -166,6 +168,30 @@ def _rescale(cell: Any, side: Any, training: Any, scratch: Any, kernels: Any) ->
         usual = usual_norm_at(kernels.usual_norm, rows)(rows, weight, factor, centre, STEP_QUANTILE, scratch.values)
         model["step_size"] = AUTO_STEP / (training.l2 + training.curvature * usual)
     model["rescale_at"] = 2 * model["seen"] if model["seen"] < GROWN_ROWS else NEVER
+
+
+def _missed_class(cell: Any, hi: Any, batches: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
+    """Return the code of the largest class that w' lacks, as in ``missed_class`` of the generic step; -1 for none."""
+    counts, classes = cell.counts[0], max(training.outputs, 2)
+    old, base = counts["predictive"], counts["base"]
+    first = cell.models[1 - old]["first_row"]
+    a = hi - remembered_rows(hi - first, batches, rule.reactive_length)
+    a = max(a, cell.models[old]["first_row"], counts["first"])
+    found, seen, total = scratch.columns[0][:classes], scratch.columns[1][:classes], 0  # seen: those of w' alone
+    for code in range(classes):
+        found[code] = 0.0
+        seen[code] = 0.0
+    for row in range(a, hi):
+        if cell.weight[row - base] > 0.0:
+            code = int(cell.y[row - base])
+            total += 1
+            found[code] += 1.0
+            seen[code] += 1.0 if row >= first else 0.0
+    missed = -1
+    for code in range(classes):
+        if is_missed(found[code], total, seen[code], rule.class_share) and (missed < 0 or found[code] > found[missed]):
+            missed = code
+    return missed
 
 
 # ---------------------------------------------------------------------------- models with outputs: not the logistic one
@@ -370,6 +396,7 @@ NONE: Any = types.none
 PARTS: dict[str, Remote] = {
     "make_model": _part(_make_model, lambda f: (I8, I8, TRAINING), NONE),
     "rescale": _part(_rescale, lambda f: (TRAINING, SCRATCH), NONE),
+    "missed_class": _part(_missed_class, lambda f: (I8, RULE, TRAINING, SCRATCH), I8),
     "meet": _part(_meet, lambda f: (I8, I8, TRAINING, SCRATCH), NONE),
     "trivial_risk": _part(_trivial_risk, lambda f: (I8, F8, TRAINING, SCRATCH), types.UniTuple(F8, 3)),
     "score_outputs": _part(_score_outputs, lambda f: (_rows(f), _out(F8), TRAINING), NONE),
@@ -383,6 +410,7 @@ PARTS: dict[str, Remote] = {
 }
 make_model_at: Any = PARTS["make_model"].at
 rescale_at: Any = PARTS["rescale"].at
+missed_class_at: Any = PARTS["missed_class"].at
 meet_at: Any = PARTS["meet"].at
 trivial_risk_at: Any = PARTS["trivial_risk"].at
 score_outputs_at: Any = PARTS["score_outputs"].at

@@ -22,11 +22,9 @@ from driftsurf.strategies._rule import (
     contest_risks,
     counts_classes,
     entering,
-    is_missed,
     lead_error,
     needed_lead,
     reference_risk,
-    remembered_rows,
     switching,
     usual_batches,
 )
@@ -79,7 +77,7 @@ from driftsurf.strategies.compiled.model import (
     score,
 )
 from driftsurf.strategies.compiled.outcome import add_record, add_risk, add_transition
-from driftsurf.strategies.compiled.parts import trivial_risk_at
+from driftsurf.strategies.compiled.parts import missed_class_at, trivial_risk_at
 from driftsurf.strategies.compiled.rows import parts_between
 
 __all__ = ["learn", "learn_arguments", "learn_sparse"]
@@ -235,30 +233,6 @@ def _add_to_contest(
 
 
 @uncounted
-def _missed_class(cell: Any, hi: Any, batches: Any, rule: Any, scratch: Any) -> Any:
-    """Return the code of the largest class that w' lacks, as in ``missed_class`` of the generic step; -1 for none."""
-    counts = cell.counts[0]
-    old, base = counts["predictive"], counts["base"]
-    first = cell.models[1 - old]["first_row"]
-    a = hi - remembered_rows(hi - first, batches, rule.reactive_length)
-    a = max(a, cell.models[old]["first_row"], counts["first"])
-    found = scratch.values[:4]  # the rows of class 0 and of class 1, those of w' included, and those of w' alone
-    for k in range(4):
-        found[k] = 0.0
-    for row in range(a, hi):
-        if cell.weight[row - base] > 0.0:
-            code = 1 if cell.y[row - base] > 0.0 else 0
-            found[code] += 1.0
-            if row >= first:
-                found[2 + code] += 1.0
-    missed = -1
-    for code in range(2):
-        if is_missed(found[code], found[0] + found[1], found[2 + code], rule.class_share):
-            missed = code  # w' has seen the other class, or no row at all
-    return missed
-
-
-@uncounted
 def _compare(
     cell: Any, hi: Any, own: Any, other: Any, margin: Any, rule: Any, training: Any, scratch: Any, kernels: Any
 ) -> None:
@@ -274,7 +248,9 @@ def _compare(
     scratch.whole[REACTIVE_STEP] = step
     ids = cell.models[old]["id"], cell.models[new]["id"]
     old_risk, new_risk = own, other
-    absent = _missed_class(cell, hi, step, rule, scratch) if counts_classes(rule.class_share, own) else -1
+    absent = -1
+    if counts_classes(rule.class_share, own):
+        absent = missed_class_at(kernels.missed_class, cell.X)(cell, hi, step, rule, training, scratch, kernels)
     scratch.whole[ABSENT] = absent
     noisy, ends, noise = rule.significance > 0.0 and step > 1, step == rule.reactive_length, 0.0
     if rule.prequential:

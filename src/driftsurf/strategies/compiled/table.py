@@ -35,6 +35,8 @@ def _needed(rule: Rule, training: Training) -> set[str]:
         skipped = skipped | REGRESSION_ONLY
     if training.kind != SOFTMAX:
         skipped = skipped | SOFTMAX_ONLY
+    if not rule.class_share > 0.0:
+        skipped = skipped | {"missed_class"}
     if rule.prequential:
         skipped = skipped - {"pairwise_sum"}
     return {*Kernels._fields} - skipped
