@@ -55,6 +55,7 @@ def test_the_first_batch_does_not_count_and_errors_are_averaged_over_seeds_and_s
     assert easy.winner.model == "a"
     assert hard.winner.model == "b"
     assert easy.sure
+    assert easy.second is not None
     assert easy.second.behind.low > 0.1
     assert result.overall.winner.model == "a"
     assert result.overall.winner.error.value == pytest.approx((0.175 + 0.5) / 2)
@@ -96,7 +97,7 @@ def test_the_report_has_the_tables_the_verdict_and_the_chart(tmp_path: Path) -> 
     assert found["winner"] == "a"
     assert found["overall"]["models"][0]["error"]["value"] == pytest.approx(0.3375)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 2  # for a screen and for a phone
+    assert page.count("<svg") == 4  # errors and ranks, each for a screen and for a phone
     assert "**" not in page
     assert chart(result) == (tmp_path / "comparison.svg").read_text(encoding="utf-8")
     assert chart(result).count("<circle") == 6
@@ -195,9 +196,9 @@ def test_an_interrupted_comparison_has_exit_code_130(
     assert result.exit_code == 130
 
 
-def test_a_comparison_needs_two_models_a_source_and_its_own_folder(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="majority, majority"):
-        compare(tmp_path, [Input("sine1")], ["majority", "majority"])
+def test_a_comparison_needs_a_model_a_source_and_its_own_folder(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="models are none"):
+        compare(tmp_path, [Input("sine1")], [])
     with pytest.raises(OptionError, match="sources"):
         compare(tmp_path, [], ["majority", "persistence"])
     with pytest.raises(OptionError, match=r"gradients_per_row.* 0"):

@@ -69,6 +69,9 @@ class WorkOptions:
     cluster: str | None = option(
         None, "Run on this Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS", runs_code="always"
     )
+    probabilities: bool = option(
+        False, "Also write the probabilities that each model gave to every row, to evaluate mixtures of models."
+    )
     out: StrPath | None = option(
         None,
         "The folder for results.  [default: runs/compare-SOURCE, a new one for other sources]",
