@@ -136,6 +136,28 @@ def test_a_block_of_keys_gives_what_visits_to_each_key_give(name: str, case: dic
                 del states[key], expected[key]
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_class_that_a_new_model_lacks_is_named_as_in_a_visit(closed: bool) -> None:
+    strategy = DriftSurf(LogisticRegression(), threshold=0.02, max_rows=300)
+    given_learner = learner(strategy=strategy, classes=("no", "yes") if closed else None)
+    alone, serving = replace(given_learner), BlockServer(given_learner, 2**28)
+    rng, states, named = np.random.default_rng(0), dict[Any, bytes](), 0
+    for number in range(40):
+        X = rng.normal(size=(16, 2))
+        absent = number % 8 >= 4
+        X[:, 0] -= absent
+        labels = ["yes" if value > 0 and not absent else "no" for value in X[:, 0]]
+        own = {0: KeyRows(np.arange(16 * number, 16 * number + 16), X, labels)}
+        visit, other = serving.serve(own, states.get)[0], alone.visit(0, states.get(0), own[0])
+        for field in FIELDS:
+            assert same(visit, other, field), (number, field)
+        states[0] = visit.state
+        named += sum("class 'yes' not yet seen" in line for line in visit.decisions)
+    assert named
+    used = next(block for block in serving._blocks if 0 in block)
+    assert all(form is not None for form in used._strategies._forms.values())
+
+
 def test_usual_keys_stay_open_and_are_not_read_again() -> None:
     given_learner, read = learner(), list[Any]()
     serving = BlockServer(given_learner)

@@ -354,7 +354,7 @@ class Block:
         """Return the time steps of each key, by its number."""
         count, checked = int(log.length[0]), False
         found: dict[int, Steps] = {}
-        groups, places = log.group[:count].tolist(), log.place[:count].tolist()
+        groups, places, slots = log.group[:count].tolist(), log.place[:count].tolist(), work.slots.tolist()
         counts = self._cells.counts
         last = np.bincount(log.group[:count], minlength=len(work.slots))
         at = self._cells.sizes
@@ -369,7 +369,8 @@ class Block:
                 checked = True
             line = self._lines.line(whole, real, steps.next)
             if line is None:
-                steps.add(sequence[place], self._lines.decision(whole, real, steps.next))
+                decision = self._lines.decision(whole, real, steps.next)
+                steps.add(sequence[place], decision.named(self._labels.of(slots[g])))
             else:
                 steps.add_line(sequence[place], line, "reactive" if whole[REACTIVE_STEP] else "stable")
         return found
