@@ -65,9 +65,9 @@ IN_UNITS = (
     Column("RMSE", lambda one: "" if one.in_units is None else significant(one.in_units.rmse), 7),
 )
 QUALITY = (
-    Column("kappa", lambda one: _quality(one, "kappa"), 8),
-    Column("balanced error", lambda one: _quality(one, "balanced_error"), 9),
-    Column("log loss", lambda one: _quality(one, "log_loss"), 10),
+    Column("kappa", lambda one: _quality(one, "kappa"), 2),
+    Column("balanced error", lambda one: _quality(one, "balanced_error"), 2),
+    Column("log loss", lambda one: _quality(one, "log_loss"), 2),
 )
 RATIO = (Column("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 7),)
 TIMES = (Column("CPU s", lambda one: f"{one.seconds:.2f}", 2),)
