@@ -39,7 +39,7 @@ class InputOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions:
-    """Which models are compared, and with how much compute."""
+    """Which models are compared, with how much compute, and what is kept of them."""
 
     models: Sequence[str] | None = option(
         None,
@@ -55,6 +55,9 @@ class CompareOptions:
         "of each learner]",
         above=0.0,
     )
+    probabilities: bool = option(
+        False, "Also write the probabilities that each model gave to every row, to evaluate mixtures of models."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +71,6 @@ class WorkOptions:
     )
     cluster: str | None = option(
         None, "Run on this Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS", runs_code="always"
-    )
-    probabilities: bool = option(
-        False, "Also write the probabilities that each model gave to every row, to evaluate mixtures of models."
     )
     out: StrPath | None = option(
         None,
