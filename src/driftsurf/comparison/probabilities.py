@@ -59,7 +59,7 @@ def read_predictions(folder: str | Path) -> list[KeptPredictions]:
     >>> from driftsurf.comparison.compare import compare
     >>> from driftsurf.comparison.inputs import Input
     >>> folder = tempfile.mkdtemp()
-    >>> _ = compare(folder, [Input("sine1", rows=500)], ["driftsurf", "majority"], probabilities=True)
+    >>> _ = compare(folder, [Input("sine1", rows=500, batch_size=100)], ["driftsurf", "majority"], probabilities=True)
     >>> found = {one.model: one for one in read_predictions(folder)}
     >>> mixture = np.mean([one.probabilities for one in found.values()], axis=0)
     >>> mixture.shape, bool(np.allclose(mixture.sum(axis=1), 1.0, atol=1e-6))
