@@ -72,6 +72,8 @@ class ModelRecord:
     """Number of gradients computed for this batch."""
     weight: float | None = None
     """Share of an expert in the vote on the next batch."""
+    name: str = ""
+    """What kind of expert it is, if experts differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,9 @@ class Decision:
         """Return the decision as plain values for JSON, without its transitions; NaN becomes None."""
         record = {"type": "step", **_fields_of(self), "rows_seen": self.rows_seen}
         record["models"] = [_fields_of(model) for model in self.models]
+        for model in record["models"]:
+            if not model["name"]:
+                del model["name"]
         del record["transitions"]
         for optional in ("risk_unit", "greedy_credit", "significance", "lead_error", "absent"):
             if record[optional] is None:
