@@ -65,7 +65,12 @@ picture: demo ## Redraw the picture of the README from the report of the demo (n
 		--virtual-time-budget=3000 --screenshot=docs/images/report.png $(OUT)/report.html 2>/dev/null
 
 .PHONY: test
-test: check ## Run the checks and all tests (about 14 minutes on two cores, the first time)
+test: check ## Run the checks and all tests (about 12 minutes on two cores, the first time)
+	$(BIN)/python -m pytest -q -n 2
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m python_kernels tests
+
+.PHONY: coverage
+coverage: $(VENV)/dev ## Run all tests and require that they execute 98 % of the code
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m python_kernels tests --cov --cov-append --cov-report=
