@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from driftsurf.core.decisions import (
+    TOLD,
     TRANSITION_WORDS,
     Decision,
     ModelRecord,
@@ -197,7 +198,7 @@ def _model(number: int, trained_from: int) -> str:
 def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
     """Yield the risks that a transition compared, and by how much they differed."""
     left, right = transition.left, transition.right
-    if transition.kind in ("reset", "replaced"):
+    if transition.kind in TOLD:
         yield _entry("why", transition.why)
         return
     old, new = _pair(decision, transition)

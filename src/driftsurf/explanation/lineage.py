@@ -106,7 +106,7 @@ def _note_ends(decision: Decision, found: dict[int, Lineage], roles: dict[int, R
                     model.end = f"dropped at {at}, at the start of a reactive state"
         elif transition.kind == "kept" and new in found:
             found[new].end = f"rejected in favour of model {transition.old} at {at}"
-        elif transition.kind in ("switched", "replaced", "reset") and transition.old in found:
+        elif transition.kind in ("switched", "replaced", "reset", "recalled") and transition.old in found:
             old = found[transition.old]
             old.end, old.replaced_by = f"replaced by model {new} at {at}", new
 
