@@ -23,8 +23,9 @@ from driftsurf.core.files import FolderLock
 from driftsurf.data import ReadingOptions
 from driftsurf.errors import LockedError, MissingExtraError, OptionError, StateError
 from driftsurf.keyed import Engine, KeyedFolder, KeyedJob, KeyRows, run_keyed
-from driftsurf.keyed.engines.local import LocalEngine, StateStore
+from driftsurf.keyed.engines.local import LocalEngine
 from driftsurf.keyed.engines.spark import SparkEngine
+from driftsurf.keyed.store import StateStore
 
 
 def test_engines_are_listed_without_their_packages() -> None:
