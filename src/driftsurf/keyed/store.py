@@ -30,7 +30,7 @@ __all__ = ["SPAN", "Progress", "StateStore"]
 
 LAYOUT = 1
 """Number of the layout of the file; files of earlier versions have 0."""
-SPAN = 16
+SPAN = 32
 """Every key is written as a whole in one of so many epochs, and tails are kept for as long."""
 
 
@@ -65,6 +65,7 @@ class StateStore:
 
     def _begin(self) -> None:
         """Create the tables in a new file; StateVersionError if an earlier version has written it."""
+        self._db.execute("PRAGMA page_size=32768")  # of a new file: most values are large
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")  # a committed epoch survives a power loss
         tables = self._db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'progress'").fetchone()[0]

@@ -136,7 +136,7 @@ class Block:
 
     def have_room(self, slots: IntArray, counts: IntArray) -> Any:
         """Return whether cells have room for so many more rows."""
-        held, _ = self._records(slots)
+        held = self._counts(slots)
         rows = held["next"] - held["first"] + self._cells.notes[slots, PENDING]
         return self.has_places(rows + counts)
 
@@ -327,10 +327,14 @@ class Block:
 
     def _records(self, slots: IntArray) -> tuple[Any, Any]:
         """Return the counts and the models of slots."""
-        counts, models, at = self._cells.counts, self._cells.models, self._cells.sizes
-        places = (slots * at.size + at.counts) * 8 // counts.itemsize
+        models, at = self._cells.models, self._cells.sizes
         first = slots * at.size * 8 // models.itemsize
-        return counts[places], models[np.column_stack([first, first + 1])]
+        return self._counts(slots), models[np.column_stack([first, first + 1])]
+
+    def _counts(self, slots: IntArray) -> Any:
+        """Return the counts of slots."""
+        counts, at = self._cells.counts, self._cells.sizes
+        return counts[(slots * at.size + at.counts) * 8 // counts.itemsize]
 
     def _sizes(self, slots: IntArray) -> IntArray:
         """Return the bytes of all arrays in the saved states of slots."""
@@ -377,7 +381,7 @@ class Block:
         """Return the time steps of a call."""
         count = int(log.length[0])
         made = np.bincount(log.group[:count], minlength=len(work.slots))
-        next_of = (self._records(work.slots)[0]["step"] - made).tolist()
+        next_of = (self._counts(work.slots)["step"] - made).tolist()
         groups, whole, real = log.group[:count].tolist(), log.whole[:count].tolist(), log.real[:count].tolist()
         steps = Steps(groups, sequence[log.place[:count]].tolist(), [], [], [])
         if groups:
