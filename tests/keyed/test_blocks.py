@@ -158,6 +158,30 @@ def by_key(**rows: KeyRows) -> RowsByKey:
     return RowsByKey.of(rows)
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_class_that_a_new_model_lacks_is_named_as_in_a_visit(closed: bool) -> None:
+    strategy = DriftSurf(LogisticRegression(), threshold=0.02, max_rows=300)
+    given_learner = learner(strategy=strategy, classes=("no", "yes") if closed else None)
+    alone, serving = replace(given_learner), BlockServer(given_learner, 2**28)
+    rng, state, named = np.random.default_rng(0), None, 0
+    for number in range(40):
+        X = rng.normal(size=(16, 2))
+        absent = number % 8 >= 4
+        X[:, 0] -= absent
+        labels = ["yes" if value > 0 and not absent else "no" for value in X[:, 0]]
+        own = {0: KeyRows(np.arange(16 * number, 16 * number + 16), X, labels)}
+        done = serving.serve(RowsByKey.of(own), SavedStates({}.get)).tables("int64", "string")
+        visit = alone.visit(0, state, own[0])
+        for name, table in Results({0: visit}).tables("int64", "string").items():
+            assert done[name].equals(table), (number, name)
+        state = visit.state
+        assert serving.states([0], SavedStates({}.get)) == {0: state}
+        named += sum("class 'yes' not yet seen" in line for line in visit.decisions)
+    assert named
+    used = next(block for block in serving._blocks if 0 in block)
+    assert all(form is not None for form in used._strategies._forms.values())
+
+
 def test_usual_keys_stay_open_and_are_not_read_again() -> None:
     given_learner, read = learner(), list[Any]()
     serving = BlockServer(given_learner)

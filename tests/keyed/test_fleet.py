@@ -203,6 +203,25 @@ def test_keys_can_be_text_and_classes_any_two_labels() -> None:
     assert Fleet.from_bytes(many.to_bytes()).to_bytes() == many.to_bytes()
 
 
+@pytest.mark.usefixtures("backend")
+def test_a_class_that_is_absent_for_a_while_is_named() -> None:
+    names, options = ("no", "yes"), SMALL | {"max_rows": 200, "threshold": 0.02}
+    many = Fleet(n_features=3, classes=names, **options)
+    model = separate("a", classes=names, **options)
+    rng = np.random.default_rng(0)
+    for step in range(60):
+        X = rng.normal(size=(10, 3))
+        labels = np.array(names)[((X[:, 0] > 0) & (step % 12 < 8)).astype(int)]
+        many.observe(["a"] * 10, X, labels)
+        model.test_then_train(X, labels)
+    assert many.journal("a") == model.journal_.transitions
+    same(many.session("a").state(), model._session.state())
+    given = [one.reason for one in many.journal("a") if one.absent >= 0]
+    assert given
+    assert set(given) == {"class 'yes' not yet seen by the new model"}
+    assert (many.transitions()["absent"] == 1).sum() == len(given)
+
+
 # ---------------------------------------------------------------------------- reading
 
 

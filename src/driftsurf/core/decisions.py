@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -93,7 +93,9 @@ class Transition:
     new: int = 0
     """Identity of the model that predicts from now on, or of the challenger."""
     why: str = ""
-    """Reason of a "reset" or a "replaced", in words."""
+    """Reason of a "reset" or a "replaced", in words; for "kept", the class that the new model has not seen."""
+    absent: int = -1
+    """For "kept", the code of the class that the new model has not seen, if it was better; else -1."""
 
     @property
     def phrase(self) -> str:
@@ -110,9 +112,13 @@ class Transition:
         'new model 0.41 < old 0.52 over 4 steps'
         >>> Transition("kept", 28, left=0.41, right=0.52, margin=-0.2, over=4).reason
         'new model 0.41 >= old 0.52 - 0.20 over 4 steps, a lead that may be noise'
+        >>> Transition("kept", 28, left=0.41, right=0.52, over=4, absent=1, why="'occupied'").reason
+        "class 'occupied' not yet seen by the new model"
         """
         if self.kind in ("reset", "replaced"):
             return self.why
+        if self.absent >= 0:
+            return f"class {self.why or self.absent} not yet seen by the new model"
         left, right, margin = self._shown()
         if self.kind == "entered":
             reference = "stable model" if self.condition == 2 else "best" if self.over == 1 else "usual"
@@ -134,6 +140,10 @@ class Transition:
         'step 25: risk 4.836e10 > best 5.641e9 + 3e9: entered the reactive state'
         """
         return visible(f"step {self.step}: {self.reason}: {self.phrase}")
+
+    def named(self, labels: Sequence[Any]) -> Transition:
+        """Return the transition with the name of a class that it is about, given the labels by code."""
+        return self if self.absent < 0 else replace(self, why=repr(labels[self.absent]))
 
     def _shown(self) -> list[str]:
         """Return left, right and margin as text, with as many digits as it takes for the comparison to read true.
@@ -200,7 +210,15 @@ class Decision:
     lead_error: float | None = None
     """Standard error of the mean lead of the new model over T so far, with ``significance``; infinite if it cannot be
     measured yet."""
+    absent: int | None = None
+    """Code of the class for lack of which the new model of a reactive state is not used yet; None if it lacks none."""
     transitions: tuple[Transition, ...] = ()
+
+    def named(self, labels: Sequence[Any]) -> Decision:
+        """Return the decision with the names of classes instead of their codes, where transitions name them."""
+        if not any(one.absent >= 0 for one in self.transitions):
+            return self
+        return replace(self, transitions=tuple(one.named(labels) for one in self.transitions))
 
     @property
     def gradients(self) -> int:
@@ -217,7 +235,7 @@ class Decision:
         record = {"type": "step", **_fields_of(self), "rows_seen": self.rows_seen}
         record["models"] = [_fields_of(model) for model in self.models]
         del record["transitions"]
-        for optional in ("risk_unit", "greedy_credit", "significance", "lead_error"):
+        for optional in ("risk_unit", "greedy_credit", "significance", "lead_error", "absent"):
             if record[optional] is None:
                 del record[optional]
         return record
@@ -226,6 +244,8 @@ class Decision:
         """Yield the transitions as plain values for JSON."""
         for transition in self.transitions:
             record = {"type": "transition", **asdict(transition), "text": transition.describe()}
+            if transition.absent < 0:
+                del record["absent"]
             yield {key: _plain(value) for key, value in record.items()}
 
 

@@ -43,7 +43,8 @@ def paper(
     """
     budget = {"steps_per_row": steps_per_row, "steps_per_batch": steps_per_batch}
     learner = paper_learner(step_size, l2, optimizer=optimizer, **budget)
-    return DriftSurfClassifier(learner, **({"max_rows": None, "guard": None, "classes": (-1, 1)} | options))
+    usual = {"class_share": 0.0, "max_rows": None, "guard": None, "classes": (-1, 1)}
+    return DriftSurfClassifier(learner, **(usual | options))
 
 
 @overload

@@ -203,6 +203,8 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
             error = _number(decision.lead_error)
             needed += f", {decision.significance:g} times the standard error of its lead, {error},{chance}".rstrip(",")
         yield _entry("better", f"the {better} model, by {_number(abs(left - right))}{needed}")
+    if transition.absent >= 0:
+        yield _entry("absent", f"the new model {new} has not seen class {transition.why or transition.absent} yet")
 
 
 def _limit(

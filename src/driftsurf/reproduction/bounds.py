@@ -20,7 +20,7 @@ import numpy.typing as npt
 from driftsurf.comparison.algorithms import ALGORITHMS, Setting
 from driftsurf.core.abilities import SinglePredictor
 from driftsurf.core.contracts import FloatArray
-from driftsurf.reproduction.paper_settings import REACTIVE_LENGTH, settings_of
+from driftsurf.reproduction.paper_settings import OPTIONS, REACTIVE_LENGTH, settings_of
 from driftsurf.reproduction.trials import Outcome, Trial, prepared
 from driftsurf.session.session import Session
 
@@ -99,7 +99,7 @@ def competition(dataset: str, seeds: Sequence[int]) -> Competition:
     l2 = settings_of(dataset).l2
     sessions = []
     for seed in seeds:
-        at, learner = Setting(aware_steps, size, seed=seed), Trial(dataset, "driftsurf").learner()
+        at, learner = Setting(aware_steps, size, seed=seed, options=OPTIONS), Trial(dataset, "driftsurf").learner()
         pair = [ALGORITHMS[name].make(learner, at) for name in ("driftsurf", "aware")]
         sessions.append([Session(strategy, classes=(-1, 1), guard=None) for strategy in pair])
     steps, rows, stable = [], [], []

@@ -5,10 +5,12 @@ from __future__ import annotations
 from driftsurf.data.datasets.known import DATASETS
 from driftsurf.reproduction.published import STREAMS, PublishedStream
 
-__all__ = ["REACTIVE_LENGTH", "settings_of"]
+__all__ = ["OPTIONS", "REACTIVE_LENGTH", "settings_of"]
 
 REACTIVE_LENGTH = 4
 """r: the number of steps of a reactive state."""
+OPTIONS = {"class_share": 0.0}
+"""Options of DriftSurf that differ from the defaults: the paper does not ask which classes a model has seen."""
 
 
 def settings_of(dataset: str) -> PublishedStream:

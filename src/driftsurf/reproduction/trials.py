@@ -14,7 +14,7 @@ from driftsurf.comparison.algorithms import ALGORITHMS, Setting
 from driftsurf.data import catalogue
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.learners import LogisticRegression, paper_learner
-from driftsurf.reproduction.paper_settings import settings_of
+from driftsurf.reproduction.paper_settings import OPTIONS, settings_of
 from driftsurf.reproduction.published import Update
 from driftsurf.session.session import Session
 from driftsurf.strategies import BudgetRule, Variant
@@ -43,7 +43,7 @@ class Trial:
     def perform(self) -> Outcome:
         """Run the trial."""
         stream, size, aware_steps = prepared(self.dataset)
-        setting = Setting(aware_steps, size, self.budget, self.variant, self.seed, dict(self.options))
+        setting = Setting(aware_steps, size, self.budget, self.variant, self.seed, OPTIONS | dict(self.options))
         strategy = ALGORITHMS[self.algorithm].make(self.learner(), setting)
         session = Session(strategy, classes=(-1, 1), guard=None)
         trace = prequential(stream, {self.algorithm: session}, batch_size=size)

@@ -96,7 +96,7 @@ def _learner(entry: catalogue.StreamEntry, options: Mapping[str, Any]) -> PaperL
 
 def driftsurf_session(learner: PaperLearner, *, seed: int = 0, **options: Any) -> Session:
     """Return DriftSurf as the paper runs it: labels -1 and +1, all rows kept, no guard against extreme rows."""
-    return _session(DriftSurf(learner, max_rows=None, seed=seed, **options))
+    return _session(DriftSurf(learner, **({"class_share": 0.0, "max_rows": None, "seed": seed} | options)))
 
 
 def _aware_session(learner: PaperLearner, drift_steps: tuple[int, ...], *, seed: int) -> Session:

@@ -332,10 +332,10 @@ class Session(BaseSession):
                 # A risk is a weighted mean, so a batch of extreme rows alone would count in full: drop its weight.
                 batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
         decision = self.strategy.step(batch) if tested is None else self.strategy.step(batch, tested)
-        known = len(targets.labels)
-        return self._published(
-            now, targets=targets, guard=guard, steps=now.steps + 1, n_classes_learned=known
-        ), decision
+        now = self._published(
+            now, targets=targets, guard=guard, steps=now.steps + 1, n_classes_learned=len(targets.labels)
+        )
+        return now, decision.named(targets.labels)
 
     def _report(self, decision: Decision) -> None:
         """Record a decision after the step is complete, so that a failing journal or warning changes nothing here."""

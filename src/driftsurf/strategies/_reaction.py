@@ -15,7 +15,6 @@ from driftsurf.core.decisions import ModelRecord, Role, Transition, TransitionKi
 from driftsurf.core.fields import Array, Entry, Fields, Rule, Truth, Values, Whole, misfit
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
-from driftsurf.errors import Option, OptionError
 from driftsurf.strategies._base import declared
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._rule import ContestNumbers, closed_credit, contest_after, contest_risks, lead_error
@@ -113,29 +112,6 @@ class Credit:
         return Credit(closed_credit(self.value, self.gain))
 
 
-def check_prequential(judge: str, variant: str, reactive_length: int, significance: float) -> None:
-    """Raise OptionError if the prequential judge cannot work with these options."""
-    why = "judge is 'prequential'" if judge == "prequential" else f"significance is {significance:g}"
-    if significance > 0.0 and judge == "training":
-        raise OptionError(
-            why + ", but the training judge does not compare models batch by batch; use ",
-            *(Option("judge", "prequential"), ", or ", Option("significance", 0)),
-        )
-    if variant == "authors":
-        raise OptionError(
-            why + ", but the variant 'authors' compares models on their training rows; use ",
-            *(Option("variant", "algorithm-1"), ", or ", Option("judge", "training")),
-        )
-    least = 3 if significance > 0.0 else 2
-    if reactive_length < least:
-        raise OptionError(
-            Option("reactive_length"),
-            f" is {reactive_length}, but the prequential judge leaves out the first batch"
-            f"{' and measures how the others vary' * (least == 3)}, and needs at least {least}; raise it, or use ",
-            Option("judge", "training") if least == 2 else Option("significance", 0),
-        )
-
-
 @dataclass(frozen=True)
 class Live:
     """Everything that a step replaces. DriftSurf is in a reactive state iff there is a reactive model."""
@@ -228,6 +204,8 @@ class Step:
     """Risks over T."""
     lead_error: float | None = None
     """Standard error of the mean lead of w' over T, if noise is taken into account."""
+    absent: int | None = None
+    """Code of a class for lack of which w' is not used."""
     spent: dict[Role, int] = field(default_factory=dict)
     """Gradients computed."""
     transitions: list[Transition] = field(default_factory=list)

@@ -17,6 +17,11 @@ REGRESSION_MARGIN = 0.2
 USUAL_BATCHES = 32
 """Most batches that the usual risk of a model is a mean of; older ones fade."""
 
+COIN_TOSS = math.log(2.0)
+"""Log loss of a coin toss."""
+CLASS_MEMORY = 8
+"""How many reactive states long ago w may have learned a class that w' has to learn before it is used."""
+
 ContestNumbers = tuple[float, float, float, float, float, float, float, float, float]
 """Fields of ``Contest``."""
 
@@ -70,6 +75,31 @@ def challenger_predicts(old_risk: float, new_risk: float, greedy: bool) -> bool:
 def switching(old_risk: float, new_risk: float) -> bool:
     """Return whether, at the end of a reactive state, w' replaces w: its risk over T is strictly lower."""
     return new_risk < old_risk
+
+
+@inline
+def counts_classes(share: float, risk: float) -> bool:
+    """Return whether w' has to know the classes of w to be used, given the risk of w on a batch before learning it.
+
+    A model that is worse than a coin toss is not worth protecting from one that lacks a class.
+    """
+    return share > 0.0 and not risk > COIN_TOSS
+
+
+@inline
+def remembered_rows(rows: int, batches: int, reactive_length: int) -> int:
+    """Return the number of last rows among which the classes of w are counted, given the rows and batches of w'."""
+    return CLASS_MEMORY * reactive_length * rows // batches
+
+
+@inline
+def is_missed(count: int, total: int, seen: int, share: float) -> bool:
+    """Return whether w' lacks a class: it makes up this share of the last rows of w, and w' has seen no row of it.
+
+    >>> is_missed(30, 1000, 0, 0.01), is_missed(30, 1000, 1, 0.01), is_missed(9, 1000, 0, 0.01)
+    (True, False, False)
+    """
+    return seen == 0 and count > 0 and count >= share * total
 
 
 @inline

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +18,19 @@ from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role
 from driftsurf.core.fields import Fields
-from driftsurf.core.options import choice, number, truth, whole
 from driftsurf.core.values import replace
-from driftsurf.errors import CapabilityError
 from driftsurf.kernels.losses import SUM_STACK, pairwise_sum
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
 from driftsurf.strategies._base import make_decision
+from driftsurf.strategies._classes import missed_class
+from driftsurf.strategies._options import Judge, ThresholdUnit, Variant, check_options, check_prequential
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
-from driftsurf.strategies._reaction import Contest, Live, Step, check_prequential, live_fields, restored_live
+from driftsurf.strategies._reaction import Contest, Live, Step, live_fields, restored_live
 from driftsurf.strategies._rule import (
     REGRESSION_LEAD,
     REGRESSION_MARGIN,
     challenger_predicts,
+    counts_classes,
     entering,
     needed_lead,
     switching,
@@ -38,11 +39,7 @@ from driftsurf.strategies._rule import (
 from driftsurf.strategies.compiled.layout import LONGEST, UNLIMITED, Rule
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
 
-__all__ = ["DriftSurf", "challenger_predicts", "entering", "switching"]
-
-Variant = Literal["algorithm-1", "authors"]
-Judge = Literal["auto", "training", "prequential"]
-ThresholdUnit = Literal["auto", "risk", "trivial"]
+__all__ = ["DriftSurf", "Judge", "ThresholdUnit", "Variant", "challenger_predicts", "entering", "switching"]
 
 
 @register(
@@ -127,6 +124,11 @@ class DriftSurf(CompiledStrategy):
         32 batches or so, since the lowest of many noisy risks is low by chance; and w' replaces w, or predicts in its
         place, only if its mean lead over T so far is more than this many standard errors of that mean. It needs the
         prequential judge and r of at least 3. 0 is the paper's rule.
+    class_share
+        w' neither predicts nor replaces w before it has seen every class that makes up this share of the last rows of
+        w, unless w is worse than a coin toss (a risk above ln 2). Where a class is absent for a while, a model that
+        does not know it looks better, until the class returns. The last rows are those of eight reactive states, as
+        far as the learner keeps them. 0 is the paper's rule; the variant "authors" always has that.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -174,6 +176,7 @@ class DriftSurf(CompiledStrategy):
         judge: Judge = "auto",
         threshold_unit: ThresholdUnit = "auto",
         significance: float = 0.0,
+        class_share: float = 0.01,
         budget: BudgetRule = "each",
         max_rows: int | None = DEFAULT_MAX_ROWS,
         dtype: str = "float64",
@@ -189,29 +192,15 @@ class DriftSurf(CompiledStrategy):
         self.judge = judge
         self.threshold_unit = threshold_unit
         self.significance = significance
+        self.class_share = class_share
         self.budget = budget
 
     def _check(self) -> None:
-        choice("variant", self.variant, ("algorithm-1", "authors"))
-        choice("risk", self.risk, ("loss", "zero-one"))
-        choice("budget", self.budget, ("each", "divided"))
-        truth("greedy", self.greedy)
-        whole("reactive_length", self.reactive_length, at_least=1)
-        number("threshold", self.threshold, at_least=0.0, infinite=True)
-        if self.stable_threshold is not None:
-            number("stable_threshold", self.stable_threshold, at_least=0.0, infinite=True, otherwise=", or None")
-        choice("judge", self.judge, ("auto", "training", "prequential"))
-        choice("threshold_unit", self.threshold_unit, ("auto", "risk", "trivial"))
-        number("significance", self.significance, at_least=0.0)
+        check_options(self)
         if self.risk == "zero-one":
             self._require_classes()
         if self._prequential:
             check_prequential(self.judge, self.variant, self.reactive_length, self.significance)
-        if self.threshold_unit == "trivial" and not self._can.regression:
-            raise CapabilityError(
-                f"threshold_unit='trivial' is for the task 'regression', which {type(self.learner).__name__} does not "
-                "support; use 'auto'"
-            )
 
     def _new_pool(self) -> Pool:
         return Pool(self.learner, seed=self.seed, max_rows=self.max_rows, dtype=self.dtype, risk=self.risk)
@@ -225,6 +214,11 @@ class DriftSurf(CompiledStrategy):
     @property
     def _noisy(self) -> bool:
         return self.significance > 0.0
+
+    @property
+    def _class_share(self) -> float:
+        """Share of rows from which on w' has to know a class; 0 if classes are not counted."""
+        return 0.0 if self._can.regression or self.variant == "authors" else float(self.class_share)
 
     @property
     def _contest(self) -> int:
@@ -273,9 +267,8 @@ class DriftSurf(CompiledStrategy):
 
     def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
         # A subclass may change any part of the step.
-        if type(self) is not DriftSurf or self.variant == "authors" or self.risk == "zero-one":
-            return None
-        if self.reactive_length > LONGEST:
+        unusual = self.variant == "authors" or self.risk == "zero-one" or self.reactive_length > LONGEST
+        if unusual or type(self) is not DriftSurf:
             return None
         thresholds, prequential = self._thresholds(1.0), self._prequential
         rule = Rule(
@@ -288,6 +281,7 @@ class DriftSurf(CompiledStrategy):
             relative=self._relative,
             lead=self._lead(prequential),
             significance=float(self.significance),
+            class_share=self._class_share,
         )
         return rule, self._details(thresholds, prequential=prequential)
 
@@ -355,6 +349,9 @@ class DriftSurf(CompiledStrategy):
             return replace(live, step=live.step + 1)
         live = replace(live, reactive_step=live.reactive_step + 1)
         now.reactive_step = live.reactive_step
+        if counts_classes(self._class_share, now.before["predictive"]):
+            when = live.reactive_step, int(self.reactive_length)
+            now.absent = missed_class(self._pool.samples, old, new, self._class_share, *when)
         if now.prequential:
             weight = float(pairwise_sum(self._pool.samples.view(now.segment).weight, np.empty(SUM_STACK)))
             risks = now.before["predictive"], now.before.get("reactive", math.nan)
@@ -377,7 +374,7 @@ class DriftSurf(CompiledStrategy):
         # NaN: an untrained w' without a risk before learning is no evidence, so w predicts on.
         challenger, defender = judged.get("reactive", math.nan), judged["predictive"]
         lead = needed_lead(self._lead(now.prequential), defender) + self._noise(now)
-        chosen = challenger_predicts(defender - lead, challenger, bool(self.greedy))
+        chosen = challenger_predicts(defender - lead, challenger, bool(self.greedy)) and now.absent is None
         challenged = chosen and live.credit.trusted
         if challenged != live.challenged:
             ids = {"old": old.id, "new": new.id} if challenged else {"old": new.id, "new": old.id}
@@ -404,7 +401,9 @@ class DriftSurf(CompiledStrategy):
             old_risk, new_risk, needed = live.contest.least if self._cautious(now) else last
             if not switching(old_risk - needed, new_risk):
                 risks, over, switched, margin = (old_risk, new_risk), 1, False, needed
-        now.note("switched" if switched else "kept", risks[1], risks[0], margin=0.0 - margin, over=over)
+        absent, switched = -1 if now.absent is None or not switched else now.absent, switched and now.absent is None
+        more = {"margin": 0.0 - margin, "over": over, "absent": absent}
+        now.note("switched" if switched else "kept", risks[1], risks[0], **more)
         after = Live(
             new if switched else old, step=live.step + 1, reacted=True, unit=live.unit, credit=live.credit.closed()
         )
@@ -421,6 +420,7 @@ class DriftSurf(CompiledStrategy):
             condition=now.condition,
             risk_unit=now.risk_unit,
             lead_error=now.lead_error,
+            absent=now.absent,
             greedy_credit=now.live.credit.value if self._cautious(now) else None,
             transitions=tuple(now.transitions),
             **self._details(now.thresholds, prequential=now.prequential),

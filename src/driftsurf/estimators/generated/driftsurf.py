@@ -6,8 +6,9 @@ from typing import Literal
 
 from driftsurf.core.typing import Classes, LearnerLike, RandomState
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveRegressor
+from driftsurf.strategies._options import Judge, ThresholdUnit, Variant
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, RiskName
-from driftsurf.strategies.driftsurf import DriftSurf, Judge, ThresholdUnit, Variant
+from driftsurf.strategies.driftsurf import DriftSurf
 
 __all__ = ["DriftSurfClassifier", "DriftSurfRegressor"]
 
@@ -63,6 +64,11 @@ class DriftSurfClassifier(AdaptiveClassifier):
         last 32 batches or so, since the lowest of many noisy risks is low by chance; and w' replaces w, or predicts
         in its place, only if its mean lead over T so far is more than this many standard errors of that mean. It
         needs the prequential judge and r of at least 3. 0 is the paper's rule.
+    class_share
+        w' neither predicts nor replaces w before it has seen every class that makes up this share of the last rows
+        of w, unless w is worse than a coin toss (a risk above ln 2). Where a class is absent for a while, a model
+        that does not know it looks better, until the class returns. The last rows are those of eight reactive
+        states, as far as the learner keeps them. 0 is the paper's rule; the variant "authors" always has that.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -118,6 +124,7 @@ class DriftSurfClassifier(AdaptiveClassifier):
         judge: Judge = "auto",
         threshold_unit: ThresholdUnit = "auto",
         significance: float = 0.0,
+        class_share: float = 0.01,
         budget: BudgetRule = "each",
         max_rows: int | None = DEFAULT_MAX_ROWS,
         dtype: Literal["float64", "float32"] = "float64",
@@ -136,6 +143,7 @@ class DriftSurfClassifier(AdaptiveClassifier):
         self.judge = judge
         self.threshold_unit = threshold_unit
         self.significance = significance
+        self.class_share = class_share
         self.budget = budget
         self.max_rows = max_rows
         self.dtype = dtype
@@ -191,6 +199,11 @@ class DriftSurfRegressor(AdaptiveRegressor):
         last 32 batches or so, since the lowest of many noisy risks is low by chance; and w' replaces w, or predicts
         in its place, only if its mean lead over T so far is more than this many standard errors of that mean. It
         needs the prequential judge and r of at least 3. 0 is the paper's rule.
+    class_share
+        w' neither predicts nor replaces w before it has seen every class that makes up this share of the last rows
+        of w, unless w is worse than a coin toss (a risk above ln 2). Where a class is absent for a while, a model
+        that does not know it looks better, until the class returns. The last rows are those of eight reactive
+        states, as far as the learner keeps them. 0 is the paper's rule; the variant "authors" always has that.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -243,6 +256,7 @@ class DriftSurfRegressor(AdaptiveRegressor):
         judge: Judge = "auto",
         threshold_unit: ThresholdUnit = "auto",
         significance: float = 0.0,
+        class_share: float = 0.01,
         budget: BudgetRule = "each",
         max_rows: int | None = DEFAULT_MAX_ROWS,
         dtype: Literal["float64", "float32"] = "float64",
@@ -260,6 +274,7 @@ class DriftSurfRegressor(AdaptiveRegressor):
         self.judge = judge
         self.threshold_unit = threshold_unit
         self.significance = significance
+        self.class_share = class_share
         self.budget = budget
         self.max_rows = max_rows
         self.dtype = dtype

@@ -383,13 +383,14 @@ class Block:
         made = np.bincount(log.group[:count], minlength=len(work.slots))
         next_of = (self._counts(work.slots)["step"] - made).tolist()
         groups, whole, real = log.group[:count].tolist(), log.whole[:count].tolist(), log.real[:count].tolist()
-        steps = Steps(groups, sequence[log.place[:count]].tolist(), [], [], [])
+        steps, slots = Steps(groups, sequence[log.place[:count]].tolist(), [], [], []), work.slots.tolist()
         if groups:
             self._lines.check(whole[0], real[0], next_of[groups[0]])
         for group, numbers, risks in zip(groups, whole, real, strict=True):
             line = self._lines.line(numbers, risks, next_of[group])
             if line is None:
                 decision = self._lines.decision(numbers, risks, next_of[group])
+                decision = decision.named(self._labels.of(slots[group]))
                 steps.records.append("".join(json_lines([decision])))
                 steps.kinds.append(",".join(one.kind for one in decision.transitions))
                 steps.states.append(next_state(decision))

@@ -79,6 +79,10 @@ class Labels:
                 self._names.append(label)
         return True
 
+    def of(self, slot: int) -> list[Any]:
+        """Return the labels of a slot by code; None where there is none."""
+        return [None if number == NOTHING else self._names[number] for number in self._own[slot].tolist()]
+
     def state(self, slot: int, known: int) -> State:
         """Return the saved entries of the labels of a key."""
         if self.regression or self.closed:

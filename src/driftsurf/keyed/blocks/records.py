@@ -9,6 +9,7 @@ from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.journal import json_lines
 from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.layout import (
+    ABSENT,
     CONDITION,
     PREDICTED_BY,
     PREDICTS_NEXT,
@@ -72,7 +73,8 @@ class RecordWriter:
         return self._line(whole, real, step) if self._is_usual(whole) else None
 
     def _is_usual(self, whole: list[int]) -> bool:
-        return self._fast and not whole[TRANSITIONS] and not (self._stable_only and whole[REACTIVE_STEP])
+        further = whole[ABSENT] >= 0 or (self._stable_only and whole[REACTIVE_STEP])
+        return self._fast and not whole[TRANSITIONS] and not further
 
     def _line(self, whole: list[int], real: list[float], step: int) -> str:
         models = []

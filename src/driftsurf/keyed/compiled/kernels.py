@@ -110,6 +110,7 @@ def _log(log: Any, k: Any, key: Any, step: Any, scratch: Any) -> None:
         entry["over"] = whole[at + 1]
         entry["old"] = whole[at + 2]
         entry["new"] = whole[at + 3]
+        entry["absent"] = whole[at + 4]
         log.length[0] += 1
         key["transitions"] += 1
         key["last_kind"] = kind + 1

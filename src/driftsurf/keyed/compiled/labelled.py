@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import DenseRows
+from driftsurf.core.decisions import Transition
 from driftsurf.core.frames import unmasked
 from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import TargetLike
@@ -98,6 +99,10 @@ class LabelledBackend(CompiledBackend):
         """Return the label that the model of each row's key predicts."""
         labels: npt.NDArray[Any] = self._targets.array[(self.scores(rows, slots) > 0.0).astype(np.int64)]
         return labels
+
+    def journal(self, slot: int) -> list[Transition]:
+        """Return the latest transitions of one key."""
+        return [one.named(self._targets.labels) for one in super().journal(slot)]
 
     def session(self, slot: int, fresh: Session) -> Session:
         """Return a session that continues with a copy of the models of one key."""

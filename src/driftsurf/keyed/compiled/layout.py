@@ -74,6 +74,7 @@ TRANSITION = np.dtype(
         ("over", np.int64),
         ("old", np.int64),
         ("new", np.int64),
+        ("absent", np.int64),
     ],
     align=True,
 )

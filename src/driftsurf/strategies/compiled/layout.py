@@ -119,6 +119,8 @@ class Rule(NamedTuple):
     """Share of the risk of w by which w' must be better to predict the next batch."""
     significance: float
     """Standard errors by which the mean lead of w' must exceed 0; 0 if noise is not taken into account."""
+    class_share: float
+    """Share of the last rows of w from which on w' has to know a class; 0 if classes are not counted."""
 
 
 class Training(NamedTuple):
@@ -166,13 +168,13 @@ class Scratch(NamedTuple):
 
 
 # Places in ``Scratch.whole``: counts, then a record for each model, then the transitions.
-CONDITION, REACTIVE_STEP, RECORDS, TRANSITIONS, PREDICTED_BY, TRAINED_FROM, PREDICTS_NEXT = range(7)
-STEPS, ORIGINS = 7, 9
+CONDITION, REACTIVE_STEP, RECORDS, TRANSITIONS, PREDICTED_BY, TRAINED_FROM, PREDICTS_NEXT, ABSENT = range(8)
+STEPS, ORIGINS = 8, 10
 """Number of gradient steps of each side, and the row from which their order counts."""
-RECORD, RECORD_SIZE = 11, 6
+RECORD, RECORD_SIZE = 12, 6
 """Role, id, born, first row, gradients, and which of the first three risks were measured, as bits 1, 2 and 4."""
-TRANSITION, TRANSITION_SIZE = RECORD + MOST_RECORDS * RECORD_SIZE, 4
-"""Kind, number of batches, old and new model."""
+TRANSITION, TRANSITION_SIZE = RECORD + MOST_RECORDS * RECORD_SIZE, 5
+"""Kind, number of batches, old and new model, and the class for lack of which w was kept, or -1."""
 WHOLE_SIZE = TRANSITION + MOST_TRANSITIONS * TRANSITION_SIZE
 # Places in ``Scratch.real``: four risks of each model (before, after, over T, best), three numbers of each transition,
 # the unit of the thresholds, the standard error of the lead of w', and scratch space of the kernels.
@@ -220,6 +222,7 @@ RULE = named_type(
     max_rows=I8,
     lead=F8,
     significance=F8,
+    class_share=F8,
     **dict.fromkeys(("greedy", "divided", "prequential", "relative"), FLAG),
 )
 TRAINING = named_type(

@@ -11,6 +11,7 @@ from typing import Any
 from driftsurf.core.decisions import Decision, ModelRecord, Role, Transition, TransitionKind
 from driftsurf.kernels.compile import uncounted
 from driftsurf.strategies.compiled.layout import (
+    ABSENT,
     COMPARED,
     COMPARISON,
     CONDITION,
@@ -60,14 +61,17 @@ def add_risk(scratch: Any, number: Any, which: Any, risk: Any) -> None:
 
 
 @uncounted
-def add_transition(scratch: Any, kind: Any, over: Any, left: Any, right: Any, margin: Any, old: Any, new: Any) -> None:
-    """Add a transition to the outcome."""
+def add_transition(
+    scratch: Any, kind: Any, over: Any, left: Any, right: Any, margin: Any, ids: Any, absent: Any
+) -> None:
+    """Add a transition to the outcome; ``ids`` are the numbers of the old and the new model."""
     number = scratch.whole[TRANSITIONS]
     at = TRANSITION + number * TRANSITION_SIZE
     scratch.whole[at] = kind
     scratch.whole[at + 1] = over
-    scratch.whole[at + 2] = old
-    scratch.whole[at + 3] = new
+    scratch.whole[at + 2] = ids[0]
+    scratch.whole[at + 3] = ids[1]
+    scratch.whole[at + 4] = absent
     at = COMPARISON + number * COMPARED
     scratch.real[at] = left
     scratch.real[at + 1] = right
@@ -90,6 +94,7 @@ def decision_of(
         tuple([_model_record(whole, real, number, step) for number in range(whole[RECORDS])]),
         whole[REACTIVE_STEP],
         whole[CONDITION],
+        absent=whole[ABSENT] if whole[ABSENT] >= 0 else None,
         transitions=tuple([_transition(whole, real, number, step) for number in range(whole[TRANSITIONS])]),
         lead_error=real[LEAD_ERROR] if whole[REACTIVE_STEP] > 1 and details["significance"] is not None else None,
         **details,
@@ -115,7 +120,7 @@ def _model_record(whole: list[int], real: list[float], number: int, step: int) -
 
 def _transition(whole: list[int], real: list[float], number: int, step: int) -> Transition:
     at = TRANSITION + number * TRANSITION_SIZE
-    kind, over, old, new = whole[at : at + TRANSITION_SIZE]
+    kind, over, old, new, absent = whole[at : at + TRANSITION_SIZE]
     left, right, margin = real[COMPARISON + number * COMPARED : COMPARISON + (number + 1) * COMPARED]
     condition = whole[CONDITION] if kind == ENTERED else 0
-    return Transition(KINDS[kind], step, condition, left, right, margin, over, old, new)
+    return Transition(KINDS[kind], step, condition, left, right, margin, over, old, new, absent=absent)

@@ -20,16 +20,20 @@ from driftsurf.strategies._rule import (
     closed_credit,
     contest_after,
     contest_risks,
+    counts_classes,
     entering,
+    is_missed,
     lead_error,
     needed_lead,
     reference_risk,
+    remembered_rows,
     switching,
     usual_batches,
 )
 from driftsurf.strategies._unit import WINDOW
 from driftsurf.strategies.compiled.addresses import kernels_type, pairwise_sum_at
 from driftsurf.strategies.compiled.layout import (
+    ABSENT,
     CONDITION,
     CONTEST,
     CREDIT,
@@ -163,7 +167,7 @@ def _watch(cell: Any, hi: Any, unit: Any, rule: Any, training: Any, scratch: Any
         right, margin = (best, threshold) if condition == 1 else (other, stable_threshold)
         usual = rule.significance > 0.0 and condition == 1
         over = usual_batches(counts["step"] - cell.models[old]["born"]) if usual else 1
-        add_transition(scratch, ENTERED, over, own, right, margin, cell.models[old]["id"], cell.models[new]["id"])
+        add_transition(scratch, ENTERED, over, own, right, margin, (cell.models[old]["id"], cell.models[new]["id"]), -1)
     return own, math.nan
 
 
@@ -229,6 +233,30 @@ def _add_to_contest(
 
 
 @uncounted
+def _missed_class(cell: Any, hi: Any, batches: Any, rule: Any, scratch: Any) -> Any:
+    """Return the code of the largest class that w' lacks, as in ``missed_class`` of the generic step; -1 for none."""
+    counts = cell.counts[0]
+    old, base = counts["predictive"], counts["base"]
+    first = cell.models[1 - old]["first_row"]
+    a = hi - remembered_rows(hi - first, batches, rule.reactive_length)
+    a = max(a, cell.models[old]["first_row"], counts["first"])
+    found = scratch.values[:4]  # the rows of class 0 and of class 1, those of w' included, and those of w' alone
+    for k in range(4):
+        found[k] = 0.0
+    for row in range(a, hi):
+        if cell.weight[row - base] > 0.0:
+            code = 1 if cell.y[row - base] > 0.0 else 0
+            found[code] += 1.0
+            if row >= first:
+                found[2 + code] += 1.0
+    missed = -1
+    for code in range(2):
+        if is_missed(found[code], found[0] + found[1], found[2 + code], rule.class_share):
+            missed = code  # w' has seen the other class, or no row at all
+    return missed
+
+
+@uncounted
 def _compare(
     cell: Any, hi: Any, own: Any, other: Any, margin: Any, rule: Any, training: Any, scratch: Any, kernels: Any
 ) -> None:
@@ -244,6 +272,8 @@ def _compare(
     scratch.whole[REACTIVE_STEP] = step
     ids = cell.models[old]["id"], cell.models[new]["id"]
     old_risk, new_risk = own, other
+    absent = _missed_class(cell, hi, step, rule, scratch) if counts_classes(rule.class_share, own) else -1
+    scratch.whole[ABSENT] = absent
     noisy, ends, noise = rule.significance > 0.0 and step > 1, step == rule.reactive_length, 0.0
     if rule.prequential:
         old_mean, new_mean, error = _add_to_contest(cell, hi, own, other, margin, noisy, scratch, kernels)
@@ -260,11 +290,11 @@ def _compare(
     over = step - 1 if rule.prequential else step
     if not ends:
         lead = needed_lead(rule.lead, old_risk) + noise
-        chosen = challenger_predicts(old_risk - lead, new_risk, rule.greedy)
+        chosen = challenger_predicts(old_risk - lead, new_risk, rule.greedy) and absent < 0
         challenged = chosen and judged[CREDIT] >= 0.0
         if challenged != (counts["challenged"] != 0):
             left, right = (ids[0], ids[1]) if challenged else (ids[1], ids[0])
-            add_transition(scratch, GREEDY, over if noisy else 1, new_risk, old_risk, 0.0 - lead, left, right)
+            add_transition(scratch, GREEDY, over if noisy else 1, new_risk, old_risk, 0.0 - lead, (left, right), -1)
         counts["challenged"] = 1 if challenged else 0
         counts["chosen"] = 1 if chosen else 0
         return
@@ -272,7 +302,9 @@ def _compare(
     # One batch with large errors may have outweighed the others.
     if switched and rule.lead != 0.0 and not switching(own, other):
         old_risk, new_risk, over, switched, noise = own, other, 1, False, 0.0
-    add_transition(scratch, SWITCHED if switched else KEPT, over, new_risk, old_risk, 0.0 - noise, ids[0], ids[1])
+    lacking = absent if switched else -1
+    switched = switched and absent < 0
+    add_transition(scratch, SWITCHED if switched else KEPT, over, new_risk, old_risk, 0.0 - noise, ids, lacking)
     if switched:
         counts["predictive"] = new
     counts["challenged"] = 0
@@ -350,6 +382,7 @@ def _learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: 
     predictor = 1 - old if counts["challenged"] != 0 else old
     whole[CONDITION] = 0
     whole[REACTIVE_STEP] = 0
+    whole[ABSENT] = -1
     whole[RECORDS] = 0
     whole[TRANSITIONS] = 0
     whole[PREDICTED_BY] = cell.models[predictor]["id"]
