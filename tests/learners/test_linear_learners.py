@@ -335,6 +335,16 @@ def test_a_bad_parameter_is_an_error(change: dict[str, Any], words: str) -> None
         LinearRegression(**change).fresh(0, 2, 0)
 
 
+def test_a_bad_parameter_is_an_error_also_after_an_equal_one_of_another_type_was_valid() -> None:
+    learner = LinearRegression(l2=1.0, fit_intercept=True)
+    learner.fresh(0, 2, 0)
+    for change in ({"fit_intercept": 1}, {"l2": True}, {"l2": [1.0]}):
+        with pytest.raises(OptionError, match=next(iter(change))):
+            LinearRegression(**({"l2": 1.0} | change)).fresh(0, 2, 0)
+    with pytest.raises(OptionError, match="l2"):
+        learner.set_params(l2=-1.0).fresh(0, 2, 0)
+
+
 @cases
 def test_divergence_changes_no_byte(case: str) -> None:
     learner, _, n_classes = CASES[case]

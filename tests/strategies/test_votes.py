@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftsurf.core.contracts import FloatArray
+from driftsurf.core.contracts import Batch, FloatArray
+from driftsurf.core.state import to_bytes
 from driftsurf.kernels.votes import balance_of_votes
-from driftsurf.strategies._votes import errors, labels, log_odds, squared_errors, true_class_share, weighted_vote
+from driftsurf.learners import LogisticRegression, SoftmaxRegression
+from driftsurf.strategies import AUE, DWM, Candor, LearnNSE
+from driftsurf.strategies._votes import (
+    errors,
+    labels,
+    labels_of_all,
+    log_odds,
+    squared_errors,
+    true_class_share,
+    weighted_vote,
+)
+from driftsurf.strategies.aue import guessing_error, mean_squared_errors, weighted_mean
 
 
 def log_probabilities(random: np.random.Generator, n: int, k: int) -> FloatArray:
@@ -88,6 +101,60 @@ def test_squared_errors_of_many_models_are_those_of_each(values: bool) -> None:
     for ballots in kinds:
         each = [scores - y if values else 1.0 - true_class_share(scores, y) for scores in ballots]
         assert np.array_equal(squared_errors(ballots, y, values), np.square(each))
+
+
+@settings(deadline=None, max_examples=40)
+@given(voters=st.integers(1, 7), rows=st.integers(1, 300), seed=st.integers(0, 2**32))
+def test_mean_squared_errors_are_those_of_numpy_to_the_bit(voters: int, rows: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    margins: Any = random.normal(size=(voters, rows)) * 10.0 ** random.integers(-3, 4, (voters, rows))
+    y, weight = random.integers(0, 2, rows).astype(float), random.integers(0, 3, rows) * random.random(rows)
+    weight[0] = 1.0
+    guess, means = mean_squared_errors(margins, y, weight)
+    assert guess == guessing_error(y, weight)
+    assert means.tolist() == weighted_mean(squared_errors(list(margins), y, False), weight).tolist()
+
+
+def test_labels_of_many_models_are_those_of_each() -> None:
+    random = np.random.default_rng(4)
+    kinds: list[Any] = [random.normal(size=(3, 9)), [log_probabilities(random, 9, 4) for _ in range(3)]]
+    for ballots in kinds:
+        assert labels_of_all(ballots).tolist() == [labels(scores).tolist() for scores in ballots]
+
+
+def batches(steps: int) -> list[Batch]:
+    """Return batches whose labels are inverted halfway, and whose last ones have a third class."""
+    random, made = np.random.default_rng(7), []
+    for step in range(steps):
+        X = random.normal(size=(60, 3))
+        y = ((X[:, 0] > 0.0) == (2 * step < steps)).astype(float)
+        y[X[:, 1] > 1.5] += step >= steps - 2
+        made.append(Batch(X, y, random.integers(0, 3, 60).astype(float)))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "learner"),
+    [
+        *((kind, learner) for kind in (AUE, DWM, LearnNSE) for learner in (LogisticRegression(), SoftmaxRegression())),
+        (Candor, LogisticRegression()),
+    ],
+)
+def test_a_step_is_the_same_with_the_scores_of_the_test_without_them_and_with_those_of_another_batch(
+    kind: Any, learner: Any
+) -> None:
+    rows = batches(12)[: -2 if kind is Candor else None]  # Candor is for two classes
+    options = {"period": 9} if kind is DWM else {}
+    plain, tested, mixed = (kind(learner, experts=3, seed=5, **options) for _ in range(3))
+    for one in (plain, tested, mixed):
+        one.begin(3, sparse=False, n_classes=2)
+    for place, batch in enumerate(rows):
+        expected = plain.step(batch)
+        assert tested.step(batch, tested.test_scores(batch)) == expected
+        scores = mixed.test_scores(batch)
+        mixed.test_scores(rows[place - 1])
+        assert mixed.step(batch, scores) == expected
+    assert to_bytes(plain.state()) == to_bytes(tested.state()) == to_bytes(mixed.state())
 
 
 @pytest.mark.parametrize("n", [2, 4, 6, 10, 12])

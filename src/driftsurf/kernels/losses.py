@@ -133,13 +133,9 @@ def _sum_of_run(values: Any, start: Any, count: Any) -> Any:
     return total
 
 
-@kernel(lambda f: (_in(F8), _out(F8)), exact=True)
-def pairwise_sum(values: Any, stack: Any) -> Any:
-    """Return the sum of values in the order of ``numpy.sum``: halves are summed on their own, down to 128 values.
-
-    ``stack`` is scratch space of ``SUM_STACK`` numbers. For each half of which the left part is being summed or is
-    known, it holds the length of the right part (0 once that is being summed) and the sum of the left one.
-    """
+@inline
+def _sum_in_halves(values: Any, stack: Any) -> Any:
+    """Return ``pairwise_sum``, for kernels that keep the order of arithmetic."""
     top = 0
     start = 0
     count = values.shape[0]
@@ -160,6 +156,16 @@ def pairwise_sum(values: Any, stack: Any) -> Any:
         stack[2 * top - 1] = total
         count = np.int64(stack[2 * top - 2])
         stack[2 * top - 2] = 0.0
+
+
+@kernel(lambda f: (_in(F8), _out(F8)), exact=True)
+def pairwise_sum(values: Any, stack: Any) -> Any:
+    """Return the sum of values in the order of ``numpy.sum``: halves are summed on their own, down to 128 values.
+
+    ``stack`` is scratch space of ``SUM_STACK`` numbers. For each half of which the left part is being summed or is
+    known, it holds the length of the right part (0 once that is being summed) and the sum of the left one.
+    """
+    return _sum_in_halves(values, stack)
 
 
 @inline

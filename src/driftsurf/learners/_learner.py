@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from driftsurf.core.contracts import (
     Undo,
 )
 from driftsurf.core.fields import Fields
+from driftsurf.core.parameters import parameter_names
 from driftsurf.core.state import resolved
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, StateError
@@ -104,7 +106,7 @@ class LinearLearner(LinearOptions, ABC):
 
     def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
         """Return a new model; ``seed`` fixes its first weights and all its draws."""
-        self._check_params()
+        self._check_params_once()
         start = blank(self._shape(n_features, n_classes), bool(self.fit_intercept))
         weights, words = start.weights, 0
         if self.start == "uniform":
@@ -112,6 +114,13 @@ class LinearLearner(LinearOptions, ABC):
             words = fill_uniform(weights[: n_features + self.fit_intercept].reshape(-1), seed, 0)
         step_size = math.nan if self.step_size == "auto" else float(self.step_size)
         return self._make(replace(start, weights=weights, step_size=step_size, seed=seed, words=words))
+
+    def _check_params_once(self) -> None:
+        """Raise OptionError if a parameter is invalid; values that were found valid are not checked again."""
+        try:
+            _check_params_of(type(self), *self.get_params().values())
+        except TypeError:  # a value that cannot be remembered
+            self._check_params()
 
     def _shape(self, n_features: int, n_classes: int) -> tuple[int, ...]:
         """Return the shape of the weights."""
@@ -123,7 +132,9 @@ class LinearLearner(LinearOptions, ABC):
         return self._fitted.weights.shape == self._shape(n_features, n_classes)
 
     def _make(self, fitted: Linear) -> Self:
-        model = type(self)(**self.get_params())
+        # The constructor stores its arguments under their names and does nothing else, but takes twice as long.
+        model = object.__new__(type(self))
+        vars(model).update(self.get_params())
         full = fitted.full_weights
         model._fitted, model._unscaled = fitted, (fitted, full, fitted.predicting_weights(full))
         model._table = Buffer(np.float64, *fitted.weights.shape[1:])
@@ -399,6 +410,12 @@ class LinearLearner(LinearOptions, ABC):
             return "hi"
         # A retired model has no rows any more, and the store has dropped those before it.
         return "lo" if 0 <= fitted.lo < min(fitted.hi, stored.lo) else ""
+
+
+@functools.lru_cache(maxsize=64, typed=True)
+def _check_params_of(kind: Any, *values: Any) -> None:
+    """Raise OptionError if one of these constructor arguments, in order, is invalid."""
+    kind(**dict(zip(parameter_names(kind), values, strict=True)))._check_params()
 
 
 def _squeezed(weights: FloatArray) -> FloatArray:

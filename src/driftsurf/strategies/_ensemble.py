@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from driftsurf.core.contracts import FloatArray, Rows, Segment, State
+from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.fields import Array, Fields, Rule, Whole, misfit
 from driftsurf.core.state import nest, pick
@@ -59,6 +59,38 @@ class VotingStrategy(PooledStrategy[Ensemble]):
 
     _ballots: JointScorer
     """Returns the scores of each expert, as the last complete step left it."""
+    _cast: tuple[FloatArray, Sequence[FloatArray], int] | None = None
+    """Result of the last ``test_scores``, the scores of each expert behind it, and the number of classes then."""
+
+    def test_scores(self, batch: Batch) -> FloatArray:
+        """Return the scores by which a batch is evaluated before it is learned."""
+        live = self._live
+        if not any(live.weights):
+            return super().test_scores(batch)
+        ballots = self._ballots(batch.X)
+        scores = weighted_vote(ballots, np.array(live.weights), self._can.regression)
+        self._cast = scores, ballots, self._pool.n_classes
+        return scores
+
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
+        """Learn one batch. An error leaves everything as it was."""
+        # The scores are known to be of this batch and these experts only by those that come back.
+        if self._cast is not None and self._cast[0] is not tested:
+            self._cast = None
+        try:
+            return super().step(batch, tested)
+        finally:
+            self._cast = None
+
+    def _ballots_on(self, X: Rows) -> Sequence[FloatArray]:
+        """Return the scores of each expert for the rows of this step, which ``test_scores`` may know already."""
+        known = self._cast
+        return self._ballots(X) if known is None or known[2] != self._pool.n_classes else known[1]
+
+    def _vote_on(self, X: Rows) -> FloatArray:
+        """Return the vote on the rows of this step, likewise."""
+        known = self._cast
+        return self._scorer(X) if known is None or known[2] != self._pool.n_classes else known[0]
 
     def _first(self) -> Ensemble:
         return Ensemble()

@@ -22,6 +22,13 @@ def labels(scores: FloatArray) -> npt.NDArray[np.int64]:
     return chosen
 
 
+def labels_of_all(ballots: Sequence[FloatArray]) -> npt.NDArray[np.int64]:
+    """Return the class codes that each of several models predicts: a row for each."""
+    if ballots[0].ndim == 1:
+        return (np.asarray(ballots) > 0.0).astype(np.int64)
+    return np.array([labels(scores) for scores in ballots])
+
+
 def errors(scores: FloatArray, y: FloatArray) -> FloatArray:
     """Return 1 for each row whose predicted class is wrong, else 0."""
     return np.not_equal(labels(scores), y).astype(np.float64)
@@ -43,12 +50,7 @@ def squared_errors(ballots: Sequence[FloatArray], y: FloatArray, regression: boo
     """
     if regression:
         return np.square(np.asarray(ballots) - y)
-    if ballots[0].ndim == 1:
-        margins = np.asarray(ballots)
-        shares = true_class_share(margins.reshape(-1), repeated(y, len(margins))).reshape(margins.shape)
-    else:
-        shares = np.array([true_class_share(scores, y) for scores in ballots])
-    return np.square(1.0 - shares)
+    return np.square(1.0 - np.array([true_class_share(scores, y) for scores in ballots]))
 
 
 def repeated(y: FloatArray, times: int) -> FloatArray:

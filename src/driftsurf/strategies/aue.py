@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +12,8 @@ from driftsurf.core.contracts import FloatArray, Learner, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import choice, whole
 from driftsurf.core.values import replace
+from driftsurf.kernels.losses import SUM_STACK
+from driftsurf.kernels.votes import rate_voters
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
@@ -90,12 +93,10 @@ class AUE(VotingStrategy):
             after = replace(live, step=live.step + 1)
             records = [e.record("expert", live.step, weight=w) for e, w in zip(live.experts, live.weights, strict=True)]
             return after, self._decision(live, after, segment, records)
-        regression = self._can.regression
-        guess = guessing_error(batch.y, batch.weight, regression)
-        experts, weights = list(live.experts), list[float]()
-        if experts:
-            wrong = squared_errors(self._ballots(batch.X), batch.y, regression)
-            weights = (1.0 / (guess + weighted_mean(wrong, batch.weight) + TINY)).tolist()
+        experts = list(live.experts)
+        ballots = self._ballots_on(batch.X) if experts else ()
+        guess, errors = mean_squared_errors(ballots, batch.y, batch.weight, self._can.regression)
+        weights: list[float] = (1.0 / (guess + errors + TINY)).tolist()
         removed = []
         if len(experts) == self.experts:
             weakest = weights.index(min(weights))
@@ -118,6 +119,19 @@ class AUE(VotingStrategy):
         if self.budget == "divided":
             return [int(rho * share) for share in shares]
         return [rho if self.budget == "each" else rho // len(shares)] * len(shares)
+
+
+def mean_squared_errors(
+    ballots: Sequence[FloatArray], y: FloatArray, weight: FloatArray, regression: bool = False
+) -> tuple[float, FloatArray]:
+    """Return the weighted mean squared error of guessing, and that of each model."""
+    if not len(ballots):
+        return guessing_error(y, weight, regression), np.zeros(0)
+    if regression or ballots[0].ndim == 2:
+        return guessing_error(y, weight, regression), weighted_mean(squared_errors(ballots, y, regression), weight)
+    means = np.empty(len(ballots))
+    scratch = np.empty(len(y)), np.empty(SUM_STACK)
+    return float(rate_voters(np.asarray(ballots), y, weight, means, *scratch)), means
 
 
 def guessing_error(y: FloatArray, weight: FloatArray, regression: bool = False) -> float:

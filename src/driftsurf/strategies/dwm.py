@@ -12,7 +12,7 @@ from driftsurf.core.options import choice, number, whole
 from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy, voting_fields
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
-from driftsurf.strategies._votes import labels
+from driftsurf.strategies._votes import labels_of_all
 
 __all__ = ["DWM"]
 
@@ -129,7 +129,7 @@ class DWM(VotingStrategy):
         places = [i for i in range(-(segment.lo + 1) % self.period, len(segment), self.period) if batch.weight[i] > 0.0]
         if live.step == 0 or not places:
             return weights.tolist(), False
-        chosen = np.array([labels(expert.learner.scores(batch.X)) for expert in live.experts])
+        chosen = labels_of_all(self._ballots_on(batch.X))
         for i in places:
             truth = int(batch.y[i])
             weights[chosen[:, i] != truth] *= self.beta

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._reweighted import Reweighted
-from driftsurf.strategies._votes import errors
+from driftsurf.strategies._votes import errors, labels_of_all
 
 __all__ = ["LearnNSE"]
 
@@ -113,7 +113,7 @@ class LearnNSE(VotingStrategy):
 
     def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
-        factor = np.ones(len(segment)) if not live.experts else emphasis(self._scoring(live)(batch.X), batch)
+        factor = np.ones(len(segment)) if not live.experts else emphasis(self._vote_on(batch.X), batch)
         newcomer = self._pool.make(live.step, segment.lo)
         stressed = Reweighted(self._pool.samples, lambda part: factor[part.lo - segment.lo : part.hi - segment.lo])
         spent = self._pool.train(newcomer, segment, self.learner.budget(segment), undo, seen_as=stressed)
@@ -122,7 +122,8 @@ class LearnNSE(VotingStrategy):
         experts = (*live.experts, newcomer)[kept]
         memory = np.vstack([live.memory, np.zeros(2)])[kept]
         if batch.weight.any():
-            memory = memory + [self._evidence(live.step - e.born, e, stressed.view(segment)) for e in experts]
+            ballots = [*(self._ballots_on(batch.X) if live.experts else ()), newcomer.learner.scores(batch.X)][kept]
+            memory = memory + self._evidence([live.step - e.born for e in experts], ballots, stressed.view(segment))
         # The sums of weighted betas and of their weights are the whole history of an expert; without evidence beta is
         # 1.
         mean = np.divide(memory[:, 0], memory[:, 1], out=np.ones(len(memory)), where=memory[:, 1] > 0.0)
@@ -135,12 +136,13 @@ class LearnNSE(VotingStrategy):
         ]
         return after, self._decision(live, after, segment, records)
 
-    def _evidence(self, age: int, expert: Member, batch: Batch) -> tuple[float, float]:
-        """Return what a batch adds to the sum of an expert's weighted betas, and to the sum of the weights."""
-        wrong = errors(expert.learner.scores(batch.X), batch.y)
-        error = min(float((batch.weight * wrong).sum() / batch.weight.sum()), 0.5)
-        sigmoid = math.exp(-np.logaddexp(0.0, -self.slope * (age - self.crossing)))
-        return sigmoid * error / (1.0 - error), sigmoid
+    def _evidence(self, ages: list[int], ballots: Sequence[FloatArray], batch: Batch) -> FloatArray:
+        """Return what a batch adds to the sum of each expert's weighted betas, and to the sum of the weights."""
+        wrong = labels_of_all(ballots) != batch.y
+        error = np.minimum((batch.weight * wrong).sum(axis=1) / batch.weight.sum(), 0.5)
+        late = np.logaddexp(0.0, -self.slope * (np.array(ages) - self.crossing))
+        sigmoid = np.array([math.exp(-value) for value in late.tolist()])
+        return np.column_stack([sigmoid * error / (1.0 - error), sigmoid])
 
     def _memory_state(self, memory: FloatArray) -> State:
         return {"betas": memory}
