@@ -27,7 +27,7 @@ from driftsurf.keyed.store import Progress, StateStore
 from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.session.late import DelayedLabels
 from driftsurf.session.session import Session
-from driftsurf.strategies import AUE, DriftSurf
+from driftsurf.strategies import AUE, Candor, DriftSurf
 from driftsurf.strategies.compiled import suitable
 
 PATIENCE = 60.0
@@ -120,6 +120,9 @@ SESSIONS: dict[str, Call] = {
     "sparse": _session(lambda: learned(SPARSE), lambda one: one.learn(SPARSE[400:500], Y[400:500])),
     "ensemble": _session(
         lambda: learned(X, AUE(LogisticRegression(), experts=3)), lambda one: one.learn(X[400:500], Y[400:500])
+    ),
+    "experts that have learned": _session(
+        lambda: learned(X, Candor(LogisticRegression(), experts=3)), lambda one: one.observe(X[400:500], Y[400:500])
     ),
     "new class": _session(softmax, lambda one: one.learn(X[100:200], Y[100:200] * 2)),
     "one row": _session(lambda: learned(X, batch_size=90), lambda one: one.try_buffer_one(X[400:401], Y[400:401])),

@@ -109,6 +109,10 @@ class Candor(VotingStrategy):
             self._tested = None
         return super().step(batch, tested)
 
+    def mark(self) -> Any:
+        """Return a mark of the models and their rows, for ``put_back``. The strategy has to have begun."""
+        return vars(self).copy(), self._pool.mark()  # no expert ever changes once it has joined
+
     def _learning(self, live: Ensemble) -> tuple[Member, ...]:
         return ()
 
