@@ -36,21 +36,24 @@ def compare(
     sklearn.tree.DecisionTreeClassifier(max_depth=6). Models of other libraries: capymoa:ARF10, capymoa:SRP10,
     river:ARF10, river:SRP10, river:tree.HoeffdingAdaptiveTreeRegressor. Trivial rules: majority or mean, persistence.
 
+    Options behind a source are its own: a.csv,label=sold,batch-size=50 b.csv,label='delay > 0',task=binary.
+
     Files are read as by `driftsurf run`. Rows without a label are left out; with --on-bad-row skip, so are rows that
     cannot be read. SOURCES may also be a TOML file that --write-config wrote.
 
-    Writes comparison.json, comparison.md, comparison.svg and report.html, and measured CPU seconds to timings.json. If
-    it is interrupted, the same command continues.
+    Writes comparison.json, comparison.md, comparison.svg and report.html, and measured CPU seconds to timings.json; for
+    several sources ranks.svg, a critical-difference diagram; with --probabilities the predictions of every row. If it
+    is interrupted, the same command continues.
     """
     from driftsurf.comparison.compare import compare as run
     from driftsurf.comparison.compare import default_models
     from driftsurf.comparison.folder import default_folder
-    from driftsurf.comparison.inputs import Input, expand
+    from driftsurf.comparison.inputs import read_sources
     from driftsurf.report import comparison
     from driftsurf.reproduction.terminal import Progress
 
     how = collect(InputOptions, options) | collect(ReadingOptions, options)
-    inputs = [Input(source, **how) for source in expand(sources)]
+    inputs = read_sources(sources, **how)
     for one in inputs:
         for hint in one.hints():
             say(f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True)

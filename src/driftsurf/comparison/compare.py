@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +16,14 @@ from driftsurf.comparison.folder import LEDGER, check_folder
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.matches import FIRST_STEP, InUnits, Match, Score
 from driftsurf.comparison.models import Model, Situation, model
+from driftsurf.comparison.probabilities import keep, kept_path
 from driftsurf.comparison.runner import Ledger, run
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import number, whole
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.errors import CapabilityError, Message, Option, OptionError
-from driftsurf.evaluation.ranks import ranks
+from driftsurf.evaluation.class_metrics import ClassQuality
+from driftsurf.evaluation.ranks import Pair, Ranking, pairs_with, ranking, ranks
 from driftsurf.evaluation.resampling import Interval, interval, resampled_means
 from driftsurf.runs.options import StrPath
 from driftsurf.session.default_model import TREES, has_trees
@@ -79,6 +82,8 @@ class Standing:
     """For a regression: the RMSE relative to that of predicting the mean of all targets before the batch."""
     diverged: bool = False
     """Whether training diverged on any source with any seed."""
+    quality: ClassQuality | None = None
+    """For classes: kappa, balanced error and log loss, averaged over seeds and sources."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +106,9 @@ class Standings:
         return tuple(one for one in self.models if one.behind.value <= SAME)
 
     @property
-    def second(self) -> Standing:
-        """Model with the second lowest error."""
-        return sorted(self.models, key=lambda one: one.error.value)[1]
+    def second(self) -> Standing | None:
+        """Model with the second lowest error; None if there is a single model."""
+        return next(iter(sorted(self.models, key=lambda one: one.error.value)[1:]), None)
 
     @property
     def sure(self) -> bool:
@@ -113,9 +118,11 @@ class Standings:
     def verdict(self) -> str:
         """Return a sentence that names the winner and how certain it is, or the models that are tied."""
         best, next_best = self.winner, self.second
+        what = "an error" if best.relative_rmse is None else "a relative error"
+        if next_best is None:
+            return f"{best.model} has {what} of {best.error.value:.4f} ({best.error.low:.4f} to {best.error.high:.4f})"
         gap = next_best.behind
         certainty = "significantly lower than all others" if self.sure else "not significantly lower than all others"
-        what = "an error" if best.relative_rmse is None else "a relative error"
         if len(self.tied) > 1:
             *others, last = (one.model for one in self.tied)
             return (
@@ -144,6 +151,24 @@ class Comparison:
         """Whether the targets are numbers rather than classes."""
         return self.overall.winner.relative_rmse is not None
 
+    @property
+    def ranking(self) -> Ranking | None:
+        """Mean ranks of the models over the sources, with the critical difference; None for one model or source."""
+        if len(self.sources) < 2 or len(self.overall.models) < 2:
+            return None
+        return ranking([one.model for one in self.overall.models], self._errors())
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The model with the lowest mean error beside each other one, by Wilcoxon's test over the sources."""
+        if self.ranking is None:
+            return ()
+        best = self.overall.winner.model
+        return pairs_with(best, [one.model for one in self.overall.models if one.model != best], self._errors())
+
+    def _errors(self) -> list[dict[str, float]]:
+        return [{one.model: one.error.value for one in source.models} for source in self.sources]
+
 
 def compare(
     folder: StrPath,
@@ -154,6 +179,7 @@ def compare(
     seed: int = 0,
     jobs: int = 1,
     gradients_per_row: float | None = None,
+    probabilities: bool = False,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Comparison:
     """Run every model on every source, once for each seed. Results in ``folder / "ledger.jsonl"`` are reused.
@@ -175,6 +201,9 @@ def compare(
         Number of processes.
     gradients_per_row
         A budget that all models share; None leaves each learner its own budget.
+    probabilities
+        Also write the predictions of every row to files, which
+        :func:`~driftsurf.comparison.probabilities.read_predictions` reads.
     on_progress
         Called with "runs finished", the number of finished runs of a model on a source and the number of all of them.
     """
@@ -183,8 +212,8 @@ def compare(
     regression = _is_regression(sources)
     chosen = default_models(sources) if models is None else models
     contenders = {one.name: one for one in map(_contender, chosen)}
-    if len(contenders) < 2:
-        raise OptionError(Option("models"), f" are {', '.join(chosen) or 'none'}; a comparison needs at least two")
+    if not contenders:
+        raise OptionError(Option("models"), " are none; name at least one")
     if gradients_per_row is not None:
         number("gradients_per_row", gradients_per_row, above=0.0)
     seeds = tuple(range(seed, seed + whole("trials", trials, at_least=1)))
@@ -192,7 +221,9 @@ def compare(
     check_folder(folder, sources)
     _check(contenders.values(), sources, Situation(0 if regression else 2, gradients_per_row=gradients_per_row))
     matches = {
-        (what, name, one): Match(what, name, gradients_per_row, contender.built_on, one)
+        (what, name, one): Match(
+            what, name, gradients_per_row, contender.built_on, one if contender.seeded else seed, probabilities
+        )
         for what in sources
         for name, contender in contenders.items()
         for one in seeds
@@ -200,9 +231,14 @@ def compare(
     digests = {what.source: what.digest() for what in sources}
     report = None if on_progress is None else lambda done, total: on_progress("runs finished", done, total)
     with Ledger(folder / LEDGER).held() as ledger:
-        done = cast(
-            "dict[Match, Score]",
-            run(matches.values(), ledger, jobs=jobs, on_done=report, digest=digests.__getitem__),
+        done = run(
+            matches.values(),
+            ledger,
+            jobs=jobs,
+            on_done=report,
+            digest=digests.__getitem__,
+            on_result=partial(keep, folder) if probabilities else None,
+            is_complete=lambda match: not probabilities or kept_path(folder, match).exists(),
         )
     found = [
         (what.title, {name: [done[matches[what, name, one]] for one in seeds] for name in contenders})
@@ -287,6 +323,8 @@ class _Numbers:
     """Errors of a regression on one source in the unit of the label."""
     relative_rmse: FloatArray | None = None
     """RMSE of a regression relative to that of predicting the mean of earlier targets; None for classes."""
+    quality: tuple[ClassQuality, ...] = ()
+    """Kappa, balanced error and log loss of each model; none for a regression."""
 
 
 def _of_source(title: str, scores: dict[str, list[Score]]) -> _Numbers:
@@ -313,7 +351,23 @@ def _of_source(title: str, scores: dict[str, list[Score]]) -> _Numbers:
         tuple(any(score.diverged for score in of_seeds) for of_seeds in scores.values()),
         in_units,
         np.array([one.relative_rmse for one in in_units]) if in_units else None,
+        tuple(
+            _mean_quality([one.quality for one in of_seeds if one.quality is not None]) for of_seeds in scores.values()
+        )
+        if any_score.quality is not None
+        else (),
     )
+
+
+def _mean_quality(each: Sequence[ClassQuality]) -> ClassQuality:
+    """Return the mean of seeds or sources; None where one of them has no number."""
+
+    def mean(numbers: Sequence[float | None]) -> float | None:
+        known = [number for number in numbers if number is not None]
+        return float(np.mean(known)) if len(known) == len(numbers) else None
+
+    balanced = float(np.mean([one.balanced_error for one in each]))
+    return ClassQuality(mean([one.kappa for one in each]), balanced, mean([one.log_loss for one in each]))
 
 
 def _over_all(each: Sequence[_Numbers]) -> _Numbers:
@@ -329,6 +383,7 @@ def _over_all(each: Sequence[_Numbers]) -> _Numbers:
         np.mean([one.ranks for one in each], axis=0),
         tuple(map(any, zip(*(one.diverged for one in each), strict=True))),
         relative_rmse=np.mean(ratios, axis=0) if ratios else None,
+        quality=tuple(_mean_quality(of_sources) for of_sources in zip(*(one.quality for one in each), strict=True)),
     )
 
 
@@ -348,6 +403,7 @@ def _standings(of: _Numbers) -> Standings:
             of.in_units[k] if of.in_units else None,
             None if of.relative_rmse is None else float(of.relative_rmse[k]),
             of.diverged[k],
+            of.quality[k] if of.quality else None,
         )
         for k, name in enumerate(of.models)
     )
@@ -365,6 +421,8 @@ def to_json(result: Comparison) -> str:
         "winner": result.overall.winner.model,
         "verdict": result.overall.verdict(),
         "overall": _untimed(result.overall),
+        "ranking": None if result.ranking is None else asdict(result.ranking),
+        "pairs": [asdict(one) for one in result.pairs],
         "sources": [_untimed(one) for one in result.sources],
     }
     return json.dumps(whole_result, indent=1) + "\n"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,7 +31,7 @@ from driftsurf.errors import InputError, LabelError, Message, Option, OptionErro
 from driftsurf.runs.options import BATCH_ROWS
 from driftsurf.streams.base import Block, Drift
 
-__all__ = ["FILES", "REAL", "Input", "Rows", "expand", "load"]
+__all__ = ["FILES", "REAL", "Input", "Rows", "expand", "load", "read_sources"]
 
 BATCHES = 100
 MOST_CLASSES = 1000
@@ -200,6 +201,24 @@ class Rows:
             return replace(self, X=self.X.toarray())
         return replace(self, X=self.compact, compact=None, categories=())
 
+    def numbered(self) -> Rows:
+        """Return the stream with dense rows in which each category is one column, the number of its word."""
+        if self.compact is not None or not self.categories:
+            return self.dense()
+        words = [np.asarray(self.X[:, first:stop] @ np.arange(float(stop - first))) for first, stop in self.categories]
+        others = np.ones(self.X.shape[1], np.bool_)
+        for first, stop in self.categories:
+            others[first:stop] = False
+        rest = self.X[:, np.flatnonzero(others)]
+        return replace(self, X=np.column_stack([*words, rest.toarray() if self.sparse else rest]), categories=())
+
+    @property
+    def n_numbered(self) -> int:
+        """Number of columns of :meth:`numbered`."""
+        if self.compact is not None:
+            return int(self.compact.shape[1])
+        return int(self.X.shape[1]) - sum(stop - first - 1 for first, stop in self.categories)
+
     def first(self, count: int) -> Rows:
         """Return the first ``count`` rows."""
         compact = None if self.compact is None else self.compact[:count]
@@ -215,6 +234,30 @@ def expand(sources: tuple[str, ...]) -> tuple[str, ...]:
     """Return the sources without duplicates, ``real`` replaced by its ten streams and paths by absolute ones."""
     every = (name for source in sources for name in (REAL if source == "real" else (_absolute(source),)))
     return tuple(dict.fromkeys(every))
+
+
+_OWN = re.compile(r",(label|batch-size|task)=")
+"""Options that a source may have of its own."""
+
+
+def read_sources(sources: Sequence[str], **common: Any) -> list[Input]:
+    """Return the sources with the options of all, which those written behind a source replace.
+
+    >>> for one in read_sources(["a.csv,label=sold > 3,batch-size=50", "b.csv"], label="churn"):
+    ...     print(one.source, one.label, one.batch_size)
+    a.csv sold > 3 50
+    b.csv churn None
+    """
+    found = []
+    for text in sources:
+        source, *own = [text] if os.path.exists(text) else _OWN.split(text)
+        options = {name.replace("-", "_"): value for name, value in zip(own[::2], own[1::2], strict=True)}
+        if "batch_size" in options and not options["batch_size"].isdecimal():
+            size = options["batch_size"]
+            raise OptionError(f"batch-size of {source!r} is {size!r}; write a whole number, such as batch-size=100")
+        sized = {"batch_size": int(options["batch_size"])} if "batch_size" in options else {}
+        found += [Input(name, **(common | options | sized)) for name in expand((source,))]
+    return list(dict.fromkeys(found))
 
 
 def _absolute(source: str) -> str:

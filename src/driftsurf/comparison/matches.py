@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf.comparison.inputs import Input, Rows, load
 from driftsurf.comparison.memory import check_fits, rows_bytes
@@ -16,11 +17,13 @@ from driftsurf.comparison.peers import Diverged, Mean
 from driftsurf.core.contracts import FloatArray
 from driftsurf.data.target import Task
 from driftsurf.errors import DivergenceError, LabelError
+from driftsurf.evaluation.class_metrics import ClassQuality, class_quality
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.trace import Trace
+from driftsurf.session.observation import Observation
 from driftsurf.streams.base import Stream
 
-__all__ = ["FIRST_STEP", "InUnits", "Match", "Score"]
+__all__ = ["FIRST_STEP", "InUnits", "Match", "Predictions", "Score"]
 
 WARM_UP_ROWS = 60
 FIRST_STEP = 1
@@ -41,6 +44,8 @@ class Match:
     built_on: str = ""
     """Packages that the model comes from, with their versions."""
     seed: int = 0
+    probabilities: bool = False
+    """Whether the score has the predictions of all rows."""
 
     kind: ClassVar[str] = "match"
 
@@ -54,23 +59,27 @@ class Match:
         rows, contender = load(self.what), model(self.model)
         asked = None if self.what.task == "auto" else cast("Task", self.what.task)
         at = Situation(len(rows.labels), rows.batch_size, self.seed, rows.drift_steps, self.gradients_per_row, asked)
-        if rows.sparse and not contender.sparse(at):
-            if rows.compact is None:
-                needed = rows_bytes(rows.n_rows, np.broadcast_to(0.0, (1, rows.X.shape[1])))
-                check_fits(rows.name, rows.n_rows, needed, chosen=self.what.rows is not None)
-            rows = rows.dense()
+        if contender.numbered or (rows.sparse and not contender.sparse(at)):
+            columns = rows.n_numbered if contender.numbered or rows.compact is not None else rows.X.shape[1]
+            needed = rows_bytes(rows.n_rows, np.broadcast_to(0.0, (1, columns)))
+            check_fits(rows.name, rows.n_rows, needed, chosen=self.what.rows is not None)
+            rows = rows.numbered() if contender.numbered else rows.dense()
         at = replace(at, categories=rows.categories)
         with np.errstate(over="ignore", invalid="ignore"):  # a model may diverge
             try:
                 _warm_up(contender, at, rows)
-                trace, diverged = self._evaluate(rows, contender.make(at)), False
+                recorded = _Recorded(contender.make(at), keep=self.probabilities)
+                trace, diverged = self._evaluate(rows, recorded), False
             except DivergenceError:
-                trace, diverged = self._evaluate(rows, Diverged()), True
+                recorded = _Recorded(Diverged(), keep=self.probabilities)
+                trace, diverged = self._evaluate(rows, recorded), True
         run = trace.of(self.model)
         error, in_units = (run["error"], None) if rows.labels else _relative(trace, self.model)
         seconds = round(trace.seconds[self.model], 4)
         diverged = diverged or bool(error.max() == WORST)
-        return Score(error, rows.n_rows, int(run["gradients"].sum()), seconds, in_units, diverged)
+        quality = class_quality(trace, self.model, FIRST_STEP) if rows.labels else None
+        seen = recorded.predictions(rows.labels) if self.probabilities else None
+        return Score(error, rows.n_rows, int(run["gradients"].sum()), seconds, in_units, diverged, quality, seen)
 
     def _evaluate(self, rows: Rows, learning: Any) -> Trace:
         models = {self.model: learning} | ({} if rows.labels else {FLOOR: Mean()})
@@ -80,6 +89,40 @@ class Match:
     def decode(values: Mapping[str, Any]) -> Score:
         """Return the score from which ``to_dict`` made ``values``."""
         return Score.from_dict(values)
+
+
+class _Recorded:
+    """A model whose predictions are kept as they are made."""
+
+    def __init__(self, model: Any, *, keep: bool) -> None:
+        self.model = model
+        self.keep = keep
+        self._seen: list[Observation] = []
+
+    def observe(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
+        """Predict and learn a batch."""
+        seen: Observation = self.model.observe(X, y, classes=classes)
+        if self.keep:
+            self._seen.append(replace(seen, decisions=()))
+        return seen
+
+    def predictions(self, labels: tuple[Any, ...]) -> Predictions:
+        """Return all predictions so far; labels are given by code."""
+        true, predicted = (np.concatenate([getattr(one, what) for one in self._seen]) for what in ("true", "predicted"))
+        shares = [_shares(one, len(labels)) for one in self._seen]
+        # A model without probabilities has none in any batch but, perhaps, the first, which an untrained one predicts.
+        has_shares = bool(labels) and all(one.probabilities for one in self._seen[FIRST_STEP:])
+        return Predictions(labels, true, predicted, np.concatenate(shares) if has_shares else None)
+
+
+def _shares(seen: Observation, n_classes: int) -> FloatArray:
+    """Return the probability of each class for each row: equal ones where the model had none."""
+    if not seen.probabilities:
+        return np.full((len(seen.true), n_classes), 1.0 / max(n_classes, 1))
+    if seen.scores.ndim == 2:
+        return np.asarray(np.exp(seen.scores))
+    second = np.exp(-np.logaddexp(0.0, -seen.scores))
+    return np.column_stack([1.0 - second, second])
 
 
 def _warm_up(contender: Model, at: Situation, rows: Rows) -> None:
@@ -113,6 +156,19 @@ class InUnits:
 
 
 @dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions of all rows of a source, each made before its row was learned."""
+
+    labels: tuple[Any, ...]
+    """Labels by code; empty for a regression."""
+    true: npt.NDArray[Any]
+    """Codes of the true labels, or true numbers."""
+    predicted: npt.NDArray[Any]
+    probabilities: FloatArray | None
+    """Probabilities of all classes (rows, classes); None for a regression, and for a model without them."""
+
+
+@dataclass(frozen=True, eq=False)
 class Score:
     """The result of a match."""
 
@@ -127,6 +183,10 @@ class Score:
     """None for classification."""
     diverged: bool = False
     """Whether training diverged. The error is then ``WORST`` for regression, and every row is wrong for classes."""
+    quality: ClassQuality | None = None
+    """None for regression."""
+    predictions: Predictions | None = None
+    """Predictions of all rows, if the match was asked for them; they are not part of ``to_dict``."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the score as values that JSON can hold."""
@@ -137,6 +197,7 @@ class Score:
             "seconds": self.seconds,
             "in_units": None if self.in_units is None else asdict(self.in_units),
             "diverged": self.diverged,
+            "quality": None if self.quality is None else asdict(self.quality),
         }
 
     @classmethod
@@ -144,5 +205,6 @@ class Score:
         """Return the score from which ``to_dict`` made ``values``."""
         error = np.array(values["error"], np.float64)
         in_units = None if values["in_units"] is None else InUnits(**values["in_units"])
+        quality = None if values["quality"] is None else ClassQuality(**values["quality"])
         counts = int(values["n_rows"]), int(values["gradients"])
-        return cls(error, *counts, float(values["seconds"]), in_units, bool(values["diverged"]))
+        return cls(error, *counts, float(values["seconds"]), in_units, bool(values["diverged"]), quality)

@@ -68,6 +68,10 @@ class Model:
     """Whether it takes sparse rows."""
     packages: tuple[str, ...] = ()
     """Import names of the packages it is made of, beside driftsurf and what driftsurf requires."""
+    seeded: bool = True
+    """Whether a seed may change its results; if not, one run is enough."""
+    numbered: bool = False
+    """Whether it is given each category as one column of numbers, which trees split better than hundreds of columns."""
 
     @property
     def built_on(self) -> str:
@@ -125,7 +129,7 @@ def model(text: str) -> Model:
     """
     head, colon, rest = text.strip().partition(":")
     if not colon and head in _TRIVIAL:
-        return Model(head, lambda at: _trivial(head, at), lambda at: False)
+        return Model(head, lambda at: _trivial(head, at), lambda at: False, seeded=False)
     if colon and head in _SHORT:
         return _peer(head, rest, text)
     return _adaptive(text)
@@ -190,7 +194,8 @@ def _peer(package: str, rest: str, text: str) -> Model:
             raise CapabilityError(f"{package}:{part} does not predict {at.target}; choices: {choices}")
         full = part.name if ensemble is None else ensemble[at.target]
         # A model that draws no random numbers takes no seed; every ensemble with a short name takes one.
-        seeded = options if ensemble is None else options | {_SEEDS[package]: at.seed}
-        return peers.CapyMOA(full, seeded) if package == "capymoa" else peers.River(full, seeded, at.target)
+        complete = options if ensemble is None else options | {_SEEDS[package]: at.seed}
+        return peers.CapyMOA(full, complete) if package == "capymoa" else peers.River(full, complete, at.target)
 
-    return Model(f"{package}:{part}", make, lambda at: False, (package,))
+    seeded = ensemble is not None
+    return Model(f"{package}:{part}", make, lambda at: False, (package,), seeded=seeded, numbered=True)

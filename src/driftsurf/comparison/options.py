@@ -39,7 +39,7 @@ class InputOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions:
-    """Which models are compared, and with how much compute."""
+    """Which models are compared, with how much compute, and what is kept of them."""
 
     models: Sequence[str] | None = option(
         None,
@@ -54,6 +54,9 @@ class CompareOptions:
         "Give every algorithm the same number of gradients per row, divided among its models.  [default: the budget "
         "of each learner]",
         above=0.0,
+    )
+    probabilities: bool = option(
+        False, "Also write the probabilities that each model gave to every row, to evaluate mixtures of models."
     )
 
 

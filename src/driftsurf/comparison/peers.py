@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.predictions import LEAST_PROBABILITY
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError
 from driftsurf.session.observation import Observation
 
@@ -20,8 +22,12 @@ TargetKind: TypeAlias = Literal["classes", "numbers"]
 """Predictions of a model: classes as codes from 0 to K - 1, or the numbers of a regression."""
 
 
+Predicted: TypeAlias = Sequence[float] | npt.NDArray[Any]
+"""Class codes or numbers, one for each row."""
+
+
 class Peer(ABC):
-    """A model that :func:`driftsurf.prequential` can run through ``partial_fit`` and ``predict``.
+    """A model that :func:`driftsurf.prequential` can run: it predicts a batch, then learns its rows one by one.
 
     ``n_features_in_`` (and ``classes_``, unless it is a regression) appear with the first batch, as in scikit-learn.
     """
@@ -30,6 +36,17 @@ class Peer(ABC):
     n_features_in_: int
     classes_: npt.NDArray[Any]
     _begun = False
+
+    def observe(self, X: npt.NDArray[Any], y: npt.NDArray[Any], *, classes: Any = None) -> Observation:
+        """Predict a batch with the model as it is, and learn it; an untrained model predicts the first class, or 0."""
+        codes: npt.NDArray[Any] = np.zeros(len(y), y.dtype)
+        shares = None
+        if self._begun:
+            found, shares = self._predict_shares(X) if classes is not None else (self._predict(X), None)
+            codes = np.asarray(found)
+        self.partial_fit(X, y, () if classes is None else classes)
+        scores = np.zeros(len(y)) if shares is None else np.log(np.clip(shares, LEAST_PROBABILITY, 1.0))
+        return Observation(codes, codes, y, scores, (), probabilities=shares is not None)
 
     def partial_fit(
         self, X: npt.NDArray[Any], y: npt.NDArray[Any], classes: npt.NDArray[Any] | Sequence[int] = ()
@@ -56,8 +73,12 @@ class Peer(ABC):
         """Learn the rows."""
 
     @abstractmethod
-    def _predict(self, X: npt.NDArray[Any]) -> Sequence[float] | npt.NDArray[Any]:
+    def _predict(self, X: npt.NDArray[Any]) -> Predicted:
         """Return the class codes or numbers of the rows."""
+
+    def _predict_shares(self, X: npt.NDArray[Any]) -> tuple[Predicted, FloatArray | None]:
+        """Return the class codes of the rows and the probabilities of all classes; None if the model has none."""
+        return self._predict(X), None
 
 
 class Majority(Peer):
@@ -73,6 +94,10 @@ class Majority(Peer):
 
     def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.full(len(X), self._counts.argmax())
+
+    def _predict_shares(self, X: npt.NDArray[Any]) -> tuple[Predicted, FloatArray | None]:
+        shares = (self._counts + 1) / (self._counts + 1).sum()  # no class is impossible
+        return self._predict(X), np.tile(shares, (len(X), 1))
 
 
 class Diverged(Peer):
@@ -131,7 +156,7 @@ class River(Peer):
             raise CapabilityError(f"river.{name} does not predict {target}; use {remedy}")
 
     def _begin(self, n_features: int, n_classes: int) -> None:
-        """The model was made by the constructor."""
+        self._n_classes = n_classes
 
     def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         for x, label in zip(X.tolist(), y.tolist(), strict=True):
@@ -139,6 +164,17 @@ class River(Peer):
 
     def _predict(self, X: npt.NDArray[Any]) -> list[float]:
         return [self._model.predict_one(dict(enumerate(x))) or 0 for x in X.tolist()]
+
+    def _predict_shares(self, X: npt.NDArray[Any]) -> tuple[Predicted, FloatArray | None]:
+        codes, shares = [], np.zeros((len(X), self._n_classes))
+        for place, x in enumerate(X.tolist()):
+            try:
+                found = self._model.predict_proba_one(dict(enumerate(x)))
+            except NotImplementedError:
+                return self._predict(X), None
+            codes.append(max(found, key=found.get) if found else 0)  # as predict_one chooses among equals
+            shares[place, list(found)] = list(found.values())
+        return codes, _normalised(shares)
 
 
 class CapyMOA(Peer):
@@ -163,6 +199,21 @@ class CapyMOA(Peer):
 
     def _predict(self, X: npt.NDArray[Any]) -> list[float]:
         return [self._model.predict(self._rows(self._schema, x)) or 0 for x in X]
+
+    def _predict_shares(self, X: npt.NDArray[Any]) -> tuple[Predicted, FloatArray | None]:
+        shares = np.zeros((len(X), len(self.classes_)))
+        for place, x in enumerate(X):
+            found = self._model.predict_proba(self._rows(self._schema, x))
+            if found is not None:  # votes of a tree that has met some classes only are shorter
+                shares[place, : len(found)] = found
+        return shares.argmax(axis=1), _normalised(shares)
+
+
+def _normalised(shares: FloatArray) -> FloatArray:
+    """Return probabilities that sum to 1 in each row: equal ones where a model has no opinion."""
+    total = shares.sum(axis=1, keepdims=True)
+    known = np.isfinite(total) & (total > 0.0)
+    return np.where(known, shares / np.where(known, total, 1.0), 1.0 / shares.shape[1])
 
 
 def _import(name: str, module: str) -> Any:

@@ -113,18 +113,21 @@ def run(
     jobs: int = 1,
     on_done: Done | None = None,
     digest: Callable[[str], str] | None = None,
+    on_result: Callable[[Any, R], None] | None = None,
+    is_complete: Callable[[Any], bool] = lambda task: True,
 ) -> dict[Task[R], R]:
     """Run the tasks that the ledger does not have yet, and return the results of all.
 
     The results do not depend on ``jobs``, because every task has its own seed. ``digest`` identifies the rows of a
-    stream by its name; the default is ``data_digest``.
+    stream by its name; the default is ``data_digest``. ``on_result`` is called with each new result before it is
+    recorded; a recorded task that is not ``is_complete``, because a file beside the ledger is missing, is run again.
     """
     wanted = dict.fromkeys(tasks)
     identify = data_digest if digest is None else digest
     digests = {name: identify(name) for name in {task.dataset for task in wanted}}
     keys = {task: _key(task, digests[task.dataset]) for task in wanted}
     known = ledger.read()
-    done = {task: task.decode(known[key]) for task, key in keys.items() if key in known}
+    done = {task: task.decode(known[key]) for task, key in keys.items() if key in known and is_complete(task)}
     # Sorted by stream, so that a process can reuse the stream that it has in memory.
     missing = sorted((task for task in wanted if task not in done), key=lambda task: task.dataset)
     report = on_done if on_done is not None else (lambda count, total: None)
@@ -134,6 +137,8 @@ def run(
             done[task] = result
             record = {"key": keys[task], "task": asdict(task), "result": result.to_dict()}  # type: ignore[call-overload]
             ledger.check_held()
+            if on_result is not None:
+                on_result(task, result)
             file.write(json.dumps(record, separators=(",", ":")) + "\n")
             file.flush()
             report(len(done), len(wanted))

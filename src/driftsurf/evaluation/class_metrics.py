@@ -10,9 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.evaluation import metrics
 from driftsurf.evaluation.trace import Trace
 
-__all__ = ["ClassMetrics", "class_metrics", "class_metrics_over_time", "describe_later_classes"]
+__all__ = [
+    "ClassMetrics",
+    "ClassQuality",
+    "class_metrics",
+    "class_metrics_over_time",
+    "class_quality",
+    "describe_later_classes",
+]
 
 MOST_NAMED = 8
 """Classes that a sentence names."""
@@ -32,6 +40,44 @@ class ClassMetrics:
     """Share of the rows of the class that were predicted as it."""
     f1: float
     """Harmonic mean of precision and recall; 0 if no row was predicted correctly."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassQuality:
+    """How well a classifier predicted, beyond the share of wrong rows, which hides rare classes and wrong certainty."""
+
+    kappa: float | None
+    """Cohen's kappa: 1 if every row is right, 0 if no more rows are right than by chance; None for a single class."""
+    balanced_error: float
+    """Share of wrong rows of each class, averaged over the classes."""
+    log_loss: float | None
+    """Mean of -log p(true class); None for a model without probabilities."""
+
+
+def class_quality(trace: Trace, model: str, first_step: int = 0) -> ClassQuality:
+    """Return kappa, balanced error and log loss of all rows from a step on.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier, prequential
+    >>> from driftsurf.streams import SEA
+    >>> found = class_quality(prequential(SEA(n_rows=10_000), DriftSurfClassifier(random_state=0)), "model", 1)
+    >>> round(found.kappa, 2), round(found.balanced_error, 2)
+    (0.95, 0.02)
+    """
+    run = {name: column[first_step:] for name, column in trace.of(model).items()}
+    true, predicted, wrong = (
+        np.array([run[f"{what}:{label}"].sum() for label in trace.labels], np.int64)
+        for what in ("true", "predicted", "wrong")
+    )
+    there = true > 0
+    kappa = metrics.kappa(int(true.sum() - wrong.sum()), true, predicted)
+    loss = metrics.mean_error(run["log_loss"], run["rows"])
+    return ClassQuality(
+        None if np.isnan(kappa) else float(kappa),
+        float(np.mean(wrong[there] / true[there])),
+        None if np.isnan(loss) else loss,
+    )
 
 
 def class_metrics(trace: Trace, model: str) -> dict[Any, ClassMetrics]:

@@ -15,6 +15,9 @@ larger of their spreads. Such ties are not transitive (a may tie with b and b wi
 counted from pairs: 1, plus 1 for each better algorithm, plus 1/2 for each tie. Without spreads these are the usual
 ranks; with spreads, too, the ranks of one stream sum to k (k + 1) / 2.
 
+Two algorithms are compared by Wilcoxon's signed-rank test, which uses how much they differ on each stream. Holm's
+method corrects the probabilities of several such tests.
+
 References
 ----------
 J. Demsar. Statistical comparisons of classifiers over multiple data sets. JMLR 7, 2006.
@@ -34,7 +37,7 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import number, whole
 from driftsurf.errors import InputError
 
-__all__ = ["Ranking", "critical_difference", "friedman", "place", "ranking", "ranks"]
+__all__ = ["Pair", "Ranking", "critical_difference", "friedman", "pairs_with", "place", "ranking", "ranks"]
 
 
 def ranks(errors: npt.ArrayLike, spreads: npt.ArrayLike | None = None) -> FloatArray:
@@ -163,3 +166,51 @@ def ranking(
         *friedman(table),
         critical_difference(len(algorithms), len(rows), alpha),
     )
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One algorithm beside another over the same streams."""
+
+    algorithm: str
+    other: str
+    lower: int
+    """Number of streams on which ``algorithm`` has the lower error."""
+    higher: int
+    """Number of streams on which it has the higher error; on the remaining ones the errors are the same."""
+    probability: float
+    """Probability of such differences if neither were better, by Wilcoxon's signed-rank test and Holm's correction."""
+
+
+def pairs_with(algorithm: str, others: Sequence[str], errors: Iterable[Mapping[str, float]]) -> tuple[Pair, ...]:
+    """Compare one algorithm with each of the others over streams, given as for :func:`ranking`.
+
+    >>> errors = [{"a": 0.1 + k / 100, "b": 0.2 + k / 50, "c": 0.1 + k / 100} for k in range(6)]
+    >>> [(pair.other, pair.lower, pair.higher, round(pair.probability, 4)) for pair in pairs_with("a", "bc", errors)]
+    [('b', 6, 0, 0.0625), ('c', 0, 0, 1.0)]
+    """
+    rows = list(errors)
+    gaps = [np.array([row[other] - row[algorithm] for row in rows]) for other in others]
+    corrected = _holm([_signed_rank(gap) for gap in gaps])
+    return tuple(
+        Pair(algorithm, other, int(np.sum(gap > 0.0)), int(np.sum(gap < 0.0)), probability)
+        for other, gap, probability in zip(others, gaps, corrected, strict=True)
+    )
+
+
+def _signed_rank(gaps: FloatArray) -> float:
+    """Return the two-sided probability of Wilcoxon's test; streams without a difference are left out."""
+    from scipy.stats import wilcoxon
+
+    there = gaps[gaps != 0.0]
+    return float(wilcoxon(there).pvalue) if len(there) else 1.0
+
+
+def _holm(probabilities: Sequence[float]) -> list[float]:
+    """Return the probabilities corrected for their number: the k-th smallest of m times m - k + 1, never falling."""
+    order = np.argsort(probabilities, kind="stable")
+    found, largest = [1.0] * len(probabilities), 0.0
+    for place, k in enumerate(order):
+        largest = max(largest, min(1.0, probabilities[k] * (len(probabilities) - place)))
+        found[k] = largest
+    return found

@@ -14,9 +14,11 @@ from rich.text import Text
 from driftsurf.comparison.compare import METHOD, RELATIVE, Comparison, Standing, Standings, timings, to_json
 from driftsurf.core import files
 from driftsurf.core.decisions import significant
+from driftsurf.evaluation.ranks import Ranking
 from driftsurf.evaluation.resampling import Interval
 from driftsurf.report import html
 from driftsurf.report.comparison_chart import NARROW, WIDE, chart
+from driftsurf.report.rank_chart import rank_chart
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import TIMINGS
 from driftsurf.visible import escape, visible
@@ -62,6 +64,11 @@ IN_UNITS = (
     Column("MAE", lambda one: "" if one.in_units is None else significant(one.in_units.mae), 7),
     Column("RMSE", lambda one: "" if one.in_units is None else significant(one.in_units.rmse), 7),
 )
+QUALITY = (
+    Column("kappa", lambda one: _quality(one, "kappa"), 2),
+    Column("balanced error", lambda one: _quality(one, "balanced_error"), 2),
+    Column("log loss", lambda one: _quality(one, "log_loss"), 2),
+)
 RATIO = (Column("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 7),)
 TIMES = (Column("CPU s", lambda one: f"{one.seconds:.2f}", 2),)
 COSTS = (Column("gradients per row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),)
@@ -70,16 +77,24 @@ TABLE_WIDTH = 160
 """Width of the tables if the output is not a terminal."""
 TRIVIAL = "majority", "mean", "persistence"
 """Models that are trivial rules."""
+SIGNIFICANT = 0.05
+FEW_SOURCES = 6
+"""Of fewer sources, all in favour of one model, Wilcoxon's two-sided probability is above 5 %."""
 TOO_LARGE = 1000.0
 """Errors from here on are written in short: those of a model that diverged."""
 
 
 def write(folder: str | Path, result: Comparison) -> None:
-    """Write comparison.json, comparison.md, comparison.svg and report.html, and measured times to timings.json."""
+    """Write comparison.json, comparison.md, comparison.svg and report.html, and measured times to timings.json.
+
+    For several models on several sources, ranks.svg is their critical-difference diagram.
+    """
     folder = Path(folder)
     files.write_text(folder / "comparison.json", to_json(result))
     files.write_text(folder / "comparison.md", markdown(result))
     files.write_text(folder / "comparison.svg", chart(result))
+    if result.ranking is not None:
+        files.write_text(folder / "ranks.svg", rank_chart(result.ranking))
     files.write_text(folder / "report.html", page(result))
     files.write_text(folder / TIMINGS, timings(result))
 
@@ -157,6 +172,10 @@ def page(result: Comparison) -> str:
         "<h2>Errors with their 95 % intervals</h2>",
         html.either(chart(result, WIDE), chart(result, NARROW)),
     ]
+    found = result.ranking
+    if found is not None:
+        body += ["<h2>Mean ranks over the sources</h2>", html.note(f"{_ranks(found)}.")]
+        body += [html.either(rank_chart(found, WIDE), rank_chart(found, NARROW))]
     for sheet in _sheets(result):
         cells = [[f"<b>{escape(one.text)}</b>" if one.best else escape(one.text) for one in row] for row in sheet.rows]
         heads = [escape(head) for head in sheet.heads]
@@ -188,7 +207,7 @@ def _sheets(result: Comparison, *, timed: bool = False) -> Iterator[Sheet]:
         Column("model", lambda one: one.model),
         Column(_error_name(result), lambda one: _number(one.error.value)),
         *ERRORS,
-        *(of_regression if result.regression else ()),
+        *(of_regression if result.regression else QUALITY),
         *(TIMES if timed else ()),
         *COSTS,
     )
@@ -198,6 +217,8 @@ def _sheets(result: Comparison, *, timed: bool = False) -> Iterator[Sheet]:
     yield Sheet("Models", [column.head for column in columns], rows, narrow)
     if several:
         yield _source_sheet(result, timed)
+    if result.pairs:
+        yield _pair_sheet(result)
 
 
 def _source_sheet(result: Comparison, timed: bool) -> Sheet:
@@ -213,6 +234,26 @@ def _source_sheet(result: Comparison, timed: bool) -> Sheet:
         heads, *rows = (list(column) for column in zip(heads, *rows, strict=True))
         heads[0] = Cell("model")
     return Sheet("Sources", [head.text for head in heads], rows)
+
+
+def _pair_sheet(result: Comparison) -> Sheet:
+    """Return the model with the lowest mean error beside each other one."""
+    heads = [f"{result.pairs[0].algorithm} and", "lower error", "higher error", "Wilcoxon's p", "ranks differ"]
+    found = result.ranking
+    assert found is not None
+    ranks = dict(zip(found.algorithms, found.average_ranks, strict=True))
+    best = ranks[result.pairs[0].algorithm]
+    rows = [
+        [
+            Cell(one.other),
+            Cell(f"{one.lower} of {found.streams}"),
+            Cell(f"{one.higher} of {found.streams}"),
+            Cell(f"{one.probability:.3f}"),
+            Cell("yes" if abs(ranks[one.other] - best) > found.critical_difference else "no"),
+        ]
+        for one in result.pairs
+    ]
+    return Sheet("Differences over the sources", heads, rows)
 
 
 def _errors(title: str, standings: Standings) -> list[Cell]:
@@ -238,8 +279,26 @@ def _number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}f}" if value < TOO_LARGE else f"{value:.2g}"
 
 
+def _quality(one: Standing, what: Literal["kappa", "balanced_error", "log_loss"]) -> str:
+    """Return one of the numbers of a classification, or a dash for a model that does not have it."""
+    value: float | None = None if one.quality is None else getattr(one.quality, what)
+    return "-" if value is None else _number(value)
+
+
 def _range(found: Interval) -> str:
     return f"{_number(found.low)} to {_number(found.high)}"
+
+
+def _ranks(found: Ranking) -> str:
+    """Return what Friedman's test and the critical difference say, in words."""
+    differ = "differ" if found.probability < SIGNIFICANT else "do not differ"
+    text = (
+        f"Over {found.streams} sources the ranks {differ} by more than chance (Friedman's test, p = "
+        f"{found.probability:.3f}); two models differ by more than chance if their mean ranks are more than "
+        f"{found.critical_difference:.2f} apart (Nemenyi's test at 5 %)"
+    )
+    few = f". With fewer than {FEW_SOURCES} sources, Wilcoxon's test cannot show a difference"
+    return text + (few if found.streams < FEW_SOURCES else "")
 
 
 def _method(result: Comparison) -> str:
@@ -248,6 +307,7 @@ def _method(result: Comparison) -> str:
     sentences = [
         "Each batch was predicted before it was learned; the first batch does not count",
         *([f"The relative error is {RELATIVE}"] if result.regression else []),
+        *([] if result.ranking is None else [_ranks(result.ranking)]),
         "The gap is the error minus the lowest one",
         "The win rate is the share of resamples in which the model had the lowest error; equal models share it",
         f"{METHOD[0].upper()}{METHOD[1:]}",

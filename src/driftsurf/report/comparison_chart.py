@@ -8,7 +8,7 @@ from typing import NamedTuple
 from driftsurf.comparison.compare import Comparison, Standings
 from driftsurf.report.svg import drawing, element
 
-__all__ = ["NARROW", "WIDE", "Layout", "chart"]
+__all__ = ["NARROW", "WIDE", "Layout", "chart", "label", "short"]
 
 LINE, GAP, TOP = 17, 12, 34
 CUT = 2.0
@@ -66,15 +66,16 @@ def _group(group: Standings, top_line: int, top: float, layout: Layout) -> list[
         weight = 700 if one.model == group.winner.model else 400
         numbers = f"{one.model}: {one.error.value:.4f} ({one.error.low:.4f} to {one.error.high:.4f})"
         parts += [
-            _label(_short(one.model, layout.name_length), layout.left - 12, y, weight),
+            label(short(one.model, layout.name_length), layout.left - 12, y, weight),
             element("line", x1=low, x2=high, y1=y, y2=y, stroke=colour, stroke_width=3, opacity=0.5),
             element("circle", title=numbers, cx=middle, cy=y, r=4.5, fill=colour),
-            _label(f"{one.error.value:.3f}", layout.width - 6, y, weight),
+            label(f"{one.error.value:.3f}", layout.width - 6, y, weight),
         ]
     return parts
 
 
-def _label(text: str, x: float, y: float, weight: int) -> str:
+def label(text: str, x: float, y: float, weight: int) -> str:
+    """Return text that ends at x, in the middle of the line at y."""
     anchor, colour = "end", "currentColor"
     return element("text", text, x=x, y=y + 4, text_anchor=anchor, font_size=12, font_weight=weight, fill=colour)
 
@@ -83,5 +84,6 @@ def _x(value: float, top: float, layout: Layout) -> float:
     return layout.left + (layout.width - layout.left - layout.right) * min(value / top, 1.0)
 
 
-def _short(name: str, longest: int) -> str:
+def short(name: str, longest: int) -> str:
+    """Return a name of at most so many characters."""
     return name if len(name) <= longest else f"{name[: longest - 1]}…"

@@ -24,7 +24,7 @@ class Progress:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._console = console()
+        self._console = console(errors=True)
         self._bar = RichProgress(
             TextColumn("{task.description:14}"),
             BarColumn(),
