@@ -124,13 +124,13 @@ class RowsByKey(Mapping[Any, KeyRows]):
         words: Sequence[Any],
         ids: Sequence[Any] | None = None,
     ) -> None:
-        self.names = list(names)
+        self.names: list[Any] = list(names)
         self.starts = starts
         self.order = order
         self.sequence = sequence
         self.X = X
         self.codes = codes
-        self.words = list(words)
+        self.words: list[Any] = list(words)
         self.ids = ids
 
     @classmethod
