@@ -27,6 +27,8 @@ FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 UNWRAPPED: dict[str, Any] = {"no_cfunc_wrapper": True}
 """Saves a twentieth of the compilation: nothing calls the wrapper that numba would add for C callbacks."""
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", **UNWRAPPED}
+PART: dict[str, Any] = {"no_cpython_wrapper": True, "_nrt": False}
+"""Further options of a kernel that only other kernels call: nothing for Python, and no counts of references."""
 
 
 def inline(function: Function) -> Function:
@@ -72,7 +74,9 @@ def renamed(function: Function, name: str) -> Function:
     return cast("Function", copied)
 
 
-def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) -> Callable[[Function], Function]:
+def kernel(
+    signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False, part: bool = False
+) -> Callable[[Function], Function]:
     """Compile a function for exactly one signature per type of row, on first use, cached on disk.
 
     Input arrays are declared read-only, which accepts writable arrays too; numba's own signatures would compile a
@@ -84,6 +88,8 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
         Returns the types of the arguments, given the type of the row values (float32 or float64).
     exact
         Keep the order of arithmetic, for kernels whose result has to agree with other code to the bit.
+    part
+        The kernel is part of others, which hold its arrays: it cannot be called from Python, and compiles faster.
 
     Returns
     -------
@@ -93,6 +99,7 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
     """
 
     def decorate(function: Function) -> Function:
+        options = {**OPTIONS, **PART} if part else OPTIONS
         if numba.config.DISABLE_JIT:
             function.is_at_hand = lambda: True  # type: ignore[attr-defined]
             return function
@@ -111,7 +118,7 @@ def kernel(signature: Callable[[Any], tuple[Any, ...]], *, exact: bool = False) 
                 declared = signature(types.float32 if row_type == np.float32 else types.float64)
                 if without_last:
                     declared = (*declared[:-1], types.none)
-                run = compile_cached(function, declared, fastmath=not exact and FASTMATH, **OPTIONS)
+                run = compile_cached(function, declared, fastmath=not exact and FASTMATH, **options)
                 compiled[row_type] = run
                 if signature(types.float32) == signature(types.float64):
                     only = run

@@ -119,6 +119,12 @@ class Remote:
         values = self.values or (row_type.values if is_sparse else row_type)
         return kernel.compiled_for(as_dtype(values), without_last)
 
+    def is_at_hand(self, *, sparse: bool) -> bool:
+        """Return whether the kernel for dense or for sparse rows can be called without being compiled first."""
+        kernel: Any = self.sparse if sparse else self.kernel
+        at_hand: bool = kernel.is_at_hand()
+        return at_hand
+
     def address(self, row_type: Any) -> Any:
         """Return the address of the machine code; without a compiler, the Python function."""
         if numba.config.DISABLE_JIT:

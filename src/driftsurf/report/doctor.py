@@ -80,6 +80,7 @@ def warm(note: Callable[[str], None]) -> int:
     """
     from driftsurf.kernels.linear import saga_both_dense
     from driftsurf.strategies.compiled.step import learn, learn_sparse
+    from driftsurf.strategies.compiled.suitable import compile_at_first_use
     from driftsurf.streams import Mixed
 
     # These loops are otherwise compiled only after much work.
@@ -92,6 +93,7 @@ def warm(note: Callable[[str], None]) -> int:
     for name, loop in loops.items():
         note(name)
         folders.add(loop.compiled_for(np.dtype(np.float64), False).stats.cache_path)
+    compile_at_first_use()  # the parts that some steps call
     batches = list(Mixed(n_rows=4_000).batches(100))
     for name, model, change in _common_models():
         note(name)

@@ -21,9 +21,8 @@ from driftsurf.keyed.visit import KeyedLearner
 from driftsurf.session.session import WARN_BELOW_ROWS
 from driftsurf.strategies.compiled.addresses import calls_by_address
 from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.step import learn
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
-from driftsurf.strategies.compiled.suitable import is_supported, outgrows_cell
+from driftsurf.strategies.compiled.suitable import has_one_output, is_compiled, is_supported, outgrows_cell, training_of
 
 __all__ = ["BlockServer", "SavedStates", "States"]
 
@@ -140,8 +139,14 @@ class BlockServer:
         """Return whether the loop suits the options and is at hand, or there are enough rows to compile it."""
         if not self._suits:
             return False
-        kernels: tuple[Any, ...] = serve_cells, learn
-        return all(one.is_at_hand() for one in kernels) or count >= WORTH_COMPILING
+        return bool(self._blocks) or count >= WORTH_COMPILING or self._is_at_hand()
+
+    def _is_at_hand(self) -> bool:
+        """Return whether the loop can be called without being compiled first."""
+        serve: Any = serve_cells
+        strategy = begun(self._learner)
+        training = training_of(strategy.learner, strategy._pool.n_classes, len(self._learner.features))
+        return serve.is_at_hand() and is_compiled(strategy._compiled_rule()[0], training)
 
     def _serve_in_blocks(self, rows: RowsByKey, states: States) -> list[Part]:
         """Serve keys in blocks as far as that is possible: first those that are open, then the others."""
@@ -226,6 +231,8 @@ def _suits(learner: KeyedLearner) -> bool:
     if learner.delay is not None or learner.guard is not None:
         return False
     if not (isinstance(strategy, CompiledStrategy) and is_supported(strategy.learner)):
+        return False
+    if not has_one_output(strategy.learner):
         return False
     # With shorter time steps, a session warns of them.
     if learner.batch_size is None or learner.batch_size < WARN_BELOW_ROWS or strategy.max_rows is None:

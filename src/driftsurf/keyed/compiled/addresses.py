@@ -13,7 +13,7 @@ from numba import types
 
 from driftsurf.kernels.compile import I8
 from driftsurf.kernels.remote import ADDRESS, DIRECT, Remote
-from driftsurf.strategies.compiled import addresses
+from driftsurf.strategies.compiled import addresses, table
 from driftsurf.strategies.compiled.addresses import calls_by_address
 from driftsurf.strategies.compiled.layout import Rule, Training
 from driftsurf.strategies.compiled.step import learn, learn_arguments
@@ -33,7 +33,7 @@ class FleetKernels(NamedTuple):
 
 def kernel_addresses(row_type: Any, rule: Rule, training: Training) -> FleetKernels:
     """Return the step and the kernels as the loops take them: by address if that works here, else placeholders."""
-    step = addresses.kernel_addresses(row_type, rule, training)
+    step = table.kernel_addresses(row_type, rule, training)
     if numba.config.DISABLE_JIT or calls_by_address():
         return FleetKernels(LEARN.address(types.float32 if row_type == np.float32 else types.float64), step)
     return FleetKernels(np.uint8(0), step)

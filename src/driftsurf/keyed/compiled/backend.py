@@ -248,7 +248,7 @@ def compiled_options(strategy: DriftSurf, n_features: int) -> tuple[Rule, Traini
     # A block has no place for what the prequential judge remembers.
     if known is None or known[0].prequential or not isinstance(learner, LogisticRegression):
         return None
-    return known[0], training_of(learner, n_features)
+    return known[0], training_of(learner, 2, n_features)
 
 
 def fleet_shape(strategy: DriftSurf, n_features: int, batch_size: int) -> Shape:

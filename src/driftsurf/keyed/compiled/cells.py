@@ -18,7 +18,7 @@ from numba import from_dtype, types
 
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.kernels.compile import F8, I8, _out, merged
-from driftsurf.strategies.compiled.layout import COUNTS, MODEL, WHOLE_SIZE, WORK, Cell, named_type
+from driftsurf.strategies.compiled.layout import COUNTS, MODEL, STACK, WHOLE_SIZE, Cell, named_type
 
 __all__ = [
     "KNOWN",
@@ -41,7 +41,7 @@ PENDING, PENDING_FIRST, KNOWN, LEARNED_CLASSES = range(4)
 """Places in ``Cells.notes``: rows that wait for a full time step, the number of the first of them, classes that are
 known, and classes that were known at the last time step."""
 NOTES = 4
-REAL_KEPT = WORK
+REAL_KEPT = STACK
 """Numbers of an outcome that a decision needs."""
 WORD = 8
 

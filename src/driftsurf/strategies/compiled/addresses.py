@@ -7,13 +7,12 @@ import warnings
 from typing import Any, NamedTuple
 
 import numba
-import numpy as np
 from numba import types
 
 from driftsurf.errors import CompilationWarning
 from driftsurf.kernels import multi, remote
 from driftsurf.kernels.columns import extend_range_csr, extend_range_dense
-from driftsurf.kernels.compile import F8, FRAME, I8, MODEL, Sparse, _in, _labelled, _out, _rows
+from driftsurf.kernels.compile import F8, FRAME, I8, MODEL, _in, _labelled, _out, _rows
 from driftsurf.kernels.draws import fill_uniform, schedule
 from driftsurf.kernels.frames import (
     FLAG,
@@ -37,8 +36,7 @@ from driftsurf.kernels.losses import (
     weighted_sum,
 )
 from driftsurf.kernels.remote import ADDRESS, DIRECT, Remote
-from driftsurf.kernels.scores import margins_csr, margins_dense, outputs_csr, outputs_dense
-from driftsurf.strategies.compiled.layout import LOGISTIC, Rule, Training
+from driftsurf.kernels.scores import log_softmax, margins_csr, margins_dense, outputs_csr, outputs_dense
 
 
 class Kernels(NamedTuple):
@@ -67,108 +65,102 @@ class Kernels(NamedTuple):
     pairwise_sum: Any
     median_target: Any
     extend_range: Any
+    log_softmax: Any
+    # Parts of a step, which call the kernels above (``parts.py``).
+    make_model: Any
+    rescale: Any
+    missed_class: Any
+    meet: Any
+    trivial_risk: Any
+    score_outputs: Any
+    lost_by_outputs: Any
+    penalty_of_outputs: Any
+    train_outputs: Any
+    finish_outputs: Any
+    forget_outputs: Any
 
-
-LOGISTIC_ONLY = "margins", "losses", "saga", "saga_both", "discharge"
-OTHERS_ONLY = "outputs", "output_losses", "output_saga", "output_discharge"
-REGRESSION_ONLY = "limited_outputs", "evidence", "pairwise_sum", "median_target", "extend_range"
-"""Kernels that only some losses need."""
 
 _MATRIX = _out(F8, 2)
-REMOTES = Kernels(
-    margins=Remote(margins_dense, lambda f: types.none(_rows(f), _in(F8), _out(F8)), sparse=margins_csr),
-    losses=Remote(logistic_losses, lambda f: types.none(_in(F8), _in(F8), _out(F8))),
-    weighted_sum=Remote(weighted_sum, lambda f: types.UniTuple(F8, 2)(_in(F8), _in(F8))),
-    squared_length=Remote(squared_length, lambda f: F8(_in(F8), _in(F8))),
-    schedule=Remote(schedule, lambda f: I8(_out(I8), _out(F8), _out(F8), I8, I8, types.uint64, I8, types.boolean)),
-    saga=Remote(saga_dense, lambda f: I8(_labelled(f), _in(I8), MODEL, I8, F8, F8, FRAME, types.none), sparse=saga_csr),
-    saga_both=Remote(  # for dense rows only: training on sparse rows is not paired
+REMOTES: dict[str, Remote] = {
+    "margins": Remote(margins_dense, lambda f: types.none(_rows(f), _in(F8), _out(F8)), sparse=margins_csr),
+    "losses": Remote(logistic_losses, lambda f: types.none(_in(F8), _in(F8), _out(F8))),
+    "weighted_sum": Remote(weighted_sum, lambda f: types.UniTuple(F8, 2)(_in(F8), _in(F8))),
+    "squared_length": Remote(squared_length, lambda f: F8(_in(F8), _in(F8))),
+    "schedule": Remote(schedule, lambda f: I8(_out(I8), _out(F8), _out(F8), I8, I8, types.uint64, I8, types.boolean)),
+    "saga": Remote(
+        saga_dense, lambda f: I8(_labelled(f), _in(I8), MODEL, I8, F8, F8, FRAME, types.none), sparse=saga_csr
+    ),
+    "saga_both": Remote(  # for dense rows only: training on sparse rows is not paired
         saga_both_dense, lambda f: types.UniTuple(I8, 2)(*2 * (_labelled(f), _in(I8), MODEL, I8, F8, FRAME), F8)
     ),
-    discharge=Remote(discharge_dense, lambda f: I8(_rows(f), _in(F8), _out(F8), FRAME), sparse=discharge_csr),
-    fill=Remote(fill_uniform, lambda f: I8(_out(F8), types.uint64, I8), values=F8),
-    frame=Remote(
+    "discharge": Remote(discharge_dense, lambda f: I8(_rows(f), _in(F8), _out(F8), FRAME), sparse=discharge_csr),
+    "fill": Remote(fill_uniform, lambda f: I8(_out(F8), types.uint64, I8), values=F8),
+    "frame": Remote(
         frame_dense,
         lambda f: types.none(_rows(f), _in(F8), FLAG, RULES, I8, _out(F8), _out(F8), _MATRIX, _out(F8)),
         sparse=frame_csr,
     ),
-    reframe=Remote(reframe, lambda f: types.none(_MATRIX, _MATRIX, _out(F8), _out(F8), _in(F8), _in(F8), F8)),
-    usual_norm=Remote(
+    "reframe": Remote(reframe, lambda f: types.none(_MATRIX, _MATRIX, _out(F8), _out(F8), _in(F8), _in(F8), F8)),
+    "usual_norm": Remote(
         usual_norm_dense, lambda f: F8(_rows(f), _in(F8), _in(F8), _in(F8), F8, _out(F8)), sparse=usual_norm_csr
     ),
-    uncentre=Remote(uncentre, lambda f: types.none(_in(F8, 2), _in(F8), F8, _MATRIX)),
-    largest=Remote(largest_of_two, lambda f: F8(_in(F8), _in(F8))),
-    outputs=Remote(outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, types.none), sparse=outputs_csr),
-    limited_outputs=Remote(
+    "uncentre": Remote(uncentre, lambda f: types.none(_in(F8, 2), _in(F8), F8, _MATRIX)),
+    "largest": Remote(largest_of_two, lambda f: F8(_in(F8), _in(F8))),
+    "outputs": Remote(
+        outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, types.none), sparse=outputs_csr
+    ),
+    "limited_outputs": Remote(
         outputs_dense, lambda f: types.none(_rows(f), _in(F8, 2), _MATRIX, _in(F8, 2)), sparse=outputs_csr
     ),
-    output_losses=Remote(output_losses, lambda f: types.none(_in(F8), _in(F8), I8, F8, _out(F8))),
-    output_saga=Remote(
+    "output_losses": Remote(output_losses, lambda f: types.none(_in(F8), _in(F8), I8, F8, _out(F8))),
+    "output_saga": Remote(
         multi.saga_dense,
         lambda f: I8(_labelled(f), _in(I8), multi.MODEL, I8, F8, F8, FRAME, multi.LOSS, _MATRIX),
         sparse=multi.saga_csr,
     ),
-    output_discharge=Remote(
+    "output_discharge": Remote(
         multi.discharge_dense, lambda f: I8(_rows(f), _in(F8, 2), _MATRIX, FRAME), sparse=multi.discharge_csr
     ),
-    evidence=Remote(evidence_terms, lambda f: I8(_in(F8), _in(F8), _in(F8), F8, _MATRIX)),
-    pairwise_sum=Remote(pairwise_sum, lambda f: F8(_in(F8), _out(F8))),
-    median_target=Remote(median_target, lambda f: F8(_in(F8), _in(F8), _out(F8))),
-    extend_range=Remote(
+    "evidence": Remote(evidence_terms, lambda f: I8(_in(F8), _in(F8), _in(F8), F8, _MATRIX)),
+    "pairwise_sum": Remote(pairwise_sum, lambda f: F8(_in(F8), _out(F8))),
+    "median_target": Remote(median_target, lambda f: F8(_in(F8), _in(F8), _out(F8))),
+    "extend_range": Remote(
         extend_range_dense, lambda f: I8(_rows(f), _in(F8), _out(F8), _out(F8)), sparse=extend_range_csr
     ),
-)
+    "log_softmax": Remote(log_softmax, lambda f: types.none(_MATRIX)),
+}
+"""Kernels that know nothing of cells."""
 
 # Global functions, since compiled code cannot look up an attribute of an object.
-margins_at: Any = REMOTES.margins.at
-losses_at: Any = REMOTES.losses.at
-weighted_sum_at: Any = REMOTES.weighted_sum.at
-squared_length_at: Any = REMOTES.squared_length.at
-schedule_at: Any = REMOTES.schedule.at
-saga_at: Any = REMOTES.saga.at
-saga_both_at: Any = REMOTES.saga_both.at
-discharge_at: Any = REMOTES.discharge.at
-fill_at: Any = REMOTES.fill.at
-frame_at: Any = REMOTES.frame.at
-reframe_at: Any = REMOTES.reframe.at
-usual_norm_at: Any = REMOTES.usual_norm.at
-uncentre_at: Any = REMOTES.uncentre.at
-largest_at: Any = REMOTES.largest.at
-outputs_at: Any = REMOTES.outputs.at
-limited_outputs_at: Any = REMOTES.limited_outputs.at
-output_losses_at: Any = REMOTES.output_losses.at
-output_saga_at: Any = REMOTES.output_saga.at
-output_discharge_at: Any = REMOTES.output_discharge.at
-evidence_at: Any = REMOTES.evidence.at
-pairwise_sum_at: Any = REMOTES.pairwise_sum.at
-median_target_at: Any = REMOTES.median_target.at
-extend_range_at: Any = REMOTES.extend_range.at
+margins_at: Any = REMOTES["margins"].at
+losses_at: Any = REMOTES["losses"].at
+weighted_sum_at: Any = REMOTES["weighted_sum"].at
+squared_length_at: Any = REMOTES["squared_length"].at
+schedule_at: Any = REMOTES["schedule"].at
+saga_at: Any = REMOTES["saga"].at
+saga_both_at: Any = REMOTES["saga_both"].at
+discharge_at: Any = REMOTES["discharge"].at
+fill_at: Any = REMOTES["fill"].at
+frame_at: Any = REMOTES["frame"].at
+reframe_at: Any = REMOTES["reframe"].at
+usual_norm_at: Any = REMOTES["usual_norm"].at
+uncentre_at: Any = REMOTES["uncentre"].at
+largest_at: Any = REMOTES["largest"].at
+outputs_at: Any = REMOTES["outputs"].at
+limited_outputs_at: Any = REMOTES["limited_outputs"].at
+output_losses_at: Any = REMOTES["output_losses"].at
+output_saga_at: Any = REMOTES["output_saga"].at
+output_discharge_at: Any = REMOTES["output_discharge"].at
+evidence_at: Any = REMOTES["evidence"].at
+pairwise_sum_at: Any = REMOTES["pairwise_sum"].at
+median_target_at: Any = REMOTES["median_target"].at
+extend_range_at: Any = REMOTES["extend_range"].at
+log_softmax_at: Any = REMOTES["log_softmax"].at
 
 
 def kernels_type() -> Any:
-    """Return the numba type of ``kernel_addresses()``."""
-    return types.NamedUniTuple(ADDRESS if calls_by_address() else DIRECT, len(REMOTES), Kernels)
-
-
-def kernel_addresses(row_type: Any, rule: Rule, training: Training, *, sparse: bool = False) -> Kernels:
-    """Return the address of each kernel for rows of this type; 0 for those that are not used with these options.
-
-    If kernels cannot be called by address, they are placeholders.
-    """
-    f: Any = types.float32 if row_type == np.float32 else types.float64
-    f = Sparse(f) if sparse else f
-    if numba.config.DISABLE_JIT:
-        return Kernels(*(one.address(f) for one in REMOTES))
-    if not calls_by_address():
-        return Kernels(*(np.uint8(0) for _ in REMOTES))
-    skipped = set(OTHERS_ONLY if training.kind == LOGISTIC else LOGISTIC_ONLY)
-    if not training.paired:
-        skipped.add("saga_both")
-    if not training.regression:
-        skipped |= set(REGRESSION_ONLY)
-    if rule.prequential:
-        skipped.discard("pairwise_sum")
-    return Kernels(*(0 if name in skipped else one.address(f) for name, one in REMOTES._asdict().items()))
+    """Return the numba type of ``Kernels``."""
+    return types.NamedUniTuple(ADDRESS if calls_by_address() else DIRECT, len(Kernels._fields), Kernels)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from typing import Any
 import numpy.typing as npt
 
 from driftsurf.core.buffer import Buffer, Touched
-from driftsurf.core.contracts import AppendOnlyArray, Batch, FloatArray, IncrementalState, Rows, Segment
+from driftsurf.core.contracts import CSR, AppendOnlyArray, Batch, FloatArray, IncrementalState, Rows, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest
@@ -22,7 +22,7 @@ from driftsurf.learners._multi import score_rows
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Contest, Credit, Live
 from driftsurf.strategies._unit import RiskUnit
-from driftsurf.strategies.compiled.addresses import kernel_addresses
+from driftsurf.strategies.compiled.addresses import Kernels
 from driftsurf.strategies.compiled.layout import (
     CONTEST,
     CREDIT,
@@ -49,6 +49,7 @@ from driftsurf.strategies.compiled.outcome import ROLES, decision_of
 from driftsurf.strategies.compiled.rows import (
     allocated_bytes,
     copied,
+    entries_of,
     entry_names,
     saved_rows,
     stored_between,
@@ -58,6 +59,7 @@ from driftsurf.strategies.compiled.rows import (
 )
 from driftsurf.strategies.compiled.step import learn, learn_sparse
 from driftsurf.strategies.compiled.suitable import COPIED, outgrows_cell, training_of
+from driftsurf.strategies.compiled.table import kernel_addresses
 
 # Fields of the counts and of the models are read as arrays: numpy 2 crashes if it has no memory for a record scalar.
 
@@ -82,13 +84,14 @@ class CompiledModels:
     def __init__(self, pool: Pool, live: Live, rule: Rule, details: dict[str, Any]) -> None:
         samples = pool.samples
         self._pool, self._rule, self._details = copy.copy(pool), rule, details
-        self._training = training = training_of(pool.template, samples.n_features, sparse=samples.sparse)
-        self._kernels = kernel_addresses(samples.dtype, rule, training, sparse=samples.sparse)
+        self._training = training = training_of(
+            pool.template, pool.n_classes, samples.n_features, sparse=samples.sparse
+        )
         self._learn = learn_sparse if samples.sparse else learn
         rows = samples.view(Segment(samples.first_row, samples.next_row))
         self._cell, self._small = make_cell(copied(rows.X), rows.y.copy(), rows.weight.copy(), rule, training)
         longest = max(map(len, live.trial), default=0)
-        self._scratch = make_scratch(samples.n_features, longest, len(samples), 0)
+        self._scratch = make_scratch(samples.n_features, longest, len(samples), 0, training.outputs)
         self._owners = {name: object() for name in entry_names(self._cell.X)}
         """Owners of the saved rows."""
         self._log: dict[int, tuple[object, Touched]] | None = None
@@ -96,6 +99,12 @@ class CompiledModels:
         self._fill(live)
         self._pool.samples = Samples(samples.n_features, sparse=samples.sparse, dtype=samples.dtype)
         self._pool._tested = None
+
+    @functools.cached_property
+    def _kernels(self) -> Kernels:
+        """Addresses of the kernels, which are compiled for the first step."""
+        samples = self._pool.samples
+        return kernel_addresses(samples.dtype, self._rule, self._training, sparse=samples.sparse)
 
     def _fill(self, live: Live) -> None:
         """Copy the counts and the models."""
@@ -127,7 +136,7 @@ class CompiledModels:
         model["centred"] = len(centred)
         cell.w[side], cell.G[side] = fitted.weights.reshape(-1), fitted.gradient_sum.reshape(-1)
         cell.factor[side], cell.gain[side], cell.centre[side] = fitted.factor, gain, centre
-        cell.raw[side], cell.centred[side, : len(centred)] = learner._raw_weights.reshape(-1), centred
+        cell.raw[side], cell.centred[side, : len(centred)] = self._turned(learner._raw_weights).reshape(-1), centred
         if self._training.regression:
             ranges = self._ranges(side)
             ranges[0], ranges[1] = math.inf, -math.inf
@@ -137,7 +146,8 @@ class CompiledModels:
                 self._evidence(side)[:] = fitted.evidence
         if fitted.lo >= 0:
             start = fitted.lo - cell.counts["base"].item()
-            cell.tables[side, start : start + len(learner._table)] = learner._table.live.reshape(-1)
+            table = learner._table.live
+            entries_of(cell)[side, start : start + len(table)] = table.reshape(len(table), self._training.outputs)
 
     # -------------------------------------------------------------------- learning
 
@@ -160,7 +170,7 @@ class CompiledModels:
             cell.y[start : start + count] = batch.y
             cell.weight[start : start + count] = batch.weight
             if tested is not None:
-                scratch.scores[:count] = tested
+                scratch.scores[: tested.size] = tested.reshape(-1)
             how = self._rule, self._training, scratch, self._kernels
             status = self._learn(cell, count, steps, tested is not None, *how)
             if status == LEARNED:
@@ -196,10 +206,11 @@ class CompiledModels:
         """Make room for more rows and for their gradient steps."""
         scratch = self._scratch
         self._cell = with_room(self._cell, X)
-        rows, most_steps, values = len(scratch.scores), scratch.orders.shape[1], len(self._cell.y)
+        rows, most_steps, values = len(scratch.losses), scratch.orders.shape[1], len(self._cell.y)
         if rows < count or most_steps < steps or len(scratch.values) < values:
             # It never becomes smaller: the batches of T are scored again at the end of a reactive state.
-            self._scratch = make_scratch(self._n_features, max(rows, count), values, max(most_steps, steps))
+            most = max(rows, count), values, max(most_steps, steps)
+            self._scratch = make_scratch(self._n_features, *most, self._training.outputs)
 
     def _decision(self, count: int) -> Decision:
         """Return the decision of the step that has just been taken."""
@@ -232,13 +243,14 @@ class CompiledModels:
     def put_back(self, mark: Any) -> None:
         """Return to the mark from any point of a step; a second call changes nothing."""
         cell, scratch, small = mark
-        whole = self._scratch.whole
+        whole, K = self._scratch.whole, self._training.outputs
         if self._cell.tables is cell.tables:
             base = cell.counts["base"].item()
             for side in range(2):
                 steps, lo = int(whole[STEPS + side]), int(whole[ORIGINS + side])
                 places = self._scratch.orders[side, :steps] + (lo - base)
-                cell.tables[side, places] = self._scratch.overwritten[side, :steps]
+                before = self._scratch.overwritten[side, : steps * K].reshape(steps, K)
+                entries_of(cell)[side, places] = before
         # The rows may have moved in this step. A second call would find the base from before and the wrong places.
         whole[STEPS : STEPS + 2] = 0
         self._cell, self._scratch = cell, scratch
@@ -254,7 +266,13 @@ class CompiledModels:
             return functools.partial(margins, raw)
         template: Any = self._pool.template
         limits = self._ranges(side)[2:].copy() if self._is_ranged(side) else None
-        return functools.partial(score_rows, template.read, raw.reshape(-1, 1), limits)
+        K = self._training.outputs
+        weights = raw.reshape(-1, K) if isinstance(cell.X, CSR) else raw.reshape(K, -1).T
+        return functools.partial(score_rows, template.read, weights, limits)
+
+    def _turned(self, weights: FloatArray) -> FloatArray:
+        """Return weights in the order by which rows are scored: output by output for dense rows."""
+        return weights if isinstance(self._cell.X, CSR) else weights.T
 
     def _ranges(self, side: int) -> FloatArray:
         """Return the lowest and the highest value of each column, and the lower and the upper limit, as a view."""
@@ -335,20 +353,25 @@ class CompiledModels:
         return linear_from(entries)
 
     def _by_output(self, values: FloatArray) -> FloatArray:
-        """Return values with one column for the only output, as all losses but the logistic one have them."""
-        return values if self._training.kind == LOGISTIC else values[:, None]
+        """Return values with one column for each output, as all losses but the logistic one have them."""
+        return values if self._training.kind == LOGISTIC else values.reshape(-1, self._training.outputs)
 
     def _trained(self, side: int) -> Any:
         template: Any = self._pool.template
         learner = template._make(self._fitted(side))
-        learner._table = Buffer.of(self._by_output(self._table(side)))
+        learner._table = Buffer.of(self._table(side))
         return learner
 
     def _table(self, side: int) -> FloatArray:
         """Return the gradient table of a model, as a view."""
         cell, model = self._cell, self._cell.models[side : side + 1]
         base = cell.counts["base"].item()
-        return cell.tables[side, max(0, model["lo"].item() - base) : max(0, model["admitted"].item() - base)]
+        return self._entries(side, max(0, model["lo"].item() - base), max(0, model["admitted"].item() - base))
+
+    def _entries(self, side: int, a: int, b: int) -> FloatArray:
+        """Return the entries of a gradient table at the places a to b, as a view."""
+        K = self._training.outputs
+        return self._by_output(self._cell.tables[side, a * K : b * K])
 
     @property
     def predicting(self) -> Any:
@@ -383,7 +406,7 @@ class CompiledModels:
 
         def entries(lo: int, hi: int) -> npt.NDArray[Any]:
             base = self._cell.counts["base"].item()
-            return self._by_output(self._cell.tables[side, lo - base : hi - base])
+            return self._entries(side, lo - base, hi - base)
 
         table = AppendOnlyArray(owner, lo, stop, entries, touched.version, changed=touched.since)
         known, names = vars(fitted), template._fields(fitted.weights.ndim).entries

@@ -4,6 +4,9 @@ A cell has two models, on *side* 0 and side 1. One is the predictive model w. Th
 model w' during a reactive state, and the stable model w'' outside of one. (A stable model ends when a reactive one
 starts, so there are never three.) Rows are numbered in the order of arrival; row r is at place r - ``base`` of the
 arrays of rows, and its entry in the gradient table of a model is at the same place of the table.
+
+A model has K *outputs*, one for each class of softmax regression and a single one otherwise. Its weights are those of a
+matrix (columns + 1, K) row by row, its gradient table has K numbers for each row, and a row has K scores.
 """
 
 from __future__ import annotations
@@ -71,13 +74,13 @@ class Cell(NamedTuple):
     y: FloatArray
     weight: FloatArray
     tables: FloatArray
-    """Gradient tables (2, places)."""
+    """Gradient tables (2, places * K)."""
     counts: Records
     models: Records
     bounds: IntArray
     """First rows of the batches of T, and the row after them."""
     w: FloatArray
-    """Weights (2, columns + 1)."""
+    """Weights (2, (columns + 1) * K)."""
     G: FloatArray
     """Gradient sums."""
     factor: FloatArray
@@ -87,7 +90,8 @@ class Cell(NamedTuple):
     centred: IntArray
     """Columns whose centre is not 0."""
     raw: FloatArray
-    """Weights for columns that are not scaled, by which rows are scored."""
+    """Weights for columns that are not scaled, by which rows are scored, in the order that the kernels take: output by
+    output for dense rows."""
     judged: FloatArray
     """Numbers by which models are judged, and ranges of columns: see the constants below."""
     ahead: npt.NDArray[np.uint8]
@@ -138,6 +142,8 @@ class Training(NamedTuple):
     """Whether two models take their steps in turn, in one loop."""
     kind: int
     """Kind of the loss."""
+    outputs: int
+    """K, the number of outputs."""
     epsilon: float
     """Width of Huber's loss."""
     reach: float
@@ -153,15 +159,15 @@ class Scratch(NamedTuple):
     orders: IntArray
     """Row of each gradient step, from the first row of the sample set on, for both sides (2, steps)."""
     overwritten: FloatArray
-    """Entries of the tables before the steps (2, steps)."""
+    """Entries of the tables before the steps (2, steps * K)."""
     scores: FloatArray
-    """Scores of the new rows by the model that predicted them."""
+    """Scores of the new rows by the model that predicted them, K for each row."""
     margins: FloatArray
     losses: FloatArray
     values: FloatArray
     """As many numbers as there are places, and four for each new row."""
     columns: FloatArray
-    """Eight numbers for each column."""
+    """Eight numbers for each column and output."""
     whole: IntArray
     real: FloatArray
     """Outcome of the step: see the constants below."""
@@ -177,12 +183,12 @@ TRANSITION, TRANSITION_SIZE = RECORD + MOST_RECORDS * RECORD_SIZE, 5
 """Kind, number of batches, old and new model, and the class for lack of which w was kept, or -1."""
 WHOLE_SIZE = TRANSITION + MOST_TRANSITIONS * TRANSITION_SIZE
 # Places in ``Scratch.real``: four risks of each model (before, after, over T, best), three numbers of each transition,
-# the unit of the thresholds, the standard error of the lead of w', and scratch space of the kernels.
+# the unit of the thresholds, the standard error of the lead of w', and the stack of ``pairwise_sum``.
 RISKS, COMPARED = 4, 3
 COMPARISON = MOST_RECORDS * RISKS
 UNIT = COMPARISON + MOST_TRANSITIONS * COMPARED
 LEAD_ERROR = UNIT + 1
-WORK, STACK = UNIT + 2, UNIT + 4
+STACK = UNIT + 2
 REAL_SIZE = STACK + SUM_STACK
 
 
@@ -228,6 +234,7 @@ RULE = named_type(
 TRAINING = named_type(
     Training,
     kind=I8,
+    outputs=I8,
     **dict.fromkeys(("step_size", "l2", "epsilon", "reach", "curvature"), F8),
     **dict.fromkeys(("scaled", "alternating", "intercept", "uniform_start", "paired", "regression"), FLAG),
 )
@@ -243,7 +250,7 @@ SCRATCH = named_type(
 def make_cell(X: Rows, y: FloatArray, weight: FloatArray, rule: Rule, training: Training) -> tuple[Cell, FloatArray]:
     """Return a cell of zeros with these rows, and the array that holds all that a step changes but rows and tables."""
     n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
-    width = n_features + 1
+    width, outputs = n_features + 1, training.outputs
     judged = RANGES + 8 * n_features if training.regression else UNITS
     real = np.dtype(np.float64)
     parts: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
@@ -251,7 +258,9 @@ def make_cell(X: Rows, y: FloatArray, weight: FloatArray, rule: Rule, training: 
         "models": (MODEL, (2,)),
         "bounds": (np.dtype(np.int64), (rule.reactive_length + 1,)),
         "centred": (np.dtype(np.int64), (2, width)),
-        **dict.fromkeys(("w", "G", "factor", "gain", "centre", "raw"), (real, (2, width))),
+        **dict.fromkeys(("w", "G"), (real, (2, width * outputs))),
+        **dict.fromkeys(("factor", "gain", "centre"), (real, (2, width))),
+        "raw": (real, (2, width * outputs)),
         "judged": (real, (judged,)),
     }
     sizes = {name: kind.itemsize * math.prod(shape) // 8 for name, (kind, shape) in parts.items()}
@@ -259,20 +268,20 @@ def make_cell(X: Rows, y: FloatArray, weight: FloatArray, rule: Rule, training: 
     for name, (kind, shape) in parts.items():
         views[name] = small[start : start + sizes[name]].view(kind).reshape(shape)
         start += sizes[name]
-    tables = np.empty((2, len(y)))
+    tables = np.empty((2, len(y) * outputs))
     return Cell(X, y, weight, tables, ahead=np.empty(0, np.uint8), **views), small
 
 
-def make_scratch(n_features: int, rows: int, places: int, steps: int) -> Scratch:
+def make_scratch(n_features: int, rows: int, places: int, steps: int, outputs: int = 1) -> Scratch:
     """Return working memory for batches of ``rows`` rows and ``steps`` gradient steps."""
     return Scratch(
         orders=np.empty((2, steps), np.int64),
-        overwritten=np.empty((2, steps)),
-        scores=np.empty(rows),
-        margins=np.empty(rows),
+        overwritten=np.empty((2, steps * outputs)),
+        scores=np.empty(rows * outputs),
+        margins=np.empty(rows * outputs),
         losses=np.empty(rows),
         values=np.empty(max(places, 4 * rows)),
-        columns=np.empty((8, n_features + 1)),
+        columns=np.empty((8, (n_features + 1) * outputs)),
         whole=np.zeros(WHOLE_SIZE, np.int64),
         real=np.zeros(REAL_SIZE),
     )

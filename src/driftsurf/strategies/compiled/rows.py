@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import overload
 
-from driftsurf.core.contracts import CSR, AppendOnlyArray, IncrementalState, Rows, n_rows
+from driftsurf.core.contracts import CSR, AppendOnlyArray, FloatArray, IncrementalState, Rows, n_rows
 from driftsurf.kernels.compile import UNCOUNTED
 from driftsurf.strategies.compiled.layout import Cell
 
@@ -63,23 +63,38 @@ def _labelled_between(cell: Any, a: Any, b: Any) -> Any:
     return lambda cell, a, b: (cell.X[a:b], cell.y[a:b], cell.weight[a:b])
 
 
-def by_output(weights: Any, entries: Any, X: Any) -> Any:
-    """Return weights and entries of rows (scores or gradients) of the only output, as kernels for several take them.
+def by_output(weights: Any, entries: Any, outputs: Any, X: Any) -> Any:
+    """Return weights and entries of rows (scores or gradients) as matrices, as kernels for several outputs take them.
 
     These take weights by columns of sparse rows, and by outputs of dense rows.
     """
-    shape = (-1, 1) if isinstance(X, tuple) else (1, -1)
-    return weights.reshape(shape), entries.reshape(-1, 1)
+    shape = (-1, outputs) if isinstance(X, tuple) else (outputs, -1)
+    return weights.reshape(shape), entries.reshape(-1, outputs)
 
 
 @overload(by_output, jit_options=UNCOUNTED, strict=False)  # type: ignore[untyped-decorator]
-def _by_output(weights: Any, entries: Any, X: Any) -> Any:
+def _by_output(weights: Any, entries: Any, outputs: Any, X: Any) -> Any:
     if isinstance(X, types.BaseTuple):
-        return lambda weights, entries, X: (
-            weights.reshape(weights.shape[0], 1),
-            entries.reshape(entries.shape[0], 1),
+        return lambda weights, entries, outputs, X: (
+            weights.reshape(weights.shape[0] // outputs, outputs),
+            entries.reshape(entries.shape[0] // outputs, outputs),
         )
-    return lambda weights, entries, X: (weights.reshape(1, weights.shape[0]), entries.reshape(entries.shape[0], 1))
+    return lambda weights, entries, outputs, X: (
+        weights.reshape(outputs, weights.shape[0] // outputs),
+        entries.reshape(entries.shape[0] // outputs, outputs),
+    )
+
+
+def is_sparse(X: Any) -> bool:
+    """Return whether these are CSR rows."""
+    return isinstance(X, tuple)
+
+
+@overload(is_sparse, jit_options=UNCOUNTED, strict=False)  # type: ignore[untyped-decorator]
+def _is_sparse(X: Any) -> Any:
+    if isinstance(X, types.BaseTuple):
+        return lambda X: True
+    return lambda X: False
 
 
 # ---------------------------------------------------------------------------- in Python
@@ -123,6 +138,18 @@ def used_bytes(X: Rows) -> int:
     return values * (X.data.itemsize + X.indices.itemsize) + X.indptr.nbytes
 
 
+def outputs_of(cell: Cell) -> int:
+    """Return the number of outputs of the models of a cell."""
+    weights, columns = cell.w.shape[1], cell.factor.shape[1]
+    count: int = weights // columns
+    return count
+
+
+def entries_of(cell: Cell) -> FloatArray:
+    """Return the gradient tables of a cell (2, places, outputs), as a view."""
+    return cell.tables.reshape(2, len(cell.y), outputs_of(cell))
+
+
 def with_room(cell: Cell, new: Rows) -> Cell:
     """Return a cell with room for these rows: the same one, if need be with its rows moved to the front, or another.
 
@@ -143,9 +170,9 @@ def with_room(cell: Cell, new: Rows) -> Cell:
         length = max(LEAST_PLACES, 2 * needed)
         # Sparse rows have some more room, so that the next ones fit even if they are a little longer.
         larger = _empty_like(X, length, 2 * values + values // 16)
-        y, weight, tables = np.empty(length), np.empty(length), np.empty((2, length))
+        y, weight, tables = np.empty(length), np.empty(length), np.empty((2, length * outputs_of(cell)))
         target = cell._replace(X=larger, y=y, weight=weight, tables=tables)
-    pairs = [(target.y, cell.y), (target.weight, cell.weight), *zip(target.tables, cell.tables, strict=True)]
+    pairs = [(target.y, cell.y), (target.weight, cell.weight), *zip(entries_of(target), entries_of(cell), strict=True)]
     if isinstance(X, CSR):
         moved: Any = target.X
         moved.data[: high - low], moved.indices[: high - low] = X.data[low:high], X.indices[low:high]

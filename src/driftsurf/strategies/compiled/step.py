@@ -22,11 +22,9 @@ from driftsurf.strategies._rule import (
     contest_risks,
     counts_classes,
     entering,
-    is_missed,
     lead_error,
     needed_lead,
     reference_risk,
-    remembered_rows,
     switching,
     usual_batches,
 )
@@ -77,9 +75,9 @@ from driftsurf.strategies.compiled.model import (
     run_both,
     run_update,
     score,
-    trivial_risk,
 )
 from driftsurf.strategies.compiled.outcome import add_record, add_risk, add_transition
+from driftsurf.strategies.compiled.parts import missed_class_at, trivial_risk_at
 from driftsurf.strategies.compiled.rows import parts_between
 
 __all__ = ["learn", "learn_arguments", "learn_sparse"]
@@ -108,7 +106,9 @@ def _unit(cell: Any, rule: Any, scratch: Any) -> Any:
 def _measure_unit(cell: Any, hi: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Add the batch to the unit of the thresholds; return whether its risk is a number that can be ordered."""
     counts, judged = cell.counts[0], cell.judged
-    mass, mean, trivial = trivial_risk(cell, counts["next"], hi, judged[UNIT_CENTRE], training, scratch, kernels)
+    mass, mean, trivial = trivial_risk_at(kernels.trivial_risk, cell.X)(
+        cell, counts["next"], hi, judged[UNIT_CENTRE], training, scratch, kernels
+    )
     if math.isnan(trivial):
         return mass == 0.0  # a batch without weight changes nothing
     if counts["units"] == WINDOW:
@@ -192,7 +192,7 @@ def _train(cell: Any, hi: Any, steps: Any, rule: Any, training: Any, scratch: An
             run_update(cell, old if i == 0 else 1 - old, own if i == 0 else share, training, scratch, kernels)
     finite = True
     for i in range(models):
-        finite = finite and end_update(cell, old if i == 0 else 1 - old, scratch, kernels)
+        finite = finite and end_update(cell, old if i == 0 else 1 - old, training, scratch, kernels)
     return finite
 
 
@@ -233,30 +233,6 @@ def _add_to_contest(
 
 
 @uncounted
-def _missed_class(cell: Any, hi: Any, batches: Any, rule: Any, scratch: Any) -> Any:
-    """Return the code of the largest class that w' lacks, as in ``missed_class`` of the generic step; -1 for none."""
-    counts = cell.counts[0]
-    old, base = counts["predictive"], counts["base"]
-    first = cell.models[1 - old]["first_row"]
-    a = hi - remembered_rows(hi - first, batches, rule.reactive_length)
-    a = max(a, cell.models[old]["first_row"], counts["first"])
-    found = scratch.values[:4]  # the rows of class 0 and of class 1, those of w' included, and those of w' alone
-    for k in range(4):
-        found[k] = 0.0
-    for row in range(a, hi):
-        if cell.weight[row - base] > 0.0:
-            code = 1 if cell.y[row - base] > 0.0 else 0
-            found[code] += 1.0
-            if row >= first:
-                found[2 + code] += 1.0
-    missed = -1
-    for code in range(2):
-        if is_missed(found[code], found[0] + found[1], found[2 + code], rule.class_share):
-            missed = code  # w' has seen the other class, or no row at all
-    return missed
-
-
-@uncounted
 def _compare(
     cell: Any, hi: Any, own: Any, other: Any, margin: Any, rule: Any, training: Any, scratch: Any, kernels: Any
 ) -> None:
@@ -272,7 +248,9 @@ def _compare(
     scratch.whole[REACTIVE_STEP] = step
     ids = cell.models[old]["id"], cell.models[new]["id"]
     old_risk, new_risk = own, other
-    absent = _missed_class(cell, hi, step, rule, scratch) if counts_classes(rule.class_share, own) else -1
+    absent = -1
+    if counts_classes(rule.class_share, own):
+        absent = missed_class_at(kernels.missed_class, cell.X)(cell, hi, step, rule, training, scratch, kernels)
     scratch.whole[ABSENT] = absent
     noisy, ends, noise = rule.significance > 0.0 and step > 1, step == rule.reactive_length, 0.0
     if rule.prequential:
@@ -350,16 +328,16 @@ def _load_ahead(cell: Any, part: Any) -> None:
 def _score_new(cell: Any, side: Any, a: Any, b: Any, training: Any, scratch: Any, kernels: Any) -> None:
     """Score the new rows, which are at the places a to b, by the model that predicts them."""
     rows, _, _ = parts_between(cell, a, b)
-    score(cell, side, rows, scratch.scores[: b - a], training, kernels)
+    score(cell, side, rows, scratch.scores[: (b - a) * training.outputs], training, kernels)
 
 
 @uncounted
-def _has_new_class(y: Any) -> Any:
-    """Return whether a code is neither 0 nor 1."""
+def _has_new_class(y: Any, outputs: Any) -> Any:
+    """Return whether a code is that of a class for which a model has no output; a single output is for two classes."""
     largest = 0.0
     for i in range(y.shape[0]):
         largest = max(largest, y[i])
-    return largest > 1.0
+    return largest > max(outputs, 2) - 1.0
 
 
 def learn_arguments(f: Any) -> tuple[Any, ...]:
@@ -371,7 +349,7 @@ def _learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: 
     """Learn ``count`` new rows, which are in their places already, as one time step of ``steps`` gradient steps.
 
     With ``tested``, ``scratch.scores`` has their scores by the model that predicts now; otherwise they are computed.
-    Returns LEARNED; UNSUITED if only the generic step can go on, such as with a third class; or DIVERGED if training
+    Returns LEARNED; UNSUITED if only the generic step can go on, such as with a new class; or DIVERGED if training
     diverged, with the size of the weights and the step size in ``scratch.real``. The caller then restores the cell.
     """
     cell, scratch = borrowed((cell, scratch), kernels)
@@ -388,7 +366,7 @@ def _learn(cell: Any, count: Any, steps: Any, tested: Any, rule: Any, training: 
     whole[PREDICTED_BY] = cell.models[predictor]["id"]
     whole[TRAINED_FROM] = cell.models[predictor]["first_row"]
     a, b = lo - counts["base"], hi - counts["base"]
-    if not training.regression and _has_new_class(cell.y[a:b]):
+    if not training.regression and _has_new_class(cell.y[a:b], training.outputs):
         return UNSUITED
     if not tested:
         _score_new(cell, predictor, a, b, training, scratch, kernels)

@@ -14,13 +14,13 @@ from driftsurf.strategies._pool import Pool
 from driftsurf.strategies._reaction import Live
 from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.layout import Rule
-from driftsurf.strategies.compiled.suitable import fits_cell, is_supported, step_is_at_hand
+from driftsurf.strategies.compiled.suitable import fits_cell, is_supported, step_is_at_hand, training_of
 
 
 class CompiledStrategy(PooledStrategy[Live]):
     """A strategy with a generic step for every learner, and a compiled one around linear learners.
 
-    Either of them is in charge at a time. Where the compiled one cannot go on, such as when a third class appears, the
+    Either of them is in charge at a time. Where the compiled one cannot go on, such as when a new class appears, the
     generic one takes over.
     """
 
@@ -39,14 +39,14 @@ class CompiledStrategy(PooledStrategy[Live]):
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was.
 
-        Around logistic regression, a linear SVM or linear regression, the whole step is one call of compiled code, with
-        the same result.
+        Around logistic or softmax regression, a linear SVM or linear regression, the whole step is one call of compiled
+        code, with the same result.
         """
         compiled = self._compiled or self._compile()
         if compiled is None:
             return super().step(batch, tested)
         decision = compiled.step(batch, tested)
-        if decision is None:  # for instance, the batch has a third class
+        if decision is None:  # for instance, the batch has a new class
             self._leave_compiled()
             return super().step(batch, tested)
         begins = self._compiled is None
@@ -58,12 +58,15 @@ class CompiledStrategy(PooledStrategy[Live]):
     def _compile(self) -> CompiledModels | None:
         """Return the models for the compiled step, if they suit it and it is at hand or pays to be compiled."""
         pool = self._pool
-        if not self._suits or pool.n_classes != self._can.min_classes:
+        if not self._suits or not (pool.grows or pool.n_classes == self._can.min_classes):
             return None
-        if not step_is_at_hand(sparse=pool.samples.sparse):
+        known, rows = self._compiled_rule(), pool.samples
+        if known is None:
             return None
-        known = self._compiled_rule()
-        if known is None or not fits_cell(pool, self._live, prequential=known[0].prequential):
+        training = training_of(pool.template, pool.n_classes, rows.n_features, sparse=rows.sparse)
+        if not step_is_at_hand(known[0], training, sparse=rows.sparse):
+            return None
+        if not fits_cell(pool, self._live, prequential=known[0].prequential):
             return None
         return CompiledModels(pool, self._live, *known)
 

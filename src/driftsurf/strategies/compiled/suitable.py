@@ -7,18 +7,21 @@ import math
 from typing import Any
 
 from driftsurf.core.contracts import Learner, Segment
+from driftsurf.kernels.losses import SOFTMAX
 from driftsurf.learners._linear import Linear
 from driftsurf.learners.logistic import NARROW, LogisticRegression
 from driftsurf.learners.regression import LinearRegression
+from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.learners.svm import LinearSVM
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Live
 from driftsurf.strategies.compiled.addresses import calls_by_address
-from driftsurf.strategies.compiled.layout import LOGISTIC, Training
+from driftsurf.strategies.compiled.layout import LOGISTIC, Rule, Training
 from driftsurf.strategies.compiled.rows import used_bytes
 from driftsurf.strategies.compiled.step import learn, learn_sparse
+from driftsurf.strategies.compiled.table import parts_are_at_hand
 
-SUPPORTED = LogisticRegression, LinearSVM, LinearRegression
+SUPPORTED = LogisticRegression, SoftmaxRegression, LinearSVM, LinearRegression
 GROWN_BYTES, MOST_BYTES = 2**22, 2**26
 """Sizes of the rows up to which a cell is used, while it grows and in the end. The rows of a cell are copied whenever
 their room is doubled; those of the generic step grow in place."""
@@ -35,12 +38,25 @@ COPIED = "drawn", "lo", "admitted", "hi", "seen", "words", "gradients", "rescale
 _generic_steps = 0
 
 
-def step_is_at_hand(*, sparse: bool) -> bool:
+def step_is_at_hand(rule: Rule, training: Training, *, sparse: bool) -> bool:
     """Return whether the compiled step is in the cache, or there was enough work for it to be compiled."""
     global _generic_steps
     _generic_steps += 1
+    if _generic_steps <= LEAST_STEPS and not is_compiled(rule, training, sparse=sparse):
+        return False
+    return calls_by_address()
+
+
+def is_compiled(rule: Rule, training: Training, *, sparse: bool = False) -> bool:
+    """Return whether the compiled step for these options is in the cache, with all its parts."""
     kernel: Any = learn_sparse if sparse else learn
-    return (_generic_steps > LEAST_STEPS or kernel.is_at_hand()) and calls_by_address()
+    return kernel.is_at_hand() and parts_are_at_hand(rule, training, sparse=sparse)
+
+
+def compile_at_first_use() -> None:
+    """Let this process compile each step when it is first used, however little work there may be."""
+    global _generic_steps
+    _generic_steps = LEAST_STEPS
 
 
 def is_supported(learner: Learner) -> bool:
@@ -49,9 +65,15 @@ def is_supported(learner: Learner) -> bool:
     return type(learner) in SUPPORTED and known._tabled
 
 
-def training_of(learner: Any, n_features: int, *, sparse: bool = False) -> Training:
+def has_one_output(learner: Learner) -> bool:
+    """Return whether models of a supported learner have a single output, for values or for two classes."""
+    return type(learner) is not SoftmaxRegression
+
+
+def training_of(learner: Any, n_classes: int, n_features: int, *, sparse: bool = False) -> Training:
     """Return the parameters of a learner as the compiled step takes them."""
-    logistic = isinstance(learner, LogisticRegression)
+    outputs = learner._outputs(n_classes)
+    logistic = outputs is None
     kind, epsilon = (LOGISTIC, 0.0) if logistic else learner._loss
     return Training(
         step_size=math.nan if learner.step_size == "auto" else float(learner.step_size),
@@ -62,9 +84,10 @@ def training_of(learner: Any, n_features: int, *, sparse: bool = False) -> Train
         uniform_start=learner.start == "uniform",
         paired=logistic and n_features <= NARROW and not sparse,
         kind=kind,
+        outputs=outputs or 1,
         epsilon=epsilon,
         reach=learner._reach,
-        curvature=learner.curvature,
+        curvature=SoftmaxRegression.curvature if kind == SOFTMAX else learner.curvature,
         regression=learner.capabilities.regression,
     )
 
