@@ -1,7 +1,8 @@
 """What a portfolio achieves on real streams, and what each of its experts contributes.
 
 ``python -m benchmarks.portfolio [stream ...]`` prints, for each stream, the error of batch test-then-train of the
-portfolio and of each expert alone, the CPU seconds of each, and the error of the portfolio without it. All experts
+portfolio and of each expert alone, whose probabilities the same mixer sharpens or softens, their log loss and expected
+calibration error, the CPU seconds of each, and the error of the portfolio without it. All experts
 learn once; what is left out costs the mixer only. The first batch does not count. Errors are shares of wrong rows; for
 regression, the squared error divided by that of the mean of each batch. The streams are those of ``driftsurf compare``
 and are read from the folder in DRIFTSURF_DATA.
@@ -10,6 +11,7 @@ and are read from the folder in DRIFTSURF_DATA.
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +22,7 @@ from driftsurf.comparison.inputs import Input, Rows, load
 from driftsurf.core.contracts import CSR, Batch, FloatArray
 from driftsurf.learners import LinearRegression, SoftmaxRegression
 from driftsurf.strategies import Portfolio
-from driftsurf.strategies._experts import label_of
+from driftsurf.strategies._experts import names_of
 from driftsurf.strategies._mixer import Mixer, stacked_shares
 
 SMALL = "luxembourg", "phishing", "noaa-weather", "electricity", "powersupply", "insects"
@@ -57,20 +59,43 @@ def _stored(X: Any) -> Any:
 
 def mixed_error(scores: list[list[FloatArray]], targets: list[FloatArray], chosen: Sequence[int], K: int) -> float:
     """Return the mean error of the mixture of some experts, without the first batch."""
+    return mixed(scores, targets, chosen, K)[0]
+
+
+def mixed(
+    scores: list[list[FloatArray]], targets: list[FloatArray], chosen: Sequence[int], K: int
+) -> tuple[float, float, float]:
+    """Return the mean error of the mixture of some experts; for classes also log loss and calibration error."""
     mixer, errors, keep = Mixer.of(len(chosen), RIDGE), list[float](), 0.5 ** (1.0 / HALF_LIFE)
+    sure, right, losses = list[FloatArray](), list[FloatArray](), list[FloatArray]()
     for step, (found, y) in enumerate(zip(scores, targets, strict=True)):
         if step == 0:
             continue
         own, weight = [found[place] for place in chosen], np.ones(len(y))
         if K:
             G = stacked_shares(own, K)
-            errors.append(float(np.mean(mixer.mixed_classes(G).argmax(axis=1) != y)))
+            found_log = mixer.mixed_classes(G)
+            hits = found_log.argmax(axis=1) == y
+            errors.append(1.0 - float(hits.mean()))
+            sure.append(np.exp(found_log.max(axis=1)))
+            right.append(hits.astype(float))
+            losses.append(-found_log[np.arange(len(y)), y.astype(int)])
             mixer = mixer.after_classes(G, y, weight, keep, RIDGE)
         else:
             m = np.stack(own, axis=1)
             errors.append(float(np.square(mixer.mixed_values(m) - y).mean() / y.var()))
             mixer = mixer.after_values(m, y, weight, keep, RIDGE)
-    return float(np.mean(errors))
+    if not K:
+        return float(np.mean(errors)), math.nan, math.nan
+    return float(np.mean(errors)), float(np.mean(np.concatenate(losses))), calibration_error(sure, right)
+
+
+def calibration_error(sure: list[FloatArray], right: list[FloatArray]) -> float:
+    """Return the expected calibration error of the predicted classes, in twenty bins of probabilities."""
+    probability, hit = np.concatenate(sure), np.concatenate(right)
+    place = np.minimum((20 * probability).astype(int), 19)
+    gaps = np.bincount(place, probability - hit, minlength=20)
+    return float(np.abs(gaps).sum() / len(hit))
 
 
 def main() -> None:
@@ -85,17 +110,22 @@ def main() -> None:
         experts, scores, targets, seconds = learned(rows, options.seed)
         every = range(len(experts))
         start = time.process_time()
-        whole = mixed_error(scores, targets, every, K)
+        whole = mixed(scores, targets, every, K)
         total = sum(seconds) + time.process_time() - start
         print(f"\n### {name}: {rows.n_rows:,} rows in batches of {rows.batch_size}\n")
-        print("| expert | error | CPU s | portfolio without it |\n|---|---:|---:|---:|")
-        print(f"| portfolio | {whole:.4f} | {total:.1f} | |")
-        for place, expert in enumerate(experts):
-            alone = mixed_error(scores, targets, [place], K)
+        print("| expert | error | log loss | calibration error | CPU s | portfolio without it |")
+        print("|---|---:|---:|---:|---:|---:|")
+        print(f"| portfolio | {_shown(whole)} | {total:.1f} | |")
+        for place, expert in enumerate(names_of(experts)):
+            alone = mixed(scores, targets, [place], K)
             others = mixed_error(scores, targets, [one for one in every if one != place], K)
-            print(f"| {label_of(expert)} | {alone:.4f} | {seconds[place]:.1f} | {others:.4f} |", flush=True)
+            print(f"| {expert} | {_shown(alone)} | {seconds[place]:.1f} | {others:.4f} |", flush=True)
         linear = mixed_error(scores, targets, [one for one in every if one > 1], K)
-        print(f"| both DriftSurf experts | | {sum(seconds[:2]):.1f} | {linear:.4f} |")
+        print(f"| both DriftSurf experts | | | | {sum(seconds[:2]):.1f} | {linear:.4f} |")
+
+
+def _shown(values: Sequence[float]) -> str:
+    return " | ".join("" if math.isnan(value) else f"{value:.4f}" for value in values)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,9 @@ def test_statistics_of_classes_are_those_of_scikit_learn(n_classes: int) -> None
     assert np.dot(share, rows) == pytest.approx(hits.sum())
     assert np.dot(mean, rows) == pytest.approx(chosen.sum())
     assert np.all(np.diff(mean) > 0)
+    places = np.minimum(20 * chosen, 19).astype(int)
+    gaps = [abs((chosen - hits)[places == place].sum()) for place in range(20)]
+    assert scores.calibration_error() == pytest.approx(sum(gaps) / len(true), abs=1e-5)
     means, shares = scores.calibration_over_time()
     assert (means[-1], shares[-1]) == (pytest.approx(chosen[-400:].mean()), hits[-400:].mean())
 

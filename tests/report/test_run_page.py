@@ -236,7 +236,7 @@ def table_of_classes(trace: Trace) -> str:
 
 def test_every_section_has_its_own_place() -> None:
     assert list(named_sections()) == [
-        *("error", "risk", "models", "classes", "confusion", "calibration", "residuals", "changes", "orders"),
+        *("error", "risk", "belief", "models", "classes", "confusion", "calibration", "residuals", "changes", "orders"),
         *("columns", "costs", "recovery", "settings"),
     ]
     assert len({section.position for section in sections()}) == len(sections())

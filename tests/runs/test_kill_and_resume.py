@@ -48,6 +48,7 @@ def test_killed_run_ends_with_the_same_bytes(form: str, tmp_path: Path, monkeypa
         "driftsurf:sklearn.tree:DecisionTreeClassifier(max_depth=4)",
         "aue(experts=3):sklearn.tree:DecisionTreeClassifier(max_features=1)",
         "mddm:sklearn.naive_bayes:GaussianNB(mode='refit')",
+        "portfolio",
         pytest.param("recommended", marks=pytest.mark.skipif(not find_spec("lightgbm"), reason="needs lightgbm")),
     ],
 )
@@ -60,6 +61,23 @@ def test_killed_run_of_a_refitted_learner_ends_with_the_same_bytes(
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
         command = [source, *LEARN, *SAVED, "--model", model, "--resume"]
+        for step in kills:
+            killed(step, *command)
+        good(*command)
+        ends[name] = files_of(tmp_path / name)
+    assert ends["killed"] == ends["whole"]
+
+
+def test_killed_run_of_a_portfolio_for_numbers_ends_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_csv(tmp_path, ROWS)
+    ends = {}
+    for name, kills in (("whole", ()), ("killed", (1, 7))):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        command = [source, "--label", "price", "--drop", "id", "--batch-size", "100", "--quiet", *SAVED]
+        command += ["--model", "portfolio", "--resume"]
         for step in kills:
             killed(step, *command)
         good(*command)

@@ -16,7 +16,7 @@ from reference import LabelledRows
 from row_arrays import as_rows
 
 from driftsurf import strategies
-from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Segment
+from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Segment, gathered
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import to_bytes
 from driftsurf.detectors import MDDM
@@ -38,7 +38,6 @@ from driftsurf.strategies import (
     SlidingWindow,
 )
 from driftsurf.strategies.learn_nse import emphasis
-from driftsurf.strategies.perm import gathered
 
 M, STEPS = 30, 26
 FLIPS = {9, 18}

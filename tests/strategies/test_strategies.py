@@ -30,7 +30,7 @@ KINDS = [
     if isinstance(kind := getattr(strategies, name), type) and kind is not strategies.Portfolio
 ]
 """All strategies whose models share one pool; the experts of a portfolio have stores of their own."""
-KEEP_NOTHING = (strategies.Candor, strategies.LearnNSE, strategies.OnePass)
+KEEP_NOTHING = (strategies.Candor, strategies.DTEL, strategies.DWMIL, strategies.LearnNSE, strategies.OnePass)
 every = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 optimizers = pytest.mark.parametrize("optimizer", ["strsaga", "saga", "sgd", "one-pass"])
 layouts = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
@@ -45,6 +45,9 @@ SMALL: dict[str, Any] = {
     "significance": 0.05,
     "period": 5,
     "experts": 4,
+    "bags": 3,
+    "pool_size": 3,
+    "test_rows": 40,
 }
 """Options for a small stream; a strategy gets those that it has."""
 

@@ -16,10 +16,13 @@ from driftsurf.detectors import DDM
 from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.strategies import (
     AUE,
+    DTEL,
     DWM,
+    DWMIL,
     PERM,
     Aware,
     Candor,
+    DiversityPool,
     DriftSurf,
     LearnNSE,
     Oblivious,
@@ -67,6 +70,9 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "paired": lambda: PairedLearners(LEARNER, window=50),
     "dwm": lambda: DWM(LEARNER, period=5, experts=3),
     "learn++.nse": lambda: LearnNSE(LEARNER, experts=4),
+    "dwmil": lambda: DWMIL(LEARNER, bags=3, experts=3),
+    "dtel": lambda: DTEL(LEARNER, experts=3),
+    "diversity pool": lambda: DiversityPool(LEARNER, DDM(), test_rows=30, max_rows=100),
     "softmax": lambda: DriftSurf(SoftmaxRegression(), max_rows=150),
     "prequential judge": lambda: DriftSurf(SoftmaxRegression(), max_rows=150, judge="prequential"),
     "svm": lambda: AUE(LinearSVM(), experts=3),

@@ -128,7 +128,7 @@ _PAPER = (
     _algorithm("1pass-sgd", strategy="one-pass", title="1PASS-SGD"),
     _algorithm("oblivious", title="OBL", template=_drawn_uniformly),
     *map(_algorithm, ("perm", "sliding-window", "linear-decay", "exponential-decay")),
-    *map(_algorithm, ("paired-learners", "dwm", "learn-nse")),
+    *map(_algorithm, ("paired-learners", "dwm", "learn-nse", "dwmil", "dtel", "diversity-pool")),
 )
 
 ALGORITHMS: dict[str, Algorithm] = {one.name: one for one in _PAPER}

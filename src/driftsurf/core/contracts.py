@@ -94,6 +94,16 @@ def take_rows(X: Rows, start: int, stop: int) -> Rows:
     return X[start:stop]
 
 
+def gathered(X: Rows, order: IntArray) -> Rows:
+    """Return copies of the rows of X with these numbers, in this order."""
+    if not isinstance(X, CSR):
+        return X[order]
+    starts, lengths = X.indptr[order], np.diff(X.indptr)[order]
+    indptr = np.append(0, np.cumsum(lengths))
+    taken = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+    return CSR(X.data[taken], X.indices[taken], indptr, X.n_features)
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """The rows numbered ``lo`` to ``hi - 1`` of a stream.

@@ -13,7 +13,7 @@ from driftsurf.visible import visible
 
 StateName: TypeAlias = Literal["stable", "reactive"]
 Role: TypeAlias = Literal["predictive", "reactive", "stable", "expert"]
-TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset", "replaced"]
+TransitionKind: TypeAlias = Literal["entered", "switched", "kept", "greedy", "reset", "replaced", "recalled"]
 
 
 class TransitionWords(NamedTuple):
@@ -36,8 +36,11 @@ TRANSITION_WORDS: Final[Mapping[TransitionKind, TransitionWords]] = {
     ),
     "reset": TransitionWords("started a fresh model", "fresh start", "fresh starts"),
     "replaced": TransitionWords("promoted the newer model", "promotion", "promotions"),
+    "recalled": TransitionWords("returned to an old model", "return to an old model", "returns to an old model"),
 }
 """The words for every kind of transition."""
+TOLD: Final[tuple[TransitionKind, ...]] = "reset", "replaced", "recalled"
+"""Kinds of transitions whose reason is a text instead of compared risks."""
 EASY = 0.01, 1e3
 """Range of risks for which two decimals are enough; those of classifiers are within it."""
 
@@ -69,6 +72,8 @@ class ModelRecord:
     """Number of gradients computed for this batch."""
     weight: float | None = None
     """Share of an expert in the vote on the next batch."""
+    name: str = ""
+    """What kind of expert it is, if experts differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class Transition:
     new: int = 0
     """Identity of the model that predicts from now on, or of the challenger."""
     why: str = ""
-    """Reason of a "reset" or a "replaced", in words; for "kept", the class that the new model has not seen."""
+    """Reason of a "reset", "replaced" or "recalled"; for "kept", the class that the new model has not seen."""
     absent: int = -1
     """For "kept", the code of the class that the new model has not seen, if it was better; else -1."""
 
@@ -115,7 +120,7 @@ class Transition:
         >>> Transition("kept", 28, left=0.41, right=0.52, over=4, absent=1, why="'occupied'").reason
         "class 'occupied' not yet seen by the new model"
         """
-        if self.kind in ("reset", "replaced"):
+        if self.kind in TOLD:
             return self.why
         if self.absent >= 0:
             return f"class {self.why or self.absent} not yet seen by the new model"
@@ -234,6 +239,9 @@ class Decision:
         """Return the decision as plain values for JSON, without its transitions; NaN becomes None."""
         record = {"type": "step", **_fields_of(self), "rows_seen": self.rows_seen}
         record["models"] = [_fields_of(model) for model in self.models]
+        for model in record["models"]:
+            if not model["name"]:
+                del model["name"]
         del record["transitions"]
         for optional in ("risk_unit", "greedy_credit", "significance", "lead_error", "absent"):
             if record[optional] is None:

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from driftsurf.estimators.generated.aue import AUEClassifier, AUERegressor
     from driftsurf.estimators.generated.aware import AwareClassifier, AwareRegressor
     from driftsurf.estimators.generated.candor import CandorClassifier
+    from driftsurf.estimators.generated.diversity_pool import DiversityPoolClassifier
     from driftsurf.estimators.generated.driftsurf import DriftSurfClassifier, DriftSurfRegressor
+    from driftsurf.estimators.generated.dtel import DTELClassifier
     from driftsurf.estimators.generated.dwm import DWMClassifier
+    from driftsurf.estimators.generated.dwmil import DWMILClassifier
     from driftsurf.estimators.generated.exponential_decay import ExponentialDecayClassifier, ExponentialDecayRegressor
     from driftsurf.estimators.generated.learn_nse import LearnNSEClassifier
     from driftsurf.estimators.generated.linear_decay import LinearDecayClassifier, LinearDecayRegressor
@@ -41,7 +44,10 @@ __all__ = [
     "AwareClassifier",
     "AwareRegressor",
     "CandorClassifier",
+    "DTELClassifier",
     "DWMClassifier",
+    "DWMILClassifier",
+    "DiversityPoolClassifier",
     "DriftSurfClassifier",
     "DriftSurfRegressor",
     "ExponentialDecayClassifier",
@@ -75,7 +81,10 @@ _HOMES = {
     "AwareClassifier": "driftsurf.estimators.generated.aware",
     "AwareRegressor": "driftsurf.estimators.generated.aware",
     "CandorClassifier": "driftsurf.estimators.generated.candor",
+    "DTELClassifier": "driftsurf.estimators.generated.dtel",
     "DWMClassifier": "driftsurf.estimators.generated.dwm",
+    "DWMILClassifier": "driftsurf.estimators.generated.dwmil",
+    "DiversityPoolClassifier": "driftsurf.estimators.generated.diversity_pool",
     "DriftSurfClassifier": "driftsurf.estimators.generated.driftsurf",
     "DriftSurfRegressor": "driftsurf.estimators.generated.driftsurf",
     "ExponentialDecayClassifier": "driftsurf.estimators.generated.exponential_decay",

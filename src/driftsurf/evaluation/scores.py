@@ -300,6 +300,14 @@ class Scores:
         rows, hits, probability = sums[sums[:, 0] > 0].T
         return probability / rows, hits / rows, rows.astype(np.int64)
 
+    def calibration_error(self, of: ProbabilityOf | None = None) -> float:
+        """Return the expected calibration error; NaN if there are no probabilities.
+
+        That is by how much probability and share of hits differ in a bin of probabilities, on average over rows.
+        """
+        probability, share, rows = self.calibration(of)
+        return float(np.average(np.abs(probability - share), weights=rows)) if len(rows) else float("nan")
+
     def calibration_over_time(self, of: ProbabilityOf | None = None) -> tuple[FloatArray, FloatArray]:
         """Return the mean probability and the share of hits of each step; NaN where they are not known."""
         both, wanted = np.full((2, len(self.lines)), np.nan), of or self.probability_of

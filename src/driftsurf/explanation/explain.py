@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from driftsurf.core.decisions import (
+    TOLD,
     TRANSITION_WORDS,
     Decision,
     ModelRecord,
@@ -21,6 +22,7 @@ from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error
 from driftsurf.evaluation.summary import mean_error_of
+from driftsurf.explanation.belief import describe_beliefs, experts_of
 from driftsurf.explanation.lineage import describe_row, lineages, timeline
 from driftsurf.explanation.records import (
     BEGAN_REACTIVE,
@@ -42,6 +44,10 @@ SHOWN_COLUMNS = 4
 """Largest number of changed columns listed for a step."""
 MOST_MODELS = 40
 """Largest number of models listed for a run."""
+LEAST_SHARE = 0.005
+"""Share of an expert from which on it is listed."""
+MOST_BELIEFS = 20
+"""Largest number of changes of the expert that was believed most."""
 MOST_REACTIONS = 100
 """Largest number of steps explained for a run."""
 ROLES = {"predictive": "old", "reactive": "new"}
@@ -99,7 +105,8 @@ def explain(
             raise OptionError(Option("step"), f" is {step}; the recorded steps are {first} to {last}")
         parts.append(explain_decision(record, place))
     elif threshold is None:
-        parts += [_overview(record), *_reactions(record), _models(record, width)]
+        believed = "\n".join(describe_beliefs(record.decisions, MOST_BELIEFS))
+        parts += [_overview(record), believed, *_reactions(record), _models(record, width)]
     if threshold is not None:
         orders = [order.step for order in record.orders if order.outcome == "done"]
         answer = replay(record.decisions, threshold, stable_threshold, orders=orders)
@@ -132,13 +139,32 @@ def explain_decision(record: RunRecord, place: int) -> str:
         lines += _compared(decision, transition)
     if not decision.transitions:
         lines += _not_crossed(decision)
-    lines.append(_entry("predicted", _predicted_late(record, decision) if record.late else _predicted(decision)))
+    names = experts_of([decision])
+    if names:
+        lines += _believed(record, place, names)
+    else:
+        lines.append(_entry("predicted", _predicted_late(record, decision) if record.late else _predicted(decision)))
     lines += _error_moved(record, place)
     moves = [move for move in record.moves if move.step == decision.step]
     if moves:
         lines += _columns_moved(*without_counters(moves, record.moves), moves[0].steps)
     lines += [_entry("order", order.text) for order in record.orders if order.step == decision.step]
     return "\n".join(lines)
+
+
+def _believed(record: RunRecord, place: int, names: Sequence[str]) -> Iterator[str]:
+    """Yield the share of each expert that has one before or after a batch, and its loss on the batch."""
+    decision = record.decisions[place]
+    before = record.decisions[place - 1].models if place else ()
+    by_share = sorted(range(len(names)), key=lambda k: -(decision.models[k].weight or 0.0))
+    for number, k in enumerate(by_share):
+        model, share = decision.models[k], decision.models[k].weight or 0.0
+        former = (before[k].weight or 0.0) if len(before) == len(names) else share
+        if max(share, former) < LEAST_SHARE:
+            continue
+        was = f"{former:.2f} before, " if len(before) == len(names) else ""
+        text = f"{names[k]}: {was}{share:.2f} after this batch, on which its loss was {_number(model.risk_before)}"
+        yield _entry("shares" if number == 0 else "", text)
 
 
 def _predicted(decision: Decision) -> str:
@@ -172,10 +198,12 @@ def _model(number: int, trained_from: int) -> str:
 def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
     """Yield the risks that a transition compared, and by how much they differed."""
     left, right = transition.left, transition.right
-    if transition.kind in ("reset", "replaced"):
+    if transition.kind in TOLD:
         yield _entry("why", transition.why)
         return
-    old, new = _pair(decision)
+    old, new = _pair(decision, transition)
+    if names := experts_of([decision]):
+        yield _entry("expert", names[transition.new % len(names)])
     if transition.kind == "entered":
         stable = None if transition.condition == 1 else _id(decision, "stable")
         usual = decision.significance is not None
@@ -190,11 +218,8 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
         before = decision.judge == "prequential"
         batches = f"{'one step' if transition.over == 1 else f'the {_steps(transition.over)}'} of the reactive state"
     a, b = _pair_of_numbers(left, right)
-    yield _entry(
-        "compared",
-        f"{'before' if before else 'after'} learning {batches}, the new model {new} had risk {a} and the old model "
-        f"{old} had risk {b}",
-    )
+    when = "over" if decision.judge is None else "before learning" if before else "after learning"
+    yield _entry("compared", f"{when} {batches}, the new model {new} had risk {a} and the old model {old} had risk {b}")
     if left is not None and right is not None:
         better = "new" if left < right else "old"
         needed = f"; it needed {_number(-transition.margin)}" if better == "new" and transition.margin else ""
@@ -216,7 +241,7 @@ def _limit(
     its threshold.
     """
     own = "its usual risk" if usual else "its best risk so far"
-    reference = own if stable is None else f"the risk of its reference, the stable model {stable}"
+    reference = own if stable is None else f"the risk of its reference, the stable model {stable}".removesuffix(" ?")
     threshold = "the threshold" if stable is None else "the stable threshold"
     return (
         f"before learning this batch, model {model} had risk {_number(risk)}; the limit was {reference}, "
@@ -384,9 +409,15 @@ def _entry(label: str, text: str) -> str:
     return f"  {label:9}  {visible(text)}"
 
 
-def _pair(decision: Decision) -> tuple[str, str]:
-    """Return the ids of the old and the new model of a reactive state."""
-    return _id(decision, "predictive"), _id(decision, "reactive")
+def _pair(decision: Decision, transition: Transition) -> tuple[str, str]:
+    """Return the ids of the old and the new model of a reactive state.
+
+    The record of a portfolio has only the model that each expert predicts with. The newer one has the larger id.
+    """
+    if not experts_of([decision]):
+        return _id(decision, "predictive"), _id(decision, "reactive")
+    ids = sorted((transition.old, transition.new))
+    return str(ids[0]), str(ids[1])
 
 
 def _id(decision: Decision, role: str) -> str:

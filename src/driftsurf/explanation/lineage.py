@@ -27,6 +27,8 @@ class Lineage:
     end: str = ""
     """Why the model went out of use; empty if it is still in use at the end of the run."""
     replaced_by: int | None = None
+    name: str = ""
+    """What kind of expert it is, if experts differ."""
 
     def describe(self) -> str:
         """Describe the model in one line.
@@ -42,8 +44,9 @@ class Lineage:
         predicted = _describe_spans(self.predicted) or ("did not predict in it" if before else "never predicted")
         if any(role == "stable" for role, _, _ in self.roles) and not self.predicted:
             predicted = "never predicted: it was the stable model, the reference for signs of drift"
+        kind = f" ({self.name})" if self.name else ""
         return (
-            f"model {self.id}: {created}, learned {', then '.join(learned) or 'no rows'}; {predicted}; "
+            f"model {self.id}{kind}: {created}, learned {', then '.join(learned) or 'no rows'}; {predicted}; "
             f"{self.end or 'still in use'}"
         )
 
@@ -72,7 +75,9 @@ def lineages(decisions: Iterable[Decision], predicted_by: Mapping[int, int] | No
             model = found.get(record.id)
             if model is None:
                 born = decision.step - record.age
-                model = found[record.id] = Lineage(record.id, born, record.first_row, rows_until=record.first_row)
+                model = found[record.id] = Lineage(
+                    record.id, born, record.first_row, rows_until=record.first_row, name=record.name
+                )
             # A model that appears again is still in use: a transition may only change which model predicts.
             model.last_step, model.end, model.replaced_by = decision.step, "", None
             model.gradients += record.gradients
@@ -101,7 +106,7 @@ def _note_ends(decision: Decision, found: dict[int, Lineage], roles: dict[int, R
                     model.end = f"dropped at {at}, at the start of a reactive state"
         elif transition.kind == "kept" and new in found:
             found[new].end = f"rejected in favour of model {transition.old} at {at}"
-        elif transition.kind in ("switched", "replaced", "reset") and transition.old in found:
+        elif transition.kind in ("switched", "replaced", "reset", "recalled") and transition.old in found:
             old = found[transition.old]
             old.end, old.replaced_by = f"replaced by model {new} at {at}", new
 

@@ -23,7 +23,7 @@ LONGEST = 1.0
 FREED = 1e-10
 """An expert gets a weight only if that improves the parabola by more than this share of its largest slope."""
 OUTLIER = 5.0
-"""Largest error of an expert that counts, in units of the usual error of the mixture."""
+"""Largest error of an expert that counts, in units of the error of the mixture on the batch."""
 STIFF = 1e5
 """Curvature that holds the sum of weights for numbers at 1, as a multiple of the largest other one."""
 GRADIENT, MEAN, TARGET, SOLUTION, SLOPE, FREE = range(6)
@@ -208,7 +208,7 @@ def stack_values(m: Any, y: Any, weight: Any, s: Any, v: Any, A: Any, u: Any, H:
     """Weights u of a convex mixture of predictions m[i, k] after one batch: u >= 0 and sum_k u_k = 1.
 
     Minimises the sum over rows of the squared error of the mixture in units of s, halved, plus (u - v)' A (u - v) / 2.
-    The errors of the experts count up to OUTLIER units, so that a row, or a batch after a drift, has bounded evidence.
+    The errors of the experts count up to OUTLIER units, so that a row has bounded evidence.
     With r_k the error of expert k, that of the mixture is sum_k u_k r_k, and the curvature H is the sum of r r': the
     problem is a single quadratic programme. Its constraint on the sum is a stiff spring; the rest is divided out.
     """

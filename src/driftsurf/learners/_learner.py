@@ -255,7 +255,7 @@ class LinearLearner(LinearOptions, ABC):
             return lambda: None
         gradient_sum, drawn = before.gradient_sum.copy(), before.drawn
         entries = self._table.live[:0]
-        if self._tabled:
+        if self._tabled and before.admitted > before.lo:  # a retired model has no rows, nor has the store
             gone = Segment(before.lo, min(before_row, before.admitted))
             entries = self._table.live[: len(gone)].copy()
             drawn -= self._discharge(samples.view(gone).X, entries, gradient_sum, before.frame)

@@ -19,7 +19,7 @@ RIGHT, TOP, BOTTOM = 12, 8, 36
 LINE_HEIGHT, TALL_LINE_HEIGHT, MOST_TALL_LINES = 9, 16, 15
 """With few keys lines are tall, so that each has room for its name."""
 DAY = 86_400_000_000
-NEW_MODEL = {"switched", "replaced", "reset"}
+NEW_MODEL = {"switched", "replaced", "reset", "recalled"}
 """Kinds of transitions after which another model predicts."""
 SIGN_OF_DRIFT = {"entered"}
 STYLE = """

@@ -17,7 +17,7 @@ __all__ = ["overlay_of"]
 
 MOST_MARKED_STEPS = 2_000
 """In longer runs only changes of the model are marked, because more marks would hide the curve."""
-MODEL_CHANGES = "switched", "reset", "replaced"
+MODEL_CHANGES = "switched", "reset", "replaced", "recalled"
 
 
 def overlay_of(run: RunView) -> Overlay:

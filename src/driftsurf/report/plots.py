@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_trace"]
 
-MARKS = {"entered": "v", "switched": "^", "kept": "x", "reset": "^", "replaced": "^"}
+MARKS = {"entered": "v", "switched": "^", "kept": "x", "reset": "^", "replaced": "^", "recalled": "^"}
 
 
 @register("page", "plot")

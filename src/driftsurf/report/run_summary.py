@@ -157,13 +157,14 @@ def _other_errors(summary: ClassificationSummary | RegressionSummary) -> dict[st
 
 
 def _scores(result: RunResult, summary: ClassificationSummary | RegressionSummary) -> dict[str, str]:
-    """Return the ROC AUC of classes or the R² of numbers, if it is known."""
+    """Return the ROC AUC and the calibration error of classes or the R² of numbers, if they are known."""
     if result.scores is None:
         return {}
-    name, value = "ROC AUC", result.scores.auc
     if isinstance(summary, RegressionSummary):
-        name, value = "R²", result.scores.r_squared(summary.mean_squared_error)
-    return {} if math.isnan(value) else {name: f"{value:.3f}"}
+        found = {"R²": result.scores.r_squared(summary.mean_squared_error)}
+    else:
+        found = {"ROC AUC": result.scores.auc, "calibration error": result.scores.calibration_error()}
+    return {name: f"{value:.3f}" for name, value in found.items() if not math.isnan(value)}
 
 
 def _costs(result: RunResult, summary: Summary) -> dict[str, str]:

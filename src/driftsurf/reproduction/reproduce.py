@@ -45,7 +45,7 @@ _ALL = (
     Experiment("noise", "SEA with 0 to 30 % noise", ("noise",)),
     Experiment("detectors", "every drift detector, and how often it resets the model", ("detectors",)),
     Experiment("aware-alternative", "Aware reset after the first batch of a drift", ("aware-alternative",)),
-    Experiment("baselines", "windows, decay, Paired Learners, DWM, Learn++.NSE", ("baselines",)),
+    Experiment("baselines", "windows, decay, and the other ensembles that the paper names", ("baselines",)),
     Experiment("equal-shares", "AUE's budget divided by weight or equally", ("equal-shares",)),
     Experiment("tune", "the paper's grid search for hyperparameters"),
     Experiment("sensitivity", "r, delta, delta', condition 2 off, zero-one risk", ("sensitivity",)),

@@ -290,7 +290,8 @@ def strategy_around(name: str, learner: Learner, **options: Any) -> Strategy:
 
 def with_options(strategy: Strategy, options: Mapping[str, Any], name: str) -> Strategy:
     """Set options of a new strategy, or of its detector, and check them. ``name`` is for error messages."""
-    owners: list[Any] = [strategy, *([strategy.detector] if isinstance(strategy, DetectorBased) else [])]
+    detector = strategy.detector if isinstance(strategy, DetectorBased) else None
+    owners: list[Any] = [strategy] if detector is None else [strategy, detector]
     known = {key: owner for owner in reversed(owners) for key in settable_options(type(owner))}
     for key, value in options.items():
         if key not in known:

@@ -14,8 +14,11 @@ from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
 from driftsurf.strategies.aue import AUE
 from driftsurf.strategies.aware import Aware
 from driftsurf.strategies.candor import Candor
+from driftsurf.strategies.diversity_pool import DiversityPool
 from driftsurf.strategies.driftsurf import DriftSurf, Judge, ThresholdUnit, Variant
+from driftsurf.strategies.dtel import DTEL
 from driftsurf.strategies.dwm import DWM
+from driftsurf.strategies.dwmil import DWMIL
 from driftsurf.strategies.exponential_decay import ExponentialDecay
 from driftsurf.strategies.learn_nse import LearnNSE
 from driftsurf.strategies.linear_decay import LinearDecay
@@ -30,11 +33,14 @@ from driftsurf.strategies.sliding_window import SlidingWindow
 __all__ = [
     "AUE",
     "DEFAULT_MAX_ROWS",
+    "DTEL",
     "DWM",
+    "DWMIL",
     "PERM",
     "Aware",
     "BudgetRule",
     "Candor",
+    "DiversityPool",
     "DriftSurf",
     "ExponentialDecay",
     "Judge",

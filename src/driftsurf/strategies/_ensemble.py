@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord
-from driftsurf.core.fields import Array, Fields, Rule, Whole, misfit
+from driftsurf.core.fields import Array, Entry, Fields, Rule, Whole, misfit
 from driftsurf.core.state import nest, pick
 from driftsurf.strategies._base import NOTHING, PooledStrategy, Scorer, declared, make_decision
 from driftsurf.strategies._joint import JointScorer, joint_scorer
@@ -44,9 +44,13 @@ class Ensemble:
         return self.experts[self.weights.index(max(self.weights))] if self.experts else None
 
 
-def vote(scorer: JointScorer, weights: FloatArray, regression: bool, X: Rows) -> FloatArray:
-    """Return the weighted vote of several models on rows."""
-    return weighted_vote(scorer(X), weights, regression)
+Combine = Callable[[Sequence[FloatArray]], FloatArray]
+"""Returns the vote of several models, given the scores of each."""
+
+
+def vote(scorer: JointScorer, combine: Combine, X: Rows) -> FloatArray:
+    """Return the vote of several models on rows."""
+    return combine(scorer(X))
 
 
 def no_vote(scorer: Scorer, X: Rows) -> FloatArray:
@@ -59,16 +63,17 @@ class VotingStrategy(PooledStrategy[Ensemble]):
 
     _ballots: JointScorer
     """Returns the scores of each expert, as the last complete step left it."""
+    _combine: Combine
+    """Returns the vote of the experts, with the weights that the last complete step left."""
     _cast: tuple[FloatArray, Sequence[FloatArray], int] | None = None
     """Result of the last ``test_scores``, the scores of each expert behind it, and the number of classes then."""
 
     def test_scores(self, batch: Batch) -> FloatArray:
         """Return the scores by which a batch is evaluated before it is learned."""
-        live = self._live
-        if not any(live.weights):
+        if not any(self._live.weights):
             return super().test_scores(batch)
         ballots = self._ballots(batch.X)
-        scores = weighted_vote(ballots, np.array(live.weights), self._can.regression)
+        scores = self._combine(ballots)
         self._cast = scores, ballots, self._pool.n_classes
         return scores
 
@@ -99,7 +104,12 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         self._ballots = joint_scorer([expert.learner for expert in live.experts])
         if not any(live.weights):
             return functools.partial(no_vote, self._pool.untrained().scorer())
-        return functools.partial(vote, self._ballots, np.array(live.weights), self._can.regression)
+        self._combine = self._combining(live)
+        return functools.partial(vote, self._ballots, self._combine)
+
+    def _combining(self, live: Ensemble) -> Combine:
+        """Return how the scores of the experts become a vote."""
+        return functools.partial(weighted_vote, weights=np.array(live.weights), regression=self._can.regression)
 
     def _decision(self, live: Ensemble, after: Ensemble, segment: Segment, records: list[ModelRecord]) -> Decision:
         """Return the decision of a step; it names the expert with the largest weight, -1 before there is one."""
@@ -107,19 +117,14 @@ class VotingStrategy(PooledStrategy[Ensemble]):
 
     def _saved(self, live: Ensemble) -> State:
         state: State = {"step": live.step, "weights": np.array(live.weights), "experts": len(live.experts)}
-        for place, expert in enumerate(live.experts):
-            state |= nest(f"expert{place}", expert.state())
-        return state | nest("memory", self._memory_state(live.memory))
+        return state | saved("expert", live.experts) | nest("memory", self._memory_state(live.memory))
 
     def _fields(self) -> Fields:
         return FIELDS
 
     def _loaded(self, state: Mapping[str, Any], pool: Pool) -> Ensemble:
         step, count = state["step"], state["experts"]
-        parts = {name.partition(".")[0] for name in state if name.startswith("expert") and "." in name}
-        if count != len(parts):
-            raise misfit(state, "experts", f"is {count}, but there are {len(parts)} experts")
-        experts = tuple(pool.restore_member(pick(f"expert{place}", state), step) for place in range(count))
+        experts = restored(state, "expert", count, pool)
         memory = self._memory_from(pick("memory", state), count)
         return Ensemble(experts, tuple(state["weights"].tolist()), step, memory)
 
@@ -132,10 +137,27 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         NOTHING.read(state)
 
 
-def voting_fields(*rules: Rule) -> Fields:
-    """Return the saved entries of a strategy whose models vote, with further rules."""
+def saved(name: str, members: Iterable[Member]) -> State:
+    """Return the states of several models, each under a name with its place: "expert0", "expert1", ..."""
+    state: State = {}
+    for place, member in enumerate(members):
+        state |= nest(f"{name}{place}", member.state())
+    return state
+
+
+def restored(state: Mapping[str, Any], name: str, count: int, pool: Pool) -> tuple[Member, ...]:
+    """Return the models that ``saved`` wrote; StateError unless there are ``count`` of them."""
+    parts = {part.partition(".")[0] for part in state if part.startswith(name) and "." in part}
+    if count != len(parts):
+        raise misfit(state, f"{name}s", f"is {count}, but there are {len(parts)} {name}s")
+    return tuple(pool.restore_member(pick(f"{name}{place}", state), state["step"]) for place in range(count))
+
+
+def voting_fields(*rules: Rule, entries: Mapping[str, Entry] | None = None, parts: Iterable[str] = ()) -> Fields:
+    """Return the saved entries of a strategy whose models vote, with further rules, entries and parts."""
     weights = Array(np.float64, ("experts",), least=0.0)
-    return declared({"experts": Whole(), "weights": weights}, parts=["expert*", "memory"], rules=rules)
+    known: dict[str, Entry] = {"experts": Whole(), "weights": weights}
+    return declared(known | dict(entries or {}), parts=["expert*", "memory", *parts], rules=rules)
 
 
 FIELDS = voting_fields()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -74,6 +74,32 @@ def as_strategy(model: Any) -> Strategy:
             "experts could not be complete or undone; derive it from a strategy of driftsurf.strategies"
         )
     return strategy
+
+
+def names_of(strategies: Sequence[Any]) -> list[str]:
+    """Return a name for each expert; those of the same kind are told apart by the options in which they differ.
+
+    >>> from driftsurf.learners import SoftmaxRegression
+    >>> names_of([DriftSurf(SoftmaxRegression(), judge=judge) for judge in ("training", "prequential")])
+    ['DriftSurf(judge=training)', 'DriftSurf(judge=prequential)']
+    """
+    labels = [label_of(one) for one in strategies]
+    names = []
+    for strategy, label in zip(strategies, labels, strict=True):
+        alike = [_options(one) for one, other in zip(strategies, labels, strict=True) if other == label]
+        own = _options(strategy)
+        differing = [name for name in own if any(repr(other.get(name)) != repr(own[name]) for other in alike)]
+        inside = [f"{name}={own[name]}" for name in differing if own[name] is not None]
+        outer, inner = label.removesuffix(")").split("(", 1)
+        outer, usual = (inner, inner) if outer == Oblivious.__name__ else (outer, label)
+        names.append(f"{outer}({', '.join(inside)})" if inside else usual)
+    return names
+
+
+def _options(strategy: Any) -> dict[str, Any]:
+    """Return the options of an expert and of its learner that say what it is."""
+    options = strategy.learner.get_params(deep=False) | strategy.get_params(deep=False)
+    return {name: value for name, value in options.items() if name not in ("learner", "seed", "categories")}
 
 
 def label_of(strategy: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray, State
-from driftsurf.core.fields import Array, Fields, Real, Rule, Values
+from driftsurf.core.fields import Array, Fields, Rule, Values
 from driftsurf.core.values import replace
 from driftsurf.kernels.mixing import stack_classes, stack_values
 from driftsurf.kernels.scores import log_softmax
@@ -19,8 +19,6 @@ TRUSTED = 0.99
 """Share of an expert's own probabilities; the rest is spread over all classes, so that no expert is ever certain."""
 LARGEST = 1e12
 """Weights and curvatures stay within this."""
-FAR = 9.0
-"""Squared errors beyond this many variances are cut there when the variance is estimated."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,6 @@ class Mixer:
     """v, one for each expert, not negative."""
     precision: FloatArray
     """A: summed curvature of the losses of earlier batches, of which older ones are slowly forgotten."""
-    variance: float = 0.0
-    """Usual squared error of the mixture, for regression; 0 before it is known."""
 
     @classmethod
     def of(cls, experts: int, ridge: float) -> Mixer:
@@ -64,19 +60,17 @@ class Mixer:
         return self._after(good, u, H, keep, ridge)
 
     def after_values(self, m: FloatArray, y: FloatArray, weight: FloatArray, keep: float, ridge: float) -> Mixer:
-        """Return the mixer after a batch with these numbers."""
-        mass = float(weight.sum())
-        variance = self.variance
-        if not variance > 0.0:
-            variance = float((weight[:, None] * np.square(m - y[:, None])).sum(axis=0).min() / mass)
-            if not 0.0 < variance < np.inf:  # an expert is exactly right, or none is finite: nothing to compare
-                return self
+        """Return the mixer after a batch with these numbers.
+
+        Errors are in units of that of the mixture on this batch. Their size often changes by more than an order of
+        magnitude along a stream, and batches with large ones would decide alone.
+        """
+        error = float((weight * np.square(self.mixed_values(m) - y)).sum() / weight.sum())
+        if not 0.0 < error < np.inf:  # the mixture is exactly right, or a prediction is not finite: nothing to compare
+            return self
         u, H, Q, work = self._scratch()
-        good = stack_values(m, y, weight, math.sqrt(variance), self.weights, self.precision, u, H, Q, work)
-        after = self._after(good, u, H, keep, ridge)
-        errors = np.minimum(np.square(after.mixed_values(m) - y), FAR * variance)
-        seen = float((weight * errors).sum() / mass)
-        return replace(after, variance=max(keep * variance + (1.0 - keep) * seen, 1e-12 * variance))
+        good = stack_values(m, y, weight, math.sqrt(error), self.weights, self.precision, u, H, Q, work)
+        return self._after(good, u, H, keep, ridge)
 
     def _after(self, good: bool, u: FloatArray, H: FloatArray, keep: float, ridge: float) -> Mixer:
         if not (good and np.isfinite(u).all() and np.isfinite(H).all() and np.abs(H).max() < LARGEST):
@@ -90,13 +84,13 @@ class Mixer:
 
     def state(self) -> State:
         """Return the entries to save."""
-        return {"weights": self.weights, "precision": self.precision, "variance": self.variance}
+        return {"weights": self.weights, "precision": self.precision}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], experts: int) -> Mixer:
         """Return the mixer that ``state()`` was called on."""
         known = FIELDS.read(state, experts=experts)
-        return cls(known["weights"], known["precision"], known["variance"])
+        return cls(known["weights"], known["precision"])
 
 
 def log_shares(scores: FloatArray, n_classes: int) -> FloatArray:
@@ -133,7 +127,6 @@ FIELDS = Fields(
     {
         "weights": Array(np.float64, ("experts",), least=0.0, most=LARGEST),
         "precision": Array(np.float64, ("experts", "experts"), least=-LARGEST, most=LARGEST),
-        "variance": Real(0.0),
     },
     rules=[Rule("precision", "must be symmetric and positive definite", _is_positive)],
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.contracts import CSR, Batch, IntArray, Learner, Rows, Segment, State
+from driftsurf.core.contracts import Batch, IntArray, Learner, Segment, State, gathered
 from driftsurf.core.fields import Fields, Whole
 from driftsurf.core.options import number, whole
 from driftsurf.core.samples import Samples
@@ -163,13 +163,3 @@ class PERM(SingleModel):
 
 MEMORY_FIELDS = Fields({"test_gradients": Whole()})
 """Saved number of gradients that tests have cost."""
-
-
-def gathered(X: Rows, order: IntArray) -> Rows:
-    """Return the rows of X in another order."""
-    if not isinstance(X, CSR):
-        return X[order]
-    starts, lengths = X.indptr[order], np.diff(X.indptr)[order]
-    indptr = np.append(0, np.cumsum(lengths))
-    taken = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-    return CSR(X.data[taken], X.indices[taken], indptr, X.n_features)

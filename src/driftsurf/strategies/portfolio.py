@@ -29,7 +29,7 @@ from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.learners._online import check_width
 from driftsurf.registry import ALL_TASKS, Example, register
-from driftsurf.strategies._experts import default_experts, label_of, make_experts
+from driftsurf.strategies._experts import default_experts, label_of, make_experts, names_of
 from driftsurf.strategies._mixer import Mixer, log_shares, stacked_shares
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 
@@ -82,8 +82,8 @@ class Portfolio(Parameterised):
     :math:`\gamma = 2^{-1 / \text{half-life}}` and the ridge :math:`\lambda`.
 
     For regression v are shares, and the prediction is the mean of the experts' predictions weighted by them. They
-    minimise the squared error of the mixture in units of its usual error, plus the same quadratic. The error of an
-    expert counts up to five units, so that neither an outlier nor the batch of a drift decides alone.
+    minimise the squared error of the mixture in units of its mean on the batch, so that every batch counts the same,
+    plus the same quadratic. The error of an expert counts up to five units, so that no outlier decides alone.
 
     By default the experts are: DriftSurf around ``learner`` with the prequential judge and with the training judge;
     ``learner`` alone, never replaced; LightGBM, refitted when its loss rises, and on the last four batches, if it is
@@ -126,6 +126,8 @@ class Portfolio(Parameterised):
     """
 
     _experts: tuple[Any, ...]
+    _names: list[str]
+    """Names of the experts in the journal."""
     _live: Live
     _scorer: Scorer
     _categories: Categories = ()
@@ -188,7 +190,8 @@ class Portfolio(Parameterised):
         for expert in experts:
             self._require_sparse(expert, sparse)
             expert.begin(n_features, sparse=sparse, n_classes=n_classes)
-        self._experts, self._seed, self._n_features = experts, int(self.seed), n_features
+        self._experts, self._names, self._seed = experts, names_of(experts), int(self.seed)
+        self._n_features = n_features
         self._publish(Live(Mixer.of(len(experts), float(self.ridge)), n_classes))
 
     @property
@@ -291,7 +294,8 @@ class Portfolio(Parameterised):
             own = pick(f"expert{place}", state)
             expert.restore(own, n_features, sparse=sparse, n_classes=known["n_classes"])
         mixer = Mixer.from_state(pick("mixer", state), len(experts))
-        self._experts, self._seed, self._n_features = experts, known["seed"], n_features
+        self._experts, self._names, self._seed = experts, names_of(experts), known["seed"]
+        self._n_features = n_features
         self._publish(Live(mixer, **{name: known[name] for name in COUNTS}))
 
     # -------------------------------------------------------------------- helpers
@@ -364,6 +368,7 @@ class Portfolio(Parameterised):
                     risk_before=risks[place],
                     gradients=decision.gradients,
                     weight=share,
+                    name=self._names[place],
                 )
             )
             for one in decision.transitions:

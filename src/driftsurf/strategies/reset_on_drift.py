@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +11,8 @@ from driftsurf.core.abilities import check_contract
 from driftsurf.core.contracts import Detector, Learner, Segment, State
 from driftsurf.registry import CLASSIFICATION, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
+from driftsurf.strategies._signals import watched
 from driftsurf.strategies._single import Single, SingleModel
-from driftsurf.strategies._votes import errors
 
 __all__ = ["ResetOnDrift"]
 
@@ -77,19 +76,8 @@ class ResetOnDrift(SingleModel):
         return self.detector.fresh()
 
     def _watch(self, live: Single, segment: Segment) -> tuple[str, Any]:
-        batch = self._pool.samples.view(segment)
-        wrong = np.where(batch.weight > 0.0, errors(self._pool.scores(live.model, segment), batch.y), np.nan)
-        detector = copy.deepcopy(live.memory)
-        found = detector.update(wrong)
-        if live.step == 0:
-            while found:
-                detector = detector.fresh()
-                wrong = wrong[found.consumed :]
-                found = detector.update(wrong)
-        if not found:
-            return "", detector
-        why = f"{type(detector).__name__} signalled at row {segment.lo + found.consumed - 1}"
-        return why, detector.fresh()
+        scores, batch = self._pool.scores(live.model, segment), self._pool.samples.view(segment)
+        return watched(live.memory, scores, batch, first=live.step == 0)
 
     @property
     def nbytes(self) -> int:

@@ -32,11 +32,10 @@ def build(run: RunView) -> Iterator[str | Figure]:
         means, shares = 1.0 - means, 1.0 - shares
     what = "correct predictions" if positive is None else f"class {positive}"
     whose = "the predicted class" if positive is None else f"class {positive}"
-    error = float(np.average(np.abs(probability - share), weights=rows))
     yield html.note(
         f"Rows are grouped by their probability of {whose}. A point on the diagonal has the right probability; below "
         "it the model is too sure. Larger points have more rows. On average probability and share differ by "
-        f"{error:.3f}."
+        f"{run.scores.calibration_error(of):.3f} (the expected calibration error)."
     )
     yield _curve(probability, share, rows.astype(np.float64), what)
     yield html.note(f"Mean probability of {whose} and share of {what} at each step.")
