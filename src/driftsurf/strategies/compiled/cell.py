@@ -169,10 +169,12 @@ class CompiledModels:
             write(cell.X, start, batch.X)
             cell.y[start : start + count] = batch.y
             cell.weight[start : start + count] = batch.weight
-            if tested is not None:
-                scratch.scores[: tested.size] = tested.reshape(-1)
+            scored = count * self._training.outputs
+            known = tested is not None and tested.size == scored
+            if tested is not None and known:
+                scratch.scores[:scored] = tested.reshape(-1)
             how = self._rule, self._training, scratch, self._kernels
-            status = self._learn(cell, count, steps, tested is not None, *how)
+            status = self._learn(cell, count, steps, known, *how)
             if status == LEARNED:
                 return self._decision(count)
             if status != UNSUITED:
@@ -205,7 +207,8 @@ class CompiledModels:
     def _reserve(self, X: Rows, count: int, steps: int) -> None:
         """Make room for more rows and for their gradient steps."""
         scratch = self._scratch
-        self._cell = with_room(self._cell, X)
+        if isinstance(X, CSR) or self._end + count > len(self._cell.y):  # dense rows mostly have room
+            self._cell = with_room(self._cell, X)
         rows, most_steps, values = len(scratch.losses), scratch.orders.shape[1], len(self._cell.y)
         if rows < count or most_steps < steps or len(scratch.values) < values:
             # It never becomes smaller: the batches of T are scored again at the end of a reactive state.
