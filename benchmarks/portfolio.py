@@ -22,17 +22,27 @@ from driftsurf.comparison.inputs import Input, Rows, load
 from driftsurf.core.contracts import CSR, Batch, FloatArray
 from driftsurf.learners import LinearRegression, SoftmaxRegression
 from driftsurf.strategies import Portfolio
-from driftsurf.strategies._experts import names_of
+from driftsurf.strategies._experts import default_experts, names_of
 from driftsurf.strategies._mixer import Mixer, stacked_shares
 
 SMALL = "luxembourg", "phishing", "noaa-weather", "electricity", "powersupply", "insects"
 HALF_LIFE, RIDGE = 10.0, 10.0
 
 
-def learned(rows: Rows, seed: int) -> tuple[list[Any], list[list[FloatArray]], list[FloatArray], list[float]]:
-    """Let the default experts learn a stream; return them, their scores by batch, the targets and their CPU seconds."""
-    template: Any = SoftmaxRegression(steps_per_row=8.0) if rows.labels else LinearRegression(steps_per_row=8.0)
-    portfolio = Portfolio(template, seed=seed, max_rows=None)
+def template(rows: Rows) -> Any:
+    """Return the learner of the DriftSurf experts for a stream."""
+    return SoftmaxRegression(steps_per_row=8.0) if rows.labels else LinearRegression(steps_per_row=8.0)
+
+
+def learned(
+    rows: Rows, seed: int, further: Sequence[Any] = ()
+) -> tuple[list[Any], list[list[FloatArray]], list[FloatArray], list[float]]:
+    """Let the default experts, and ``further`` ones, learn a stream.
+
+    Return the experts, their scores by batch, the targets and the CPU seconds of each.
+    """
+    learner = template(rows)
+    portfolio = Portfolio(learner, experts=[*default_experts(learner), *further], seed=seed, max_rows=None)
     portfolio.tell_categories(rows.categories)
     portfolio.begin(rows.X.shape[1], sparse=rows.sparse, n_classes=len(rows.labels))
     experts = list(portfolio._experts)
@@ -62,29 +72,38 @@ def mixed_error(scores: list[list[FloatArray]], targets: list[FloatArray], chose
     return mixed(scores, targets, chosen, K)[0]
 
 
+def mixture(
+    scores: list[list[FloatArray]], targets: list[FloatArray], chosen: Sequence[int], K: int
+) -> list[FloatArray]:
+    """Return the log-probabilities of the mixture of some experts, or its values, for each batch but the first."""
+    mixer, found, keep = Mixer.of(len(chosen), RIDGE), list[FloatArray](), 0.5 ** (1.0 / HALF_LIFE)
+    for every, y in zip(scores[1:], targets[1:], strict=True):
+        own, weight = [every[place] for place in chosen], np.ones(len(y))
+        if K:
+            G = stacked_shares(own, K)
+            found.append(mixer.mixed_classes(G))
+            mixer = mixer.after_classes(G, y, weight, keep, RIDGE)
+        else:
+            m = np.stack(own, axis=1)
+            found.append(mixer.mixed_values(m))
+            mixer = mixer.after_values(m, y, weight, keep, RIDGE)
+    return found
+
+
 def mixed(
     scores: list[list[FloatArray]], targets: list[FloatArray], chosen: Sequence[int], K: int
 ) -> tuple[float, float, float]:
     """Return the mean error of the mixture of some experts; for classes also log loss and calibration error."""
-    mixer, errors, keep = Mixer.of(len(chosen), RIDGE), list[float](), 0.5 ** (1.0 / HALF_LIFE)
-    sure, right, losses = list[FloatArray](), list[FloatArray](), list[FloatArray]()
-    for step, (found, y) in enumerate(zip(scores, targets, strict=True)):
-        if step == 0:
-            continue
-        own, weight = [found[place] for place in chosen], np.ones(len(y))
+    errors, sure, right, losses = list[float](), list[FloatArray](), list[FloatArray](), list[FloatArray]()
+    for found, y in zip(mixture(scores, targets, chosen, K), targets[1:], strict=True):
         if K:
-            G = stacked_shares(own, K)
-            found_log = mixer.mixed_classes(G)
-            hits = found_log.argmax(axis=1) == y
+            hits = found.argmax(axis=1) == y
             errors.append(1.0 - float(hits.mean()))
-            sure.append(np.exp(found_log.max(axis=1)))
+            sure.append(np.exp(found.max(axis=1)))
             right.append(hits.astype(float))
-            losses.append(-found_log[np.arange(len(y)), y.astype(int)])
-            mixer = mixer.after_classes(G, y, weight, keep, RIDGE)
+            losses.append(-found[np.arange(len(y)), y.astype(int)])
         else:
-            m = np.stack(own, axis=1)
-            errors.append(float(np.square(mixer.mixed_values(m) - y).mean() / y.var()))
-            mixer = mixer.after_values(m, y, weight, keep, RIDGE)
+            errors.append(float(np.square(found - y).mean() / y.var()))
     if not K:
         return float(np.mean(errors)), math.nan, math.nan
     return float(np.mean(errors)), float(np.mean(np.concatenate(losses))), calibration_error(sure, right)

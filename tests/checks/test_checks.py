@@ -69,6 +69,7 @@ STREAMS = [
     streams.SINE1(n_rows=3_000),
     streams.Hyperplane(n_rows=3_000),
     streams.Friedman(n_rows=3_000),
+    streams.Recurring(n_rows=3_000, period=500),
     streams.ArrayStream(np.eye(40), np.tile([-1, 1], 20), name="own"),
 ]
 

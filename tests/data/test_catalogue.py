@@ -26,6 +26,7 @@ from driftsurf.errors import OptionError
         ("friedman", (50, 75)),
         ("friedman-gradual", (50, 60, 75, 85)),
         ("friedman-local", (25, 50, 75)),
+        ("recurring", tuple(range(5, 100, 5))),
     ],
 )
 def test_the_steps_of_aware_are_the_papers(name: str, steps: tuple[int, ...]) -> None:
@@ -56,8 +57,8 @@ def test_the_catalogue_knows_the_streams_of_the_paper() -> None:
     real = ["rcv1", "covertype", "airline", "electricity", "powersupply"]
     stand_ins = ["covertype-sample", "airline-2007", "newsgroups20", "spam-assassin"]
     assert list(catalogue.CATALOGUE.paper) == generated + real
-    values = ["friedman", "friedman-gradual", "friedman-local"]
-    assert list(catalogue.CATALOGUE) == generated + real + stand_ins + values
+    others = ["friedman", "friedman-gradual", "friedman-local", "recurring", "recurring-rare"]
+    assert list(catalogue.CATALOGUE) == generated + real + stand_ins + others
     assert list(catalogue.CATALOGUE.for_experiments) == generated + real + stand_ins
     made = [catalogue.CATALOGUE[name].make() for name in generated]
     assert len({stream.name for stream in made}) == len(made)

@@ -144,14 +144,16 @@ def test_the_class_that_is_missed_follows_from_the_rows(kinds: int, share: float
 
 @pytest.mark.parametrize("judge", ["training", "prequential"])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_the_compiled_step_refuses_the_same_models(judge: Any, weighted: bool) -> None:
-    strategy = DriftSurf(LogisticRegression(), judge=judge, max_rows=900)
+@pytest.mark.parametrize("kinds", [2, 4])
+def test_the_compiled_step_refuses_the_same_models(judge: Any, weighted: bool, kinds: int) -> None:
+    learner: Any = SoftmaxRegression() if kinds > 2 else LogisticRegression()
+    strategy = DriftSurf(learner, judge=judge, max_rows=900)
     other = generic(strategy.fresh(0))
     found = 0
     rng = np.random.default_rng(0)
     for one in (strategy, other):
-        one.begin(5, sparse=False, n_classes=2)
-    for X, y in nights(12):
+        one.begin(5, sparse=False, n_classes=kinds)
+    for X, y in nights(12, kinds=kinds):
         weight = (rng.random(ROWS) < 0.5).astype(float) if weighted else np.ones(ROWS)
         decisions = [one.step(Batch(X, y, weight)) for one in (strategy, other)]
         assert decisions[0] == decisions[1]

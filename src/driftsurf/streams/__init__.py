@@ -11,6 +11,7 @@ from driftsurf.streams.friedman import Friedman
 from driftsurf.streams.hyperplane import Hyperplane
 from driftsurf.streams.inject import change_prior, mix, rotate, shift_features, swap_labels
 from driftsurf.streams.mixed import Mixed
+from driftsurf.streams.recurring import Recurring
 from driftsurf.streams.sea import SEA
 from driftsurf.streams.sine1 import SINE1
 
@@ -23,6 +24,7 @@ __all__ = [
     "Friedman",
     "Hyperplane",
     "Mixed",
+    "Recurring",
     "Stream",
     "change_prior",
     "mix",
