@@ -313,7 +313,7 @@ def test_regression_takes_any_numeric_type(spark: SparkSession) -> None:
     visits = learn_keys(frame, learner, COLUMNS)
     visit = learner.visit("k", None, own)
     assert [row["prediction"] for row in table(visits, "predictions").collect()] == visit.predicted
-    assert [row["digest"] for row in table(visits, "keys").collect()] == [visit.digest]
+    assert [row["digest"] for row in table(visits, "keys").collect()] == [visit.summary.digest]
     with pytest.raises(SchemaError, match="'key'"):
         learn_keys(frame, learner, Columns("key", "at", "key"))
 
@@ -350,7 +350,7 @@ def test_late_labels_timestamps_and_integer_keys(spark: SparkSession) -> None:
             [event[2] for event in events],
         ),
     )
-    assert entry["digest"] == visit.digest
+    assert entry["digest"] == visit.summary.digest
     assert entry["steps"] == 8
 
 

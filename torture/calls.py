@@ -23,7 +23,7 @@ from driftsurf.core.contracts import State
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.keyed import KeyedLearner, KeyRows
 from driftsurf.keyed.compiled import threads
-from driftsurf.keyed.engines.local import Progress, StateStore
+from driftsurf.keyed.store import Progress, StateStore
 from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.session.late import DelayedLabels
 from driftsurf.session.session import Session

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyed_rows import learner, part, rows
 
-from driftsurf.keyed import KeyedLearner, KeyRows
-from driftsurf.keyed.blocks import BlockServer, block, server
+from driftsurf.errors import ShapeError
+from driftsurf.keyed import KeyedLearner, KeyRows, store
+from driftsurf.keyed.blocks import BlockServer, SavedStates, block, server
+from driftsurf.keyed.results import Results
+from driftsurf.keyed.rows import RowsByKey
+from driftsurf.keyed.store import Progress, StateStore
 from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.strategies import DriftSurf
 
-FIELDS = "sequence", "predicted", "true", "decided_at", "decisions", "transitions", "state", "summary"
+TYPES = {"codes": ("int64", "int64"), "text": ("int64", "string"), "numbers": ("int64", "float64")}
+"""Types of keys and labels, by the kind of labels."""
 
 
 @pytest.fixture(autouse=True)
@@ -51,10 +59,15 @@ def labels_of(kind: str, X: Any, flipped: bool, rng: Any) -> list[Any]:
     return [["no", "yes"][int(value)] if kind == "text" else int(value) for value in up]
 
 
+def kind_of(case: Any, given_learner: KeyedLearner) -> str:
+    """Return the kind of labels."""
+    return "numbers" if given_learner.regression else "codes" if given_learner.classes else str(case["labels"])
+
+
 def epochs_of(case: Any, given_learner: KeyedLearner) -> Iterator[dict[Any, KeyRows]]:
     """Yield the rows of keys, epoch by epoch, with the faults that a case asks for."""
     rng = np.random.default_rng(case["seed"])
-    kind = "numbers" if given_learner.regression else "codes" if given_learner.classes else case["labels"]
+    kind = kind_of(case, given_learner)
     at, before = 0, dict[Any, KeyRows]()
     for number in range(case["epochs"]):
         own = dict[Any, KeyRows]()
@@ -87,11 +100,6 @@ def epochs_of(case: Any, given_learner: KeyedLearner) -> Iterator[dict[Any, KeyR
         yield own
 
 
-def same(one: Any, other: Any, name: str) -> bool:
-    a, b = getattr(one, name), getattr(other, name)
-    return bool(a == b) and repr(a) == repr(b)
-
-
 @settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(sorted(LEARNERS)),
@@ -106,34 +114,48 @@ def same(one: Any, other: Any, name: str) -> bool:
             "faults": st.sampled_from([0.0, 0.1]),
             "resumed": st.booleans(),
             "room": st.sampled_from([2**28, 0]),
+            "span": st.sampled_from([1, 2, 5, 16]),
         }
     ),
 )
 def test_a_block_of_keys_gives_what_visits_to_each_key_give(name: str, case: dict[str, Any]) -> None:
     given_learner = LEARNERS[name]
-    alone = replace(given_learner)
-    with pytest.MonkeyPatch.context() as patch:
+    alone, types = replace(given_learner), TYPES[kind_of(case, given_learner)]
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(store, "SPAN", case["span"])
         if not case["room"]:
             patch.setattr(block, "LEAST_SLOTS", 2)
+        states, expected = StateStore(Path(folder) / "state.sqlite"), dict[Any, bytes]()
         serving = BlockServer(given_learner, case["room"])
-        states, expected = dict[Any, bytes](), dict[Any, bytes]()
         for number, own in enumerate(epochs_of(case, given_learner)):
             if number % 5 == 4:  # readmit every key in quarantine
                 given_learner, alone = (replace(given_learner, readmit=dict.fromkeys(range(6), 10**9)) for _ in "12")
                 serving = BlockServer(given_learner, case["room"])
             elif case["resumed"] and number % 3 == 2:
+                states.close()
+                states = StateStore(Path(folder) / "state.sqlite")
                 serving = BlockServer(given_learner, case["room"])
-            done = serving.serve(own, states.get)
-            assert list(done) == list(own)
-            for key, visit in done.items():
-                other = alone.visit(key, expected.get(key), own[key])
-                for field in FIELDS:
-                    assert same(visit, other, field), (number, key, field)
-                states[key], expected[key] = visit.state, other.state
-            if number % 4 == 3 and states:  # a key expires
-                key = min(states)
-                serving.forget([key])
-                del states[key], expected[key]
+            done = serving.serve(RowsByKey.of(own), states)
+            visits = {key: alone.visit(key, expected.get(key), rows) for key, rows in own.items()}
+            for table, other in Results(visits).tables(*types).items():
+                assert done.tables(*types)[table].equals(other), (number, table)
+            assert done.high_waters() == Results(visits).high_waters()
+            expected |= {key: visit.state for key, visit in visits.items()}
+            if number % 4 == 3 and (silent := expected.keys() - own.keys()):  # a key expires
+                key = min(silent)
+                last = serving.states([key], states)[key]
+                assert last == expected.pop(key)
+                done.visits[key] = alone.expire(key, last)
+            serving.forget(done.visits.keys())
+            whole = functools.partial(serving.states, states=states, served=done.parts)
+            states.keep(done, Progress(number + 1), whole)
+        assert serving.states(expected.keys(), states) == expected
+        assert BlockServer(given_learner).states(expected.keys(), states) == expected
+        states.close()
+
+
+def by_key(**rows: KeyRows) -> RowsByKey:
+    return RowsByKey.of(rows)
 
 
 @pytest.mark.parametrize("closed", [True, False])
@@ -141,17 +163,19 @@ def test_a_class_that_a_new_model_lacks_is_named_as_in_a_visit(closed: bool) -> 
     strategy = DriftSurf(LogisticRegression(), threshold=0.02, max_rows=300)
     given_learner = learner(strategy=strategy, classes=("no", "yes") if closed else None)
     alone, serving = replace(given_learner), BlockServer(given_learner, 2**28)
-    rng, states, named = np.random.default_rng(0), dict[Any, bytes](), 0
+    rng, state, named = np.random.default_rng(0), None, 0
     for number in range(40):
         X = rng.normal(size=(16, 2))
         absent = number % 8 >= 4
         X[:, 0] -= absent
         labels = ["yes" if value > 0 and not absent else "no" for value in X[:, 0]]
         own = {0: KeyRows(np.arange(16 * number, 16 * number + 16), X, labels)}
-        visit, other = serving.serve(own, states.get)[0], alone.visit(0, states.get(0), own[0])
-        for field in FIELDS:
-            assert same(visit, other, field), (number, field)
-        states[0] = visit.state
+        done = serving.serve(RowsByKey.of(own), SavedStates({}.get)).tables("int64", "string")
+        visit = alone.visit(0, state, own[0])
+        for name, table in Results({0: visit}).tables("int64", "string").items():
+            assert done[name].equals(table), (number, name)
+        state = visit.state
+        assert serving.states([0], SavedStates({}.get)) == {0: state}
         named += sum("class 'yes' not yet seen" in line for line in visit.decisions)
     assert named
     used = next(block for block in serving._blocks if 0 in block)
@@ -163,18 +187,27 @@ def test_usual_keys_stay_open_and_are_not_read_again() -> None:
     serving = BlockServer(given_learner)
     own = rows(60)
     for start in (0, 20, 40):
-        serving.serve({key: part(own, start, start + 20) for key in "ab"}, lambda key: read.append(key))
-    assert read == ["a", "b"]
+        given = part(own, start, start + 20)
+        serving.serve(by_key(a=given, b=given), SavedStates(lambda key: read.append(key)))
+    assert sorted(read) == ["a", "b"]
 
 
 def test_a_key_that_fails_is_served_on_its_own_and_opened_again() -> None:
-    given_learner, states = learner(), dict[Any, bytes]()
+    given_learner, saved = learner(), dict[Any, bytes]()
     serving = BlockServer(given_learner)
     bad = part(rows(60), 20, 40)
     parts = [part(rows(60), 0, 20), replace(bad, y=[None, *bad.y[1:]]), part(rows(60), 40, 60)]
-    for own in parts:
-        states["a"] = serving.serve({"a": own}, states.get)["a"].state
+    for own, visited in zip(parts, (False, True, False), strict=True):
+        done = serving.serve(by_key(a=own), SavedStates(saved.get))
+        assert ("a" in done.visits) == visited
+        saved |= {key: visit.state for key, visit in done.visits.items()}
     assert any("a" in block for block in serving._blocks)
+
+
+def test_rows_with_another_number_of_columns_are_refused() -> None:
+    own = KeyRows(np.arange(20), np.zeros((20, 3)), [0, 1] * 10)
+    with pytest.raises(ShapeError, match="3"):
+        BlockServer(learner()).serve(by_key(a=own), SavedStates({}.get))
 
 
 @pytest.mark.parametrize(

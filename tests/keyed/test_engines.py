@@ -22,9 +22,10 @@ from driftsurf.core import disk
 from driftsurf.core.files import FolderLock
 from driftsurf.data import ReadingOptions
 from driftsurf.errors import LockedError, MissingExtraError, OptionError, StateError
-from driftsurf.keyed import Engine, KeyedFolder, KeyedJob, KeyRows, run_keyed
-from driftsurf.keyed.engines.local import LocalEngine, StateStore
+from driftsurf.keyed import Engine, KeyedFolder, KeyedJob, KeyRows, run_keyed, store
+from driftsurf.keyed.engines.local import LocalEngine
 from driftsurf.keyed.engines.spark import SparkEngine
+from driftsurf.keyed.store import StateStore
 
 
 def test_engines_are_listed_without_their_packages() -> None:
@@ -162,7 +163,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_folder_is_refused_by_name_and_not_begun_again(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_folder_is_refused_by_name_and_not_begun_again(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SPAN", 1)  # every key is written as a whole in every epoch
     change, named = DAMAGE[damage]
     source, run = str(write_rows(tmp_path / "a.csv", shops(90))), tmp_path / "run"
     run_keyed(source, run, COLUMNS, OPTIONS, engine=LocalEngine(epoch=30))

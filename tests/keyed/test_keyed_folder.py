@@ -23,8 +23,9 @@ from driftsurf.errors import (
     StateError,
 )
 from driftsurf.keyed import KeyedFolder, KeyedOptions, KeyRows, run_keyed
-from driftsurf.keyed.engines.local import StateStore, run_local
-from driftsurf.keyed.folder import fitted
+from driftsurf.keyed.engines.local import run_local
+from driftsurf.keyed.results import fitted
+from driftsurf.keyed.store import StateStore
 
 
 def _die(*_: Any) -> None:

@@ -44,7 +44,7 @@ def test_each_key_equals_a_single_visit(tmp_path: Path) -> None:
     keys, predicted, journal = folder.keys(), predictions(folder), folder.read("journal")
     for key in ("s0", "s1", "s2", "s3"):
         visit = visit_once(rows, key, OPTIONS.learner(("price", "age")))
-        assert keys[key]["digest"] == visit.digest
+        assert keys[key]["digest"] == visit.summary.digest
         assert keys[key]["transitions"] == visit.summary.transitions > 0
         assert [predicted[key, at] for at in visit.sequence] == visit.predicted
         records = [text for own, text in zip(journal["key"], journal["record"], strict=True) if own == key]
@@ -88,7 +88,7 @@ def test_a_bad_row_quarantines_its_key_and_no_other(tmp_path: Path) -> None:
     assert (keys["s1"]["quarantine"], keys["s1"]["quarantine_column"]) == ("not_finite", "price")
     assert [key for key, entry in keys.items() if entry["quarantine"]] == ["s1"]
     assert keys["s1"]["refused"] == sum(row[0] == "s1" for row in rows)
-    assert keys["s0"]["digest"] == visit_once(rows, "s0", strict.learner(("price", "age"))).digest
+    assert keys["s0"]["digest"] == visit_once(rows, "s0", strict.learner(("price", "age"))).summary.digest
 
 
 def test_rows_without_key_or_sequence_or_readable_cells_are_dropped_and_counted(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_run_that_was_killed_loses_and_duplicates_nothing(tmp_path: Path) -> N
     code = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from driftsurf.keyed.engines.local import StateStore\n"
+        "from driftsurf.keyed.store import StateStore\n"
         "from driftsurf.keyed import run_keyed\n"
         "from keyed_rows import COLUMNS, OPTIONS\n"
         "keep, left = StateStore.keep, [int(sys.argv[3])]\n"

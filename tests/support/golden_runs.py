@@ -22,7 +22,7 @@ from driftsurf.core import state
 from driftsurf.core.state import FORMAT, resolved
 from driftsurf.keyed import KeyedFolder
 from driftsurf.keyed import folder as keyed_folder
-from driftsurf.keyed.engines.local import StateStore
+from driftsurf.keyed.store import StateStore
 from driftsurf.runs import streams, tables
 from driftsurf.runs.checkpoint import CheckpointFolder
 

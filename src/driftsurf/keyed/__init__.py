@@ -6,12 +6,13 @@ states and Parquet tables, on an engine: in this process ("local") or on Apache 
 ============================  =====================================================================================
 ``fleet``, ``backend``        the public ``Fleet``, and what it asks of the code that keeps its models
 ``compiled/``                 the compiled backend: DriftSurf with logistic regression in one loop over all keys
-``keys``, ``rows``            seeds and slots of keys; the rows of one key
+``keys``, ``rows``            seeds and slots of keys; the rows of one key and of many
+``blocks/``, ``results``      many keys served in one call; what came of the rows, in columns
 ``visit``, ``serving``        one visit to one key, a pure function: bytes and rows in, predictions and bytes out
 ``summary``, ``quarantine``   the entry of a key in the table of keys; why a key no longer learns
 ``options``, ``run``          the options of a keyed run, and the run itself
 ``job``, ``folder``           what an engine is given and has to do; the run folder
-``engines/``                  the registered engines
+``engines/``, ``store``       the registered engines; the states of the local one
 ``spark/``                    what needs pyspark: keyed streams on Spark, Kafka topics as frames
 ============================  =====================================================================================
 

@@ -7,20 +7,17 @@ so that a reader never sees half an epoch, or two attempts of one. Its tables ar
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
-import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from driftsurf import __version__
 from driftsurf.core import files
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.state import FORMAT
 from driftsurf.errors import (
-    MissingExtraError,
     Option,
     OptionError,
     RunFolderError,
@@ -28,14 +25,13 @@ from driftsurf.errors import (
     StateVersionError,
     reason,
 )
+from driftsurf.keyed.results import TABLES, Name, Results, arrow, arrow_type
 from driftsurf.keyed.summary import key_columns
 from driftsurf.keyed.visit import KeyedLearner, Visit
 from driftsurf.session.described import told_apart
 
-__all__ = ["ABOUT", "PAGE", "TABLES", "KeyedFolder", "Name", "as_tables", "fitted", "is_keyed_run", "key_entry"]
+__all__ = ["ABOUT", "PAGE", "KeyedFolder", "is_keyed_run"]
 
-Name: TypeAlias = Literal["predictions", "journal", "keys"]
-TABLES: tuple[Name, ...] = get_args(Name)
 ABOUT = "run.json"
 COMPACT = "keys.parquet"
 PAGE = "keys.html"
@@ -45,50 +41,11 @@ _OWN = {
     *("state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "checkpoint", "rebucketed"),
 }
 """Names of what a run and its engine write."""
-_PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
 
 
 def is_keyed_run(folder: Path) -> bool:
     """Return whether a folder is that of a keyed run."""
     return ABOUT in (names := files.names(folder)) and "epochs" in names
-
-
-def arrow(module: str = "pyarrow") -> Any:
-    """Import a module of pyarrow; MissingExtraError if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"the tables of a keyed run need pyarrow, which cannot be imported ({error}): "
-            "pip install 'driftsurf[sources]'"
-        ) from error
-
-
-def fitted(values: Iterable[Any], kind: str) -> list[Any]:
-    """Convert values to one type; those that it cannot hold exactly become None. All values have a form as "string".
-
-    >>> fitted([True, 2.0, 2.7, None, "3"], "int64")
-    [1, 2, None, None, None]
-    """
-    given = list(values)
-    if set(map(type, given)) <= {_PYTHON[kind], type(None)}:  # the usual case
-        return given
-    return [value if value is None else _fit(value, _PYTHON[kind]) for value in given]
-
-
-def _fit(value: Any, kind: type) -> Any:
-    if kind is str:
-        return str(value)
-    try:
-        found = None if isinstance(value, str) else kind(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return found if kind is float or found == value else None
-
-
-def key_entry(visit: Visit) -> dict[str, Any]:
-    """Return the entry of a key in the table of keys: its summary, its error, the checksum of its state."""
-    return {**vars(visit.summary), "error": visit.summary.error, "digest": visit.digest}
 
 
 class KeyedFolder:
@@ -234,9 +191,15 @@ class KeyedFolder:
         """Return the folder of one table of one epoch."""
         return self.path / name / f"epoch={epoch:08d}"
 
-    def write(self, epoch: int, visits: Mapping[Any, Visit], types: tuple[str, str], counts: Mapping[str, int]) -> None:
+    def write(
+        self,
+        epoch: int,
+        results: Results | Mapping[Any, Visit],
+        types: tuple[str, str],
+        counts: Mapping[str, int],
+    ) -> None:
         """Write an epoch; ``types`` are the types of keys and labels, as pyarrow names them."""
-        tables = as_tables(visits, *types)
+        tables = (results if isinstance(results, Results) else Results(results)).tables(*types)
         self.unmark(epoch)
         for name, table in tables.items():
             folder = self.part(name, epoch)
@@ -346,7 +309,7 @@ class KeyedFolder:
         types = {"key": kind, **key_columns(), "epoch": "int64"}
         entries = [{"key": key, **entry} for key, entry in keys.items()]
         columns = {
-            name: pa.array([entry.get(name) for entry in entries], _arrow_type(own)) for name, own in types.items()
+            name: pa.array([entry.get(name) for entry in entries], arrow_type(own)) for name, own in types.items()
         }
         self._write_parquet(self.path / COMPACT, pa.table(columns))
         return keys
@@ -360,47 +323,6 @@ class KeyedFolder:
 
 def _not_held() -> None:
     """Check nothing: the folder is not locked here."""
-
-
-def as_tables(visits: Mapping[Any, Visit], key: str, label: str) -> dict[Name, Any]:
-    """Return visits as the tables of an epoch; ``key`` and ``label`` are types, as pyarrow names them."""
-    pa = arrow()
-    done = list(visits.values())
-
-    def column(values: Iterable[Any], kind: str) -> Any:
-        return pa.array(fitted(values, kind), _arrow_type(kind))
-
-    def repeated(lists: Iterable[list[int]]) -> Any:
-        """Return the key of each visit as often as its list is long."""
-        counted = zip(visits, map(len, lists), strict=True)
-        return column(itertools.chain.from_iterable(itertools.starmap(itertools.repeat, counted)), key)
-
-    def joined(lists: Iterable[list[Any]], kind: str) -> Any:
-        return column(itertools.chain.from_iterable(lists), kind)
-
-    entries = [key_entry(visit) for visit in done]
-    return {
-        "predictions": pa.table(
-            {
-                "key": repeated(visit.sequence for visit in done),
-                "sequence": joined((visit.sequence for visit in done), "int64"),
-                "prediction": joined((visit.predicted for visit in done), label),
-                "true": joined((visit.true for visit in done), label),
-            }
-        ),
-        "journal": pa.table(
-            {
-                "key": repeated(visit.decided_at for visit in done),
-                "sequence": joined((visit.decided_at for visit in done), "int64"),
-                "transitions": joined((visit.transitions for visit in done), "string"),
-                "record": joined((visit.decisions for visit in done), "string"),
-            }
-        ),
-        "keys": pa.table(
-            {"key": column(visits, key)}
-            | {name: column((entry[name] for entry in entries), kind) for name, kind in key_columns().items()}
-        ),
-    }
 
 
 @contextlib.contextmanager
@@ -423,11 +345,6 @@ def _of_keys(part: Any, keys: Collection[Any]) -> Any:
 
 def _about_text(about: Mapping[str, Any]) -> str:
     return json.dumps(about, indent=1, sort_keys=True) + "\n"
-
-
-def _arrow_type(name: str) -> Any:
-    pa = arrow()
-    return {"int64": pa.int64, "float64": pa.float64, "bool_": pa.bool_, "string": pa.string}[name]()
 
 
 def _differences(was: Mapping[str, Any], now: Mapping[str, Any], where: str = "") -> list[str]:

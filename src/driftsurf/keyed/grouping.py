@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +11,7 @@ from driftsurf.core.contracts import IntArray
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import LabelError, Option, OptionError, ValueTypeError
 from driftsurf.keyed.keys import by_slot
-from driftsurf.keyed.rows import KeyRows
+from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.visit import KeyedLearner
 
 __all__ = ["Columns", "Grouped", "by_key", "check_columns", "label_type"]
@@ -36,7 +34,7 @@ class Columns(NamedTuple):
 class Grouped(NamedTuple):
     """The rows of each key, in order of the keys."""
 
-    rows: dict[Any, KeyRows]
+    rows: RowsByKey
     counts: dict[str, int]
     """Rows that were dropped, by cause: "unplaced" ones have no key or no sequence number."""
     types: tuple[str, str]
@@ -45,27 +43,27 @@ class Grouped(NamedTuple):
 
 def by_key(table: Table, learner: KeyedLearner, columns: Columns, limit: int | None) -> Grouped:
     """Group the rows of a table by key; rows with sequence numbers up to ``limit`` are late, and dropped."""
-    keys, key_type = _key_codes(columns.key, table[columns.key])
+    keys, names, key_type = _key_codes(columns.key, table[columns.key])
     sequence, placed = _integers(columns.sequence, table[columns.sequence])
     placed &= keys >= 0
     late = placed & (sequence <= limit) if limit is not None else np.zeros(len(table), np.bool_)
     places = np.flatnonzero(placed & ~late)
     X = np.column_stack([_numbers(name, table[name]) for name in learner.features])
-    y = _plain(table[columns.label])
+    codes, words = _labels(table[columns.label])
     ids = None if columns.id is None else _plain(table[columns.id])
-    codes = keys[places].astype(np.int32)
-    _, starts, order = by_slot(codes, int(codes.max(initial=-1)) + 1)
-    name_of = _key_names(table[columns.key])
-    places = places[order]
-    chosen = places.tolist()
-    sequence, X, y = sequence[places], X[places], [y[i] for i in chosen]
-    ids = None if ids is None else [ids[i] for i in chosen]
-    rows = {
-        name_of(chosen[a]): KeyRows(sequence[a:b], X[a:b], y[a:b], None if ids is None else ids[a:b])
-        for a, b in itertools.pairwise(starts.tolist())
-    }
+    found, starts, order = by_slot(keys[places].astype(np.int32), len(names))
+    rows = RowsByKey(
+        [names[number] for number in found.tolist()],
+        starts,
+        places[order],
+        sequence=sequence,
+        X=X,
+        codes=codes,
+        words=words,
+        ids=ids,
+    )
     counts = {"unplaced": int((~placed).sum()), "late": int(late.sum())}
-    return Grouped(dict(sorted(rows.items())), counts, (key_type, label_type(table[columns.label].kind, learner)))
+    return Grouped(rows, counts, (key_type, label_type(table[columns.label].kind, learner)))
 
 
 def check_columns(table: Table, learner: KeyedLearner, columns: Columns) -> None:
@@ -83,24 +81,17 @@ def check_columns(table: Table, learner: KeyedLearner, columns: Columns) -> None
         )
 
 
-def _key_codes(name: str, column: Column) -> tuple[IntArray, str]:
-    """Return a code for the key of each row, -1 for a row without one, and the type of keys."""
+def _key_codes(name: str, column: Column) -> tuple[IntArray, list[Any], str]:
+    """Return a code for the key of each row, -1 for a row without one, the sorted keys, and their type."""
     if column.kind == "text":
-        first: dict[str, int] = {}  # the vocabulary of a column may hold a word twice
-        codes = np.array([*(first.setdefault(word, code) for code, word in enumerate(column.words)), -1])
-        return codes[column.values], "string"
+        words = sorted(set(column.words))  # the vocabulary of a column may hold a word twice
+        number = {word: code for code, word in enumerate(words)}
+        return np.array([*(number[word] for word in column.words), -1])[column.values], words, "string"
     if column.kind != "number":
         raise ValueTypeError(f"the key {name!r} is a {column.kind}; keys must be integers or text", column=name)
     values, good = _integers(name, column)
-    codes = np.unique(values, return_inverse=True)[1]
-    return np.where(good, codes, -1), "int64"
-
-
-def _key_names(column: Column) -> Callable[[int], Any]:
-    """Return a function that gives the key of a row."""
-    if column.kind == "text":
-        return lambda row: column.words[int(column.values[row])]
-    return lambda row: int(column.values[row])
+    found, codes = np.unique(values, return_inverse=True)
+    return np.where(good, codes, -1), found.tolist(), "int64"
 
 
 def _integers(name: str, column: Column) -> tuple[IntArray, npt.NDArray[np.bool_]]:
@@ -126,19 +117,27 @@ def _numbers(name: str, column: Column) -> npt.NDArray[np.float64]:
     return column.values
 
 
+def _labels(column: Column) -> tuple[IntArray, list[Any]]:
+    """Return labels as codes, -1 for a gap, and the Python values that the codes stand for."""
+    missing = column.missing()
+    if column.kind == "text":
+        return np.where(missing, -1, column.values), list(column.words)
+    if column.kind == "boolean":
+        return np.where(missing, -1, np.where(missing, 0, column.values).astype(np.int64)), [False, True]
+    found, codes = np.unique(column.values, return_inverse=True)
+    words = found.tolist() if column.kind == "number" else [str(value) for value in found]
+    return np.where(missing, -1, codes), [_plain_number(word) if type(word) is float else word for word in words]
+
+
+def _plain_number(value: float) -> float | int:
+    return int(value) if value.is_integer() else value
+
+
 def _plain(column: Column) -> list[Any]:
     """Return a column as Python values, None for a gap."""
-    missing = column.missing().tolist()
-    if column.kind == "text":
-        return [None if gap else column.words[code] for gap, code in zip(missing, column.values.tolist(), strict=True)]
-    if column.kind == "boolean":
-        return [None if gap else bool(value) for gap, value in zip(missing, column.values.tolist(), strict=True)]
-    if column.kind == "date":
-        return [None if gap else str(value) for gap, value in zip(missing, column.values, strict=True)]
-    return [
-        None if gap else int(value) if value.is_integer() else value
-        for gap, value in zip(missing, column.values.tolist(), strict=True)
-    ]
+    codes, words = _labels(column)
+    values = [*words, None]
+    return [values[code] for code in codes.tolist()]
 
 
 def label_type(kind: str, learner: KeyedLearner) -> str:

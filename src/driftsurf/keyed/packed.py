@@ -18,7 +18,7 @@ from driftsurf.core.contracts import State
 from driftsurf.core.state import DTYPES, compact, part_at
 from driftsurf.errors import StateError
 
-__all__ = ["packed", "unpacked"]
+__all__ = ["array_bytes", "packed", "unpacked"]
 
 SCALARS = bool, int, float, str
 HEAD = 16
@@ -51,6 +51,18 @@ def packed(state: Mapping[str, Any]) -> Bytes:
     texts = _text(tuple(state)), _compact(values)
     lengths = [len(text).to_bytes(8, "little") for text in texts]
     return np.frombuffer(b"".join([*lengths, *arrays, *texts]), np.uint8)
+
+
+def array_bytes(data: Bytes) -> int:
+    """Return how many bytes the arrays of a packed state take.
+
+    >>> array_bytes(packed({"seed": 7, "table": np.zeros(2)}))
+    16
+    """
+    if data.dtype != np.uint8 or data.ndim != 1 or data.size < HEAD:
+        raise StateError("a packed state is no array of bytes")
+    texts = np.frombuffer(data[:HEAD].tobytes(), "<u8").tolist()
+    return int(data.size) - HEAD - int(sum(texts))
 
 
 def unpacked(data: Any, name: str = "") -> State:

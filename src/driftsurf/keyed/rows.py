@@ -1,16 +1,21 @@
-"""Rows of one key, in the order of their sequence numbers."""
+"""Rows of one key, and the rows of many keys in columns."""
 
 from __future__ import annotations
 
+import functools
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.contracts import FloatArray, IntArray, State
+from driftsurf.core.fields import Array, Fields, Json, Rule
 from driftsurf.errors import InputError, ShapeError
 
-__all__ = ["KeyRows", "new_rows"]
+__all__ = ["KeyRows", "RowsByKey", "new_rows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,3 +82,196 @@ def _in_order(sequence: IntArray, high_water: int | None) -> bool:
     if sequence.dtype != np.int64 or not len(sequence) or (high_water is not None and sequence[0] <= high_water):
         return False
     return int(np.count_nonzero(sequence[1:] > sequence[:-1])) == len(sequence) - 1
+
+
+class RowsByKey(Mapping[Any, KeyRows]):
+    """The rows of many keys, in columns; the rows of one key are made on demand.
+
+    Parameters
+    ----------
+    names
+        The keys, in order.
+    starts
+        Where the rows of each key start in ``order``, and where the last ones end.
+    order
+        Places of rows in the columns, key by key.
+    sequence, X
+        Columns as in :class:`KeyRows`.
+    codes
+        Labels as places in ``words``, -1 where there is none.
+    words
+        Labels, each at least once.
+    ids
+        Ids by which late labels find their rows.
+
+    Examples
+    --------
+    >>> own = KeyRows(np.array([3, 4]), np.zeros((2, 1)), ["yes", None])
+    >>> rows = RowsByKey.of({7: own, 8: own})
+    >>> list(rows), rows[8].y, rows.words
+    ([7, 8], ['yes', None], ['yes'])
+    """
+
+    def __init__(
+        self,
+        names: Sequence[Any],
+        starts: IntArray,
+        order: IntArray,
+        *,
+        sequence: IntArray,
+        X: FloatArray,
+        codes: IntArray,
+        words: Sequence[Any],
+        ids: Sequence[Any] | None = None,
+    ) -> None:
+        self.names: list[Any] = list(names)
+        self.starts = starts
+        self.order = order
+        self.sequence = sequence
+        self.X = X
+        self.codes = codes
+        self.words: list[Any] = list(words)
+        self.ids = ids
+
+    @classmethod
+    def of(cls, rows: Mapping[Any, KeyRows]) -> Self:
+        """Return the rows of keys in columns, in this order of the keys."""
+        parts = list(rows.values())
+        starts = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum([len(own) for own in parts], out=starts[1:])
+        place_of: dict[Any, int] = {}  # with their types, since True and 1.0 equal 1
+        labels = [label for own in parts for label in own.y]
+        codes = [-1 if one is None else place_of.setdefault((type(one), one), len(place_of)) for one in labels]
+        ids = [one for own in parts for one in own.ids or ()]
+        return cls(
+            list(rows),
+            starts,
+            np.arange(len(labels)),
+            sequence=np.concatenate([own.sequence for own in parts]) if parts else np.zeros(0, np.int64),
+            X=np.concatenate([own.X for own in parts]) if parts else np.zeros((0, 0)),
+            codes=np.array(codes, np.int64),
+            words=[word for _, word in place_of],
+            ids=ids if any(own.ids is not None for own in parts) else None,
+        )
+
+    @functools.cached_property
+    def _numbers(self) -> dict[Any, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.names)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._numbers
+
+    def __getitem__(self, key: Any) -> KeyRows:
+        number = self._numbers[key]
+        places = self.order[self.starts[number] : self.starts[number + 1]]
+        words = [*self.words, None]
+        ids = None if self.ids is None else [self.ids[place] for place in places.tolist()]
+        return KeyRows(
+            self.sequence[places], self.X[places], [words[code] for code in self.codes[places].tolist()], ids
+        )
+
+    @property
+    def counts(self) -> IntArray:
+        """How many rows each key has."""
+        return np.diff(self.starts)
+
+    def places_of(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the places of the rows of some keys, key by key, and where those of each start."""
+        if len(chosen) == len(self):
+            return self.order, self.starts
+        sizes = self.counts[chosen]
+        starts = np.zeros(len(chosen) + 1, np.int64)
+        np.cumsum(sizes, out=starts[1:])
+        inside = np.arange(starts[-1]) + np.repeat(self.starts[:-1][chosen] - starts[:-1], sizes)
+        return self.order[inside], starts
+
+    def are_new(self, chosen: IntArray, high: IntArray) -> npt.NDArray[np.bool_]:
+        """Return for some keys whether they have rows, all new and in order; ``high`` are the high-water marks."""
+        if self.sequence.dtype != np.int64:
+            return np.zeros(len(chosen), np.bool_)
+        order, starts = self.places_of(chosen)
+        sequence, sizes = self.sequence[order], np.diff(starts)
+        grows = np.ones(len(sequence), np.bool_)
+        grows[1:] = sequence[1:] > sequence[:-1]
+        heads = starts[:-1][sizes > 0]
+        grows[heads] = sequence[heads] > high[sizes > 0]
+        good = sizes > 0
+        if not grows.all():
+            good[np.repeat(np.arange(len(chosen)), sizes)[~grows]] = False
+        return good
+
+    def only(self, keys: Collection[Any]) -> RowsByKey:
+        """Return the rows of some of these keys, in columns of their own."""
+        chosen = np.array([number for number, name in enumerate(self.names) if name in keys], np.int64)
+        if len(chosen) == len(self):
+            return self
+        places, starts = self.places_of(chosen)
+        return RowsByKey(
+            [self.names[number] for number in chosen.tolist()],
+            starts,
+            np.arange(len(places)),
+            sequence=self.sequence[places],
+            X=self.X[places],
+            codes=self.codes[places],
+            words=self.words,
+        )
+
+    def state(self) -> State:
+        """Return the rows as flat entries, without ids."""
+        return {
+            "names": json.dumps(self.names),
+            "starts": self.starts,
+            "order": np.asarray(self.order, np.int64),
+            "sequence": self.sequence,
+            "X": self.X,
+            "codes": np.asarray(self.codes, np.int64),
+            "words": json.dumps(self.words),
+        }
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Return the rows that ``state()`` was taken from; StateError if they do not fit together."""
+        known = FIELDS.read(state)
+        return cls(**{name: known[name] for name in FIELDS.entries})
+
+
+def _plain_list(values: Any) -> list[Any]:
+    """Return a list of plain values; ValueError if it is none."""
+    if not isinstance(values, list) or not all(isinstance(value, bool | int | float | str) for value in values):
+        raise ValueError("it is not a list of plain values")
+    return values
+
+
+FIELDS = Fields(
+    {
+        "names": Json(_plain_list),
+        "words": Json(_plain_list),
+        "sequence": Array(np.int64, ("rows",)),
+        "X": Array(np.float64, ("rows", "columns"), missing=True),
+        "codes": Array(np.int64, ("rows",), least=-1),
+        "order": Array(np.int64, ("used",), least=0),
+        "starts": Array(np.int64, ("*",), least=0, most="used"),
+    },
+    rules=[
+        Rule("names", "must differ", lambda known: len(set(known["names"])) == len(known["names"])),
+        Rule("codes", "must be places of words", lambda known: (known["codes"] < len(known["words"])).all()),
+        Rule("order", "must be places of rows", lambda known: (known["order"] < len(known["sequence"])).all()),
+        Rule("starts", "must be one for each key", lambda known: len(known["starts"]) == len(known["names"]) + 1),
+        Rule(
+            "starts",
+            "must grow from 0 to the end of the rows",
+            lambda known: (
+                known["starts"][0] == 0
+                and known["starts"][-1] == len(known["order"])
+                and (np.diff(known["starts"]) >= 0).all()
+            ),
+        ),
+    ],
+)
+"""Saved entries of rows by key: compiled code reads rows at these places."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,7 +13,7 @@ from driftsurf.core.values import replace
 from driftsurf.keyed.quarantine import Fault, Reason
 from driftsurf.keyed.serving import Served, Serving
 
-__all__ = ["KeySummary", "after_visit", "key_columns", "next_state"]
+__all__ = ["KeySummary", "after_visit", "chained", "key_columns", "next_state"]
 
 MESSAGE_LENGTH = 300
 VALUE_LENGTH = 100
@@ -43,6 +45,9 @@ class KeySummary:
     last_transition: str = ""
     last_transition_at: int | None = None
     """The sequence number at which it happened."""
+    digest: str = ""
+    """Checksum of the records of all time steps. Keys with the same one made the same time steps, with the same risks
+    to the last bit."""
     high_water: int | None = None
     """The largest sequence number so far."""
     waiting: int = 0
@@ -58,7 +63,7 @@ class KeySummary:
     quarantine_message: str = ""
     """The reason of the quarantine as a sentence."""
     bytes: int = 0
-    """Size of the saved state."""
+    """Bytes of the rows, models and other arrays in the saved state."""
     expired: bool = False
     """Whether the key was silent for so long that its model was dropped."""
 
@@ -99,7 +104,18 @@ _TYPES = {"int": "int64", "str": "string", "bool": "bool_", "float": "float64"}
 def key_columns() -> dict[str, str]:
     """Return the columns of the table of keys beside the key, and their types as pyarrow names them."""
     own = {entry.name: _TYPES[str(entry.type).split(" ")[0]] for entry in fields(KeySummary)}
-    return own | {"error": "float64", "digest": "string"}
+    return own | {"error": "float64"}
+
+
+def chained(digest: str, records: Iterable[str]) -> str:
+    """Return the checksum of the records so far, and of these.
+
+    >>> chained(chained("", ["a"]), ["b"]) == chained("", ["a", "b"]) != chained("", ["b", "a"])
+    True
+    """
+    for record in records:
+        digest = hashlib.blake2b(record.encode(), digest_size=8, key=digest.encode()).hexdigest()
+    return digest
 
 
 def after_visit(summary: KeySummary, served: Served, serving: Serving, *, taken: int, refused: int) -> KeySummary:

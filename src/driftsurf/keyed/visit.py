@@ -16,17 +16,18 @@ from driftsurf.core.contracts import State, Strategy
 from driftsurf.core.fields import Array, Entry, Fields, Json, Text
 from driftsurf.core.journal import Journal, json_lines
 from driftsurf.core.options import choice, number, whole
-from driftsurf.core.state import digest, from_bytes, nest, pick, to_bytes
+from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.core.values import replace
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError
 from driftsurf.keyed.gaps import ColumnMeans, find_gaps
 from driftsurf.keyed.kept import KeptModels
 from driftsurf.keyed.keys import key_seed
 from driftsurf.keyed.options import ON_GAP, OnGap
+from driftsurf.keyed.packed import array_bytes
 from driftsurf.keyed.quarantine import Fault
 from driftsurf.keyed.rows import KeyRows, new_rows
 from driftsurf.keyed.serving import ImmediateLabels, LateLabels, Served, Serving
-from driftsurf.keyed.summary import KeySummary, after_visit
+from driftsurf.keyed.summary import KeySummary, after_visit, chained
 from driftsurf.session.described import described_option
 from driftsurf.session.session import Session
 
@@ -57,11 +58,6 @@ class Visit:
     transitions: list[str]
     """The kinds of transitions of each of these time steps, separated by commas."""
     summary: KeySummary
-
-    @property
-    def digest(self) -> str:
-        """The checksum of the state: two keys with the same checksum are the same to the bit."""
-        return digest(self.state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +178,8 @@ class KeyedLearner:
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     @functools.cached_property
-    def _forgiven(self) -> dict[str, int]:
-        """Return ``readmit`` with keys as text, as tables show them."""
+    def readmitted(self) -> dict[str, int]:
+        """``readmit`` with keys as text, as tables show them."""
         return {str(key): sequence for key, sequence in self.readmit.items()}
 
     def session(self, key: Any) -> Session:
@@ -285,7 +281,7 @@ class KeyedLearner:
                 entry="keyed",
             )
         known = (WITH_MEANS if self.on_gap == "fill" else FIELDS).read(saved, columns=len(self.features))
-        return replace(known["summary"], bytes=len(state)), saved
+        return replace(known["summary"], bytes=_size(saved)), saved
 
     def _open(self, key: Any, state: bytes | None) -> Opened:
         """Return the summary, the model and the column means of a key, from its saved state or new."""
@@ -307,7 +303,7 @@ class KeyedLearner:
         summary, saved = self._read(state)
         serving.restore(pick("model", saved))
         means = ColumnMeans(np.asarray(saved["means"])) if fills else None
-        forgiven = self._forgiven.get(str(key))
+        forgiven = self.readmitted.get(str(key))
         if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
             # A row of the time step that failed may be why it failed, and would make the next one fail too.
             summary = summary.readmitted(serving.session.drop_pending())
@@ -316,9 +312,10 @@ class KeyedLearner:
     def _close(
         self, key: Any, summary: KeySummary, serving: Serving, means: ColumnMeans | None, new: KeyRows, served: Served
     ) -> Visit:
-        data = self._to_bytes(summary, serving.state(), means)
-        summary = replace(summary, bytes=len(data))
         lines = ["".join(json_lines([decision])) for decision in served.decisions]
+        summary = replace(summary, digest=chained(summary.digest, lines))
+        state = self._state(summary, serving.state(), means)
+        data, summary = to_bytes(state), replace(summary, bytes=_size(state))
         kinds = [",".join(one.kind for one in decision.transitions) for decision in served.decisions]
         sequence = new.sequence.tolist()
         if self._keeps and not summary.quarantine:
@@ -327,11 +324,17 @@ class KeyedLearner:
             self._kept.keep(key_seed(self.seed, key), data, (summary, serving, means))
         return Visit(data, sequence, served.predicted, served.true, served.decided_at, lines, kinds, summary)
 
-    def _to_bytes(self, summary: KeySummary, model: State, means: ColumnMeans | None) -> bytes:
+    def _state(self, summary: KeySummary, model: State, means: ColumnMeans | None) -> State:
         own = {name: value for name, value in vars(summary).items() if name not in _NOT_SAVED}
         about: State = {"keyed": self.options_digest, "summary": json.dumps(own)}
         own_means: State = {} if means is None else {"means": means.totals}
-        return to_bytes(about | own_means | nest("model", model))
+        return about | own_means | nest("model", model)
+
+
+def _size(state: State) -> int:
+    """Return the bytes of all arrays in a state, without texts, whose length depends on how numbers are written."""
+    means = np.asarray(state.get("means", ())).nbytes
+    return means + sum(array_bytes(np.asarray(value)) for name, value in state.items() if name.startswith("model."))
 
 
 _NOT_SAVED = "bytes", "expired"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray, IntArray, Segment, State
-from driftsurf.core.values import replace
+from driftsurf.core.journal import json_lines
 from driftsurf.kernels.random import MASK
 from driftsurf.keyed.blocks.labels import Labels
 from driftsurf.keyed.blocks.records import RecordWriter
-from driftsurf.keyed.blocks.rows import Gathered, Steps
 from driftsurf.keyed.blocks.saving import StateWriter, StrategyWriter
+from driftsurf.keyed.blocks.summaries import Summaries
 from driftsurf.keyed.compiled.addresses import kernel_addresses
 from driftsurf.keyed.compiled.cells import (
     KNOWN,
@@ -29,35 +29,22 @@ from driftsurf.keyed.compiled.cells import (
 )
 from driftsurf.keyed.compiled.visits import begin_cells, serve_cells
 from driftsurf.keyed.keys import key_seed
-from driftsurf.keyed.rows import KeyRows
+from driftsurf.keyed.packed import ALIGNED
+from driftsurf.keyed.results import NEVER, Part, Steps
+from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.serving import ImmediateLabels
-from driftsurf.keyed.summary import KeySummary
-from driftsurf.keyed.visit import NEW, KeyedLearner, Visit
+from driftsurf.keyed.summary import next_state
+from driftsurf.keyed.visit import NEW, KeyedLearner
 from driftsurf.session.session import Session
 from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.layout import COUNTS, REACTIVE_STEP, Rule, Scratch, make_scratch
 from driftsurf.strategies.compiled.suitable import fits_cell
 
-__all__ = ["LEAST_SLOTS", "Block", "Read", "begun", "places_of"]
+__all__ = ["LEAST_SLOTS", "Block", "begun", "places_of"]
 
 LEAST_SLOTS = 64
-BASE, FIRST, NEXT = ((COUNTS.names or ()).index(name) for name in ("base", "first", "next"))
+BASE, NEXT, STEP = ((COUNTS.names or ()).index(name) for name in ("base", "next", "step"))
 """Places in the counts of a cell."""
-Read: TypeAlias = Callable[[Any], bytes | None]
-"""Returns the saved bytes of a key, or None."""
-_NO_STEPS = Steps([], [], [], 0)
-
-
-class Opened(NamedTuple):
-    """Summary, seed and packed strategy of an open key; its models and rows are in its cell."""
-
-    summary: KeySummary
-    seed: int
-    strategy: bytes
-    """The packed state of the strategy after ``strategy_steps`` time steps."""
-    strategy_steps: int
-    rows: int = 0
-    """Rows in the cell."""
 
 
 def begun(learner: KeyedLearner) -> Any:
@@ -111,11 +98,15 @@ class Block:
         self._lines = RecordWriter(self._models, learner.batch_size)
         self._slots: dict[Any, int] = {}
         self._free: list[int] = []
-        self._opened: list[Opened] = []
-        """Summary, seed and packed strategy of the key in each slot."""
+        self._seeds: list[int] = []
+        """The seed of the key in each slot."""
+        self._summaries = Summaries()
+        self._saved: dict[int, tuple[int, bytes]] = {}
+        """For some slots, how many time steps they had learned when they were read, and the packed strategy."""
         self._labels = Labels(learner)
         size = sum(array.nbytes for array in make_cells(1, self.places, self._models._cell)[:6])
-        self._most = max(LEAST_SLOTS, most_bytes // (size + self._models._small.nbytes))
+        self.most: int = max(LEAST_SLOTS, most_bytes // (size + self._models._small.nbytes))
+        """Keys that can be open at the same time."""
 
     def _blank_cell(self) -> FloatArray:
         """Return the numbers of a cell before its first model is made."""
@@ -130,25 +121,42 @@ class Block:
 
     def close(self, keys: Iterable[Any]) -> None:
         """Give up the slots of keys."""
-        self._free += [self._slots.pop(key) for key in keys if key in self._slots]
+        freed = [self._slots.pop(key) for key in keys if key in self._slots]
+        for slot in freed:
+            self._saved.pop(slot, None)
+        self._free += freed
 
     def __contains__(self, key: Any) -> bool:
         return key in self._slots
 
-    def has_room(self, key: Any, count: int) -> bool:
-        """Return whether a cell has room for ``count`` more rows of an open key."""
-        return self.has_places(self._opened[self._slots[key]].rows + count)
+    def slots_of(self, keys: Iterable[Any]) -> IntArray:
+        """Return the slot of each key, -1 for a key that is not open."""
+        get = self._slots.get
+        return np.array([get(key, -1) for key in keys], np.int64)
 
-    def has_places(self, count: int) -> bool:
+    def have_room(self, slots: IntArray, counts: IntArray) -> Any:
+        """Return whether cells have room for so many more rows."""
+        held = self._counts(slots)
+        rows = held["next"] - held["first"] + self._cells.notes[slots, PENDING]
+        return self.has_places(rows + counts)
+
+    def has_places(self, count: Any) -> Any:
         """Return whether a cell has room for so many rows, and a time step more."""
-        return not self._bounded or count + self._plan.batch_size <= self.places
+        return (count + self._plan.batch_size <= self.places) | (not self._bounded)
+
+    def make_room(self, count: int, wanted: Collection[Any]) -> None:
+        """Close keys that are not wanted, if fewer than ``count`` could be opened."""
+        missing = count - (self.most - len(self._slots))
+        if missing > 0:
+            others = [key for key in self._slots if key not in wanted]
+            self.close(others[:missing])
 
     def _reserve(self, count: int) -> list[int]:
         """Return so many free slots, after making more if there are too few."""
         missing = count - len(self._free)
         if missing > 0:
-            have = len(self._opened)
-            total = max(have + missing, min(2 * have, self._most), LEAST_SLOTS)
+            have = len(self._seeds)
+            total = max(have + missing, min(2 * have, self.most), LEAST_SLOTS)
             cells = make_cells(total, self.places, self._models._cell)
             for new, old in zip(cells[:6], self._cells[:6], strict=True):
                 if new is not cells.ones:
@@ -156,19 +164,18 @@ class Block:
             cells.float64[: len(self._cells.float64)] = self._cells.float64
             self._cells = cells
             self._labels.grow(total)
-            self._opened += [Opened(NEW, 0, b"", -1)] * (total - have)
+            self._summaries.grow(total)
+            self._seeds += [0] * (total - have)
             self._free += range(total - 1, have - 1, -1)
         return [self._free.pop() for _ in range(count)]
 
-    def _open(self, keys: list[Any], read: Read) -> None:
-        """Open keys, as far as they can be served here."""
+    def open(self, keys: Sequence[Any], states: Sequence[bytes | None]) -> None:
+        """Open keys with their saved bytes, as far as they can be served here."""
         fresh: list[tuple[Any, int]] = []
-        for key, slot in zip(keys, self._reserve(len(keys)), strict=True):
-            state = read(key)
+        for key, state, slot in zip(keys, states, self._reserve(len(keys)), strict=True):
+            self._seeds[slot] = key_seed(self._learner.seed, key)
             if not state:
-                seed = key_seed(self._learner.seed, key)
                 fresh.append((key, slot))
-                self._opened[slot] = Opened(NEW, seed, b"", -1)
             elif self._restore(key, slot, state):
                 self._slots[key] = slot
             else:
@@ -180,7 +187,8 @@ class Block:
     def _begin(self, chosen: list[int]) -> None:
         """Make the first models of new keys."""
         slots, size = np.array(chosen), self._cells.sizes.size
-        seeds = np.array([self._opened[slot].seed & MASK for slot in chosen], np.uint64)
+        seeds = np.array([self._seeds[slot] & MASK for slot in chosen], np.uint64)
+        self._summaries.put(slots, NEW)
         self._cells.float64.reshape(-1, size)[slots] = self._blank
         self._cells.means[slots] = 0.0
         self._cells.notes[slots] = 0
@@ -188,7 +196,12 @@ class Block:
         begin_cells(self._cells, slots, seeds, self._training, self._kernels)
 
     def _restore(self, key: Any, slot: int, state: bytes) -> bool:
-        """Put a saved key into a slot; return whether it can be served here."""
+        """Put a saved key into a slot; return whether it can be served here.
+
+        A key that may just have been readmitted cannot: its rows would be learned again from a state in quarantine.
+        """
+        if str(key) in self._learner.readmitted:
+            return False
         summary, serving, means = self._learner._open(key, state)
         session = serving.session
         if summary.quarantine or session.schema is None or not self._labels.restore(slot, session.targets):
@@ -230,107 +243,124 @@ class Block:
         if means is not None:
             self._cells.means[slot] = means.totals
         assert isinstance(serving, ImmediateLabels)
-        seed = key_seed(self._learner.seed, key)
-        self._opened[slot] = Opened(summary, seed, bytes(serving._strategy), serving._strategy_steps, n + waiting)
+        self._summaries.put(slot, summary)
+        self._saved[slot] = serving._strategy_steps, bytes(serving._strategy)
         return True
 
     # -------------------------------------------------------------------- serving
 
-    def serve(self, rows: Mapping[Any, KeyRows], read: Read) -> dict[Any, Visit]:
-        """Serve the rows of keys, as far as that is possible here."""
-        done: dict[Any, Visit] = {}
-        keys = list(rows)
-        for start in range(0, len(keys), self._most):
-            part = keys[start : start + self._most]
-            self._make_way(part)
-            self._open([key for key in part if key not in self._slots], read)
-            done |= self._serve([key for key in part if key in self._slots], rows)
-        return done
+    def serve(self, rows: RowsByKey, keys: IntArray, slots: IntArray) -> Part:
+        """Serve the rows of keys that are open; ``keys`` are their numbers in ``rows``.
 
-    def _make_way(self, keys: list[Any]) -> None:
-        """Close other keys if there is not enough room for these."""
-        missing = sum(key not in self._slots for key in keys) - (self._most - len(self._slots))
-        if missing > 0:
-            wanted = set(keys)
-            others = [key for key in self._slots if key not in wanted]
-            self.close(others[:missing])
+        Keys whose rows cannot be served here stay as they are, or are closed if they are new; keys that fail are
+        closed. All of them are left out of the result.
+        """
+        order, starts = rows.places_of(keys)
+        codes, readable = self._labels.codes(rows, order, starts, slots)
+        high = self._summaries["high_water"][slots]
+        good = readable & rows.are_new(keys, high)
+        if not good.all():
+            self.close([rows.names[number] for number in keys[~good & (high == NEVER)].tolist()])
+            keys, slots, codes = keys[good], slots[good], codes[np.repeat(good, np.diff(starts))]
+            order, starts = rows.places_of(keys)
+        work = self._work(rows, order, starts, slots, codes)
+        pending = self._cells.notes[slots, PENDING]
+        log = make_outcomes(int(((pending + np.diff(starts)) // self._plan.batch_size).sum()))
+        serve_cells(self._cells, work, self._plan, self._rule, self._training, self._scratch, log, self._kernels)
+        return self._part(rows, keys, work, log)
 
-    def _serve(self, keys: list[Any], rows: Mapping[Any, KeyRows]) -> dict[Any, Visit]:
-        """Serve the rows of keys that are open; those that fail are closed, and left out of the result."""
-        given = Gathered.of(keys, [rows[key] for key in keys])
-        slots = np.array([self._slots[key] for key in keys], np.int64)
-        high = np.array([_high(self._opened[slot].summary) for slot in slots.tolist()], np.int64)
-        codes, readable = self._labels.codes(given.y, given.starts, slots)
-        good = readable & given.in_order(high)
-        chosen = np.flatnonzero(good)
-        self.close([keys[g] for g in np.flatnonzero(~good).tolist()])
-        if not len(chosen):
-            return {}
-        order, starts = given.places_of(chosen)
-        work = VisitRows(
-            given.X,
-            codes,
+    def _work(
+        self, rows: RowsByKey, order: IntArray, starts: IntArray, slots: IntArray, codes: FloatArray
+    ) -> VisitRows:
+        """Return rows as the compiled loop takes them."""
+        by_place = np.empty(len(rows.sequence))
+        by_place[order] = codes
+        return VisitRows(
+            np.ascontiguousarray(rows.X, np.float64),
+            by_place,
             order,
-            slots[chosen],
+            slots,
             starts,
             np.empty(len(order)),
             np.empty(len(order), np.int64),
-            np.zeros(len(chosen), np.int64),
-            np.zeros(len(chosen), np.bool_),
+            np.zeros(len(slots), np.int64),
+            np.zeros(len(slots), np.bool_),
         )
-        pending = self._cells.notes[slots[chosen], PENDING]
-        log = make_outcomes(int(((pending + np.diff(starts)) // self._plan.batch_size).sum()))
-        serve_cells(self._cells, work, self._plan, self._rule, self._training, self._scratch, log, self._kernels)
-        self.close([keys[g] for g in chosen[work.failed].tolist()])
-        return self._visits([keys[g] for g in chosen.tolist()], given, work, log)
 
-    def _visits(self, keys: list[Any], given: Gathered, work: VisitRows, log: Outcomes) -> dict[Any, Visit]:
-        """Return the visits of the keys that did not fail."""
-        sequence, true = given.sequence[work.order].tolist(), [given.y[i] for i in work.order.tolist()]
+    def _part(self, rows: RowsByKey, keys: IntArray, work: VisitRows, log: Outcomes) -> Part:
+        """Return what the rows led to, and keep the summaries; keys that failed are closed and left out."""
+        summaries = self._summaries
+        steps = self._steps(work, log, rows.sequence[work.order])
+        if work.failed.any():
+            keys, work, steps = self._without_failed(rows, keys, work, steps)
         predicted, wrong, scored = self._labels.predicted(work)
-        decided = self._decided(work, log, sequence)
-        starts, gaps, failed = work.starts.tolist(), work.gaps.tolist(), work.failed.tolist()
-        counts_of, models_of = self._records(work.slots)
-        notes = self._cells.notes[work.slots].tolist()
-        done: dict[Any, Visit] = {}
-        for g, key in enumerate(keys):
-            if failed[g]:
-                continue
-            slot, a, b = self._slots[key], starts[g], starts[g + 1]
-            opened, steps = self._opened[slot], decided.get(g, _NO_STEPS)
-            summary = opened.summary
-            counts: dict[str, Any] = {
-                "rows": summary.rows + b - a,
-                "scored": summary.scored + scored[g],
-                "errors": summary.errors + wrong[g],
-                "gaps": summary.gaps + gaps[g],
-                "high_water": sequence[b - 1],
-            }
-            if self._labels.regression:
-                counts["deviation"] = _total(summary.deviation, predicted[a:b], true[a:b])
-            summary = replace(summary, **counts, **steps.changes(summary))
-            data = self._saved(slot, summary, notes[g], counts_of[g], models_of[g])
-            summary = self._opened[slot].summary
-            done[key] = Visit(
-                data, sequence[a:b], predicted[a:b], true[a:b], steps.at, steps.records, steps.kinds, summary
-            )
-        return done
+        slots = work.slots
+        counts = {"rows": np.diff(work.starts), "scored": scored, "errors": wrong, "gaps": work.gaps}
+        deviation = self._labels.deviation(work, summaries["deviation"][slots])
+        summaries.add(slots, counts, rows.sequence[work.order[work.starts[1:] - 1]], deviation)
+        summaries.add_steps(slots.tolist(), steps)
+        for group in steps.group:
+            self._saved.pop(int(slots[group]), None)
+        summaries["bytes"][slots] = self._sizes(slots)
+        return Part(rows, keys, work.order, work.starts, predicted, steps, summaries.columns(slots))
 
-    def _records(self, slots: IntArray) -> tuple[list[Any], list[Any]]:
-        """Return the counts and the models of slots as plain values."""
-        counts, models, at = self._cells.counts, self._cells.models, self._cells.sizes
-        places = (slots * at.size + at.counts) * 8 // counts.itemsize
+    def _without_failed(
+        self, rows: RowsByKey, keys: IntArray, work: VisitRows, steps: Steps
+    ) -> tuple[IntArray, VisitRows, Steps]:
+        """Close the keys that failed, and return the others with their rows and time steps."""
+        failed = work.failed
+        self.close([rows.names[number] for number in keys[failed].tolist()])
+        inside = ~np.repeat(failed, np.diff(work.starts))
+        order, starts = rows.places_of(keys[~failed])
+        place = (np.cumsum(~failed) - 1).tolist()
+        chosen = [one for one, group in enumerate(steps.group) if not failed[group]]
+        lists: list[list[Any]] = [[own[one] for one in chosen] for own in steps]
+        lists[0] = [place[group] for group in lists[0]]
+        work = work._replace(
+            order=order,
+            starts=starts,
+            scores=work.scores[inside],
+            learned=work.learned[inside],
+            **{name: getattr(work, name)[~failed] for name in ("slots", "gaps", "failed")},
+        )
+        return keys[~failed], work, Steps(*lists)
+
+    def _records(self, slots: IntArray) -> tuple[Any, Any]:
+        """Return the counts and the models of slots."""
+        models, at = self._cells.models, self._cells.sizes
         first = slots * at.size * 8 // models.itemsize
-        return counts[places].tolist(), models[np.column_stack([first, first + 1])].tolist()
+        return self._counts(slots), models[np.column_stack([first, first + 1])]
 
-    def _saved(
-        self, slot: int, summary: KeySummary, note: list[int], counts: tuple[Any, ...], models: list[tuple[Any, ...]]
-    ) -> bytes:
-        """Return the saved bytes of a key, and keep its summary."""
-        cells, opened = self._cells, self._opened[slot]
-        strategy, steps = opened.strategy, summary.steps
-        if steps != opened.strategy_steps:
-            strategy = self._strategies.packed(cells, slot, opened.seed, counts, models)
+    def _counts(self, slots: IntArray) -> Any:
+        """Return the counts of slots."""
+        counts, at = self._cells.counts, self._cells.sizes
+        return counts[(slots * at.size + at.counts) * 8 // counts.itemsize]
+
+    def _sizes(self, slots: IntArray) -> IntArray:
+        """Return the bytes of all arrays in the saved states of slots."""
+        seeds = [self._seeds[slot] for slot in slots.tolist()]
+        sizes = self._strategies.sizes(self._cells, slots, seeds, *self._records(slots))
+        waiting, columns = self._cells.notes[slots, PENDING], len(self._learner.features)
+        rows = waiting * columns * self._cells.X.itemsize
+        means = 2 * columns * 8 if self._plan.fills else 0
+        made: IntArray = sizes + 16 * waiting + rows + -rows % ALIGNED + means
+        return made
+
+    def states(self, keys: Iterable[Any]) -> list[bytes]:
+        """Return the bytes in which open keys are saved, as they are now."""
+        slots = np.array([self._slots[key] for key in keys], np.int64)
+        held = zip(*(records.tolist() for records in self._records(slots)), strict=True)
+        notes = self._cells.notes[slots].tolist()
+        return [
+            self._state(slot, note, *records) for slot, note, records in zip(slots.tolist(), notes, held, strict=True)
+        ]
+
+    def _state(self, slot: int, note: list[int], counts: tuple[Any, ...], models: list[tuple[Any, ...]]) -> bytes:
+        """Return the saved bytes of a key."""
+        cells, steps = self._cells, counts[STEP]
+        read_at, strategy = self._saved.get(slot, (-1, b""))
+        if steps != read_at:
+            strategy = self._strategies.packed(cells, slot, self._seeds[slot], counts, models)
         a = counts[NEXT] - counts[BASE]
         b = a + note[PENDING]
         around = self._states.around(
@@ -345,45 +375,31 @@ class Block:
             note[PENDING],
         )
         means = cells.means[slot].tobytes() if self._plan.fills else b""
-        data = self._states.state(summary, around, strategy, means)
-        rows = b - counts[FIRST] + counts[BASE]
-        self._opened[slot] = Opened(replace(summary, bytes=len(data)), opened.seed, strategy, steps, rows)
-        return data
+        return self._states.state(self._summaries.get(slot), around, strategy, means)
 
-    def _decided(self, work: VisitRows, log: Outcomes, sequence: list[int]) -> dict[int, Steps]:
-        """Return the time steps of each key, by its number."""
-        count, checked = int(log.length[0]), False
-        found: dict[int, Steps] = {}
-        groups, places, slots = log.group[:count].tolist(), log.place[:count].tolist(), work.slots.tolist()
-        counts = self._cells.counts
-        last = np.bincount(log.group[:count], minlength=len(work.slots))
-        at = self._cells.sizes
-        after = counts[(work.slots * at.size + at.counts) * 8 // counts.itemsize]["step"]
-        step_of = (after - last).tolist()
-        for g, place, whole, real in zip(
-            groups, places, log.whole[:count].tolist(), log.real[:count].tolist(), strict=True
-        ):
-            steps = found.setdefault(g, Steps([], [], [], step_of[g]))
-            if not checked:
-                self._lines.check(whole, real, steps.next)
-                checked = True
-            line = self._lines.line(whole, real, steps.next)
+    def _steps(self, work: VisitRows, log: Outcomes, sequence: IntArray) -> Steps:
+        """Return the time steps of a call."""
+        count = int(log.length[0])
+        made = np.bincount(log.group[:count], minlength=len(work.slots))
+        next_of = (self._counts(work.slots)["step"] - made).tolist()
+        groups, whole, real = log.group[:count].tolist(), log.whole[:count].tolist(), log.real[:count].tolist()
+        steps, slots = Steps(groups, sequence[log.place[:count]].tolist(), [], [], []), work.slots.tolist()
+        if groups:
+            self._lines.check(whole[0], real[0], next_of[groups[0]])
+        for group, numbers, risks in zip(groups, whole, real, strict=True):
+            line = self._lines.line(numbers, risks, next_of[group])
             if line is None:
-                decision = self._lines.decision(whole, real, steps.next)
-                steps.add(sequence[place], decision.named(self._labels.of(slots[g])))
+                decision = self._lines.decision(numbers, risks, next_of[group])
+                decision = decision.named(self._labels.of(slots[group]))
+                steps.records.append("".join(json_lines([decision])))
+                steps.kinds.append(",".join(one.kind for one in decision.transitions))
+                steps.states.append(next_state(decision))
             else:
-                steps.add_line(sequence[place], line, "reactive" if whole[REACTIVE_STEP] else "stable")
-        return found
-
-
-def _high(summary: KeySummary) -> int:
-    return np.iinfo(np.int64).min if summary.high_water is None else summary.high_water
-
-
-def _total(total: float, predicted: Sequence[Any], true: Sequence[Any]) -> float:
-    for mine, label in zip(predicted, true, strict=True):
-        total += 0.0 if mine is None else abs(mine - label)
-    return total
+                steps.records.append(line)
+                steps.kinds.append("")
+                steps.states.append("reactive" if numbers[REACTIVE_STEP] else "stable")
+            next_of[group] += 1
+        return steps
 
 
 def _surroundings(learner: KeyedLearner) -> State:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray, IntArray, State
 from driftsurf.core.targets import LARGEST_VALUE, ClassTargets
 from driftsurf.keyed.compiled.cells import VisitRows
+from driftsurf.keyed.results import Predicted
+from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.visit import KeyedLearner
 
 __all__ = ["LONGEST_LABEL", "Labels"]
@@ -91,16 +93,19 @@ class Labels:
             self._texts[numbers] = ClassTargets(labels).state()["labels"]
         return {"classes.labels": self._texts[numbers]}
 
-    def codes(self, y: list[Any], starts: IntArray, slots: IntArray) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        """Return the code of each row, and for each key whether all of its labels have one.
+    def codes(
+        self, rows: RowsByKey, order: IntArray, starts: IntArray, slots: IntArray
+    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """Return the code of each row in ``order``, and for each key whether all of its labels have one.
 
         New labels of keys that have one are remembered.
         """
-        sizes = np.diff(starts)
-        group = np.repeat(np.arange(len(slots)), sizes)
+        group = np.repeat(np.arange(len(slots)), np.diff(starts))
+        words = rows.codes[order]
         if self.regression:
-            return self._values(y, group, len(slots))
-        numbers = self._numbered(y)
+            values, good = self._values(rows.words)
+            return values[words], _all_of(good[words], group, len(slots))
+        numbers = self._numbered(rows.words)[words]
         own = self._own[slots]
         if not self.closed:
             known = numbers != NOTHING
@@ -111,37 +116,33 @@ class Labels:
                 own[new[missing], code] = numbers[strange][place[missing]]
         second = numbers == own[group, 1]
         found = (second | (numbers == own[group, 0])) & (numbers != NOTHING)
-        readable = np.bincount(group[~found], minlength=len(slots)) == 0
+        readable = _all_of(found, group, len(slots))
         self._own[slots[readable]] = own[readable]
         return second.astype(np.float64), readable
 
-    def _values(self, y: list[Any], group: IntArray, n: int) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        good = [type(value) in (int, float) and -LARGEST_VALUE <= value <= LARGEST_VALUE for value in y]
-        values = np.array([value if fine else 0.0 for value, fine in zip(y, good, strict=True)], np.float64)
-        return values, np.bincount(group[~np.array(good, np.bool_)], minlength=n) == 0
+    def _values(self, words: list[Any]) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """Return labels as numbers, and whether they are; behind them stands a label that is missing."""
+        good = [type(value) in (int, float) and -LARGEST_VALUE <= value <= LARGEST_VALUE for value in words]
+        values = [value if fine else 0.0 for value, fine in zip(words, good, strict=True)]
+        return np.array([*values, 0.0], np.float64), np.array([*good, False], np.bool_)
 
-    def _numbered(self, y: list[Any]) -> IntArray:
-        """Return the number of each label, NOTHING for one that cannot be used here."""
-        get = self._numbers.get
-        if set(map(type, y)) == {self._kind}:
-            numbers = [get(label, NOTHING) for label in y]
-            if self.closed or NOTHING not in numbers:
-                return np.array(numbers, np.int64)
+    def _numbered(self, words: list[Any]) -> IntArray:
+        """Return the number of each label, NOTHING for one that cannot be used here; the last one is missing."""
         if not self.closed:
-            for label in y:
+            for label in words:
                 self._number_all([label])
-        usable = [type(label) is self._kind for label in y]
-        return np.array([get(y[i], NOTHING) if fine else NOTHING for i, fine in enumerate(usable)], np.int64)
+        get = self._numbers.get
+        usable = [get(label, NOTHING) if type(label) is self._kind else NOTHING for label in words]
+        return np.array([*usable, NOTHING], np.int64)
 
-    def predicted(self, work: VisitRows) -> tuple[list[Any], list[int], list[int]]:
+    def predicted(self, work: VisitRows) -> tuple[Predicted, IntArray, IntArray]:
         """Return the predictions, and for each key how many are wrong and how many were scored."""
         n = len(work.slots)
         group = np.repeat(np.arange(n), np.diff(work.starts))
         if self.regression:
             made = work.learned > 0
-            scores = work.scores.tolist()
-            values = [score if known else None for score, known in zip(scores, made.tolist(), strict=True)]
-            return values, [0] * n, np.bincount(group[made], minlength=n).tolist()
+            values = Predicted(work.scores, np.where(made, np.arange(len(group)), NOTHING))
+            return values, np.zeros(n, np.int64), np.bincount(group[made], minlength=n)
         own = self._own[work.slots]
         positive = work.scores > 0.0
         if not self.closed:
@@ -150,9 +151,21 @@ class Labels:
         made = np.full(len(group), self.closed) | (work.learned > 0)
         numbers = np.where(made, own[group, positive.astype(np.int64)], NOTHING)
         wrong = made & (positive != (work.codes[work.order] > 0.0))
-        names = [*self._names, None]
-        labels = [names[number] for number in numbers.tolist()]
-        return labels, np.bincount(group[wrong], minlength=n).tolist(), np.bincount(group[made], minlength=n).tolist()
+        counted = [np.bincount(group[which], minlength=n) for which in (wrong, made)]
+        return Predicted(list(self._names), numbers), counted[0], counted[1]
+
+    def deviation(self, work: VisitRows, before: FloatArray) -> FloatArray | None:
+        """Return the sums of absolute errors of each key, given those before; None for classes.
+
+        Errors are added one by one, so that rounding does not depend on how rows are spread over calls.
+        """
+        if not self.regression:
+            return None
+        made = work.learned > 0
+        group = np.repeat(np.arange(len(work.slots)), np.diff(work.starts))
+        totals = before.copy()
+        np.add.at(totals, group[made], np.abs(work.scores - work.codes[work.order])[made])
+        return totals
 
     def _against(self, own: IntArray) -> npt.NDArray[np.bool_]:
         """Return for each key whether the order of its codes is the reverse of that of its labels."""
@@ -160,6 +173,13 @@ class Labels:
         rank[sorted(range(len(self._names)), key=self._names.__getitem__)] = np.arange(len(self._names))
         against: npt.NDArray[np.bool_] = (own[:, 1] != NOTHING) & (rank[own[:, 0]] > rank[own[:, 1]])
         return against
+
+
+def _all_of(good: npt.NDArray[np.bool_], group: IntArray, n: int) -> npt.NDArray[np.bool_]:
+    """Return for each key whether all of its rows are good."""
+    all_good = np.ones(n, np.bool_)
+    all_good[group[~good]] = False
+    return all_good
 
 
 def _is_plain(label: Any) -> bool:

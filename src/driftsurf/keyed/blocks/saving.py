@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from driftsurf import __version__
-from driftsurf.core.contracts import State
+from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.state import FORMAT, PREFIX, Header, compact, nest, resolved
 from driftsurf.keyed.compiled.cells import Cells, cell_of_slot
-from driftsurf.keyed.packed import ALIGNED, packed
+from driftsurf.keyed.packed import ALIGNED, array_bytes, packed
 from driftsurf.keyed.summary import KeySummary
 from driftsurf.keyed.visit import _NOT_SAVED, KeyedLearner
 from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.layout import CONTEST, COUNTS, CREDIT, CREDIT_GAIN, MODEL
+from driftsurf.strategies.compiled.layout import CONTEST, COUNTS, CREDIT, CREDIT_GAIN, MODEL, REACTIVE
 
 __all__ = ["StateWriter", "StrategyWriter"]
 
@@ -28,7 +28,7 @@ _MODEL = {name: place for place, name in enumerate(MODEL.names or ())}
 
 
 class StateWriter:
-    """Writes the bytes of ``KeyedLearner._to_bytes``, given the parts of a key's state."""
+    """Writes the bytes of ``KeyedLearner._state``, given the parts of a key's state."""
 
     def __init__(self, learner: KeyedLearner, around: State) -> None:
         self._fills = learner.on_gap == "fill"
@@ -104,19 +104,54 @@ class StrategyWriter:
         self, cells: Cells, slot: int, seed: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]
     ) -> bytes:
         """Return the packed state; ``counts`` and ``models`` are the records of the slot."""
-        rival = counts[_COUNT["rival"]]
-        if rival not in self._forms:
-            state = self._state(cell_of_slot(cells, slot), seed)
-            self._forms[rival] = self._form(state)
-            made = bytes(packed(state))
-            form = self._forms[rival]
-            if form is not None and self._written(form, cells, slot, seed, counts, models) != made:
-                self._forms[rival] = None
-            return made
-        form = self._forms[rival]
+        form = self._form_of(cells, slot, seed, counts, models)
         if form is None:
             return bytes(packed(self._state(cell_of_slot(cells, slot), seed)))
         return self._written(form, cells, slot, seed, counts, models)
+
+    def sizes(self, cells: Cells, slots: IntArray, seeds: list[int], counts: Any, models: Any) -> IntArray:
+        """Return the bytes of the arrays in the packed state of each slot, given their records."""
+        made = np.zeros(len(slots), np.int64)
+        n = np.arange(len(slots))
+        base, rows = counts["base"], counts["next"] - counts["first"]
+        old = models[n, counts["predictive"]], models[n, 1 - counts["predictive"]]
+        tables = [np.maximum(0, one["admitted"] - base) - np.maximum(0, one["lo"] - base) for one in old]
+        for rival in np.unique(counts["rival"]).tolist():
+            own = np.flatnonzero(counts["rival"] == rival)
+            first = int(own[0])
+            form = self._form_of(cells, int(slots[first]), seeds[first], counts[first].tolist(), models[first].tolist())
+            if form is None:
+                states = [self._state(cell_of_slot(cells, int(slots[i])), seeds[i]) for i in own.tolist()]
+                made[own] = [array_bytes(packed(state)) for state in states]
+                continue
+            for place, name, which in form.arrays:
+                shape, item = form.values[place].shape, form.values[place].dtype.itemsize
+                if name == "table":
+                    size = tables[which - 1][own] * WORD
+                elif name == "trial":
+                    size = counts["reactive_step"][own] * 2 * WORD * self._has_trial(rival)
+                elif name.startswith("pool.samples."):
+                    size = rows[own] * int(np.prod(shape[1:])) * item
+                else:
+                    size = np.full(len(own), int(np.prod(shape)) * item)
+                made[own] += size + -size % ALIGNED
+        return made
+
+    def _has_trial(self, rival: int) -> bool:
+        return rival == REACTIVE and not self._models._rule.prequential
+
+    def _form_of(
+        self, cells: Cells, slot: int, seed: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]
+    ) -> _Form | None:
+        """Return the form of the state of a slot; None if it has an entry that is not known here."""
+        rival = counts[_COUNT["rival"]]
+        if rival not in self._forms:
+            state = self._state(cell_of_slot(cells, slot), seed)
+            form = self._form(state)
+            if form is not None and self._written(form, cells, slot, seed, counts, models) != bytes(packed(state)):
+                form = None
+            self._forms[rival] = form
+        return self._forms[rival]
 
     def _state(self, cell: Any, seed: int) -> State:
         models = self._models
@@ -180,11 +215,7 @@ class StrategyWriter:
                     data = numbers[begin : begin + width]
                 dtype = "<f8"
             elif name == "trial":
-                n = (
-                    counts[_COUNT["reactive_step"]]
-                    if counts[_COUNT["rival"]] == 2 and not self._models._rule.prequential
-                    else 0
-                )
+                n = counts[_COUNT["reactive_step"]] if self._has_trial(counts[_COUNT["rival"]]) else 0
                 ends = np.frombuffer(numbers, np.int64, n + 1, sizes.bounds * WORD)
                 data, shape, dtype = np.stack([ends[:-1], ends[1:]], 1).tobytes(), (n, 2), "<i8"
             elif name == "contest":

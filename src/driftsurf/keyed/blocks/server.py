@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+import itertools
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from typing import Any, Protocol
 
-from driftsurf.keyed.blocks.block import Block, Read, begun, places_of
+import numpy as np
+
+from driftsurf.core.contracts import IntArray
+from driftsurf.errors import ShapeError
+from driftsurf.keyed.blocks.block import Block, begun, places_of
 from driftsurf.keyed.blocks.labels import LONGEST_LABEL
 from driftsurf.keyed.compiled.visits import serve_cells
-from driftsurf.keyed.rows import KeyRows
+from driftsurf.keyed.results import Part, Results
+from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.serving import BESIDE_ARRAYS, ESCAPED
-from driftsurf.keyed.visit import KeyedLearner, Visit
+from driftsurf.keyed.visit import KeyedLearner
 from driftsurf.session.session import WARN_BELOW_ROWS
 from driftsurf.strategies.compiled.addresses import calls_by_address
 from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
 from driftsurf.strategies.compiled.suitable import has_one_output, is_compiled, is_supported, outgrows_cell, training_of
 
-__all__ = ["BlockServer"]
+__all__ = ["BlockServer", "SavedStates", "States"]
 
 MOST_BYTES = 2**28
 """Memory of a block for the cells of keys that are kept open, roughly."""
@@ -25,6 +32,38 @@ FEW_STEPS = 5
 """Time steps whose rows fit into the smallest cells."""
 WORTH_COMPILING = 50_000
 """Rows of a call for which the loop is compiled, which takes some seconds, if it is not in the cache."""
+
+
+UNBOUNDED = 2**62
+
+
+class States(Protocol):
+    """What is saved of keys: for each its bytes, and the rows that came after these."""
+
+    def get(self, key: Any) -> bytes | None:
+        """Return the saved bytes of a key, or None."""
+        ...
+
+    def tails(self, keys: Collection[Any]) -> Iterator[RowsByKey]:
+        """Yield the rows of keys that came after their saved bytes, in the order in which they came."""
+        ...
+
+
+class SavedStates:
+    """Saved bytes without rows after them.
+
+    Parameters
+    ----------
+    get
+        Returns the saved bytes of a key, or None.
+    """
+
+    def __init__(self, get: Callable[[Any], bytes | None]) -> None:
+        self.get = get
+
+    def tails(self, keys: Collection[Any]) -> Iterator[RowsByKey]:
+        """Yield nothing."""
+        return iter(())
 
 
 class BlockServer:
@@ -48,30 +87,59 @@ class BlockServer:
         self._row_bytes = len(learner.features) * 4 + 16
         """Bytes that each row takes at least in a saved state."""
 
-    def serve(self, rows: Mapping[Any, KeyRows], read: Read) -> dict[Any, Visit]:
-        """Predict and learn the rows of some keys; return what visits to them would have returned, in the same order.
+    def serve(self, rows: RowsByKey, states: States) -> Results:
+        """Predict and learn the rows of some keys; the results are those of a visit to each.
 
-        ``read`` returns the saved bytes of a key, or None. It is not called for keys that are open: nobody else may
-        change their bytes as long as this server is in use.
+        Saved bytes are not read for keys that are open: nobody else may change them as long as this server is in use.
         """
-        done = self._served_in_blocks(rows, read) if self._worthwhile(rows) else {}
-        return {key: done[key] if key in done else self._visit(key, read(key), own) for key, own in rows.items()}
+        self._check_columns(rows)
+        parts = self._serve_in_blocks(rows, states) if self._worthwhile(len(rows.order)) else []
+        served = np.zeros(len(rows), np.bool_)
+        for part in parts:
+            served[part.keys] = True
+        left = [rows.names[number] for number in np.flatnonzero(~served).tolist()]
+        before = self.states(left, states)
+        self.forget(left)
+        return Results({key: self._learner.visit(key, before[key], rows[key]) for key in left}, parts)
+
+    def states(self, keys: Collection[Any], states: States, served: Collection[Part] = ()) -> dict[Any, bytes | None]:
+        """Return the bytes of keys with all rows that they have had, None for new keys.
+
+        ``served`` are results whose rows are not in ``states`` yet.
+        """
+        found: dict[Any, bytes | None] = {}
+        for block in self._blocks:
+            own = [key for key in keys if key in block]
+            found.update(zip(own, block.states(own), strict=True))
+        left = [key for key in keys if key not in found]
+        return found | self._replayed(left, states, served)
+
+    def _replayed(self, keys: Collection[Any], states: States, served: Collection[Part]) -> dict[Any, bytes | None]:
+        """Return the bytes of keys that are not open, in visits."""
+        found = {key: states.get(key) for key in keys}
+        lenient = replace(self._learner, max_bytes=UNBOUNDED, readmit={})  # these rows were taken before
+        own_rows = (part.rows.only(found.keys() & set(part.names)) for part in served)
+        for tail in itertools.chain(states.tails(keys), own_rows):
+            for key, own in tail.items():
+                found[key] = lenient.visit(key, found[key], own).state
+        return found
 
     def forget(self, keys: Collection[Any]) -> None:
         """Close keys, whose saved bytes are read again when they come back."""
         for block in self._blocks:
             block.close(keys)
 
-    def _visit(self, key: Any, state: bytes | None, rows: KeyRows) -> Visit:
-        self.forget([key])
-        return self._learner.visit(key, state, rows)
+    def _check_columns(self, rows: RowsByKey) -> None:
+        """Raise ShapeError unless there is a column for each feature: compiled code relies on it."""
+        columns = len(self._learner.features)
+        if len(rows) and rows.X.shape[1:] != (columns,):
+            raise ShapeError(f"the rows have shape {rows.X.shape}; there are {columns} features")
 
-    def _worthwhile(self, rows: Mapping[Any, KeyRows]) -> bool:
-        """Return whether the loop suits the options and is at hand, or there is enough work to compile it."""
+    def _worthwhile(self, count: int) -> bool:
+        """Return whether the loop suits the options and is at hand, or there are enough rows to compile it."""
         if not self._suits:
             return False
-        in_use = bool(self._blocks)
-        return in_use or sum(map(len, rows.values())) >= WORTH_COMPILING or self._is_at_hand()
+        return bool(self._blocks) or count >= WORTH_COMPILING or self._is_at_hand()
 
     def _is_at_hand(self) -> bool:
         """Return whether the loop can be called without being compiled first."""
@@ -80,35 +148,73 @@ class BlockServer:
         training = training_of(strategy.learner, strategy._pool.n_classes, len(self._learner.features))
         return serve.is_at_hand() and is_compiled(strategy._compiled_rule()[0], training)
 
-    def _served_in_blocks(self, rows: Mapping[Any, KeyRows], read: Read) -> dict[Any, Visit]:
+    def _serve_in_blocks(self, rows: RowsByKey, states: States) -> list[Part]:
+        """Serve keys in blocks as far as that is possible: first those that are open, then the others."""
         blocks = self._blocks or self._make_blocks()
         self._blocks = []  # after an exception the cells are of no use, and saved bytes are read again
-        states = dict[Any, bytes | None]()
-        chosen: list[dict[Any, KeyRows]] = [{} for _ in blocks]
-        for key, own in rows.items():
-            chosen[self._block_of(key, len(own), blocks, states, read)][key] = own
-        done: dict[Any, Visit] = {}
-        for block, part in zip(blocks, chosen, strict=True):
-            if part:
-                # An open key may be closed to make way for others, and is then read after all.
-                done |= block.serve(part, lambda key: states[key] if key in states else read(key))
+        parts, left = self._serve_open(rows, blocks, np.arange(len(rows)))
+        size = min(block.most for block in blocks)
+        for start in range(0, len(left), size):
+            chosen = left[start : start + size]
+            wanted = {rows.names[number] for number in chosen.tolist()}
+            saved = self._opened_again(wanted, states, blocks)
+            parts += self._serve_all(rows, blocks, chosen, saved, wanted)
         self._blocks = blocks
-        return done
+        return parts
 
-    def _block_of(self, key: Any, count: int, blocks: list[Block], states: dict[Any, bytes | None], read: Read) -> int:
-        """Return the number of the block that has room for ``count`` more rows of a key.
+    def _opened_again(self, wanted: set[Any], states: States, blocks: list[Block]) -> dict[Any, bytes | None]:
+        """Return the saved bytes of keys; those that had rows after these are opened, and learn them again."""
+        closed = {key for key in wanted if not any(key in block for block in blocks)}
+        saved = {key: states.get(key) for key in closed}
+        for tail in states.tails(closed):
+            self._check_columns(tail)
+            again = tail.only(saved.keys())
+            parts = self._serve_all(again, blocks, np.arange(len(again)), saved, wanted)
+            for key in set(again).difference(*(part.names for part in parts)):  # left to visits
+                del saved[key]
+                for block in blocks:
+                    block.close([key])
+        return saved
 
-        The saved bytes of a key that is not open, or that has outgrown its block, are put into ``states``.
-        """
-        for number, block in enumerate(blocks):
-            if key in block:
-                if block.has_room(key, count):
-                    return number
-                block.close([key])
-                break
-        states[key] = state = read(key)
-        most = count + len(state or b"") // self._row_bytes
-        return next(number for number, block in enumerate(blocks) if block.has_places(most))
+    def _serve_all(
+        self,
+        rows: RowsByKey,
+        blocks: list[Block],
+        chosen: IntArray,
+        saved: dict[Any, bytes | None],
+        wanted: Collection[Any],
+    ) -> list[Part]:
+        """Serve keys that are open, and those that are saved, for which keys that are not wanted make room."""
+        parts, left = self._serve_open(rows, blocks, chosen)
+        if not len(left):
+            return parts
+        counts = dict(zip((rows.names[number] for number in left.tolist()), rows.counts[left].tolist(), strict=True))
+        for block in blocks:
+            own = [key for key in counts if key in block]  # they have outgrown it
+            saved.update(zip(own, block.states(own), strict=True))
+            block.close(own)
+        groups: list[list[Any]] = [[] for _ in blocks]
+        for key in counts.keys() & saved.keys():
+            most = counts[key] + len(saved[key] or b"") // self._row_bytes
+            groups[next(number for number, block in enumerate(blocks) if block.has_places(most))].append(key)
+        for block, keys in zip(blocks, groups, strict=True):
+            block.make_room(len(keys), wanted)
+            block.open(keys, [saved[key] for key in keys])
+        return parts + self._serve_open(rows, blocks, left)[0]
+
+    def _serve_open(self, rows: RowsByKey, blocks: list[Block], chosen: IntArray) -> tuple[list[Part], IntArray]:
+        """Serve keys that are open and have room; return what came of it, and the numbers of the other keys."""
+        names = [rows.names[number] for number in chosen.tolist()]
+        counts, parts = rows.counts[chosen], list[Part]()
+        left = np.ones(len(chosen), np.bool_)
+        for block in blocks:
+            slots = block.slots_of(names)
+            own = np.flatnonzero(slots >= 0)
+            own = own[block.have_room(slots[own], counts[own])] if len(own) else own
+            if len(own):
+                parts.append(block.serve(rows, chosen[own], slots[own]))
+                left[own] = False
+        return parts, chosen[left]
 
     def _make_blocks(self) -> list[Block]:
         largest = Block(self._learner, None, self._most_bytes)

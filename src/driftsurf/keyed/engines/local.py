@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from driftsurf.core import disk
-from driftsurf.core.json_text import parse_json
 from driftsurf.core.options import number, shown, whole
 from driftsurf.data import BadRow, FileSource, ReadingOptions, Source
 from driftsurf.errors import StateError
@@ -21,10 +17,12 @@ from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import Columns, by_key
 from driftsurf.keyed.job import EpochReport, KeyedJob
+from driftsurf.keyed.results import Results
+from driftsurf.keyed.store import Progress, StateStore
 from driftsurf.keyed.visit import KeyedLearner, Visit
 from driftsurf.registry import register
 
-__all__ = ["EPOCH_ROWS", "LocalEngine", "StateStore", "run_local"]
+__all__ = ["EPOCH_ROWS", "LocalEngine", "run_local"]
 
 EPOCH_ROWS = 100_000
 
@@ -59,95 +57,6 @@ class LocalEngine:
         return run_local(
             source, job.out, job.learner, job.columns, ttl=job.ttl, on_epoch=job.on_epoch, derived=job.derived
         )
-
-
-class Progress(NamedTuple):
-    """How far a run has come."""
-
-    epochs: int = 0
-    position: Any = None
-    """Position of the source after the last epoch."""
-    top: int | None = None
-    """The largest sequence number of all keys."""
-
-
-class StateStore:
-    """The states of all keys in one SQLite file; an epoch is committed as one transaction.
-
-    ``check_held`` is called before each commit, which does not happen if it raises.
-    """
-
-    def __init__(self, path: Path, check_held: Callable[[], None] = lambda: None) -> None:
-        self._check_held = check_held
-        self.path: Path = path
-        os.close(disk.private(path, os.O_RDWR | os.O_CREAT))  # SQLite would let others read it
-        self._db = sqlite3.connect(path, isolation_level=None)
-        try:
-            with self._named_errors():
-                self._db.execute("PRAGMA journal_mode=WAL")
-                self._db.execute("PRAGMA synchronous=FULL")  # a committed epoch survives a power loss
-                self._db.execute("CREATE TABLE IF NOT EXISTS state (key BLOB PRIMARY KEY, bytes BLOB, high INTEGER)")
-                self._db.execute("CREATE INDEX IF NOT EXISTS by_high ON state (high)")
-                self._db.execute("CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY, value TEXT)")
-        except StateError:
-            self._db.close()
-            raise
-
-    @contextlib.contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        """Context in which an error of SQLite, such as that of a full disk, becomes one that names the file."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            remedy = "put back a copy of the folder, or start a new run"
-            if isinstance(error, sqlite3.OperationalError):  # not the file itself: a full disk, or a lock
-                remedy = "the last complete epoch is kept; correct the cause, and run the same command again"
-            raise StateError(
-                f"{str(self.path)!r}, which holds the states of a run, cannot be used ({error}); {remedy}"
-            ) from error
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def progress(self) -> Progress:
-        """Return the progress of the last committed epoch."""
-        with self._named_errors():
-            found = self._db.execute("SELECT value FROM progress").fetchone()
-        try:
-            return Progress(*parse_json(found[0])) if found else Progress()
-        except (ValueError, TypeError) as error:
-            raise StateError(f"{str(self.path)!r} is damaged: its progress is {shown(found[0])}") from error
-
-    def get(self, key: Any) -> bytes | None:
-        """Return the state of a key, or None."""
-        with self._named_errors():
-            found = self._db.execute("SELECT bytes FROM state WHERE key = ?", (key,)).fetchone()
-        if found and not isinstance(found[0], bytes):
-            raise StateError(f"{str(self.path)!r} is damaged: the state of the key {key!r} is {shown(found[0])}")
-        return found[0] if found else None
-
-    def silent(self, before: int) -> Iterator[tuple[Any, bytes]]:
-        """Yield the keys whose last sequence number is below ``before``, with their states."""
-        with self._named_errors():
-            found = self._db.execute("SELECT key, bytes FROM state WHERE high < ? ORDER BY key", (before,)).fetchall()
-        yield from found
-
-    def keep(self, visits: Mapping[Any, Visit], progress: Progress) -> None:
-        """Commit the states of an epoch together with the progress of the run."""
-        kept = [(key, visit.state, visit.summary.high_water) for key, visit in visits.items() if visit.state]
-        dropped = [(key,) for key, visit in visits.items() if not visit.state]
-        with self._named_errors(), self._db:  # commits, or rolls back after an exception
-            self._db.execute("BEGIN IMMEDIATE")
-            # The row of a key stays where it is: replacing it would move its bytes.
-            self._db.executemany(
-                "INSERT INTO state VALUES (?, ?, ?) "
-                "ON CONFLICT (key) DO UPDATE SET bytes = excluded.bytes, high = excluded.high",
-                kept,
-            )
-            self._db.executemany("DELETE FROM state WHERE key = ?", dropped)
-            self._db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (json.dumps(progress),))
-            self._check_held()
 
 
 def run_local(
@@ -197,23 +106,22 @@ def _run(
     for table, position in source.tables(done.position, on_skip=count):
         limit = _limit(done.top, ttl)
         grouped = by_key(derived.add_to(table), learner, columns, limit)
-        visits = server.serve(grouped.rows, store.get)
-        expired = _expired(learner, store, visits, limit)
-        server.forget(expired)
-        visits |= expired
-        tops = [visit.summary.high_water for visit in visits.values() if visit.summary.high_water is not None]
-        top = max([*tops, *([] if done.top is None else [done.top])], default=None)
+        results = server.serve(grouped.rows, store)
+        results.visits |= _expired(learner, server, store, grouped.rows.keys(), limit)
+        server.forget(results.visits.keys())
+        tops = [*results.high_waters().values(), *([] if done.top is None else [done.top])]
         counts = grouped.counts | {"unreadable": unreadable}
         unreadable = 0
         # The tables come first: if the process ends before the states are kept, the epoch is repeated and rewritten.
-        _write(folder, done.epochs, visits, counts, grouped.types, on_epoch)
-        done = Progress(done.epochs + 1, position, top)
-        store.keep(visits, done)
-    last = _expired(learner, store, {}, _limit(done.top, ttl))
+        _write(folder, done.epochs, results, counts, grouped.types, on_epoch)
+        done = Progress(done.epochs + 1, position, max(tops, default=None))
+        store.keep(results, done, functools.partial(server.states, states=store, served=results.parts))
+    last = _expired(learner, server, store, (), _limit(done.top, ttl))
     if last:
+        server.forget(last.keys())
         kind = "string" if isinstance(next(iter(last)), str) else "int64"
-        _write(folder, done.epochs, last, {}, (kind, "string"), on_epoch)
-        store.keep(last, done._replace(epochs=done.epochs + 1))
+        _write(folder, done.epochs, Results(last), {}, (kind, "string"), on_epoch)
+        store.keep(last, done._replace(epochs=done.epochs + 1), functools.partial(server.states, states=store))
 
 
 def _check_agreement(folder: KeyedFolder, done: Progress) -> None:
@@ -235,22 +143,22 @@ def _limit(top: int | None, ttl: float | None) -> int | None:
 
 
 def _expired(
-    learner: KeyedLearner, store: StateStore, visited: Mapping[Any, Visit], limit: int | None
+    learner: KeyedLearner, server: BlockServer, store: StateStore, present: Collection[Any], limit: int | None
 ) -> dict[Any, Visit]:
     """Return a last visit for each key that has been silent for too long and has no rows in this epoch."""
-    silent = () if limit is None else store.silent(limit)
-    return {key: learner.expire(key, state) for key, state in silent if key not in visited}
+    silent = [] if limit is None else [key for key in store.silent(limit) if key not in present]
+    return {key: learner.expire(key, state) for key, state in server.states(silent, store).items() if state}
 
 
 def _write(
     folder: KeyedFolder,
     epoch: int,
-    visits: Mapping[Any, Visit],
+    results: Results,
     counts: Mapping[str, int],
     types: tuple[str, str],
     on_epoch: EpochReport | None,
 ) -> None:
-    counts = {"keys": len(visits), "rows": sum(len(visit.sequence) for visit in visits.values()), **counts}
-    folder.write(epoch, visits, types, counts)
+    counts = {"keys": results.n_keys, "rows": results.n_rows, **counts}
+    folder.write(epoch, results, types, counts)
     if on_epoch is not None:
         on_epoch(epoch, counts)

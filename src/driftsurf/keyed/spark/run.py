@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 
 from driftsurf.core import files
 from driftsurf.errors import OptionError
-from driftsurf.keyed.folder import TABLES, KeyedFolder
+from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import Columns
+from driftsurf.keyed.results import TABLES
 from driftsurf.keyed.spark.files import file_uri
 from driftsurf.keyed.spark.packets import Buckets
 from driftsurf.keyed.spark.rebucket import FILES, close_rebucketing, find_buckets

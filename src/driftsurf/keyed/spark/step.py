@@ -15,9 +15,9 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from driftsurf.core.options import number, whole
 from driftsurf.errors import Message, Option, SchemaError
 from driftsurf.keyed.bucket import Bucket, serve
-from driftsurf.keyed.folder import Name, as_tables
 from driftsurf.keyed.grouping import Columns, label_type
 from driftsurf.keyed.options import BUCKETS
+from driftsurf.keyed.results import Name, Results
 from driftsurf.keyed.spark.files import column
 from driftsurf.keyed.spark.packets import Buckets, bucket_of, from_packets, packed, packet_schema
 from driftsurf.keyed.summary import key_columns
@@ -113,7 +113,7 @@ class _Learn(StatefulProcessor):  # type: ignore[misc]
             self._handle.registerTimer(oldest + 1 + SHIFT)
 
     def _as_row(self, visits: Mapping[Any, Visit], *, late: int = 0, opened: bool = False) -> Row:
-        made = {name: _to_stream(table) for name, table in as_tables(visits, *self._types).items()}
+        made = {name: _to_stream(table) for name, table in Results(visits).tables(*self._types).items()}
         n_rows = sum(len(visit.sequence) for visit in visits.values())
         return Row(n_keys=len(visits), n_rows=n_rows, late=late, opened=opened, **made, types=None)
 
