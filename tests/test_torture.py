@@ -119,7 +119,7 @@ def failing(name: str, ways: Sequence[tuple[str, int]], share: int, what: str = 
     return [[(place, came, wrong) for place, came, wrong in one] for one in json.loads(done.stdout)]
 
 
-@pytest.mark.parametrize("name", ["observe", "fleet", "visit"])
+@pytest.mark.parametrize("name", ["observe", "fleet", "fleet of sessions", "visit"])
 def test_calls_survive_a_lack_of_memory(name: str) -> None:
     ways = [way for way in memory.WAYS if way[0] != "objects" or find_spec("_testcapi") is not None]
     for found in failing(name, ways, 8):

@@ -67,8 +67,8 @@ class WorkOfKey:
     def learn(self) -> None:
         """Learn the rows that are not learned yet.
 
-        A time step that fails twice is the fault of its rows. An exception that does not come again has come from
-        outside, such as from a signal handler; it is raised once the rows are learned.
+        A time step that fails twice is the fault of its rows, unless memory is lacking. An exception that does not come
+        again has come from outside, such as from a signal handler; it is raised once the rows are learned.
         """
         session, outside, where = self.session, None, -1
         while self.fault is None and (done := self.taken) < self.good:
@@ -80,6 +80,8 @@ class WorkOfKey:
             except Exception as error:
                 now = self.taken
                 if outside is not None and where == now:
+                    if isinstance(error, MemoryError):
+                        raise  # no row is at fault: the work is completed once there is memory again
                     outside, self.fault = None, (error, now)
                 else:
                     outside, where = error, now
