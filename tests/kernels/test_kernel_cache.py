@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,17 @@ def test_the_compilation_is_announced_once_by_the_first_process(
     cache._announce()
     cache._announce()
     assert capsys.readouterr().err == f"{cache.COMPILING}\n" * shown
+
+
+def test_a_kernel_may_compile_another_one_of_its_folder(tmp_path: Path) -> None:
+    # In a process of its own, because a lock that is taken twice would never be released.
+    code = """
+        import sys
+        from driftsurf.kernels import cache
+        with cache._compiling, cache._alone(sys.argv[1]):
+            with cache._compiling, cache._alone(sys.argv[1]):
+                assert cache._locked == {sys.argv[1]}
+            assert cache._locked == {sys.argv[1]}
+        assert not cache._locked
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], check=True, timeout=60)

@@ -86,13 +86,21 @@ def shown(value: Any) -> str:
     return text if len(text) <= 120 else f"{text[:80]}... ({len(text)} characters)"
 
 
+MOST_BITS = 10_000
+"""Larger integers are not written out; Python refuses to write those with thousands of digits."""
+PLAIN = str, bytes, int, float, complex, type(None)
+"""Types whose repr does not fail."""
+
+
 def safe_repr(value: Any) -> str:
     """Return the repr of a value, or its type if its class raises an error instead."""
+    if type(value) is int and value.bit_length() > MOST_BITS:
+        return f"an integer of {value.bit_length():,} bits"
+    if type(value).__module__ in ("builtins", "numpy") and isinstance(value, PLAIN):
+        return repr(value)  # outside the try: an exception that comes here is not one of the value
     try:
         return repr(value)
     except Exception:
-        if isinstance(value, int):  # Python refuses to write integers with thousands of digits
-            return f"an integer of {value.bit_length():,} bits"
         return f"a value of type {type(value).__name__}"
 
 

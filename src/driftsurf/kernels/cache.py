@@ -15,6 +15,7 @@ import os
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,10 @@ QUIET = "DRIFTSURF_QUIET"
 """Environment variable; if it is set and not empty, nothing is printed while kernels are compiled."""
 ANNOUNCED = "_DRIFTSURF_ANNOUNCED"
 """Environment variable that a process sets for those it starts, so that they print nothing either."""
+_compiling = threading.RLock()
+"""Held while a kernel is compiled: one thread compiles at a time, and may compile another kernel meanwhile."""
+_locked: set[str | None] = set()
+"""Cache folders that this process has locked; changed by the thread that holds ``_compiling``."""
 COMPILING = "driftsurf: compiling code for its first use; this can take 15 seconds"
 
 
@@ -80,6 +85,7 @@ def private_folder() -> Path | None:
 def _compile(function: Callable[..., Any], signature: Any, **options: Any) -> Callable[..., Any]:
     dispatcher: Any = numba.njit(**options)(function)
     with (
+        _compiling,
         _alone(dispatcher.stats.cache_path if options["cache"] else None),
         event.install_listener("numba:compile", _Announcer()),
     ):
@@ -121,14 +127,20 @@ def _announce() -> None:
 
 @contextlib.contextmanager
 def _alone(folder: str | None) -> Iterator[None]:
-    """Hold a lock on the cache folder, so that of many processes that start at once only one compiles a kernel."""
+    """Hold a lock on the cache folder, so that of many processes that start at once only one compiles a kernel.
+
+    A kernel may compile another one that it calls by address. A folder that is locked already is not locked again: the
+    process would wait for itself for ever.
+    """
     handle = None
-    if folder is not None and fcntl is not None:
+    if folder is not None and fcntl is not None and folder not in _locked:
         with contextlib.suppress(OSError):  # without the lock, at worst a kernel is compiled twice
             handle = os.open(Path(folder) / "driftsurf.lock", os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(handle, fcntl.LOCK_EX)
+            _locked.add(folder)
     try:
         yield
     finally:
         if handle is not None:
+            _locked.discard(folder)
             os.close(handle)
