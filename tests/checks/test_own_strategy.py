@@ -311,4 +311,5 @@ def test_a_keyed_run_over_files_uses_it(tmp_path: Path) -> None:
     table = folder.keys()
     assert sorted(table) == ["s0", "s1"]
     assert [entry["steps"] for entry in table.values()] == [5, 5]
-    assert len({entry["digest"] for entry in table.values()}) == 2
+    assert all(len(entry["digest"]) == 16 for entry in table.values())
+    assert len({entry["error"] for entry in table.values()}) == 2
