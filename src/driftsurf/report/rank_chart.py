@@ -21,7 +21,7 @@ def rank_chart(found: Ranking, layout: Layout = WIDE) -> str:
     The models of a bar do not differ by more than the critical difference, whose length is drawn above the axis.
     """
     groups = found.alike
-    right = layout.right + BAR * len(groups)
+    right = layout.right + BAR * (len(groups) + 2)  # a dot at the last rank stays clear of the bars
     most = len(found.algorithms)
     height = TOP + LINE * most + 6
 
