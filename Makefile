@@ -65,7 +65,7 @@ picture: demo ## Redraw the picture of the README from the report of the demo (n
 		--virtual-time-budget=3000 --screenshot=docs/images/report.png $(OUT)/report.html 2>/dev/null
 
 .PHONY: test
-test: check ## Run the checks and all tests (about 12 minutes on two cores, the first time)
+test: check ## Run the checks and all tests (about 13 minutes on two cores, the first time)
 	$(BIN)/python -m pytest -q -n 2
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m python_kernels tests
 
