@@ -73,7 +73,7 @@ class ModelRecord:
     weight: float | None = None
     """Share of an expert in the vote on the next batch."""
     name: str = ""
-    """What kind of expert it is, if experts differ."""
+    """Name of an expert of a portfolio, by which the journal tells it from the others; empty for other models."""
 
 
 @dataclass(frozen=True, slots=True)

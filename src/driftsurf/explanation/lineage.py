@@ -28,7 +28,7 @@ class Lineage:
     """Why the model went out of use; empty if it is still in use at the end of the run."""
     replaced_by: int | None = None
     name: str = ""
-    """What kind of expert it is, if experts differ."""
+    """Name of an expert of a portfolio, by which the journal tells it from the others; empty for other models."""
 
     def describe(self) -> str:
         """Describe the model in one line.

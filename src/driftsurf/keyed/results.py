@@ -1,4 +1,4 @@
-"""What the rows of many keys led to: the tables of an epoch, in columns as far as keys were served together."""
+"""Results of an epoch of a keyed run: predictions, time steps and summaries of keys, as tables of pyarrow."""
 
 from __future__ import annotations
 
@@ -90,18 +90,18 @@ class Steps(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What the rows of keys that were served together led to."""
+    """Predictions, time steps and summaries of keys that were served together, in columns."""
 
     rows: RowsByKey
     keys: IntArray
     """Numbers of the keys in ``rows``, in rising order."""
     order: IntArray
-    """Places of their rows, key by key."""
+    """Places of the rows of these keys in ``rows``, key by key."""
     starts: IntArray
     predicted: Predicted
-    """Of the rows in ``order``."""
+    """Predictions of the rows, in the order of ``order``."""
     steps: Steps
-    """Numbered by the places of keys in ``keys``."""
+    """Time steps that the rows completed; their keys are numbered by the places in ``keys``."""
     summaries: dict[str, npt.NDArray[Any]]
     """Summaries after these rows, in columns; fields that are not here have the values of a new key."""
 
@@ -159,14 +159,14 @@ def _taken(values: Any, places: IntArray) -> Any:
 
 
 class Results:
-    """What the rows of many keys led to.
+    """Results of all keys of an epoch: of keys that were served together, and of keys that were visited.
 
     Parameters
     ----------
     visits
-        Of keys that were served on their own, and of keys that have expired.
+        Results of keys that were served on their own, and of keys that have expired.
     parts
-        Of keys that were served together.
+        Results of keys that were served together.
     """
 
     def __init__(self, visits: Mapping[Any, Visit] | None = None, parts: Iterable[Part] = ()) -> None:

@@ -79,7 +79,7 @@ TRIVIAL = "majority", "mean", "persistence"
 """Models that are trivial rules."""
 SIGNIFICANT = 0.05
 FEW_SOURCES = 6
-"""Of fewer sources, all in favour of one model, Wilcoxon's two-sided probability is above 5 %."""
+"""Smallest number of sources with which Wilcoxon's two-sided test can fall below 5 %, if all favour one model."""
 TOO_LARGE = 1000.0
 """Errors from here on are written in short: those of a model that diverged."""
 

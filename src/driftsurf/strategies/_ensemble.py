@@ -93,7 +93,7 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         return self._ballots(X) if known is None or known[2] != self._pool.n_classes else known[1]
 
     def _vote_on(self, X: Rows) -> FloatArray:
-        """Return the vote on the rows of this step, likewise."""
+        """Return the vote on the rows of this step, which ``test_scores`` may know already."""
         known = self._cast
         return self._scorer(X) if known is None or known[2] != self._pool.n_classes else known[0]
 

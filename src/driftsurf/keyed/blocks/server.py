@@ -38,7 +38,7 @@ UNBOUNDED = 2**62
 
 
 class States(Protocol):
-    """What is saved of keys: for each its bytes, and the rows that came after these."""
+    """Saved states of keys: the bytes of each key, and the rows that came after these bytes were written."""
 
     def get(self, key: Any) -> bytes | None:
         """Return the saved bytes of a key, or None."""
