@@ -175,8 +175,12 @@ class BaseFleet(Changeable):
                 raise
             raise misfit(state, "fleet", f"is not the options of a fleet ({error})") from error
         fleet._keys = Keys.from_state(pick("keys", state))
-        if fleet._serving.schema is None and len(fleet._keys):
+        schema = fleet._serving.schema
+        if schema is None and len(fleet._keys):
             raise misfit(state, "fleet", "has no number of columns, but there are keys")
+        if schema is not None and "weights" not in state:  # saved when compiled loops served fewer models
+            own = SessionsBackend(fleet._template, schema.n_features, tolerant=fleet._tolerant)
+            fleet._serving = Serving(schema, own)
         fleet._backend.restore(state, fleet._keys.seeds(fleet._seed, 0))
         return fleet
 

@@ -1,4 +1,4 @@
-"""DriftSurf around logistic regression for all keys of a fleet, in compiled loops over blocks of memory."""
+"""DriftSurf around a linear learner for all keys of a fleet, in compiled loops over blocks of memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.decisions import Transition
-from driftsurf.core.targets import ClassTargets
+from driftsurf.core.state import nest, resolved
 from driftsurf.keyed.backend import REASONS, Codes
-from driftsurf.keyed.compiled import kernels
 from driftsurf.keyed.compiled.addresses import FleetKernels, kernel_addresses
+from driftsurf.keyed.compiled.kernels import Loops, loops_for
 from driftsurf.keyed.compiled.layout import (
     TRANSITION,
     Batch,
@@ -29,18 +29,17 @@ from driftsurf.keyed.compiled.layout import (
     make_scratch,
 )
 from driftsurf.keyed.compiled.record import TransitionRecord
-from driftsurf.keyed.compiled.saved import restored_store, session_state, store_state
+from driftsurf.keyed.compiled.saved import pending_state, restored_store, store_state
 from driftsurf.keyed.compiled.threads import Threads
 from driftsurf.keyed.compiled.work import PreparedWork, Share
 from driftsurf.keyed.keys import Slots, by_slot
 from driftsurf.keyed.quarantine import Reason
-from driftsurf.learners.logistic import LogisticRegression
 from driftsurf.strategies import DriftSurf
-from driftsurf.strategies.compiled.layout import Rule, Training
+from driftsurf.strategies.compiled.cell import CompiledModels
+from driftsurf.strategies.compiled.layout import LOGISTIC, RANGES, UNITS
 from driftsurf.strategies.compiled.outcome import KINDS
-from driftsurf.strategies.compiled.suitable import training_of
 
-__all__ = ["REASON_CODES", "CompiledBackend", "compiled_options", "fleet_shape"]
+__all__ = ["REASON_CODES", "CompiledBackend", "compiled_models", "fleet_shape"]
 
 LEAST_ROOM = 64
 _NO_WEIGHT = np.empty(0)
@@ -50,25 +49,32 @@ REASON_CODES: dict[Reason, int] = {reason: code for code, reason in enumerate(RE
 class CompiledBackend:
     """One block of memory per key, served by compiled loops on several threads.
 
-    Labels are codes here: 0 and 1.
+    Labels are codes here, or numbers. ``n_classes`` is 0 for numbers.
     """
 
-    def __init__(self, n_features: int, strategy: DriftSurf, batch_size: int, threads: Threads) -> None:
-        known, learner = compiled_options(strategy, n_features), strategy.learner
-        assert known is not None
-        assert isinstance(learner, LogisticRegression)
-        self._rule, self._training = known
+    def __init__(self, n_features: int, strategy: DriftSurf, n_classes: int, batch_size: int, threads: Threads) -> None:
+        self._strategy, self._n_classes = strategy.fresh(0), n_classes
+        learner: Any = strategy.learner
         per_batch = -1 if learner.steps_per_batch is None else int(learner.steps_per_batch)
         self._steps = Steps(batch_size, float(learner.steps_per_row), per_batch)
-        self._shape = fleet_shape(strategy, n_features, batch_size)
+        self._shape = fleet_shape(strategy, n_features, n_classes, batch_size)
         self._threads = threads
-        self._kernels = self._addresses()
+        self._set_up()
         self._n_keys = 0
         self._store = Store(0, self._shape)
         self._record = TransitionRecord()
 
-    def _addresses(self) -> FleetKernels:
-        return kernel_addresses(np.dtype(self._shape.row_type), self._rule, self._training)
+    def _set_up(self) -> None:
+        """Prepare what is not copied or pickled."""
+        models = compiled_models(self._strategy, self._shape.n_features, self._n_classes)
+        assert models is not None
+        self._models = models
+        """Turns a cell into the state of a strategy."""
+        self._rule, self._training = models._rule, models._training
+        self._blank: FloatArray = models._cell.judged.copy()
+        """Numbers by which models are judged, before the first step."""
+        self._kernels: FleetKernels = kernel_addresses(np.dtype(self._shape.row_type), self._rule, self._training)
+        self._loops: Loops = loops_for(self._shape)
 
     @property
     def bytes_per_key(self) -> int:
@@ -99,7 +105,8 @@ class CompiledBackend:
             return
         self._store.begin(start, stop)
         self._store.counts["seed"][start:stop] = seeds
-        kernels.begin(self._store.compiled, start, stop, self._training, self._scratch, self._kernels)
+        self._store.judged[start:stop] = self._blank[: self._shape.judged]
+        self._loops.begin(self._store.compiled, start, stop, self._training, self._scratch, self._kernels)
         self._n_keys = stop
 
     def truncate(self, n_keys: int) -> None:
@@ -107,13 +114,13 @@ class CompiledBackend:
         self._n_keys = n_keys
 
     def prepare(
-        self, rows: DenseRows, codes: Codes, bad: Codes, slots: Slots, weight: FloatArray | None = None
+        self, rows: DenseRows, codes: npt.NDArray[Any], bad: Codes, slots: Slots, weight: FloatArray | None = None
     ) -> PreparedWork:
         """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
 
         All memory is allocated here, before any thread starts, so that none can fail when others have learned.
         """
-        predicted = np.empty(len(rows), np.uint8)
+        predicted = np.empty(len(rows), self._shape.label_type)
         touched, starts, order = by_slot(slots, self._n_keys)
         diverged = np.zeros(len(touched), np.bool_)
         parts = list(_shares(starts, self._threads.worthwhile(len(rows))))
@@ -127,7 +134,8 @@ class CompiledBackend:
 
         def serve(share: Share) -> None:
             groups, scratch, log, _ = share
-            kernels.serve(blocks, batch, groups, self._steps, self._rule, self._training, scratch, log, self._kernels)
+            how = self._rule, self._training, scratch, self._kernels
+            self._loops.serve(blocks, batch, groups, self._steps, log, *how)
 
         # A thread may outlive its call, so only a single share can use the same memory again.
         alone = len(parts) == 1
@@ -171,17 +179,17 @@ class CompiledBackend:
 
     # -------------------------------------------------------------------- reading
 
-    def scores(self, rows: DenseRows, slots: Slots) -> FloatArray:
-        """Return the margin of each row by the model that predicts for its key."""
-        scores = np.empty(len(rows))
-        kernels.score(self._store.compiled, rows, slots, scores, self._kernels)
-        return scores
+    def predicted_codes(self, rows: DenseRows, slots: Slots) -> FloatArray:
+        """Return the code, or the number, that the model of each row's key predicts."""
+        codes = np.empty(len(rows))
+        self._loops.predict(self._store.compiled, rows, slots, codes, self._training, self._scratch, self._kernels)
+        return codes
 
     def weights(self, slot: int) -> FloatArray:
-        """Return the weights that predict a key's next row, the intercept last."""
-        counts = self._store.counts[slot]
+        """Return the weights that predict a key's next row, the intercept last; several classes have a row each."""
+        counts, K = self._store.counts[slot], self._shape.outputs
         weights: FloatArray = self._store.raw[slot, counts["predictive"] ^ counts["challenged"]].copy()
-        return weights
+        return weights if K == 1 else weights.reshape(K, -1)
 
     def summary(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns of the table of keys, by slot."""
@@ -191,7 +199,7 @@ class CompiledBackend:
             "rows": rows,
             "steps": counts["step"].copy(),
             "state": np.where(counts["reactive_step"] > 0, "reactive", "stable"),
-            "error": np.divide(keys["errors"], rows, out=np.full(len(keys), np.nan), where=rows > 0),
+            "error": np.divide(keys["errors"] + keys["waiting"], rows, out=np.full(len(keys), np.nan), where=rows > 0),
             "models": counts["made"].copy(),
             "transitions": keys["transitions"].copy(),
             "last_transition": np.array(["", *KINDS])[keys["last_kind"]],
@@ -210,9 +218,18 @@ class CompiledBackend:
 
     # -------------------------------------------------------------------- state
 
-    def session_state(self, slot: int, classes: ClassTargets) -> State:
-        """Return the state of a session that continues with the models of one key."""
-        return session_state(self._store, slot, classes)
+    def session_state(self, slot: int) -> State:
+        """Return the state of a session that continues with the models of one key, without that of its targets."""
+        store, models, strategy = self._store, self._models, self._strategy
+        cell = store.cell(slot)
+        models._cell = cell if self._shape.judged else cell._replace(judged=self._blank)
+        models._log, models._pool.seed = None, int(cell.counts["seed"][0])
+        live, pool = models.incremental_state()
+        saved: Any = {"strategy": type(strategy).__name__} | strategy._saved(live) | nest("pool", pool)
+        step = int(cell.counts["step"][0])
+        state: State = {"steps": step, "n_classes_learned": self._n_classes if step else 0, "started": True}
+        state |= nest("strategy", resolved(saved)) | nest("pending", pending_state(store, slot))
+        return state | nest("schema", {"n_features": self._shape.n_features, "sparse": False, "names": ""})
 
     def state(self) -> State:
         """Return everything that decides what comes next, except for the seeds of keys."""
@@ -221,40 +238,50 @@ class CompiledBackend:
     def restore(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> None:
         """Replace all models by those of ``state()``; StateError if the entries do not fit together."""
         shape = dataclasses.replace(self._shape, weighted="row_weights" in state)
-        training = self._training
-        store = restored_store(state, seeds, shape, scaled=training.scaled, intercept=training.intercept)
-        kernels.complete(store.compiled, len(seeds), self._scratch, self._kernels)
+        store = restored_store(state, seeds, shape, self._rule, self._training, self._n_classes)
+        self._loops.complete(store.compiled, len(seeds), self._training, self._scratch, self._kernels)
         self._store, self._n_keys = store, len(seeds)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is copied and pickled: the blocks in use as bytes, and no address of a kernel of this process."""
         used = self._n_keys * self.bytes_per_key
-        own = {name: value for name, value in vars(self).items() if name not in ("_kernels", "_scratch")}
+        made = "_models", "_rule", "_training", "_blank", "_kernels", "_loops", "_scratch"
+        own = {name: value for name, value in vars(self).items() if name not in made}
         return own | {"_store": (self._store.shape, self._store.bytes[:used].copy())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._kernels = self._addresses()
+        self._set_up()
         shape, data = state["_store"]
         self._store = Store(self._n_keys, shape)
         self._store.bytes[:] = data
 
 
-def compiled_options(strategy: DriftSurf, n_features: int) -> tuple[Rule, Training] | None:
-    """Return rule and training for the compiled step; None if it does not suit the options of the strategy."""
+def compiled_models(strategy: DriftSurf, n_features: int, n_classes: int) -> CompiledModels | None:
+    """Return models for the compiled step that have seen no rows; None if it does not suit the options."""
     template = strategy.fresh(0)
-    template.begin(n_features, sparse=False, n_classes=2)
-    learner, known = template.learner, template._compiled_rule() if template._suits else None
-    # A block has no place for what the prequential judge remembers.
-    if known is None or known[0].prequential or not isinstance(learner, LogisticRegression):
-        return None
-    return known[0], training_of(learner, 2, n_features)
+    template.begin(n_features, sparse=False, n_classes=n_classes)
+    known = template._compiled_rule() if template._suits else None
+    return None if known is None else CompiledModels(template._pool, template._live, *known)
 
 
-def fleet_shape(strategy: DriftSurf, n_features: int, batch_size: int) -> Shape:
+def fleet_shape(strategy: DriftSurf, n_features: int, n_classes: int, batch_size: int) -> Shape:
     """Return the sizes of a key; ``max_rows`` of the strategy has to be a number."""
     assert strategy.max_rows is not None
-    return Shape(n_features, batch_size, int(strategy.max_rows), int(strategy.reactive_length), strategy.dtype)
+    models = compiled_models(strategy, n_features, n_classes)
+    assert models is not None
+    rule, training = models._rule, models._training
+    return Shape(
+        n_features,
+        batch_size,
+        int(strategy.max_rows),
+        int(strategy.reactive_length),
+        strategy.dtype,
+        outputs=training.outputs,
+        judged=RANGES + 8 * n_features if training.regression else UNITS if rule.prequential else 0,
+        valued=training.regression,
+        plain=training.kind == LOGISTIC and not rule.prequential,
+    )
 
 
 def _shares(starts: IntArray, count: int) -> Iterator[slice]:

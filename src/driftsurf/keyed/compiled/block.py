@@ -20,6 +20,7 @@ __all__ = [
     "labels_of",
     "make_room",
     "next_step",
+    "predicting",
     "predictor_of",
     "prefetch_groups",
     "rows_of",
@@ -49,16 +50,16 @@ def counts_of(blocks: Any, k: Any) -> Any:
 
 
 @merged
-def _predicting(counts: Any) -> Any:
+def predicting(counts: Any) -> Any:
     """Return the side of the model that predicts the next row."""
     return 1 - counts["predictive"] if counts["challenged"] != 0 else counts["predictive"]
 
 
 @merged
 def predictor_of(blocks: Any, k: Any) -> Any:
-    """Return the weights that predict the next row of a key."""
+    """Return the weights that predict the next row of a key, of models with one output."""
     counts, width = counts_of(blocks, k), blocks.places.n_features + 1
-    a = k * (blocks.places.size // 8) + blocks.places.raw + _predicting(counts) * width
+    a = k * (blocks.places.size // 8) + blocks.places.raw + predicting(counts) * width
     return blocks.float64[a : a + width]
 
 
@@ -73,8 +74,8 @@ def rows_of(blocks: Any, k: Any) -> Any:
 @merged
 def labels_of(blocks: Any, k: Any) -> Any:
     """Return the label of each row."""
-    a = k * blocks.places.size + blocks.places.y
-    return blocks.uint8[a : a + blocks.places.n_places]
+    a = k * (blocks.places.size // blocks.labels.itemsize) + blocks.places.y
+    return blocks.labels[a : a + blocks.places.n_places]
 
 
 @merged
@@ -99,26 +100,27 @@ def cell_of(blocks: Any, k: Any, after: Any, scratch: Any) -> Any:
     """
     at = blocks.places
     ahead = 0 if after < 0 else after * at.size
-    start, width = k * (at.size // 8), at.n_features + 1
+    start, width, wide = k * (at.size // 8), at.n_features + 1, (at.n_features + 1) * at.outputs
     model, counts = k * at.size // MODEL_BYTES, (k * at.size + COUNTS_START) // COUNTS_BYTES
-    bounds, centred, tables = start + at.bounds, start + at.centred, start + at.tables
-    pairs = blocks.float64[start + at.w : centred].reshape(6, 2, width)  # in the order of MODEL_ARRAYS
+    factor, judged, tables, length = start + at.factor, start + at.judged, start + at.tables, at.n_places * at.outputs
+    pairs = blocks.float64[start + at.w : factor].reshape(2, 2, wide)  # in the order of MODEL_ARRAYS
+    frame = blocks.float64[factor : start + at.raw].reshape(3, 2, width)
     return Cell(
         rows_of(blocks, k),
         scratch.y,
         weight_of(blocks, k) if at.weighted else scratch.ones,
-        blocks.float64[tables : tables + 2 * at.n_places].reshape(2, at.n_places),
+        blocks.float64[tables : tables + 2 * length].reshape(2, length),
         blocks.counts[counts : counts + 1],
         blocks.models[model : model + 2],
-        blocks.int64[bounds : start + at.w],
+        blocks.int64[start + at.bounds : start + at.w],
         pairs[0],
         pairs[1],
-        pairs[2],
-        pairs[3],
-        pairs[4],
-        blocks.int64[centred : centred + 2 * width].reshape(2, width),
-        pairs[5],
-        scratch.judged,
+        frame[0],
+        frame[1],
+        frame[2],
+        blocks.int64[start + at.centred : judged].reshape(2, width),
+        blocks.float64[start + at.raw : start + at.centred].reshape(2, wide),
+        blocks.float64[judged:tables] if judged < tables else scratch.judged,
         blocks.uint8[ahead : ahead if after < 0 else ahead + at.size],
     )
 
@@ -134,8 +136,8 @@ def make_room(blocks: Any, k: Any, cell: Any, count: Any) -> None:
     X, y = cell.X.reshape(cell.X.size), labels_of(blocks, k)
     _move_to_front(X, first * at.n_features, n * at.n_features)
     _move_to_front(y, first, n)
-    _move_to_front(cell.tables[0], first, n)
-    _move_to_front(cell.tables[1], first, n)
+    _move_to_front(cell.tables[0], first * at.outputs, n * at.outputs)
+    _move_to_front(cell.tables[1], first * at.outputs, n * at.outputs)
     if at.weighted:
         _move_to_front(cell.weight, first, n)
     counts["base"] = counts["first"]
@@ -165,10 +167,11 @@ def prefetch_groups(blocks: Any, groups: Any, g: Any) -> None:
         n = starts[g + 3] - starts[g + 2]
         place = counts["next"] - counts["base"] + key_of(blocks, k)["pending"]
         rows = k * at.size + size * (at.X + place * at.n_features)
-        weights = k * at.size + 8 * (at.raw + _predicting(counts) * (at.n_features + 1))
-        _prefetch_bytes(blocks.uint8, weights, weights + 8 * (at.n_features + 1))
+        width = 8 * (at.n_features + 1) * at.outputs
+        weights = k * at.size + 8 * at.raw + predicting(counts) * width
+        _prefetch_bytes(blocks.uint8, weights, weights + width)
         _prefetch_bytes(blocks.uint8, rows, rows + size * min(n, at.n_places - place) * at.n_features)
-        prefetch(blocks.uint8, k * at.size + at.y + place)
+        prefetch(blocks.labels, k * (at.size // blocks.labels.itemsize) + at.y + place)
 
 
 @merged

@@ -11,12 +11,13 @@ In the arguments, ``blocks`` is the memory of all keys and ``k`` a slot (``layou
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
 
-from driftsurf.kernels.compile import F8, I8, _in, _out, kernel, merged
+from driftsurf.kernels.compile import F8, I8, _in, _out, kernel, merged, renamed
 from driftsurf.kernels.draws import _word
 from driftsurf.kernels.prefetch import prefetch
 from driftsurf.kernels.remote import borrowed
@@ -28,15 +29,15 @@ from driftsurf.keyed.compiled.block import (
     labels_of,
     make_room,
     next_step,
-    predictor_of,
     prefetch_groups,
     rows_of,
     stepped_of,
     weight_of,
 )
-from driftsurf.keyed.compiled.types import GROUPS, LOG, STEPS, WORKING, batch_type, blocks_type
+from driftsurf.keyed.compiled.layout import Blocks, OtherBlocks, Shape
+from driftsurf.keyed.compiled.predictions import complete_model, decided, missed, predict, predict_single
+from driftsurf.keyed.compiled.types import GROUPS, LOG, STEPS, U1, WORKING, batch_type, blocks_type
 from driftsurf.strategies.compiled import layout as cells
-from driftsurf.strategies.compiled.addresses import margins_at, uncentre_at
 from driftsurf.strategies.compiled.layout import (
     COMPARED,
     COMPARISON,
@@ -52,7 +53,7 @@ from driftsurf.strategies.compiled.layout import (
 )
 from driftsurf.strategies.compiled.model import make_model
 
-__all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "begin", "complete", "score", "serve"]
+__all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "Loops", "loops_for"]
 
 BAD_ROW, BAD_LABEL, DIVERGED = 1, 2, 3
 """Codes of the reasons for quarantine."""
@@ -85,11 +86,13 @@ def _copy_into(target: Any, values: Any) -> None:
 def _undo(blocks: Any, k: Any, cell: Any, scratch: Any) -> None:
     """Put everything back as it was before a step."""
     _copy_into(stepped_of(blocks, k), scratch.saved)
-    whole, base = scratch.step.whole, cell.counts[0]["base"]
+    whole, base, K = scratch.step.whole, cell.counts[0]["base"], blocks.places.outputs
     for side in range(2):
         table, start = cell.tables[side], whole[ORIGINS + side] - base
         for j in range(whole[GRADIENTS + side]):
-            table[start + scratch.step.orders[side, j]] = scratch.step.overwritten[side, j]
+            place = (start + scratch.step.orders[side, j]) * K
+            for output in range(K):
+                table[place + output] = scratch.step.overwritten[side, j * K + output]
 
 
 @merged
@@ -140,6 +143,8 @@ def _step(
         return False
     _log(log, k, key, step, scratch)
     key["pending"] = 0
+    key["errors"] += key["waiting"]
+    key["waiting"] = 0.0
     make_room(blocks, k, cell, steps.batch_size)
     return True
 
@@ -181,34 +186,23 @@ def _copy_weight(weight: Any, order: Any, start: Any, target: Any) -> None:
 
 
 @merged
-def _refuse_step(blocks: Any, k: Any, batch_size: Any, scratch: Any, kernels: Any) -> None:
+def _refuse_step(key: Any, batch_size: Any) -> None:
     """Quarantine a key whose time step failed; the rows of the step count as refused, no longer as predicted."""
-    key, counts, rows, labels = key_of(blocks, k), counts_of(blocks, k), rows_of(blocks, k), labels_of(blocks, k)
-    margins = scratch.margins
-    a = counts["next"] - counts["base"]
-    margins_at(kernels.step.margins, blocks.values)(
-        rows[a : a + batch_size], predictor_of(blocks, k), margins[:batch_size]
-    )
-    for j in range(batch_size):
-        key["errors"] -= (margins[j] > 0.0) != (labels[a + j] > 0)
     key["pending"] = 0
+    key["waiting"] = 0.0
     key["refused"] += batch_size
     key["quarantine"] = DIVERGED
 
 
-@kernel(
-    lambda f: (blocks_type(f), batch_type(f), GROUPS, STEPS, RULE, TRAINING, WORKING, LOG, fleet_kernels_type()),
-    exact=True,
-)
-def serve(
+def _serve(
     blocks: Any,
     batch: Any,
     groups: Any,
     steps: Any,
+    log: Any,
     rule: Any,
     training: Any,
     scratch: Any,
-    log: Any,
     kernels: Any,
 ) -> None:
     """Predict each row with the model of its key as it is when the row arrives, then learn it.
@@ -223,7 +217,7 @@ def serve(
     blocks, batch, groups, scratch, log = borrowed((blocks, batch, groups, scratch, log), kernels)
     X, codes, bad, predicted = batch.rows, batch.codes, batch.bad, batch.predicted
     slots, starts, order = groups.slots, groups.starts, groups.order
-    batch_size, margins = steps.batch_size, scratch.margins
+    batch_size = steps.batch_size
     for g in range(slots.shape[0]):
         prefetch_groups(blocks, groups, g)
         k = slots[g]
@@ -235,8 +229,7 @@ def serve(
                 key["quarantine"] = bad[order[i]]
             if key["quarantine"] > 0:
                 r = order[i]
-                margins_at(kernels.step.margins, blocks.values)(X[r : r + 1], predictor_of(blocks, k), margins[:1])
-                predicted[r] = margins[0] > 0.0
+                predicted[r] = predict_single(blocks, k, X[r : r + 1], training, scratch, kernels)
                 key["refused"] += 1
                 i += 1
                 continue
@@ -248,46 +241,42 @@ def serve(
             _copy_rows(X, codes, order, i, rows[at : at + n], labels[at : at + n])
             if blocks.places.weighted:
                 _copy_weight(batch.weight, order, i, weight_of(blocks, k)[at : at + n])
-            margins_at(kernels.step.margins, blocks.values)(rows[at : at + n], predictor_of(blocks, k), margins[:n])
-            wrong = 0
+            predict(blocks, k, rows[at : at + n], training, scratch, kernels)
+            errors = key["waiting"]  # added one by one, so that rounding does not depend on calls
             for j in range(n):
                 r = order[i + j]
-                predicted[r] = margins[j] > 0.0
-                wrong += predicted[r] != codes[r]
+                predicted[r] = decided(blocks, scratch.margins[j])
+                errors += missed(predicted[r], codes[r])
             key["pending"] += n
-            key["errors"] += wrong
+            key["waiting"] = errors
             i += n
             if key["pending"] == batch_size and not _step(
                 blocks, k, next_step(blocks, groups, g, batch_size), steps, rule, training, scratch, log, kernels
             ):
-                _refuse_step(blocks, k, batch_size, scratch, kernels)
+                _refuse_step(key, batch_size)
                 groups.diverged[g] = True
     log.length[1] = 1
 
 
-@kernel(lambda f: (blocks_type(f), _in(f, 2), _in(types.int32), _out(F8), fleet_kernels_type()), exact=True)
-def score(blocks: Any, X: Any, slots: Any, out: Any, kernels: Any) -> None:
-    """Set out[i] to the margin of row i by the model that predicts in slots[i]."""
+def _predict_rows(blocks: Any, X: Any, slots: Any, out: Any, training: Any, scratch: Any, kernels: Any) -> None:
+    """Set out[i] to the code, or the number, that the model in slots[i] predicts for row i."""
     for i in range(X.shape[0]):
-        margins_at(kernels.step.margins, blocks.values)(X[i : i + 1], predictor_of(blocks, slots[i]), out[i : i + 1])
+        out[i] = predict_single(blocks, slots[i], X[i : i + 1], training, scratch, kernels)
 
 
-@kernel(lambda f: (blocks_type(f), I8, I8, TRAINING, WORKING, fleet_kernels_type()), exact=True)
-def begin(blocks: Any, start: Any, stop: Any, training: Any, scratch: Any, kernels: Any) -> None:
+def _begin(blocks: Any, start: Any, stop: Any, training: Any, scratch: Any, kernels: Any) -> None:
     """Make the first models of the slots from ``start`` to ``stop``, whose blocks hold zeros and seeds."""
     for k in range(start, stop):
         make_model(cell_of(blocks, k, -1, scratch), 0, 0, 0, training, kernels.step)
 
 
-@kernel(lambda f: (blocks_type(f), I8, WORKING, fleet_kernels_type()), exact=True)
-def complete(blocks: Any, stop: Any, scratch: Any, kernels: Any) -> None:
-    """Work out what follows from saved numbers, in the slots before ``stop``: seeds, gains and raw weights."""
+def _complete(blocks: Any, stop: Any, training: Any, scratch: Any, kernels: Any) -> None:
+    """Work out what follows from saved numbers, in the slots before ``stop``: seeds, gains, raw weights, errors."""
     for k in range(stop):
         cell = cell_of(blocks, k, -1, scratch)
-        width = cell.w.shape[1]
         for side in range(2):
             count = 0
-            for c in range(width):
+            for c in range(cell.factor.shape[1]):
                 cell.gain[side, c] = cell.factor[side, c] * cell.factor[side, c]
                 if cell.centre[side, c] != 0.0:
                     cell.centred[side, count] = c
@@ -295,5 +284,50 @@ def complete(blocks: Any, stop: Any, scratch: Any, kernels: Any) -> None:
             model = cell.models[side]
             model["centred"] = count
             model["seed"] = _word(_word(cell.counts[0]["seed"], model["id"]), 0)
-            w, raw = cell.w[side].reshape(width, 1), cell.raw[side].reshape(width, 1)
-            uncentre_at(kernels.step.uncentre, blocks.values)(w, cell.centre[side], 0.0, raw)
+            complete_model(cell, side, blocks, training, scratch, kernels)
+        key, counts, labels = key_of(blocks, k), cell.counts[0], labels_of(blocks, k)
+        a, n = counts["next"] - counts["base"], key["pending"]
+        predict(blocks, k, cell.X[a : a + n], training, scratch, kernels)
+        errors = 0.0
+        for j in range(n):
+            errors += missed(decided(blocks, scratch.margins[j]), labels[a + j])
+        key["waiting"] = errors
+        if not training.regression:  # saved as one count
+            key["errors"] -= errors
+
+
+# ---------------------------------------------------------------------------- variants
+
+
+class Loops(NamedTuple):
+    """The compiled loops over blocks of one kind."""
+
+    serve: Any
+    predict: Any
+    begin: Any
+    complete: Any
+
+
+def _loops(suffix: str, labels: Any, form: Any) -> Loops:
+    """Return the loops over blocks with labels of this type; each is compiled at its first use."""
+
+    def made(function: Any, arguments: Callable[[Any], tuple[Any, ...]]) -> Any:
+        def signature(f: Any) -> tuple[Any, ...]:
+            return blocks_type(f, labels, form), *arguments(f), TRAINING, WORKING, fleet_kernels_type()
+
+        return kernel(signature, exact=True)(renamed(function, function.__name__.removeprefix("_") + suffix))
+
+    return Loops(
+        made(_serve, lambda f: (batch_type(f, labels), GROUPS, STEPS, LOG, RULE)),
+        made(_predict_rows, lambda f: (_in(f, 2), _in(types.int32), _out(F8))),
+        made(_begin, lambda f: (I8, I8)),
+        made(_complete, lambda f: (I8,)),
+    )
+
+
+TWO, CLASSES, VALUES = _loops("", U1, Blocks), _loops("_classes", U1, OtherBlocks), _loops("_values", F8, OtherBlocks)
+
+
+def loops_for(shape: Shape) -> Loops:
+    """Return the loops over blocks of this shape."""
+    return TWO if shape.plain else VALUES if shape.valued else CLASSES

@@ -10,31 +10,37 @@ import numpy.typing as npt
 from driftsurf.core.contracts import DenseRows
 from driftsurf.core.decisions import Transition
 from driftsurf.core.frames import unmasked
+from driftsurf.core.state import nest
 from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import TargetLike
-from driftsurf.errors import DivergenceError
+from driftsurf.errors import DivergenceError, InputError
 from driftsurf.keyed.backend import Codes
-from driftsurf.keyed.compiled.backend import REASON_CODES, CompiledBackend, compiled_options, fleet_shape
+from driftsurf.keyed.compiled.backend import REASON_CODES, CompiledBackend, compiled_models, fleet_shape
 from driftsurf.keyed.compiled.threads import Threads
 from driftsurf.keyed.compiled.work import PreparedWork
 from driftsurf.keyed.keys import Slots
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
+from driftsurf.strategies.compiled.suitable import is_supported
 
 __all__ = ["LabelledBackend", "bytes_of_key", "is_compiled"]
+
+MOST_CLASSES = 256
+"""Codes of classes are single bytes."""
+_NONE_BAD = np.zeros(0, np.uint8)
 
 
 def is_compiled(template: Session) -> bool:
     """Return whether the compiled backend serves keys that start with this session, whatever columns there are."""
     targets, strategy = template.targets, template.strategy
+    if isinstance(targets, ClassTargets) and not (targets.closed and 2 <= len(targets.labels) <= MOST_CLASSES):
+        return False
     return (
-        isinstance(targets, ClassTargets)
-        and targets.closed
-        and len(targets.labels) == 2
-        and template.guard_factor is None
+        template.guard_factor is None
         and type(strategy) is DriftSurf
         and strategy.max_rows is not None
-        and compiled_options(strategy, 1) is not None
+        and is_supported(strategy.learner)
+        and compiled_models(strategy, 1, targets.n_classes) is not None
     )
 
 
@@ -43,11 +49,11 @@ def bytes_of_key(template: Session, n_features: int) -> int:
     strategy, batch_size = template.strategy, template.batch_size
     assert isinstance(strategy, DriftSurf)
     assert batch_size is not None
-    return fleet_shape(strategy, n_features, batch_size).bytes_per_key
+    return fleet_shape(strategy, n_features, template.targets.n_classes, batch_size).bytes_per_key
 
 
 class LabelledBackend(CompiledBackend):
-    """The compiled backend for a closed set of two labels.
+    """The compiled backend for a closed set of labels, or for numbers.
 
     Implements :class:`~driftsurf.keyed.backend.FleetBackend`.
 
@@ -60,36 +66,49 @@ class LabelledBackend(CompiledBackend):
     threads
         Threads to use.
     tolerant
-        Whether an unknown label puts its key in quarantine; if not, it is an error.
+        Whether a label that cannot be learned puts its key in quarantine; if not, it is an error.
     """
 
     def __init__(self, template: Session, n_features: int, threads: Threads, *, tolerant: bool) -> None:
         targets, strategy = template.targets, template.strategy
-        assert isinstance(targets, ClassTargets)
         assert isinstance(strategy, DriftSurf)
         assert template.batch_size is not None
-        super().__init__(n_features, strategy, template.batch_size, threads)
+        super().__init__(n_features, strategy, targets.n_classes, template.batch_size, threads)
         self._targets = targets
         self._tolerant = tolerant
 
-    def read_labels(self, y: TargetLike, n_rows: int) -> tuple[Codes, Codes]:
-        """Return the codes of labels, and the reason why each is bad (empty if none is)."""
-        bad = np.zeros(0, np.uint8)
-        first, second = self._targets.labels
+    def read_labels(self, y: TargetLike, n_rows: int) -> tuple[npt.NDArray[Any], Codes]:
+        """Return the codes of labels, or numbers, and the reason why each is bad (empty if none is)."""
         labels = np.asarray(unmasked(y, "y"))
-        if labels.shape == (n_rows,):
-            positive = labels == second
-            unknown = ~(positive | (labels == first))
+        if len(self._targets.labels) == 2 and labels.shape == (n_rows,):  # two comparisons, the usual case
+            codes, unknown = self._found(labels)
             if not unknown.any():
-                return positive.astype(np.uint8), bad
-            if self._tolerant:
-                return positive.astype(np.uint8), unknown * np.uint8(REASON_CODES["bad_label"])
-        return self._targets.read(y, n_rows)[1].astype(np.uint8), bad
+                return codes, _NONE_BAD
+        try:
+            return self._targets.read(y, n_rows)[1].astype(self._shape.label_type), _NONE_BAD
+        except InputError:
+            if not self._tolerant or labels.shape != (n_rows,):
+                raise
+        codes, unknown = self._found(labels)
+        return codes, unknown * np.uint8(REASON_CODES["bad_label"])
+
+    def _found(self, labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Return the codes of labels, or numbers, and which of them cannot be learned; these have the code 0."""
+        codes, unknown = np.zeros(len(labels), self._shape.label_type), np.ones(len(labels), np.bool_)
+        for code, label in enumerate(self._targets.labels):
+            own = labels == label
+            codes[own], unknown = code, unknown & ~own
+        if self._shape.valued:
+            for place in range(len(labels)):
+                try:
+                    codes[place], unknown[place] = self._targets.read(labels[place : place + 1], 1)[1][0], False
+                except InputError:
+                    continue
+        return codes, unknown
 
     def predicted(self, work: PreparedWork) -> npt.NDArray[Any]:
         """Return the predicted label of each row."""
-        labels: npt.NDArray[Any] = self._targets.array[work.predicted]
-        return labels
+        return self._targets.decode(work.predicted)
 
     def faults(self, work: PreparedWork) -> dict[int, Exception]:
         """Return the errors of time steps that failed, by slot."""
@@ -97,8 +116,7 @@ class LabelledBackend(CompiledBackend):
 
     def predict(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
         """Return the label that the model of each row's key predicts."""
-        labels: npt.NDArray[Any] = self._targets.array[(self.scores(rows, slots) > 0.0).astype(np.int64)]
-        return labels
+        return self._targets.decode(self.predicted_codes(rows, slots))
 
     def journal(self, slot: int) -> list[Transition]:
         """Return the latest transitions of one key."""
@@ -106,5 +124,5 @@ class LabelledBackend(CompiledBackend):
 
     def session(self, slot: int, fresh: Session) -> Session:
         """Return a session that continues with a copy of the models of one key."""
-        fresh.restore(self.session_state(slot, self._targets))
+        fresh.restore(self.session_state(slot) | nest("classes", self._targets.state()))
         return fresh

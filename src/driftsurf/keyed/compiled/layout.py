@@ -52,13 +52,13 @@ Records = npt.NDArray[np.void]
 KEY: np.dtype[Any] = np.dtype(
     [
         ("pending", np.int64),  # rows that wait until the next time step is full
-        ("errors", np.int64),  # rows predicted wrongly
+        ("errors", np.float64),  # errors of the rows of complete time steps: wrong classes, or absolute errors of numbers
         ("refused", np.int64),  # rows not learned
         ("quarantine", np.int64),  # the code of the reason; 0 if the key is not in quarantine
         ("transitions", np.int64),
         ("last_kind", np.int64),  # 1 + the code of the last transition; 0 if there was none
         ("last_step", np.int64),
-        ("unused", np.int64),
+        ("waiting", np.float64),  # errors of the rows that wait
     ],
     align=True,
 )
@@ -80,6 +80,8 @@ TRANSITION = np.dtype(
 )
 MODEL_ARRAYS = "w", "G", "factor", "gain", "centre", "raw"
 """Arrays of a cell with a row for each of its two models."""
+BY_OUTPUT = {"w", "G", "raw"}
+"""Those of them that have numbers for each output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,19 @@ class Shape:
     row_type: str = "float32"
     weighted: bool = False
     """Whether rows have weights."""
+    outputs: int = 1
+    """Numbers by which a model scores a row: one for each class of softmax regression."""
+    judged: int = 0
+    """Numbers of a cell for judging models that a key keeps from one step to the next."""
+    valued: bool = False
+    """Whether numbers are predicted, not classes."""
+    plain: bool = True
+    """Whether this is logistic regression for two classes, judged by training risks."""
+
+    @property
+    def label_type(self) -> np.dtype[Any]:
+        """Type of stored labels: codes of classes, or numbers."""
+        return np.dtype(np.float64 if self.valued else np.uint8)
 
     @property
     def places(self) -> int:
@@ -107,30 +122,34 @@ class Shape:
     def parts(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
         """The type and the shape of each part of a block, in order."""
         number, whole, width = np.dtype(np.float64), np.dtype(np.int64), self.n_features + 1
+        widths = {name: width * self.outputs if name in BY_OUTPUT else width for name in MODEL_ARRAYS}
+        labels = {"y": (self.label_type, (self.places,))}
         return {
             "models": (MODEL, (2,)),
             "counts": (COUNTS, ()),
             "keys": (KEY, ()),
             "bounds": (whole, (self.reactive_length + 1,)),
-            **dict.fromkeys(MODEL_ARRAYS, (number, (2, width))),
+            **{name: (number, (2, own)) for name, own in widths.items()},
             "centred": (whole, (2, width)),
-            "tables": (number, (2, self.places)),
+            "judged": (number, (self.judged,)),
+            "tables": (number, (2, self.places, self.outputs)),
+            **(labels if self.valued else {}),
             "weight": (number, (self.places if self.weighted else 0,)),
             "X": (np.dtype(self.row_type), (self.places, self.n_features)),
-            "y": (np.dtype(np.uint8), (self.places,)),
+            **({} if self.valued else labels),  # last: it needs no alignment
         }
 
     @property
     def offsets(self) -> dict[str, int]:
-        """The offset of each part of a block, in bytes."""
+        """The offset of each part of a block, in bytes, and that of the end."""
         sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in self.parts.values()]
-        return dict(zip(self.parts, itertools.accumulate(sizes, initial=0), strict=False))
+        return dict(zip([*self.parts, "end"], itertools.accumulate(sizes, initial=0), strict=True))
 
     @property
     def bytes_per_key(self) -> int:
         """The size of a block: a multiple of the sizes of all records, which are powers of two."""
         unit = max(KEY.itemsize, COUNTS.itemsize, MODEL.itemsize)
-        return -(-(self.offsets["y"] + self.places) // unit) * unit
+        return -(-self.offsets["end"] // unit) * unit
 
 
 class Store:
@@ -153,13 +172,16 @@ class Store:
         self.w: FloatArray = view("w")
         self.G: FloatArray = view("G")
         self.factor: FloatArray = view("factor")
+        self.gain: FloatArray = view("gain")
         self.centre: FloatArray = view("centre")
         self.raw: FloatArray = view("raw")
+        self.centred: IntArray = view("centred")
+        self.judged: FloatArray = view("judged")
         self.tables: FloatArray = view("tables")
         self.weight: FloatArray = view("weight")
         """The weight of each row; without places if rows have no weights."""
         self.X: npt.NDArray[Any] = view("X")
-        self.y: Bytes = view("y")
+        self.y: npt.NDArray[Any] = view("y")
         self.shape = shape
         self.bytes: Bytes = room[: n_keys * size]
 
@@ -173,7 +195,7 @@ class Store:
     def with_weights(self, live: int) -> Store:
         """Return a store with a weight for each row, 1 for those of the first ``live`` blocks."""
         other = Store(len(self.keys), dataclasses.replace(self.shape, weighted=True))
-        start, stop = self.shape.offsets["weight"], self.shape.offsets["y"] + self.shape.places
+        start, stop = self.shape.offsets["weight"], self.shape.offsets["end"]
         moved = other.shape.offsets["X"]
         mine, theirs = (one.bytes.reshape(-1, one.shape.bytes_per_key)[:live] for one in (self, other))
         theirs[:, :start] = mine[:, :start]
@@ -185,6 +207,18 @@ class Store:
         """Zero the blocks of new keys, except for their rows and tables, which hold no entries yet."""
         size = self.shape.bytes_per_key
         self.bytes.reshape(-1, size)[start:stop, : self.shape.offsets["tables"]] = 0
+
+    def cell(self, slot: int) -> cells.Cell:
+        """Return the cell of a key, as views except for the labels; only a step changes it."""
+        own = {name: getattr(self, name)[slot] for name in (*MODEL_ARRAYS, "bounds", "centred", "judged", "models", "X")}
+        return cells.Cell(
+            y=self.y[slot].astype(np.float64),
+            weight=self.weight[slot] if self.shape.weighted else np.ones(self.shape.places),
+            tables=self.tables[slot].reshape(2, -1),
+            counts=self.counts[slot : slot + 1],
+            ahead=np.empty(0, np.uint8),
+            **own,
+        )
 
     @property
     def nbytes(self) -> int:
@@ -199,13 +233,17 @@ class Store:
             size=shape.bytes_per_key,
             n_features=shape.n_features,
             n_places=shape.places,
+            outputs=shape.outputs,
             weighted=shape.weighted,
             X=offsets["X"] // np.dtype(shape.row_type).itemsize,
-            y=offsets["y"],
-            **{name: offsets[name] // 8 for name in Places._fields[6:]},
+            y=offsets["y"] // shape.label_type.itemsize,
+            **{name: offsets[name] // 8 for name in Places._fields[7:]},
         )
-        values, whole, real = (flat.view(kind) for kind in (shape.row_type, np.int64, np.float64))
-        return Blocks(values, flat, whole, real, flat.view(KEY), flat.view(COUNTS), flat.view(MODEL), places)
+        values, labels, whole, real = (
+            flat.view(kind) for kind in (shape.row_type, shape.label_type, np.int64, np.float64)
+        )
+        form = Blocks if shape.plain else OtherBlocks
+        return form(values, labels, flat, whole, real, flat.view(KEY), flat.view(COUNTS), flat.view(MODEL), places)
 
 
 # ---------------------------------------------------------------------------- arguments of the compiled loops
@@ -219,6 +257,7 @@ class Places(NamedTuple):
     n_features: int
     n_places: int
     """Places for rows."""
+    outputs: int
     weighted: bool
     X: int
     y: int
@@ -230,6 +269,7 @@ class Places(NamedTuple):
     centre: int
     raw: int
     centred: int
+    judged: int
     tables: int
     weight: int
 
@@ -239,6 +279,8 @@ class Blocks(NamedTuple):
 
     values: npt.NDArray[Any]
     """Elements of the type of rows."""
+    labels: npt.NDArray[Any]
+    """Elements of the type of labels."""
     uint8: Bytes
     int64: IntArray
     float64: FloatArray
@@ -248,18 +290,22 @@ class Blocks(NamedTuple):
     places: Places
 
 
+class OtherBlocks(Blocks):
+    """Blocks of any learner but logistic regression for two classes: loops over them are compiled on their own."""
+
+
 class Batch(NamedTuple):
     """The rows of a call."""
 
     rows: npt.NDArray[Any]
-    codes: Bytes
-    """The class of each row, 0 or 1."""
+    codes: npt.NDArray[Any]
+    """The code of the class of each row, or the number to predict."""
     weight: FloatArray
     """The weight of each row; empty if all have the weight 1."""
     bad: Bytes
     """Why each row cannot be learned, 0 if it can; empty if all can."""
-    predicted: Bytes
-    """Filled by the loop."""
+    predicted: npt.NDArray[Any]
+    """Filled by the loop, like the codes."""
 
 
 class Groups(NamedTuple):
@@ -313,8 +359,8 @@ def make_scratch(shape: Shape, steps: Steps) -> Scratch:
     return Scratch(
         y=np.empty(places),
         ones=np.ones(places),
-        margins=np.empty(size),
+        margins=np.empty(size * shape.outputs),
         saved=np.empty(shape.offsets["tables"] // 8, np.int64),
         judged=np.zeros(cells.UNITS),
-        step=cells.make_scratch(shape.n_features, size, places, most_steps),
+        step=cells.make_scratch(shape.n_features, size, places, most_steps, shape.outputs),
     )

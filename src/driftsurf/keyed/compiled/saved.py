@@ -1,4 +1,4 @@
-"""The blocks of a fleet as flat entries and back, and one key as the state of a session."""
+"""The blocks of a fleet as flat entries and back."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ import numpy.typing as npt
 from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, Entry, Fields, Text, misfit
 from driftsurf.core.state import nest
-from driftsurf.core.targets import ClassTargets
+from driftsurf.core.targets import LARGEST_VALUE
 from driftsurf.keyed.compiled.layout import KEY, Shape, Store
 from driftsurf.learners._learner import NEVER
-from driftsurf.strategies.compiled.layout import NO_RIVAL, REACTIVE, STABLE
-from driftsurf.strategies.compiled.suitable import COPIED
+from driftsurf.strategies._unit import WINDOW
+from driftsurf.strategies.compiled.layout import NO_RIVAL, REACTIVE, STABLE, Rule, Training
 
-__all__ = ["KEY_FIELDS", "MODEL_FIELDS", "restored_store", "session_state", "store_state"]
+__all__ = ["KEY_FIELDS", "MODEL_FIELDS", "pending_state", "restored_store", "store_state"]
 
 COUNT_FIELDS = "step", "made", "reactive_step", "predictive", "challenged"
-KEY_FIELDS = (*COUNT_FIELDS, *(name for name in KEY.names or () if name != "unused"))
+JUDGED_FIELDS = "chosen", "units"
+"""Counts that are saved if a key keeps numbers by which its models are judged."""
+KEY_FIELDS = (*COUNT_FIELDS, *(name for name in KEY.names or () if name != "waiting"))
 """Saved counts of a key; its seed follows from its name, and all else from these and the counts of its models."""
 MODEL_FIELDS = "id", "born", "admitted", "words", "gradients", "drawn", "rescale_at", "best", "step_size"
 SCALES = "factor", "centre"
@@ -48,12 +50,14 @@ class Live(NamedTuple):
 def store_state(store: Store, n: int, *, scaled: bool) -> State:
     """Return the first ``n`` blocks as flat entries, without places that are not in use."""
     shape = store.shape
-    state: State = nest("key", {name: _key_field(store, name)[:n].copy() for name in KEY_FIELDS})
-    state |= nest("model", {name: store.models[name][:n].copy() for name in MODEL_FIELDS})
+    state: State = nest("key", {name: _key_field(store, name)[:n].copy() for name in _key_fields(shape)})
+    if not shape.valued:
+        state["key.errors"] = (store.keys["errors"] + store.keys["waiting"])[:n].astype(np.int64)
+    state |= nest("model", {name: store.models[name][:n].copy() for name in _model_fields(shape)})
     rows = int(_rows(store, n).sum())
-    X, y = np.empty((rows, shape.n_features), shape.row_type), np.empty(rows, np.uint8)
+    X, y = np.empty((rows, shape.n_features), shape.row_type), np.empty(rows, shape.label_type)
     weight = np.empty(rows if shape.weighted else 0)
-    tables = np.empty(int(_entries(store, n)[1].sum()))
+    tables = np.empty((int(_entries(store, n)[1].sum()), shape.outputs))
     for live in _live(store, n):
         X[live.rows] = store.X[live.keys][live.row_places]
         y[live.rows] = store.y[live.keys][live.row_places]
@@ -65,18 +69,26 @@ def store_state(store: Store, n: int, *, scaled: bool) -> State:
         state |= {name: getattr(store, name)[:n].copy() for name in SCALES}
     if shape.weighted:
         state["row_weights"] = weight
-    return state | {"rows": X, "labels": y, "tables": tables}
+    if shape.judged:
+        state["judged"] = store.judged[:n].copy()
+    return state | {"rows": X, "labels": y, "tables": tables.reshape(-1)}
 
 
 def restored_store(
-    state: Mapping[str, Any], seeds: npt.NDArray[np.uint64], shape: Shape, *, scaled: bool, intercept: bool
+    state: Mapping[str, Any],
+    seeds: npt.NDArray[np.uint64],
+    shape: Shape,
+    rule: Rule,
+    training: Training,
+    n_classes: int,
 ) -> Store:
     """Return the blocks that ``store_state`` saved; StateError if the entries do not fit together.
 
     What the loop ``complete`` works out is left to the caller.
     """
-    n = len(seeds)
-    known = _fields(shape, scaled=scaled).read(state, n_keys=n, n_features=shape.n_features)
+    n, scaled, width = len(seeds), training.scaled, shape.n_features + 1
+    sizes = {"n_features": shape.n_features, "n_weights": width * shape.outputs, "n_judged": shape.judged}
+    known = _fields(shape, n_classes, scaled=scaled).read(state, n_keys=n, **sizes)
     saved = sum(array.nbytes for array in known.values() if isinstance(array, np.ndarray))
     if (n + 1) * shape.bytes_per_key > MOST_UNUSED + MOST_SPARSE * saved:
         raise misfit(
@@ -85,34 +97,49 @@ def restored_store(
     store = Store(n, shape)
     store.begin(0, n)
     store.counts["seed"] = seeds
-    for name in KEY_FIELDS:
+    for name in _key_fields(shape):
         _key_field(store, name)[:] = known[f"key.{name}"]
-    for name in MODEL_FIELDS:
+    for name in _model_fields(shape):
         store.models[name] = known[f"model.{name}"]
+    if shape.judged:
+        store.judged[:] = known["judged"]
     store.w[:], store.G[:] = known["weights"], known["sums"]
     for name, usual in (("factor", 1.0), ("centre", 0.0)):
         getattr(store, name)[:] = known[name] if scaled else usual
-    if not scaled and not intercept:
+    if not scaled and not training.intercept:
         store.factor[:, :, -1] = 0.0
     for entry, good in _checks(store):
         if not good:
             raise misfit(state, entry, "contradicts the other counts of a key")
-    _derive(store)
-    for entry, count in (("rows", _rows(store, n)), ("tables", _entries(store, n)[1])):
-        if len(known[entry]) != count.sum():
-            raise misfit(state, entry, f"has {len(known[entry])} rows, but the counts of the keys make {count.sum()}")
+    _derive(store, prequential=rule.prequential)
+    n_tables = _entries(store, n)[1].sum() * shape.outputs
+    for entry, count in (("rows", _rows(store, n).sum()), ("tables", n_tables)):
+        if len(known[entry]) != count:
+            raise misfit(state, entry, f"has {len(known[entry])} rows, but the counts of the keys make {count}")
+    tables = known["tables"].reshape(-1, shape.outputs)
     for live in _live(store, n):
         store.X[live.keys][live.row_places] = known["rows"][live.rows]
         store.y[live.keys][live.row_places] = known["labels"][live.rows]
         if shape.weighted:
             store.weight[live.keys][live.row_places] = known["row_weights"][live.rows]
-        store.tables[live.keys][live.entry_places] = known["tables"][live.entries]
+        store.tables[live.keys][live.entry_places] = tables[live.entries]
     return store
+
+
+def _key_fields(shape: Shape) -> tuple[str, ...]:
+    """Return the names of the saved counts of keys."""
+    return KEY_FIELDS + JUDGED_FIELDS * (shape.judged > 0)
+
+
+def _model_fields(shape: Shape) -> tuple[str, ...]:
+    """Return the names of the saved numbers of models."""
+    return MODEL_FIELDS + ("target",) * shape.valued
 
 
 def _key_field(store: Store, name: str) -> npt.NDArray[Any]:
     """Return a count of every key."""
-    values: npt.NDArray[Any] = (store.counts if name in COUNT_FIELDS else store.keys)[name]
+    own = name in COUNT_FIELDS or name in JUDGED_FIELDS
+    values: npt.NDArray[Any] = (store.counts if own else store.keys)[name]
     return values
 
 
@@ -188,7 +215,7 @@ def _checks(store: Store) -> Iterator[tuple[str, Any]]:
         yield "model.admitted", (young | absent | ((lo <= admitted) & (admitted <= end) & (lo < end))).all()
 
 
-def _derive(store: Store) -> None:
+def _derive(store: Store, *, prequential: bool) -> None:
     """Work out all counts of cells that follow from the saved ones."""
     shape, counts, models = store.shape, store.counts, store.models
     n = np.arange(len(counts))
@@ -204,7 +231,8 @@ def _derive(store: Store) -> None:
     models["hi"] = np.where(untrained, -1, end[:, np.newaxis])
     models["seen"] = np.where(untrained, 0, end[:, np.newaxis] - models["first_row"])
     first = lo[n, counts["predictive"]]
-    counts["first"] = np.where(reactive, np.minimum(first, start), first)
+    # The rows of T are needed for the risks after training.
+    counts["first"] = first if prequential else np.where(reactive, np.minimum(first, start), first)
     counts["base"], counts["next"] = counts["first"], end
     counts["rival"] = np.where(alone, NO_RIVAL, np.where(reactive, REACTIVE, STABLE))
     counts["reacted"] = ~alone
@@ -213,7 +241,7 @@ def _derive(store: Store) -> None:
 
 def _most(shape: Shape) -> dict[str, int]:
     """Return the largest value of each count that is bounded."""
-    return {
+    most = {
         "pending": shape.batch_size - 1,
         "reactive_step": shape.reactive_length - 1,
         "predictive": 1,
@@ -221,86 +249,53 @@ def _most(shape: Shape) -> dict[str, int]:
         "quarantine": 3,
         "last_kind": 4,
     }
+    return most | ({"chosen": 1, "units": WINDOW} if shape.judged else {})
 
 
 # ---------------------------------------------------------------------------- one key
 
 
-def session_state(store: Store, slot: int, classes: ClassTargets) -> State:
-    """Return the state of a session that continues with the models of one key."""
+def pending_state(store: Store, slot: int) -> State:
+    """Return the rows of a key that wait, as a session saves them."""
     shape, counts = store.shape, store.counts[slot]
-    step, end, old, made = (int(counts[name]) for name in ("step", "next", "predictive", "made"))
-    reactive_step, pending = int(counts["reactive_step"]), int(store.keys[slot]["pending"])
-    bounds = store.bounds[slot].tolist()[: reactive_step + 1]
-    strategy: State = {
-        "strategy": "DriftSurf",
-        "step": step,
-        "reactive_step": reactive_step,
-        "trial": np.array([bounds[:-1], bounds[1:]], np.int64).T.copy(),
-        "challenged": bool(counts["challenged"]),
-        "reacted": bool(counts["reacted"]),
-    }
-    strategy |= nest("pool", {"made": made, "seed": int(counts["seed"]), "n_classes": 2})
-    strategy |= nest("pool.samples", _samples(store, slot, int(counts["first"]), end))
-    strategy |= nest("predictive", _member(store, slot, old))
-    if counts["rival"] != NO_RIVAL:
-        rival = "reactive" if counts["rival"] == REACTIVE else "stable"
-        strategy |= nest(rival, _member(store, slot, 1 - old))
-    state: State = {"steps": step, "n_classes_learned": 2 if step else 0, "started": True}
-    state |= nest("classes", classes.state()) | nest("strategy", strategy)
-    state |= nest("schema", {"n_features": shape.n_features, "sparse": False, "names": ""})
-    return state | nest("pending", _samples(store, slot, end, end + pending))
-
-
-def _samples(store: Store, slot: int, first: int, end: int) -> State:
-    base = int(store.counts[slot]["base"])
-    places = slice(first - base, end - base)
+    first, base = int(counts["next"]), int(counts["base"])
+    count = int(store.keys[slot]["pending"])
+    places = slice(first - base, first - base + count)
     return {
-        "n_features": store.shape.n_features,
+        "n_features": shape.n_features,
         "sparse": False,
-        "dtype": store.shape.row_type,
+        "dtype": shape.row_type,
         "first_row": first,
         "y": store.y[slot, places].astype(np.float64),
-        "weight": store.weight[slot, places].copy() if store.shape.weighted else np.ones(end - first),
+        "weight": store.weight[slot, places].copy() if shape.weighted else np.ones(count),
         "X": store.X[slot, places].copy(),
     }
-
-
-def _member(store: Store, slot: int, side: int) -> State:
-    """Return the state of one model of a key, as a strategy saves it."""
-    model, base = store.models[slot, side], int(store.counts[slot]["base"])
-    lo, admitted = int(model["lo"]), int(model["admitted"])
-    learner: State = {
-        "weights": store.w[slot, side].copy(),
-        "gradient_sum": store.G[slot, side].copy(),
-        "factor": store.factor[slot, side].copy(),
-        "centre": store.centre[slot, side].copy(),
-        "anchor": np.zeros(0),
-        "seed": int(model["seed"]),
-        "table": store.tables[slot, side, lo - base : admitted - base].copy() if lo >= 0 else np.zeros(0),
-        **{name: model[name].item() for name in COPIED if name != "target"},
-    }
-    own: State = {name: int(model[name]) for name in ("id", "born", "first_row")}
-    return own | {"best_risk": float(model["best"])} | nest("learner", learner)
 
 
 # ---------------------------------------------------------------------------- declaration
 
 
-def _fields(shape: Shape, *, scaled: bool) -> Fields:
+def _fields(shape: Shape, n_classes: int, *, scaled: bool) -> Fields:
     """Return the saved entries of a fleet; its keys are declared by their index."""
     entries = dict(_ALWAYS) | {"rows": Array(np.dtype(shape.row_type).type, ("n_rows", "n_features"))}
+    entries["labels"] = Array(np.uint8, ("n_rows",), most=n_classes - 1)
     if scaled:
-        entries |= dict.fromkeys(SCALES, _WEIGHTS)
+        entries |= dict.fromkeys(SCALES, Array(np.float64, ("n_keys", 2, "n_features+1")))
     if shape.weighted:
         entries["row_weights"] = Array(np.float64, ("n_rows",), least=0)
+    if shape.judged:
+        entries |= {"judged": Array(np.float64, ("n_keys", "n_judged"), missing=True)}
+        entries |= {f"key.{name}": _COUNT for name in JUDGED_FIELDS}
+    if shape.valued:
+        entries["labels"] = Array(np.float64, ("n_rows",), least=-LARGEST_VALUE, most=LARGEST_VALUE)
+        entries |= {"key.errors": Array(np.float64, ("n_keys",), least=0.0), "model.target": _REAL_PAIR}
     return Fields(entries, parts=["keys"])
 
 
 _COUNT = Array(np.int64, ("n_keys",), least=0, most=MOST - 1)
 _PAIR = Array(np.int64, ("n_keys", 2), least=0, most=MOST - 1)
 _REAL_PAIR = Array(np.float64, ("n_keys", 2), missing=True)
-_WEIGHTS = Array(np.float64, ("n_keys", 2, "n_features+1"))
+_WEIGHTS = Array(np.float64, ("n_keys", 2, "n_weights"))
 _ALWAYS: dict[str, Entry] = {
     "fleet": Text(),
     **{f"key.{name}": _COUNT for name in KEY_FIELDS},
@@ -311,6 +306,5 @@ _ALWAYS: dict[str, Entry] = {
     "model.step_size": _REAL_PAIR,
     "weights": _WEIGHTS,
     "sums": _WEIGHTS,
-    "labels": Array(np.uint8, ("n_rows",), most=1),
     "tables": Array(np.float64, ("*",)),
 }

@@ -17,11 +17,12 @@ U1: Any = types.uint8
 FLAG: Any = types.boolean
 
 
-def blocks_type(f: Any) -> Any:
-    """Return the type of blocks with rows of this type."""
+def blocks_type(f: Any, labels: Any = U1, form: Any = layout.Blocks) -> Any:
+    """Return the type of blocks with rows and labels of these types."""
     return named_type(
-        layout.Blocks,
+        form,
         values=_out(f),
+        labels=_out(labels),
         uint8=_out(U1),
         int64=_out(I8),
         float64=_out(F8),
@@ -32,12 +33,12 @@ def blocks_type(f: Any) -> Any:
     )
 
 
-def batch_type(f: Any) -> Any:
-    """Return the type of a batch with rows of this type.
+def batch_type(f: Any, labels: Any = U1) -> Any:
+    """Return the type of a batch with rows and labels of these types.
 
     Unlike plain tuples, named ones are not converted: an array must be declared as read-only exactly if it is.
     """
-    return named_type(layout.Batch, rows=_in(f, 2), codes=_out(U1), weight=_out(F8), bad=_out(U1), predicted=_out(U1))
+    return named_type(layout.Batch, rows=_in(f, 2), codes=_out(labels), weight=_out(F8), bad=_out(U1), predicted=_out(labels))
 
 
 GROUPS = named_type(layout.Groups, slots=_out(I8), starts=_out(I8), order=_out(types.int32), diverged=_out(FLAG))

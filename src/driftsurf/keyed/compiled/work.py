@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import IntArray
-from driftsurf.keyed.backend import Codes
 from driftsurf.keyed.compiled.layout import Groups, Scratch, TransitionLog
 from driftsurf.keyed.compiled.threads import Threads
 
@@ -39,7 +38,12 @@ class PreparedWork:
     """
 
     def __init__(
-        self, serve: Callable[[Share], None], shares: list[Share], predicted: Codes, touched: IntArray, diverged: Any
+        self,
+        serve: Callable[[Share], None],
+        shares: list[Share],
+        predicted: npt.NDArray[Any],
+        touched: IntArray,
+        diverged: Any,
     ) -> None:
         self.predicted = predicted
         self._serve = serve
