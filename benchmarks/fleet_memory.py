@@ -15,11 +15,22 @@ from sklearn.tree import DecisionTreeClassifier
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet
 from driftsurf.estimators import AUEClassifier
-from driftsurf.learners import SoftmaxRegression
+from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
 
 N_KEYS, CALLS, ROWS = 200, 40, 10
+COMPILED: dict[str, Any] = {"max_rows": 128, "dtype": "float32", "guard": None}
 MODELS: dict[str, tuple[Any, int]] = {
-    "no model: compiled": (None, 2),
+    "compiled: no model": (None, 2),
+    "compiled: LogisticRegression(), significance=1": (
+        DriftSurfClassifier(LogisticRegression(), classes=[0, 1], significance=1.0, **COMPILED),
+        2,
+    ),
+    "compiled: LinearSVM()": (DriftSurfClassifier(LinearSVM(), classes=[0, 1], **COMPILED), 2),
+    "compiled: SoftmaxRegression(), 3 classes": (
+        DriftSurfClassifier(SoftmaxRegression(), classes=[0, 1, 2], **COMPILED),
+        3,
+    ),
+    "compiled: LinearRegression()": (DriftSurfRegressor(LinearRegression(), **COMPILED), 0),
     "DriftSurfClassifier(max_rows=128)": (DriftSurfClassifier(max_rows=128), 2),
     'DriftSurfClassifier(max_rows=128, dtype="float32")': (DriftSurfClassifier(max_rows=128, dtype="float32"), 2),
     "DriftSurfClassifier(SoftmaxRegression(), max_rows=128)": (
@@ -33,6 +44,7 @@ MODELS: dict[str, tuple[Any, int]] = {
     ),
     "AUEClassifier(max_rows=128)": (AUEClassifier(max_rows=128), 2),
 }
+"""Models with the number of classes; the compiled ones keep 128 rows as float32, without a guard."""
 
 
 def _filled(model: Any, classes: int, n_keys: int) -> Fleet:

@@ -24,6 +24,8 @@ from driftsurf.errors import (
     NonFiniteError,
     StateError,
 )
+from driftsurf.keyed.compiled.labelled import LabelledBackend
+from driftsurf.keyed.sessions.backend import SessionsBackend
 from driftsurf.keyed.sessions.session import KeySession
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.strategies import DriftSurf
@@ -102,6 +104,66 @@ def test_weights_for_a_learner_without_them_change_nothing() -> None:
     with pytest.raises(CapabilityError, match="weights"):
         fleet.observe([77], [[0.0] * 3], [0], sample_weight=[2.0])
     assert (pickle.dumps(fleet.table()), len(fleet)) == (before, n_keys)
+
+
+BAD_LABELS: dict[str, Any] = {
+    "compiled svm": 7,
+    "compiled softmax": "strange",
+    "compiled regression without scale": 1e300,
+}
+
+
+@pytest.mark.parametrize("name", BAD_LABELS)
+def test_compiled_loops_and_sessions_agree_on_rows_that_cannot_be_learned(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, labels = clone(MODELS[name][0]), MODELS[name][1]
+    model.set_params(learner__step_size=0.1, learner__scale=False)
+    given = list(calls(labels, 20, most=90, seed=1))
+    for number, (keys, X, y) in enumerate(given):
+        if number in (4, 8):  # a value or a label that cannot be learned
+            X[keys == 1, 1] = [np.nan, -np.inf][number // 8]
+            y = y.astype(object) if name == "compiled softmax" else y.astype(float)
+            y[np.flatnonzero(keys == 2)[1:2]] = BAD_LABELS[name]
+            given[number] = keys, X, y
+        if number == 10:
+            X[keys == 3] *= 1e200  # training diverges
+    backends, reasons = [], set[str]()
+    for compiled in (True, False):
+        if not compiled:
+            monkeypatch.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+        fleet, predicted = Fleet(model, batch_size=10, on_bad="quarantine"), []
+        for number, call in enumerate(given):
+            predicted.append(fleet.observe(*call))
+            reasons |= set(fleet.table()["quarantine"])
+            if number in (6, 15):
+                fleet.readmit([1, 3])
+            if number == 9:
+                fleet = Fleet.from_bytes(fleet.to_bytes())
+        backends.append((fleet, predicted))
+    (mine, own), (theirs, others) = backends
+    assert (type(mine._backend), type(theirs._backend)) == (LabelledBackend, SessionsBackend)
+    for one, other in zip(own, others, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for column, values in mine.table().items():
+        if column != "models":  # a session counts a new stable model with its first decision
+            np.testing.assert_array_equal(values, theirs.table()[column], err_msg=column)
+    assert reasons == {"", "not_finite", "bad_label", "diverged"}
+    for key in range(4):
+        same(mine.session(key).state(), theirs.session(key).state())
+        assert mine.journal(key) == theirs.journal(key)
+
+
+def test_a_fleet_that_was_saved_with_sessions_is_continued_with_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, labels = MODELS["compiled svm"]
+    compiled = served(Fleet(model, batch_size=10), calls(labels))  # type: ignore[arg-type]
+    with monkeypatch.context() as patch:
+        patch.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+        data = served(Fleet(model, batch_size=10), calls(labels)).to_bytes()  # type: ignore[arg-type]
+    loaded = Fleet.from_bytes(data)
+    assert loaded.to_bytes() == data
+    for keys, X, y in calls(labels, seed=1):
+        np.testing.assert_array_equal(loaded.observe(keys, X, y), compiled.observe(keys, X, y))
 
 
 # ---------------------------------------------------------------------------- errors in the middle of a call

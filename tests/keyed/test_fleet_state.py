@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fleet_models import MODELS
+from fleet_models import calls as model_calls
 from fleets import SMALL, calls, served
 
 from driftsurf import Fleet
@@ -94,6 +96,27 @@ def test_contradictory_counts_are_refused_or_harmless(name: str, value: int) -> 
             continue
         with contextlib.suppress(DivergenceError):  # of a step size, for instance
             served(forged, calls(20, seed=1))
+        forged.table()
+
+
+JUDGED = ["judged", "key.chosen", "key.units", "model.target"]
+
+
+@pytest.mark.parametrize("name", [*JUDGED, "labels", "tables", "weights", "key.errors"])
+def test_a_state_of_numbers_with_a_wrong_entry_is_refused_or_harmless(name: str) -> None:
+    model, labels = MODELS["compiled regression"]
+    many = served(Fleet(model, batch_size=10), model_calls(labels))  # type: ignore[arg-type]
+    state: Any = many.state()
+    assert set(JUDGED) < set(state)
+    entry = state[name]
+    for wrong in (None, entry[:-1], entry.astype(np.float32), -np.ones_like(entry), np.full_like(entry, 2**40 - 1)):
+        try:
+            forged = Fleet.from_state(state | {name: wrong})
+        except StateError:
+            continue
+        assert name not in ("key.chosen", "key.units")
+        with contextlib.suppress(DivergenceError):
+            served(forged, model_calls(labels, seed=1))  # type: ignore[arg-type]
         forged.table()
 
 

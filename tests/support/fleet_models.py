@@ -13,10 +13,11 @@ from sklearn.tree import DecisionTreeClassifier
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, recommended
 from driftsurf.estimators import AUEClassifier, DWMClassifier, ResetOnDriftClassifier, SlidingWindowRegressor
 from driftsurf.keyed import key_seed
-from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
+from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
 
 Labels = Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
 Call = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
+THREE = ["highest", "low", "middle"]
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
 
 
@@ -40,7 +41,7 @@ MODELS: dict[str, tuple[Any, Labels]] = {
     "guard": (DriftSurfClassifier(max_rows=40, threshold=0.1), two),
     "svm": (SVM, two),
     "third class": (DriftSurfClassifier(max_rows=40, threshold=0.1), words),
-    "softmax": (DriftSurfClassifier(SoftmaxRegression(), max_rows=40, classes=["highest", "low", "middle"]), words),
+    "softmax": (DriftSurfClassifier(SoftmaxRegression(), max_rows=40, classes=THREE), words),
     "linear": (recommended("linear", max_rows=40), words),
     "regression": (DriftSurfRegressor(max_rows=40, threshold=0.1), numbers),
     "window": (SlidingWindowRegressor(window=30), numbers),
@@ -57,6 +58,43 @@ MODELS: dict[str, tuple[Any, Labels]] = {
             LogisticRegression(fit_intercept=False), max_rows=25, guard=None, classes=[0, 1], dtype="float32"
         ),
         two,
+    ),
+    "compiled noise": (
+        DriftSurfClassifier(LogisticRegression(), max_rows=40, guard=None, classes=[0, 1], significance=1.0),
+        two,
+    ),
+    "compiled svm": (
+        DriftSurfClassifier(LinearSVM(start="uniform"), max_rows=40, threshold=0.1, guard=None, classes=[0, 1]),
+        two,
+    ),
+    "compiled svm, prequential": (
+        DriftSurfClassifier(LinearSVM(step_size=0.1), max_rows=30, guard=None, classes=[0, 1], judge="prequential"),
+        two,
+    ),
+    "compiled softmax": (
+        DriftSurfClassifier(
+            SoftmaxRegression(start="uniform"), max_rows=40, guard=None, classes=THREE, greedy=False, threshold=0.05
+        ),
+        words,
+    ),
+    "compiled softmax of two": (
+        DriftSurfClassifier(SoftmaxRegression(), max_rows=25, guard=None, classes=[0, 1], judge="prequential"),
+        two,
+    ),
+    "compiled three classes": (
+        DriftSurfClassifier(LogisticRegression(), max_rows=25, guard=None, classes=THREE, dtype="float32"),
+        words,
+    ),
+    "compiled regression": (DriftSurfRegressor(max_rows=40, threshold=0.1, guard=None), numbers),
+    "compiled regression by training": (
+        DriftSurfRegressor(LinearRegression(loss="huber", epsilon=0.7), max_rows=25, guard=None, judge="training"),
+        numbers,
+    ),
+    "compiled regression without scale": (
+        DriftSurfRegressor(
+            LinearRegression(step_size=0.05, fit_intercept=False), max_rows=30, guard=None, significance=1.0
+        ),
+        numbers,
     ),
 }
 

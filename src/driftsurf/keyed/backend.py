@@ -27,8 +27,8 @@ class FleetBackend(Protocol):
     """The models of all keys of a fleet. A key is known by its slot: 0, 1, 2 ... in order of appearance.
 
     :class:`~driftsurf.keyed.Fleet` reads rows and finds slots; a backend reads labels, predicts and learns. There are
-    two: :class:`~driftsurf.keyed.compiled.labelled.LabelledBackend` serves DriftSurf around logistic regression for two
-    classes in compiled loops, and :class:`~driftsurf.keyed.sessions.backend.SessionsBackend` any model.
+    two: :class:`~driftsurf.keyed.compiled.labelled.LabelledBackend` serves DriftSurf around a linear learner in
+    compiled loops, and :class:`~driftsurf.keyed.sessions.backend.SessionsBackend` any model.
     """
 
     @property

@@ -53,9 +53,9 @@ class Fleet(BaseFleet):
             batch_size=..., max_rows=..., threshold=..., dtype="float32", guard=None, classes=...,
             random_state=key_seed(seed, key))
 
-    DriftSurf around logistic regression for two named classes, without a guard and with a ``max_rows`` that makes a key
-    smaller than 1 MB, is served by compiled loops over all keys; so is a fleet without a model. Any other model takes a
-    session per key, which costs about as much as a separate estimator.
+    DriftSurf around logistic or softmax regression, a linear SVM or linear regression, with named classes, without a
+    guard and with a ``max_rows`` that makes a key smaller than 1 MB, is served by compiled loops over all keys; so is a
+    fleet without a model. Any other model takes a session per key, which costs about as much as a separate estimator.
 
     Several threads may use a fleet: their calls take turns. Compiled loops use several threads themselves.
 
@@ -78,8 +78,7 @@ class Fleet(BaseFleet):
         Rows of a key that make a time step; None for those of the model, or 32 if it does not say.
     threshold, stable_threshold, reactive_length, greedy
         As for :class:`~driftsurf.DriftSurfClassifier`. The default threshold is larger, since the risk over 32 rows is
-        noisy. (A keyed run takes the noise into account instead, with ``significance``, as a model can: compiled loops
-        have no place for the sums that this needs.)
+        noisy. (A keyed run takes the noise into account instead, with ``significance``, as a model can.)
     max_rows
         Rows of a key that are kept to train on, first in, first out. A key takes memory for all of them from its first
         row on, so that the default is small: with the 2,048 rows of a keyed run, a million keys would take 120 GB. All

@@ -52,7 +52,7 @@ Records = npt.NDArray[np.void]
 KEY: np.dtype[Any] = np.dtype(
     [
         ("pending", np.int64),  # rows that wait until the next time step is full
-        ("errors", np.float64),  # errors of the rows of complete time steps: wrong classes, or absolute errors of numbers
+        ("errors", np.float64),  # of the rows of complete time steps: wrong classes, or absolute errors of numbers
         ("refused", np.int64),  # rows not learned
         ("quarantine", np.int64),  # the code of the reason; 0 if the key is not in quarantine
         ("transitions", np.int64),
@@ -210,7 +210,8 @@ class Store:
 
     def cell(self, slot: int) -> cells.Cell:
         """Return the cell of a key, as views except for the labels; only a step changes it."""
-        own = {name: getattr(self, name)[slot] for name in (*MODEL_ARRAYS, "bounds", "centred", "judged", "models", "X")}
+        names = *MODEL_ARRAYS, "bounds", "centred", "judged", "models", "X"
+        own = {name: getattr(self, name)[slot] for name in names}
         return cells.Cell(
             y=self.y[slot].astype(np.float64),
             weight=self.weight[slot] if self.shape.weighted else np.ones(self.shape.places),

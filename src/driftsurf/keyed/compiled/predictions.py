@@ -20,6 +20,7 @@ from driftsurf.kernels.losses import SOFTMAX
 from driftsurf.keyed.compiled.block import cell_of, counts_of, key_of, predicting, predictor_of
 from driftsurf.keyed.compiled.layout import OtherBlocks
 from driftsurf.strategies.compiled.addresses import margins_at, uncentre_at
+from driftsurf.strategies.compiled.layout import LOGISTIC
 from driftsurf.strategies.compiled.model import score
 from driftsurf.strategies.compiled.parts import finish_outputs_at
 
@@ -36,7 +37,7 @@ def _are_other(blocks: Any) -> bool:
 
 
 def predict(blocks: Any, k: Any, rows: Any, training: Any, scratch: Any, kernels: Any) -> None:
-    """Write a number for each row by the model of slot k to ``scratch.margins``, from which ``decided`` makes a label."""
+    """Write a number for each row by the model of slot k to ``scratch.margins``; ``decided`` makes a label of it."""
     (_predict_others if isinstance(blocks, OtherBlocks) else _predict_two)(blocks, k, rows, training, scratch, kernels)
 
 
@@ -110,6 +111,7 @@ def complete_model(cell: Any, side: Any, blocks: Any, training: Any, scratch: An
     of_kind(cell, side, blocks, training, scratch, kernels)
 
 
+@merged
 def _complete_two(cell: Any, side: Any, blocks: Any, training: Any, scratch: Any, kernels: Any) -> None:
     width = cell.w.shape[1]
     w, raw = cell.w[side].reshape(width, 1), cell.raw[side].reshape(width, 1)
@@ -117,7 +119,10 @@ def _complete_two(cell: Any, side: Any, blocks: Any, training: Any, scratch: Any
 
 
 def _complete_others(cell: Any, side: Any, blocks: Any, training: Any, scratch: Any, kernels: Any) -> None:
-    finish_outputs_at(kernels.step.finish_outputs, cell.X)(cell, side, training, scratch.step, kernels.step)
+    if training.kind == LOGISTIC:
+        _complete_two(cell, side, blocks, training, scratch, kernels)
+    else:
+        finish_outputs_at(kernels.step.finish_outputs, cell.X)(cell, side, training, scratch.step, kernels.step)
 
 
 @overload(complete_model, jit_options=MERGED, strict=False)  # type: ignore[untyped-decorator]

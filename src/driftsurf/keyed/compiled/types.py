@@ -38,7 +38,9 @@ def batch_type(f: Any, labels: Any = U1) -> Any:
 
     Unlike plain tuples, named ones are not converted: an array must be declared as read-only exactly if it is.
     """
-    return named_type(layout.Batch, rows=_in(f, 2), codes=_out(labels), weight=_out(F8), bad=_out(U1), predicted=_out(labels))
+    return named_type(
+        layout.Batch, rows=_in(f, 2), codes=_out(labels), weight=_out(F8), bad=_out(U1), predicted=_out(labels)
+    )
 
 
 GROUPS = named_type(layout.Groups, slots=_out(I8), starts=_out(I8), order=_out(types.int32), diverged=_out(FLAG))
