@@ -233,8 +233,9 @@ class WatchedDisk(MemoryDisk):
         self.copies.append((self.finished, self.frozen()))
 
 
-CHANGES = "create append write write_at truncate sync sync_data sync_folder replace link remove".split()
-for _name in CHANGES:
+CONTENT = "create", "append", "write", "write_at", "truncate", "sync", "sync_data"
+NAMES = "sync_folder", "replace", "link", "remove"
+for _name in (*CONTENT, *NAMES):
 
     def _watched(self, *arguments, _name=_name):  # type: ignore[no-untyped-def]
         answer = getattr(MemoryDisk, _name)(self, *arguments)
