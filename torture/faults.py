@@ -56,10 +56,10 @@ class FaultyDisk(Disk):
             if self.kind == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.kind == "short":
-                if name != "write":
+                if name not in ("write", "write_at"):
                     return method(*arguments)
-                handle, data = arguments
-                return method(handle, data[: max(1, len(data) // 3)])
+                handle, data, *place = arguments
+                return method(handle, data[: max(1, len(data) // 3)], *place)
             if name == "close":
                 method(*arguments)  # the handle is closed whatever close reports
             raise OSError(getattr(errno, self.kind), f"injected fault: {name}")
@@ -75,9 +75,18 @@ class FullDisk(Disk):
 
     def write(self, handle: int, data: bytes | memoryview) -> int:
         """Write as much as fits."""
+        return self._taken(super().write(handle, data[: self._left()]))
+
+    def write_at(self, handle: int, data: bytes | memoryview, place: int) -> int:
+        """Write as much as fits, at a place."""
+        return self._taken(super().write_at(handle, data[: self._left()], place))
+
+    def _left(self) -> int:
         if self.room <= 0:
             raise OSError(errno.ENOSPC, "injected fault: disk full")
-        written = super().write(handle, data[: self.room])
+        return self.room
+
+    def _taken(self, written: int) -> int:
         self.room -= written
         return written
 

@@ -51,7 +51,7 @@ class MemoryDisk(Disk):
         self.pending: list[tuple[Path, Inode | None]] = []
         """Changes of names since their folder was flushed; None removes a name."""
         self.folders: set[Path] = set()
-        self.open: dict[int, Inode] = {}
+        self.handles: dict[int, Inode] = {}
 
     def _name(self, path: Path, inode: Inode | None) -> None:
         self.pending.append((path, inode))
@@ -61,8 +61,8 @@ class MemoryDisk(Disk):
             self.inodes[path] = inode
 
     def _opened(self, inode: Inode) -> int:
-        handle = len(self.open) + 1
-        self.open[handle] = inode
+        handle = len(self.handles) + 1
+        self.handles[handle] = inode
         return handle
 
     def create(self, path: Path, shared: bool = False) -> int:
@@ -78,21 +78,42 @@ class MemoryDisk(Disk):
             self._name(path, Inode())
         return self._opened(self.inodes[path])
 
+    def open(self, path: Path) -> int:
+        """Open a file."""
+        if path not in self.inodes:
+            raise FileNotFoundError(2, "no such file", str(path))
+        return self._opened(self.inodes[path])
+
     def write(self, handle: int, data: bytes | memoryview) -> int:
         """Append bytes."""
-        inode = self.open[handle]
-        inode.pending.append((len(inode.content()), bytes(data)))
+        return MemoryDisk.write_at(self, handle, data, self.size(handle))
+
+    def write_at(self, handle: int, data: bytes | memoryview, place: int) -> int:
+        """Write bytes at a place."""
+        self.handles[handle].pending.append((place, bytes(data)))
         return len(data)
+
+    def read_at(self, handle: int, size: int, place: int) -> bytes:
+        """Return the bytes at a place."""
+        return self.handles[handle].content()[place : place + size]
+
+    def size(self, handle: int) -> int:
+        """Return the number of bytes of a file."""
+        return len(self.handles[handle].content())
 
     def truncate(self, handle: int, size: int) -> None:
         """Truncate a file."""
-        if len(self.open[handle].content()) != size:
-            self.open[handle].pending.append((size, None))
+        if self.size(handle) != size:
+            self.handles[handle].pending.append((size, None))
 
     def sync(self, handle: int) -> None:
         """Flush the content, but not the name."""
-        inode = self.open[handle]
+        inode = self.handles[handle]
         inode.safe, inode.pending = inode.content(), []
+
+    def sync_data(self, handle: int) -> None:
+        """Flush the content, as ``sync`` does."""
+        MemoryDisk.sync(self, handle)
 
     def close(self, handle: int) -> None:
         """Close a file, which flushes nothing."""
@@ -212,7 +233,9 @@ class WatchedDisk(MemoryDisk):
         self.copies.append((self.finished, self.frozen()))
 
 
-for _name in ("create", "append", "write", "truncate", "sync", "sync_folder", "replace", "link", "remove"):
+CONTENT = "create", "append", "write", "write_at", "truncate", "sync", "sync_data"
+NAMES = "sync_folder", "replace", "link", "remove"
+for _name in (*CONTENT, *NAMES):
 
     def _watched(self, *arguments, _name=_name):  # type: ignore[no-untyped-def]
         answer = getattr(MemoryDisk, _name)(self, *arguments)

@@ -24,6 +24,7 @@ caught. Each message names the value, the choices and the remedy.
      +-- RunFolderError (OSError)
      +-- FetchError (OSError)
      +-- SourceError (OSError)
+     +-- LogError (OSError)
      +-- MissingExtraError (ImportError)
      +-- RunStopped
 
@@ -63,6 +64,7 @@ __all__ = [
     "InputError",
     "LabelError",
     "LockedError",
+    "LogError",
     "Message",
     "MissingExtraError",
     "NonFiniteError",
@@ -269,6 +271,10 @@ class FetchError(DriftsurfError, OSError):
 
 class SourceError(DriftsurfError, OSError):
     """A data source is missing, damaged, or not in the format that its name promises."""
+
+
+class LogError(DriftsurfError, OSError):
+    """The log of a served model is damaged, broken or closed, or no longer has a record."""
 
 
 class MissingExtraError(DriftsurfError, ImportError):

@@ -44,9 +44,13 @@ class Disk:
     """Calls to the operating system that touch files, each as thin as possible."""
 
     def create(self, path: Path, shared: bool = False) -> int:
-        """Create a file that must not exist, and open it for writing; only its owner may read it unless ``shared``."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        """Create a file that must not exist, and open it; only its owner may read it unless ``shared``."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         return os.open(path, flags, SHARED if shared else PRIVATE)
+
+    def open(self, path: Path) -> int:
+        """Open a file that exists, to read and write at any place; a link is not followed."""
+        return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
 
     def append(self, path: Path) -> int:
         """Open a file for appending; if it does not exist, create one that only its owner may read.
@@ -59,6 +63,18 @@ class Disk:
         """Write some of the data; return the number of bytes written."""
         return os.write(handle, data)
 
+    def write_at(self, handle: int, data: bytes | memoryview, place: int) -> int:
+        """Write some of the data from byte ``place`` of a file on; return the number of bytes written."""
+        return os.pwrite(handle, data, place)
+
+    def read_at(self, handle: int, size: int, place: int) -> bytes:
+        """Return at most ``size`` bytes from byte ``place`` of a file on; none if the file ends there."""
+        return os.pread(handle, size, place)
+
+    def size(self, handle: int) -> int:
+        """Return the number of bytes of a file."""
+        return os.fstat(handle).st_size
+
     def truncate(self, handle: int, size: int) -> None:
         """Truncate a file to its first ``size`` bytes."""
         os.ftruncate(handle, size)
@@ -66,6 +82,10 @@ class Disk:
     def sync(self, handle: int) -> None:
         """Flush a file to the storage device."""
         os.fsync(handle)
+
+    def sync_data(self, handle: int) -> None:
+        """Flush the content of a file to the storage device, without its times."""
+        os.fdatasync(handle)
 
     def close(self, handle: int) -> None:
         """Close a file."""

@@ -1,0 +1,1 @@
+"""Models that are served: the log that every row, label and order goes through, and its group commit."""

@@ -1,0 +1,167 @@
+"""Files of a log: frames of records, their checksums, and what is found in them after a crash.
+
+A frame is a header (magic, length, checksum, record number, ``durable``) and the payload. ``durable`` is the number
+below which all records were on the storage device when the frame was written, so a frame is evidence about the frames
+before it. Magic and checksum depend on a random number in the name of the file, so that no payload can look like a
+frame.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from struct import Struct
+from typing import Any
+from zlib import crc32
+
+from driftsurf.core import disk, files
+from driftsurf.errors import LogError
+
+__all__ = ["Segment", "segments_of", "write_all_at"]
+
+HEAD = Struct("<4sIIQQ")
+CHECKED = 12
+"""Byte of a frame from which on the checksum covers it: number, ``durable``, payload."""
+BLOCK = 2**20
+MARK = 2**16
+"""Distance in bytes between two places of a segment that are kept in memory."""
+NAME = re.compile(r"(\d{20})-([0-9a-f]{16})\.log")
+
+
+@dataclass(eq=False, slots=True)
+class Segment:
+    """One file of a log, with the records from number ``first`` on.
+
+    Parameters
+    ----------
+    path
+        The file; its name holds ``first`` and a random number.
+    first
+        The number of its first record.
+    handle
+        The open file, as long as it has bytes that may not be on the storage device.
+    named
+        Whether the name is on the storage device.
+    """
+
+    path: Path
+    first: int
+    handle: int | None = None
+    named: bool = True
+    magic: bytes = field(init=False)
+    seed: int = field(init=False)
+    marks: list[tuple[int, int]] = field(init=False)
+    """Record numbers and the bytes at which their frames begin, both rising; for readers that begin in the middle."""
+
+    def __post_init__(self) -> None:
+        salt = bytes.fromhex(self.path.name[21:37])
+        self.magic = salt[:4]
+        self.seed = int.from_bytes(salt[4:], "little")
+        self.marks = [(self.first, 0)]
+
+    @classmethod
+    def create(cls, folder: Path, first: int) -> Segment:
+        """Create an empty segment and leave it open."""
+        path = folder / f"{first:020}-{secrets.token_hex(8)}.log"
+        return cls(path, first, disk.calls.create(path), named=False)
+
+    def frame(self, number: int, durable: int, payload: bytes) -> bytes:
+        """Return the frame of a record."""
+        blank = HEAD.pack(self.magic, len(payload), 0, number, durable)
+        checksum = crc32(payload, crc32(blank[CHECKED:], self.seed))
+        return HEAD.pack(self.magic, len(payload), checksum, number, durable) + payload
+
+    def mark(self, number: int, place: int) -> None:
+        """Remember where a record begins, if the last place that was kept is far enough away."""
+        if place - self.marks[-1][1] >= MARK:
+            self.marks.append((number, place))
+
+    def marked(self, number: int) -> tuple[int, int]:
+        """Return the last record at or before ``number`` of which the place is known, and this place."""
+        return self.marks[bisect_right(self.marks, number, key=lambda mark: mark[0]) - 1]
+
+    def walk(self, handle: int, number: int, place: int) -> Iterator[tuple[int, int, int, bytes]]:
+        """Yield number, ``durable``, end and payload of the frames from a place on, up to the first bad one."""
+        size, data, at = disk.calls.size(handle), b"", 0
+        unpack, magic, seed, head = HEAD.unpack_from, self.magic, self.seed, HEAD.size
+        view = memoryview(data)
+        while True:
+            end = at + head
+            if end <= len(data):
+                found, length, checksum, named, durable = unpack(data, at)
+                if found != magic or named != number or durable > number:
+                    return
+                end += length
+                if end <= len(data):
+                    if crc32(view[at + CHECKED : end], seed) != checksum:
+                        return
+                    yield number, durable, place + end, data[at + head : end]
+                    at, number = end, number + 1
+                    continue
+            needed = end - at
+            if place + end > size:
+                return  # checked before memory is taken: the length may be any number
+            more = _read(handle, min(max(BLOCK, needed), size - place - at), place + at)
+            place, data, at = place + at, more, 0
+            view = memoryview(data)
+            if len(data) < needed:
+                return
+
+    def strays(self, handle: int, place: int) -> Iterator[tuple[int, int]]:
+        """Yield number and ``durable`` of all good frames that begin anywhere after a place."""
+        size = disk.calls.size(handle)
+        while (place := self._find(handle, place, size)) < size:
+            head = disk.calls.read_at(handle, HEAD.size, place)
+            next_place = place + 1
+            if len(head) == HEAD.size:
+                for number, durable, end, _ in self.walk(handle, HEAD.unpack(head)[3], place):
+                    yield number, durable
+                    next_place = end
+            place = next_place
+
+    def _find(self, handle: int, place: int, size: int) -> int:
+        """Return the next place of the magic; the size of the file if there is none."""
+        while place < size:
+            data = disk.calls.read_at(handle, BLOCK, place)
+            at = data.find(self.magic)
+            if at >= 0:
+                return place + at
+            place += max(1, len(data) - len(self.magic) + 1)
+        return size
+
+
+def _read(handle: int, size: int, place: int) -> bytes:
+    """Return ``size`` bytes, or those up to the end of the file."""
+    data = disk.calls.read_at(handle, size, place)
+    while len(data) < size and (more := disk.calls.read_at(handle, size - len(data), place + len(data))):
+        data += more
+    return data
+
+
+def write_all_at(handle: int, data: Any, place: int) -> None:
+    """Write all of the data from a place on, in as many calls as it takes."""
+    rest = memoryview(data)
+    while rest:
+        written = disk.calls.write_at(handle, rest, place)
+        if written <= 0:
+            raise OSError(5, "the file accepts no more bytes")
+        rest, place = rest[written:], place + written
+
+
+def segments_of(folder: Path) -> list[Segment]:
+    """Return the segments in a folder in the order of their records; LogError for a log file of another kind."""
+    found = []
+    for name in files.names(folder):
+        known = NAME.fullmatch(name)
+        if known:
+            found.append(Segment(folder / name, int(known[1])))
+        elif name.endswith(".log"):
+            raise LogError(
+                f"{str(folder / name)!r} is not a file of this log, whose files are called "
+                "<20 digits>-<16 hexadecimal digits>.log; move it elsewhere, or undo its renaming"
+            )
+    return found
