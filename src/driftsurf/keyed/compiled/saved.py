@@ -52,7 +52,7 @@ def store_state(store: Store, n: int, *, scaled: bool) -> State:
     shape = store.shape
     state: State = nest("key", {name: _key_field(store, name)[:n].copy() for name in _key_fields(shape)})
     if not shape.valued:
-        state["key.errors"] = (store.keys["errors"] + store.keys["waiting"])[:n].astype(np.int64)
+        state["key.errors"] = (store.keys["errors"][:n] + store.keys["waiting"][:n]).astype(np.int64)
     state |= nest("model", {name: store.models[name][:n].copy() for name in _model_fields(shape)})
     rows = int(_rows(store, n).sum())
     X, y = np.empty((rows, shape.n_features), shape.row_type), np.empty(rows, shape.label_type)
