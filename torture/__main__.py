@@ -25,6 +25,7 @@ from torture import (
     outside,
     power,
     rows,
+    served_log,
     spark,
     states,
 )
@@ -46,6 +47,9 @@ PROOFS: dict[str, Proof] = {
     "lines": lines.every_line,
     "outside": outside.random_moments,
     "memory": memory.every_allocation,
+    "log-power": served_log.states,
+    "log-fuzz": served_log.fuzzed,
+    "log-faults": served_log.file_calls,
     "faults": faults.file_calls,
     "faults-learners": faults.learners,
     "save": faults.saving,

@@ -54,17 +54,25 @@ class FaultyDisk(Disk):
                 return method(*arguments)
             self.hit = True
             if self.kind == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
+                self.kill(name, arguments)
             if self.kind == "short":
                 if name not in ("write", "write_at"):
                     return method(*arguments)
                 handle, data, *place = arguments
                 return method(handle, data[: max(1, len(data) // 3)], *place)
-            if name == "close":
-                method(*arguments)  # the handle is closed whatever close reports
+            self.failed(name, arguments)
             raise OSError(getattr(errno, self.kind), f"injected fault: {name}")
 
         return call
+
+    def kill(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """End the process before a call."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def failed(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """Do what a call does although it fails: a handle is closed whatever ``close`` reports."""
+        if name == "close":
+            super().close(*arguments)
 
 
 class FullDisk(Disk):

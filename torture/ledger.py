@@ -48,6 +48,9 @@ GOAL: dict[str, tuple[int, float]] = {
     "soak": (1, 4.32),
     "determinism": (1, 1.0),
     "spark": (1, 1.0),
+    "log-faults": (1, 1.0),
+    "log-power": (10, 1.0),
+    "log-fuzz": (10, 1.0),
 }
 """Number of parts of each proof, and their scale; each part has a seed of its own."""
 

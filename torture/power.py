@@ -29,10 +29,22 @@ class Inode:
     safe: bytes = b""
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
     """Pairs of a position and the bytes written there, or None for a truncation at that position."""
+    shown: bytes | None = None
+    """After a failed flush: what the system shows in place of ``safe``, although it is not on the device."""
 
     def content(self) -> bytes:
         """Return the content that a running system sees."""
-        return _applied(self.safe, self.pending)
+        return _applied(self.safe if self.shown is None else self.shown, self.pending)
+
+    def flush(self) -> None:
+        """Write the changes to the device."""
+        if self.shown is not None:
+            self.shown = self.content()
+        self.safe, self.pending = _applied(self.safe, self.pending), []
+
+    def fail(self) -> None:
+        """Lose the changes as a failed flush does: the system shows them, and no later flush writes them."""
+        self.shown, self.pending = self.content(), []
 
 
 def _applied(data: bytes, changes: list[tuple[int, bytes | None]]) -> bytes:
@@ -108,8 +120,7 @@ class MemoryDisk(Disk):
 
     def sync(self, handle: int) -> None:
         """Flush the content, but not the name."""
-        inode = self.handles[handle]
-        inode.safe, inode.pending = inode.content(), []
+        self.handles[handle].flush()
 
     def sync_data(self, handle: int) -> None:
         """Flush the content, as ``sync`` does."""
@@ -173,7 +184,7 @@ class MemoryDisk(Disk):
         copies: dict[Inode, Inode] = {}
 
         def copied(inode: Inode) -> Inode:
-            return copies.setdefault(inode, Inode(inode.safe, list(inode.pending)))
+            return copies.setdefault(inode, Inode(inode.safe, list(inode.pending), inode.shown))
 
         copy.inodes = {name: copied(inode) for name, inode in self.inodes.items()}
         copy.safe_names = {name: copied(inode) for name, inode in self.safe_names.items()}
@@ -201,7 +212,7 @@ class MemoryDisk(Disk):
                         continue
                     if what and chance.random() < tear:
                         cut = chance.randrange(len(what) + 1)
-                        what = what[:cut] if chance.random() < 0.5 else bytes(cut) + what[cut:]
+                        where, what = (where, what[:cut]) if chance.random() < 0.5 else (where + cut, what[cut:])
                     kept.append((where, what))
                 contents[inode] = Inode(_applied(inode.safe, kept))
         found.inodes = {name: contents[inode] for name, inode in names.items()}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from driftsurf.errors import InputError, LockedError, LogError, OptionError
+from driftsurf.service import log as log_module
 from driftsurf.service.log import Log
 
 
@@ -128,3 +129,41 @@ def test_one_who_waits_is_woken_by_a_record_and_by_closing(tmp_path: Path) -> No
     log.close()
     thread.join()
     assert answers == [True, False]
+
+
+def test_many_readers_see_each_record_once_while_others_append_flush_and_drop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "RECENT", 3_000)
+    count, writers, seen = 150, 4, [list[bytes]() for _ in range(3)]
+    with Log(tmp_path, segment_bytes=2_000) as log:
+
+        def write(name: int) -> None:
+            for turn in range(count):
+                log.append(f"{name} {turn}".encode().ljust(20 + turn))
+                if turn % 50 == 0:
+                    log.sync()
+
+        def read(found: list[bytes], most_bytes: int) -> None:
+            while len(found) < count * writers:
+                if log.wait(len(found), 10.0):
+                    found += [payload for _, payload in log.read(len(found), most_bytes)]
+
+        threads = [threading.Thread(target=write, args=(name,)) for name in range(writers)]
+        threads += [threading.Thread(target=read, args=(found, 40**k)) for k, found in enumerate(seen, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen[0] == seen[1] == seen[2]
+        log._recent.clear()
+        assert all_of(log, 10**6) == seen[0]
+        dropping = [threading.Thread(target=log.drop_before, args=(log.next,)) for _ in range(3)]
+        for thread in dropping:
+            thread.start()
+        for thread in dropping:
+            thread.join()
+        assert all_of(log) == seen[0][log.first :]
+    for name in range(writers):
+        own = [int(payload.split()[1]) for payload in seen[0] if payload.startswith(b"%d " % name)]
+        assert own == list(range(count))

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from bisect import bisect_right
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 from driftsurf.core import disk, files
 from driftsurf.errors import InputError, LogError, OptionError
@@ -180,16 +180,26 @@ class Log:
             for segment in unflushed:
                 assert segment.handle is not None
                 disk.calls.sync_data(segment.handle)
-            if not all(segment.named for segment in unflushed):
-                files.sync_folder(self.folder)
         except OSError as error:
-            with self._lock:
-                self._refuse(f"it could not be flushed ({error})")
-                raise LogError(self._refusal) from error
-        for segment in unflushed:
-            segment.named = True
+            self._fail(error)
+        if not all(segment.named for segment in unflushed):
+            self._flush_names(segments)
         for segment in unflushed[:-1]:
             _close(segment)
+
+    def _flush_names(self, segments: tuple[Segment, ...]) -> None:
+        """Flush the folder, and with it the names of segments that are new."""
+        try:
+            files.sync_folder(self.folder)
+        except OSError as error:
+            self._fail(error)
+        for segment in segments:
+            segment.named = True
+
+    def _fail(self, error: OSError) -> NoReturn:
+        with self._lock:
+            self._refuse(f"it could not be flushed ({error})")
+        raise LogError(self._refusal) from error
 
     # ------------------------------------------------------------------------ reading
 
@@ -204,17 +214,17 @@ class Log:
             segments, end, _ = self._state
             if start >= end:
                 return []
+            if start < segments[0].first:
+                raise LogError(f"record {start} has been dropped; the first one is {segments[0].first}")
             recent = self._recent
             if recent and recent[0][0] <= start:
                 return _at_most(recent, start - recent[0][0], most_bytes)
-        if start < segments[0].first:
-            raise LogError(f"record {start} has been dropped; the first one is {segments[0].first}")
         return self._read_files(segments, start, end, most_bytes)
 
     def _read_files(
         self, segments: tuple[Segment, ...], start: int, end: int, most_bytes: int
     ) -> list[tuple[int, bytes]]:
-        records: list[tuple[int, bytes]] = []
+        records, asked = list[tuple[int, bytes]](), most_bytes
         place = bisect_right(segments, start, key=lambda segment: segment.first) - 1
         for segment, after in zip(segments[place:], (*segments[place + 1 :], None), strict=True):
             stop = end if after is None else after.first
@@ -226,10 +236,10 @@ class Log:
                         "not as it was written. Restore the file from a copy."
                     )
                 break
-            if most_bytes <= 0:
+            if records and most_bytes <= 0:
                 break
             start = number
-        return records
+        return _at_most(records, 0, asked)
 
     def _read_segment(
         self, segment: Segment, start: int, stop: int, most_bytes: int, records: list[tuple[int, bytes]]
@@ -241,21 +251,18 @@ class Log:
         except FileNotFoundError:
             raise LogError(f"record {start} has been dropped, or {str(segment.path)!r} was removed") from None
         try:
-            for found, _, end, payload in segment.walk(handle, number, place):
-                if found >= start:
-                    most_bytes -= len(payload)
-                    if most_bytes < 0 and records:
-                        return 0, stop, place
-                    records.append((found, payload))
-                number, place = found + 1, end
-                if place - segment.marks[-1][1] >= 2**16:
-                    with self._lock:
-                        segment.mark(number, place)
-                if number == stop:
+            for block in segment.walk(handle, number, place):
+                new = block.records[max(0, start - number) : stop - number]
+                number, place = block.records[-1][0] + 1, block.end
+                records += new
+                most_bytes -= sum(len(payload) for _, payload in new)
+                if number >= stop or (records and most_bytes <= 0):
                     break
+                with self._lock:
+                    segment.mark(number, place)
         finally:
             disk.calls.close(handle)
-        return most_bytes, number, place
+        return most_bytes, min(number, stop), place
 
     def wait(self, number: int, seconds: float | None) -> bool:
         """Wait until record ``number`` exists; return False after this time, or when the log is closed."""
@@ -271,17 +278,28 @@ class Log:
 
     def drop_before(self, number: int) -> None:
         """Remove the files whose records are all durable and below ``number``."""
-        while True:
-            with self._lock:
-                segments, _, _ = self._state
+        while self._drop_first(number):
+            pass
+
+    def _drop_first(self, number: int) -> bool:
+        """Remove the first file if it has no record that is needed; return whether it did."""
+        with self._flushing:
+            if self._closed:
+                raise LogError(f"the log in {str(self.folder)!r} is closed")
+            segments, _, _ = self._state
             if len(segments) < 2 or segments[1].first > min(number, self.durable):
-                return
-            # One after the other, the oldest first: after a power loss the files that are left have no gap.
+                return False
+            # The name of the next file tells the number of its first record, so it has to outlive this one. And one
+            # after the other, the oldest first: after a power loss the files that are left have no gap.
+            if not segments[1].named:
+                self._flush_names(segments)
             files.remove(segments[0].path)
-            files.sync_folder(self.folder)
+            self._flush_names(())
             with self._lock:
-                segments, end, size = self._state
-                self._state = segments[1:], end, size
+                present, end, size = self._state
+                self._state = present[1:], end, size
+            _close(segments[0])
+            return True
 
     def close(self) -> None:
         """Flush the log and close it; a second call does nothing."""

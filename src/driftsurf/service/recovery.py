@@ -13,9 +13,12 @@ from typing import NamedTuple
 
 from driftsurf.core import disk, files
 from driftsurf.errors import LogError
-from driftsurf.service.segments import BLOCK, Segment, segments_of, write_all_at
+from driftsurf.service.segments import Segment, segments_of, write_all_at
 
 __all__ = ["Opened", "open_segments"]
+
+COPIED = 2**20
+"""Bytes that are written again at a time."""
 
 
 class Opened(NamedTuple):
@@ -42,8 +45,8 @@ class _Scan:
     end: int = 0
     """The byte at which this row ends."""
     durable: int = 0
-    strays: tuple[int, ...] = ()
-    """Numbers of the good frames after the row."""
+    lowest_stray: int = 2**64
+    """The lowest number of the good frames that come after the row and do not continue it."""
     stray_durable: int = 0
 
 
@@ -107,13 +110,13 @@ def _scan(segment: Segment) -> _Scan:
     handle = disk.calls.open(segment.path)
     try:
         found = _Scan(segment, handle, disk.calls.size(handle), segment.first)
-        for number, durable, end, _ in segment.walk(handle, segment.first, 0):
-            found.next, found.end, found.durable = number + 1, end, max(durable, found.durable)
-            segment.mark(found.next, end)
+        for block in segment.walk(handle, segment.first, 0):
+            found.next, found.end, found.durable = block.records[-1][0] + 1, block.end, block.durable
+            segment.mark(found.next, found.end)
         if found.end < found.size:
-            strays = list(segment.strays(handle, found.end + 1))
-            found.strays = tuple(number for number, _ in strays)
-            found.stray_durable = max((durable for _, durable in strays), default=0)
+            for block in segment.strays(handle, found.end + 1):
+                found.lowest_stray = min(found.lowest_stray, block.records[0][0])
+                found.stray_durable = max(found.stray_durable, block.durable)
     except BaseException:
         disk.calls.close(handle)
         raise
@@ -129,7 +132,7 @@ def _unbroken(scans: list[_Scan], known: int) -> int:
         kept += 1
     last, later = scans[kept - 1], scans[kept:]
     flushed = max([last.stray_durable] + [max(one.durable, one.stray_durable) for one in later])
-    lowest = min([*last.strays] + [one.segment.first for one in later], default=last.next + 1)
+    lowest = min([last.lowest_stray] + [one.segment.first for one in later])
     if flushed > last.next or lowest <= last.next:
         raise LogError(
             f"the log is damaged: record {last.next} should be at byte {last.end} of {str(last.segment.path)!r}, and "
@@ -174,7 +177,7 @@ def _flush(scans: list[_Scan]) -> None:
             continue
         place = scan.segment.marked(durable)[1] if durable > scan.segment.first else 0
         while place < scan.end:
-            data = disk.calls.read_at(scan.handle, min(BLOCK, scan.end - place), place)
+            data = disk.calls.read_at(scan.handle, min(COPIED, scan.end - place), place)
             if not data:
                 raise OSError(5, "the file became shorter while it was read", str(scan.segment.path))
             write_all_at(scan.handle, data, place)

@@ -15,21 +15,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import NamedTuple
 from zlib import crc32
 
 from driftsurf.core import disk, files
 from driftsurf.errors import LogError
 
-__all__ = ["Segment", "segments_of", "write_all_at"]
+__all__ = ["Block", "Segment", "segments_of", "write_all_at"]
 
 HEAD = Struct("<4sIIQQ")
 CHECKED = 12
 """Byte of a frame from which on the checksum covers it: number, ``durable``, payload."""
-BLOCK = 2**20
-MARK = 2**16
-"""Distance in bytes between two places of a segment that are kept in memory."""
+BLOCK = 2**16
+"""Bytes that are read at a time, and the distance of two places of a segment that are kept in memory, about."""
 NAME = re.compile(r"(\d{20})-([0-9a-f]{16})\.log")
+
+
+class Block(NamedTuple):
+    """Consecutive records of a segment."""
+
+    records: list[tuple[int, bytes]]
+    """Numbers and payloads; at least one."""
+    durable: int
+    """``durable`` of the last record, which is the highest: it never falls."""
+    end: int
+    """The byte after the last record."""
 
 
 @dataclass(eq=False, slots=True)
@@ -77,51 +87,54 @@ class Segment:
 
     def mark(self, number: int, place: int) -> None:
         """Remember where a record begins, if the last place that was kept is far enough away."""
-        if place - self.marks[-1][1] >= MARK:
+        if place - self.marks[-1][1] >= BLOCK:
             self.marks.append((number, place))
 
     def marked(self, number: int) -> tuple[int, int]:
         """Return the last record at or before ``number`` of which the place is known, and this place."""
         return self.marks[bisect_right(self.marks, number, key=lambda mark: mark[0]) - 1]
 
-    def walk(self, handle: int, number: int, place: int) -> Iterator[tuple[int, int, int, bytes]]:
-        """Yield number, ``durable``, end and payload of the frames from a place on, up to the first bad one."""
-        size, data, at = disk.calls.size(handle), b"", 0
-        unpack, magic, seed, head = HEAD.unpack_from, self.magic, self.seed, HEAD.size
-        view = memoryview(data)
-        while True:
-            end = at + head
-            if end <= len(data):
-                found, length, checksum, named, durable = unpack(data, at)
-                if found != magic or named != number or durable > number:
-                    return
-                end += length
-                if end <= len(data):
-                    if crc32(view[at + CHECKED : end], seed) != checksum:
-                        return
-                    yield number, durable, place + end, data[at + head : end]
-                    at, number = end, number + 1
-                    continue
-            needed = end - at
-            if place + end > size:
-                return  # checked before memory is taken: the length may be any number
-            more = _read(handle, min(max(BLOCK, needed), size - place - at), place + at)
-            place, data, at = place + at, more, 0
-            view = memoryview(data)
+    def walk(self, handle: int, number: int, place: int) -> Iterator[Block]:
+        """Yield the records from a place on, many at a time, up to the first frame that is not good."""
+        size, needed = disk.calls.size(handle), HEAD.size
+        while place + needed <= size:  # checked before memory is taken: a length may be any number
+            data = _read(handle, min(max(BLOCK, needed), size - place), place)
             if len(data) < needed:
                 return
+            records, durable, length, needed = self._parse(data, number)
+            if records:
+                number, place = number + len(records), place + length
+                yield Block(records, durable, place)
+            elif needed <= len(data):
+                return
 
-    def strays(self, handle: int, place: int) -> Iterator[tuple[int, int]]:
-        """Yield number and ``durable`` of all good frames that begin anywhere after a place."""
+    def _parse(self, data: bytes, number: int) -> tuple[list[tuple[int, bytes]], int, int, int]:
+        """Return the good records at the beginning of the data, the last ``durable``, their bytes, and those needed."""
+        records: list[tuple[int, bytes]] = []
+        push, unpack, magic, seed, head = records.append, HEAD.unpack_from, self.magic, self.seed, HEAD.size
+        view, size = memoryview(data), len(data)
+        at = last = 0
+        while (end := at + head) <= size:
+            found, length, checksum, named, durable = unpack(data, at)
+            if found != magic or named != number or durable > number:
+                break
+            end += length
+            if end > size or crc32(view[at + CHECKED : end], seed) != checksum:
+                break
+            push((number, data[at + head : end]))
+            number, at, last = number + 1, end, durable
+        return records, last, at, end - at
+
+    def strays(self, handle: int, place: int) -> Iterator[Block]:
+        """Yield all good records that begin anywhere after a place."""
         size = disk.calls.size(handle)
-        while (place := self._find(handle, place, size)) < size:
+        while (place := self._find(handle, place, size)) + HEAD.size <= size:
             head = disk.calls.read_at(handle, HEAD.size, place)
-            next_place = place + 1
-            if len(head) == HEAD.size:
-                for number, durable, end, _ in self.walk(handle, HEAD.unpack(head)[3], place):
-                    yield number, durable
-                    next_place = end
-            place = next_place
+            after = place + 1
+            for block in self.walk(handle, HEAD.unpack(head)[3], place) if len(head) == HEAD.size else ():
+                yield block
+                after = block.end
+            place = after
 
     def _find(self, handle: int, place: int, size: int) -> int:
         """Return the next place of the magic; the size of the file if there is none."""
@@ -142,7 +155,7 @@ def _read(handle: int, size: int, place: int) -> bytes:
     return data
 
 
-def write_all_at(handle: int, data: Any, place: int) -> None:
+def write_all_at(handle: int, data: bytes, place: int) -> None:
     """Write all of the data from a place on, in as many calls as it takes."""
     rest = memoryview(data)
     while rest:
@@ -157,7 +170,7 @@ def segments_of(folder: Path) -> list[Segment]:
     found = []
     for name in files.names(folder):
         known = NAME.fullmatch(name)
-        if known:
+        if known and int(known[1]) < 2**63:
             found.append(Segment(folder / name, int(known[1])))
         elif name.endswith(".log"):
             raise LogError(
