@@ -68,10 +68,11 @@ class Log:
         _make_durable_folder(folder)
         self._owner = files.FolderLock(folder)
         try:
-            segments, end, size, self.cut = open_segments(folder, known)
+            segments, end, size, cut = open_segments(folder, known)
         except BaseException:
             self._owner.release()
             raise
+        self.cut: int = cut
         self._state: tuple[tuple[Segment, ...], int, int] = segments, end, size
         """The segments, the number of the next record and the size of the last segment, replaced as a whole."""
         self.durable: int = end
