@@ -25,6 +25,7 @@ caught. Each message names the value, the choices and the remedy.
      +-- FetchError (OSError)
      +-- SourceError (OSError)
      +-- LogError (OSError)
+     +-- DeliveryError (OSError)
      +-- MissingExtraError (ImportError)
      +-- RunStopped
 
@@ -57,6 +58,7 @@ __all__ = [
     "CheckError",
     "ColumnWarning",
     "CompilationWarning",
+    "DeliveryError",
     "DivergenceError",
     "DriftsurfError",
     "DriftsurfWarning",
@@ -275,6 +277,14 @@ class SourceError(DriftsurfError, OSError):
 
 class LogError(DriftsurfError, OSError):
     """The log of a served model is damaged, broken or closed, or no longer has a record."""
+
+
+class DeliveryError(DriftsurfError, OSError):
+    """A receiver did not take an alert; ``later`` tells whether it may take the same alert another time."""
+
+    def __init__(self, *parts: object, later: bool) -> None:
+        super().__init__(*parts)
+        self.later = later
 
 
 class MissingExtraError(DriftsurfError, ImportError):
