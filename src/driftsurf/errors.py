@@ -30,6 +30,7 @@ caught. Each message names the value, the choices and the remedy.
      |    +-- UnavailableError
      |    +-- OverloadedError
      |    +-- StorageFullError
+     +-- DeliveryError (OSError)
      +-- MissingExtraError (ImportError)
      +-- RunStopped
 
@@ -62,6 +63,7 @@ __all__ = [
     "CheckError",
     "ColumnWarning",
     "CompilationWarning",
+    "DeliveryError",
     "DivergenceError",
     "DriftsurfError",
     "DriftsurfWarning",
@@ -309,6 +311,14 @@ class OverloadedError(ServiceError):
 
 class StorageFullError(ServiceError):
     """The disk of a served model is nearly full, so that it learns nothing more; it still predicts."""
+
+
+class DeliveryError(DriftsurfError, OSError):
+    """A receiver did not take an alert; ``later`` tells whether it may take the same alert another time."""
+
+    def __init__(self, *parts: object, later: bool) -> None:
+        super().__init__(*parts)
+        self.later = later
 
 
 class MissingExtraError(DriftsurfError, ImportError):
