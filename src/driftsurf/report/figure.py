@@ -285,8 +285,8 @@ def data(overlay: Overlay, figures: Sequence[Figure | Bars], most: int | None = 
     return {
         "steps": overlay.steps,
         "stride": stride,
-        "firstRows": list(overlay.first_rows)[::stride],
-        "times": list(overlay.times)[::stride],
+        "firstRows": _knots(overlay.first_rows, stride),
+        "times": _knots(overlay.times, stride),
         "reactive": [[_step(start), _step(stop), text] for start, stop, text in overlay.reactive],
         "drifts": [[_step(start), _step(stop), text] for start, stop, text in overlay.drifts],
         "orders": [[_step(start), _step(stop), text] for start, stop, text in overlay.orders],
@@ -294,6 +294,17 @@ def data(overlay: Overlay, figures: Sequence[Figure | Bars], most: int | None = 
         "changes": [{"at": _step(one.at), "kind": one.kind, "text": one.text} for one in overlay.changes],
         "figures": [(figure if stride == 1 else figure.thinned(stride)).data() for figure in figures],
     }
+
+
+def _knots(values: Sequence[int], stride: int) -> list[float]:
+    """Return every ``stride``-th value, with one beyond the end if need be, so that the last value lies between two.
+
+    >>> _knots([0, 10, 20, 30, 40, 55], 3)
+    [0, 30, 67.5]
+    """
+    kept: list[float] = list(values[::stride])
+    rest = (len(values) - 1) % stride if values else 0
+    return [*kept, kept[-1] + (values[-1] - kept[-1]) * stride / rest] if rest else kept
 
 
 def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
