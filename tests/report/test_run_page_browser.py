@@ -349,7 +349,7 @@ def test_a_long_run_is_thinned(browser: Browser, tmp_path: Path) -> None:
     steps, most = 5_000, 600
     values = np.linspace(0.0, 1.0, steps)
     overlay = Overlay(steps, range(0, 10 * steps + 1, 10), times=range(0, 60 * steps, 60))
-    figure = Figure("error", "error", "error", 1.0, [Series("model", "curve", values, marked=True)])
+    figure = Figure("error", "error", "error", 1.0, [Series("model", "curve", values.tolist(), marked=True)])
     (tmp_path / "page.html").write_text(
         interactive.document("long", [interactive.TOOLBAR, figure.render(overlay)], overlay, [figure])
     )
