@@ -67,8 +67,10 @@ def test_products_of_columns_have_the_bits_of_numpy(seed: int, width: int) -> No
     draw = np.random.default_rng(seed)
     rows: Any = sparse.random_array((20, 5), density=0.4, format="csr", rng=draw)
     targets = np.column_stack([np.ones(20), draw.normal(size=20)])
-    out = np.zeros((3, width))
-    column_products(rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), targets, out)
+    sums = np.zeros((width + 1, 3))
+    column_products(rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), targets, sums)
+    assert not sums[0].any()
+    out = np.ascontiguousarray(sums[1:].T)
     row = np.repeat(np.arange(20), np.diff(rows.indptr))
     kept = rows.indices < width
     column, value, row = rows.indices[kept], rows.data[kept], row[kept]

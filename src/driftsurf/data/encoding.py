@@ -370,7 +370,7 @@ def _csr(layout: Layout, columns: list[Column], count: int) -> EncodedRows:
     for one, column in zip(layout.columns, columns, strict=True):
         if one.is_number:
             values[place] = column.values
-            place += one.width
+            place += 1 + one.gaps
             continue
         for slot, own in one.encode(column):
             values[place] = own

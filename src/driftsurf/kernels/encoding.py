@@ -107,16 +107,16 @@ def is_sound_csr(data: Any, indices: Any, indptr: Any, n_features: Any) -> Any:
 
 @kernel(lambda f: (_in(f), _in(I4), _in(I8), _in(F8, 2), _out(F8, 2)), exact=True)
 def column_products(data: Any, indices: Any, indptr: Any, targets: Any, out: Any) -> None:
-    """Add, for each column of CSR rows, its products with each target and with itself to the rows of ``out``.
+    """Add, for each column c of CSR rows, its products with each target and with itself to row c + 1 of ``out``.
 
-    Columns beyond the width of ``out`` are left out.
+    Columns beyond the rows of ``out`` are left out. The sums of a column stand side by side, in one line of the cache.
     """
     last = targets.shape[1]
     for i in range(targets.shape[0]):
         for p in range(indptr[i], indptr[i + 1]):
-            c = np.uintp(indices[p])
-            if c < np.uintp(out.shape[1]):
+            c = np.uintp(indices[p]) + np.uintp(1)
+            if c < np.uintp(out.shape[0]):
                 value = np.float64(data[p])
                 for k in range(last):
-                    out[k, c] += value * targets[i, k]
-                out[last, c] += value * value
+                    out[c, k] += value * targets[i, k]
+                out[c, last] += value * value
