@@ -30,7 +30,7 @@ class Entry:
     formats: ModelFormats
     readers: ThreadPoolExecutor
     counts: dict[str, int] = field(default_factory=dict)
-    """Rows predicted, learned, labelled and refused since the process began."""
+    """Rows predicted, learned, labelled and skipped since the process began, and requests refused for their content."""
     _keys: set[str] = field(default_factory=set)
     """Idempotency keys of requests under way."""
 
@@ -64,7 +64,8 @@ class Entry:
 
     def count(self, what: str, rows: int) -> None:
         """Count rows, for the metrics."""
-        self.counts[what] = self.counts.get(what, 0) + rows
+        if rows:
+            self.counts[what] = self.counts.get(what, 0) + rows
 
     def columns(self) -> list[dict[str, str]]:
         """Return the columns of a row as plain values."""

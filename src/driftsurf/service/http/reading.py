@@ -11,7 +11,19 @@ from driftsurf.service.http.entry import Entry
 from driftsurf.service.http.request import HttpRequest
 from driftsurf.service.http.responses import Response, json_response, text_response
 
-__all__ = ["Explanation", "JournalLine", "JournalPage", "columns", "explain", "info", "journal", "report", "state", "status", "trace"]
+__all__ = [
+    "Explanation",
+    "JournalLine",
+    "JournalPage",
+    "columns",
+    "explain",
+    "info",
+    "journal",
+    "report",
+    "state",
+    "status",
+    "trace",
+]
 
 MOST_LINES = 10_000
 """Lines of the journal in one answer at most."""

@@ -101,6 +101,10 @@ class Caller:
         """Return whether the caller may do something."""
         return self.key is None or self.key.allows(scope, model)
 
+    def sees(self, model: str) -> bool:
+        """Return whether the caller may know of a model, because its key allows something with it."""
+        return self.key is None or any(self.key.allows(scope, model) for scope in SCOPES)
+
     def require(self, scope: KeyScope, model: str | None) -> None:
         """Raise HttpProblem unless the caller may do something."""
         if not self.allows(scope, model):
@@ -139,7 +143,7 @@ class Gate:
 
     def admit(self, headers: Mapping[str, str], method: str) -> Caller:
         """Return who sent a request; HttpProblem if it may not be answered."""
-        self._check_origin(headers, method)
+        self.check_origin(headers, method)
         if not self.keys:
             return Caller()
         key = self._key(headers)
@@ -172,7 +176,7 @@ class Gate:
             raise _unauthenticated("the key is not known")
         return found
 
-    def _check_origin(self, headers: Mapping[str, str], method: str) -> None:
+    def check_origin(self, headers: Mapping[str, str], method: str) -> None:
         """Raise HttpProblem for requests that a page of another site may have made a browser send."""
         host = headers.get("host", "")
         if not self.keys and not names_this_machine(host):

@@ -65,6 +65,8 @@ async def predict(entry: Entry, request: HttpRequest) -> Response:
     def work() -> tuple[bytes, int]:
         rows = _read(entry, request, "predict", format, body, on_bad_row)
         found = _answer(entry.served, rows, request, body)
+        entry.count("predicted", len(rows))
+        entry.count("skipped", rows.n_skipped)
         return encode_answer(entry.served.name, found, rows, wanted, all_classes=all_classes), rows.n_skipped
 
     if len(body) < LARGE and not entry.served.snapshot.slow:
@@ -117,18 +119,23 @@ def _take(
         rows = read_labels(body, on_bad_row, request.limits.rows)
     else:
         rows = _read(entry, request, purpose, format, body, on_bad_row)
+    entry.count("skipped", rows.n_skipped)
     if not len(rows):
         return rows, None
     assert rows.labels is not None
     if purpose == "learn":
-        return rows, entry.served.learn(rows.table, rows.labels, core)
+        future = entry.served.learn(rows.table, rows.labels, core)
+        entry.count("learned", len(rows))
+        return rows, future
     assert rows.ids is not None
     given = dict(zip(rows.ids, rows.labels, strict=True))
     if len(given) < len(rows.ids):
         seen: set[str] = set()
         twice = next(one for one in rows.ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
         raise BadRowError(f"the id {twice!r} has two labels; send each id once", value=twice)
-    return rows, entry.served.label(given, core)
+    future = entry.served.label(given, core)
+    entry.count("labelled", len(rows))
+    return rows, future
 
 
 async def _ended(future: Future[Any]) -> Any:
