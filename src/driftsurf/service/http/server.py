@@ -137,7 +137,7 @@ class _Server(uvicorn.Server):
         self.owner = owner
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:  # type: ignore[override]
+    def capture_signals(self) -> Iterator[None]:
         """Handle signals, if this is the main thread."""
         loop = asyncio.get_running_loop()
         numbers: list[int] = []
@@ -152,8 +152,8 @@ class _Server(uvicorn.Server):
         try:
             yield
         finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
+            for handled in numbers:
+                loop.remove_signal_handler(handled)
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -162,9 +162,7 @@ def _bound(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise OptionError(
-            Option("host"), f" is {host!r}, which is no address of this machine: {reason(error)}"
-        ) from error
+        raise OptionError(Option("host"), f" is {host!r}, which is no address here: {reason(error)}") from error
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)

@@ -102,9 +102,10 @@ class WireFormat:
         """Return the fault of a row that lacks a column; None if it has all."""
         for one in self.columns or ():
             if one.name not in names and self.is_required(one):
-                return Fault(
-                    row, one.name, "", "the column is missing", "pass the column; null if its value is not known"
-                )
+                remedy = "pass the column; null if its value is not known"
+                return Fault(row, one.name, "", "the column is missing", remedy)
+        if self.label is not None and self.label not in names:
+            return Fault(row, self.label, "", "the label is missing", "pass it, or pass rows with ids and labels later")
         if self.id_required and self.id is not None and self.id not in names:
             return Fault(row, self.id, "", "the id is missing", "pass the id of the row")
         return None

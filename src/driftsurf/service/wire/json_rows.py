@@ -33,6 +33,8 @@ __all__ = ["JsonRows"]
 ID = "i"
 """Attribute of the id of a decoded row; those of its columns are c0, c1 and so on."""
 LABEL = "y"
+SPARE = 4
+"""Braces or line breaks per row from which on a body is refused unread; text may have some of them, too."""
 Scalar: TypeAlias = str | bool | int | float | None
 _Check: TypeAlias = Callable[[int, str, Any], Fault | None]
 _TYPES: dict[Kind, Any] = {
@@ -83,31 +85,32 @@ class JsonRows:
 
     def read(self, body: bytes, on_bad_row: OnBadRow = "fail", most: int = 100_000) -> RowsRead:
         """Return the rows of a JSON body; BadRowError for a bad row unless bad rows are skipped."""
-        check_count(body.count(b"{") - 1, most)
+        check_count(body.count(b"{") // SPARE, most)
         if self.format.columns is None:
-            return self._free(_decoded(msgspec.json.Decoder(_FreeRows).decode, body).rows)
+            return self._free(_decoded(msgspec.json.Decoder(_FreeRows).decode, body).rows, most)
         try:
-            return self._built(self._rows.decode(body).rows)
+            return self._built(self._rows.decode(body).rows, most)
         except (msgspec.ValidationError, RecursionError, UnicodeDecodeError, _Misfit):
-            return self._checked(_decoded(msgspec.json.Decoder(_AnyRows).decode, body).rows, on_bad_row)
+            return self._checked(_decoded(msgspec.json.Decoder(_AnyRows).decode, body).rows, on_bad_row, most)
         except msgspec.DecodeError as error:
             raise _not_json(error) from None
 
     def read_lines(self, body: bytes, on_bad_row: OnBadRow = "fail", most: int = 100_000) -> RowsRead:
         """Return the rows of a body that has one JSON object on each line; blank lines are left out."""
-        check_count(body.count(b"\n"), most + 1)
+        check_count(body.count(b"\n") // SPARE, most)
         if self.format.columns is None:
             decoder = msgspec.json.Decoder(dict[str, Scalar])
-            return self._free(_decoded(decoder.decode_lines, body))
+            return self._free(_decoded(decoder.decode_lines, body), most)
         try:
-            return self._built(self._row.decode_lines(body))
+            return self._built(self._row.decode_lines(body), most)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, _Misfit):
-            return self._checked([line for line in body.split(b"\n") if line.strip()], on_bad_row)
+            return self._checked([line for line in body.split(b"\n") if line.strip()], on_bad_row, most)
 
     # -------------------------------------------------------------------- good rows
 
-    def _built(self, rows: Sequence[Any]) -> RowsRead:
+    def _built(self, rows: Sequence[Any], most: int) -> RowsRead:
         """Return decoded rows as a table; _Misfit if a date, a word or an id cannot be used."""
+        check_count(len(rows), most)
         columns: dict[str, Column] = {}
         numbers = np.array(list(map(self._numbers_of, rows)), np.float64).reshape(len(rows), len(self._numbers))
         places = iter(numbers.T)
@@ -150,8 +153,9 @@ class JsonRows:
 
     # -------------------------------------------------------------------- bad rows
 
-    def _checked(self, rows: Sequence[bytes | msgspec.Raw], on_bad_row: OnBadRow) -> RowsRead:
+    def _checked(self, rows: Sequence[bytes | msgspec.Raw], on_bad_row: OnBadRow, most: int) -> RowsRead:
         """Return the good rows, each of which is decoded by itself; BadRowError for the first bad one."""
+        check_count(len(rows), most)
         faults, good, with_id = list[Fault](), list[Any](), list[bool]()
         skipped = 0
         for number, raw in enumerate(rows):
@@ -167,7 +171,7 @@ class JsonRows:
             skipped += 1
             if len(faults) < MOST_FAULTS:
                 faults.append(fault)
-        built = self._built(good)
+        built = self._built(good, most)
         return RowsRead(built.table, built.ids, built.labels, tuple(faults), skipped)
 
     def _fault(self, number: int, raw: bytes) -> tuple[Fault | None, bool]:
@@ -212,8 +216,9 @@ class JsonRows:
 
     # -------------------------------------------------------------------- first rows
 
-    def _free(self, rows: Sequence[Mapping[str, Scalar]]) -> RowsRead:
+    def _free(self, rows: Sequence[Mapping[str, Scalar]], most: int) -> RowsRead:
         """Return rows whose columns are not known yet; their values decide the kinds."""
+        check_count(len(rows), most)
         names = list(dict.fromkeys(name for row in rows for name in row))
         ids = self._special(rows, names, self.format.id, id_fault)
         labels = self._special(rows, names, self.format.label, label_fault)
