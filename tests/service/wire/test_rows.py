@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -71,7 +72,7 @@ def as_json(rows: list[dict[str, Any]]) -> bytes:
     return json.dumps({"rows": rows}).encode()
 
 
-READERS = {
+READERS: dict[str, tuple[Callable[[list[dict[str, Any]]], bytes], Callable[[WireFormat], Any]]] = {
     "json": (as_json, lambda format: JsonRows(format).read),
     "ndjson": (as_lines, lambda format: JsonRows(format).read_lines),
     "csv": (as_csv, lambda format: CsvRows(format).read),
