@@ -104,7 +104,8 @@ class MemoryModel:
             self.waiting |= dict.fromkeys(ids, answer)
             return answer
 
-        return self._once(request, work)
+        answer: Answer = self._once(request, work)
+        return answer
 
     def learn(self, table: Table, labels: Any, request: Request | None = None) -> Future[Receipt]:
         if self.refuse is not None:
@@ -218,5 +219,10 @@ class MemoryModel:
             future.set_result(value)
         else:
             hold = self.hold
-            threading.Thread(target=lambda: (hold.wait(), future.set_result(value)), daemon=True).start()
+
+            def end() -> None:
+                hold.wait()
+                future.set_result(value)
+
+            threading.Thread(target=end, daemon=True).start()
         return future

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from served_models import MemoryModel
 
+from driftsurf.data.tables import Table
 from driftsurf.errors import OverloadedError, StorageFullError, UnavailableError
-from driftsurf.service.contract import Order
+from driftsurf.service.contract import Answer, Order
 
 httpx = pytest.importorskip("httpx")
 pa = pytest.importorskip("pyarrow")
@@ -281,12 +282,11 @@ def test_a_stream_that_breaks_says_how_many_rows_were_taken() -> None:
 def test_a_stream_that_is_too_long_is_refused() -> None:
     line = json.dumps(ROW | {"sold": "yes"}).encode() + b"\n"
     limits = Limits(body_bytes=65536, part_bytes=4096, stream_bytes=8192)
-    answer = ask(
-        app_of(limits=limits), "POST", LEARN, content=chunked(line * 200), headers={"content-type": MEDIA["ndjson"]}
-    )
+    headers = {"content-type": MEDIA["ndjson"]}
+    answer = ask(app_of(limits=limits), "POST", LEARN, content=chunked(line * 200), headers=headers)
     assert answer.status_code == 413
     one = app_of(limits=Limits(body_bytes=8192, part_bytes=1024))
-    answer = ask(one, "POST", LEARN, content=chunked(b"x" * 20_000), headers={"content-type": MEDIA["ndjson"]})
+    answer = ask(one, "POST", LEARN, content=chunked(b"x" * 20_000), headers=headers)
     assert answer.status_code in (413, 422)
 
 
@@ -307,9 +307,7 @@ def test_readers_of_a_model() -> None:
     assert ask(app, "GET", f"{base}/explain", headers={"accept": "text/plain"}).text.endswith(".\n")
     report = ask(app, "GET", f"{base}/report")
     assert "default-src 'none'" in report.headers["content-security-policy"]
-    import driftsurf
-
-    assert driftsurf.load(ask(app, "GET", f"{base}/state").content) is not None
+    assert ask(app, "GET", f"{base}/state").content == app.entries["sales"].served.state()
     assert ask(app, "HEAD", base).status_code == 200
 
 
@@ -361,8 +359,13 @@ def test_a_model_that_is_slow_predicts_in_another_thread() -> None:
     app = app_of(model)
     learned(app)
     threads: list[str] = []
-    predict = model.model.predict
-    model.model.predict = lambda rows: (threads.append(threading.current_thread().name), predict(rows))[1]
+    predict = model.snapshot.predict
+
+    def noted(table: Table) -> Answer:
+        threads.append(threading.current_thread().name)
+        return predict(table)
+
+    object.__setattr__(model.snapshot, "predict", noted)
     assert ask(app, "POST", PREDICT, json={"rows": [ROW]}).status_code == 200
     assert threads[0].startswith("reader")
 

@@ -37,22 +37,25 @@ class PartReader:
 
     async def parts(self) -> AsyncIterator[tuple[int, bytes]]:
         """Yield the parts with their numbers."""
-        number, more = 0, True
-        while more:
-            more = await self._fill()
-            while len(self._data) >= self.size or (not more and self._data):
-                part = self._cut(last=not more)
-                if part is None:
-                    break
+        number, more, wanted = 0, True, self.size
+        while more or self._data:
+            if more:
+                more = await self._fill(wanted)
+            part = self._cut(last=not more)
+            if part is not None:
                 yield number, part
-                number += 1
+                number, wanted = number + 1, self.size
+            elif more:
+                wanted = len(self._data) + self.size
+            else:
+                break
         if not number:
             raise InputError("the body has no rows; pass at least one")
 
-    async def _fill(self) -> bool:
-        """Read until there is enough for a part; return whether the body goes on."""
+    async def _fill(self, wanted: int) -> bool:
+        """Read until there are that many bytes; return whether the body goes on."""
         request = self.request
-        while len(self._data) < self.size:
+        while len(self._data) < wanted:
             message = await request.receive()
             if message["type"] == "http.disconnect":
                 raise ClientGoneError
@@ -69,14 +72,15 @@ class PartReader:
         return True
 
     def _cut(self, *, last: bool) -> bytes | None:
-        """Take the next part from the data; None if they have no end of a row."""
-        cut = self._arrow_end() if self.format == "arrow" else self._line_end(last=last)
+        """Take the next part from the data; None if they have no whole row."""
+        cut = self._arrow_end(last=last) if self.format == "arrow" else self._line_end(last=last)
         if cut == 0:
-            if last or len(self._data) > self.request.limits.body_bytes:
+            if len(self._data) > self.request.limits.body_bytes:
                 raise HttpProblem("too-large", "a row, or a batch of an Arrow stream, is too large; write smaller ones")
             return None
-        part, self._data = bytes(self._data[:cut]), self._data[cut:]
-        self.request.release(min(len(part), self.request.taken))
+        part = bytes(self._data[:cut])
+        del self._data[:cut]
+        self.request.release(len(part))
         return self._with_head(part)
 
     def _line_end(self, *, last: bool) -> int:
@@ -88,13 +92,14 @@ class PartReader:
             end = self._data.rfind(b"\n", 0, end - 1) + 1
         return end or (self._data.find(b"\n") + 1) or (len(self._data) if last else 0)
 
-    def _arrow_end(self) -> int:
-        """Return where the last whole batch within a part ends."""
+    def _arrow_end(self, *, last: bool) -> int:
+        """Return where the last whole batch within a part ends, or the first one if it is larger."""
         end = 0
-        for message in messages(self._data, whole=False):
+        for message in messages(self._data, whole=last):
             if end and message.end > self.size:
                 break
-            end = message.end
+            if message.kind == BATCH:
+                end = message.end
         return end
 
     def _with_head(self, part: bytes) -> bytes:
