@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NoReturn, Self
 
 from driftsurf.core import disk, files
+from driftsurf.data.log.recovery import open_segments
+from driftsurf.data.log.segments import Segment, write_all_at
 from driftsurf.errors import InputError, LogError, OptionError
-from driftsurf.service.recovery import open_segments
-from driftsurf.service.segments import Segment, write_all_at
 
 __all__ = ["Log"]
 
