@@ -96,6 +96,19 @@ class Log:
         """Number of the next record."""
         return self._state[1]
 
+    def sizes(self) -> list[tuple[int, int]]:
+        """Return the number of the first record and the bytes of each file, in order; a dropped one may be missing."""
+        segments, _, size = self._state
+        found: list[tuple[int, int]] = []
+        for segment in segments[:-1]:
+            with contextlib.suppress(FileNotFoundError):
+                handle = disk.calls.open(segment.path)
+                try:
+                    found.append((segment.first, disk.calls.size(handle)))
+                finally:
+                    disk.calls.close(handle)
+        return [*found, (segments[-1].first, size)]
+
     # ------------------------------------------------------------------------ writing
 
     def append(self, payload: bytes) -> int:

@@ -23,7 +23,7 @@ from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import LogError
 
-__all__ = ["ColumnKind", "Kinds", "Record", "RowBlock", "block_of", "decode", "encode", "read_rows"]
+__all__ = ["DIGEST", "ColumnKind", "Kinds", "Record", "RowBlock", "block_of", "decode", "encode", "read_rows"]
 
 FORMAT = 1
 HEAD = Struct("<BBHId")
