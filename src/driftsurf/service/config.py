@@ -86,7 +86,7 @@ def read_config(path: Path, *, trusted: bool = False) -> ServiceConfig:
         Whether it may name classes of other packages to import.
     """
     table = read_toml(path)
-    service = {name for name in (one.toml_name for one in option_fields(ServiceOptions).values())}
+    service = {one.toml_name for one in option_fields(ServiceOptions).values()}
     parts = ("models", "keys", "limits", "keeping", "alerts")
     for name in table:
         choice(f"{path}: option", name, (*sorted(service), *parts))
@@ -122,7 +122,10 @@ def _model(where: str, table: Mapping[str, Any], *, trusted: bool) -> ModelConfi
             choice(f"{where}.challengers.{name}: option", option, ("model", "learner", "parameters", "seed"))
     own = {name: value for name, value in table.items() if name != "challengers"}
     options = from_table(ServedOptions, own, where, others=("challengers",))
-    named = [(options.strategy, options.learner), *((one.get("model"), one.get("learner")) for one in challengers.values())]
+    named = [
+        (options.strategy, options.learner),
+        *((one.get("model"), one.get("learner")) for one in challengers.values()),
+    ]
     foreign = next((found for model, learner in named if (found := imported_class(model, learner))), None)
     if foreign and not trusted:
         raise OptionError(

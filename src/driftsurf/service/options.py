@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, get_args
 
-from driftsurf.core.option_fields import option, option_fields, parse_label, parse_value
+from driftsurf.core.option_fields import option, parse_label, parse_value
 from driftsurf.data.reading_options import OnSchemaChange, ReadingOptions
 from driftsurf.errors import Option, OptionError
 from driftsurf.runs.options import OptionGroup
 from driftsurf.runs.watch_options import LAST_PORT, LogLevel
 from driftsurf.service.http.limits import Limits
-from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.settings import ModelSettings
 
 __all__ = ["SERVE_GROUPS", "ServedOptions", "ServiceOptions"]
 
@@ -48,11 +48,14 @@ class ServedOptions:
     strategy: str | None = option(
         None, "Strategy, as --model of driftsurf run.  [default: recommended]", runs_code="model"
     )
-    learner: str | None = option(
-        None, "Learner, as of driftsurf run.  [default: by the task]", runs_code="learner"
-    )
+    learner: str | None = option(None, "Learner, as of driftsurf run.  [default: by the task]", runs_code="learner")
     parameters: Mapping[str, Any] = option(
-        {}, "Parameter of the model; can be repeated.", flag="--set", metavar="NAME=VALUE", pairs=True, parse=parse_value
+        {},
+        "Parameter of the model; can be repeated.",
+        flag="--set",
+        metavar="NAME=VALUE",
+        pairs=True,
+        parse=parse_value,
     )
     seed: int = option(0, "Seed of the model.", at_least=0)
     batch_size: int = option(100, "Labelled rows of a time step.", at_least=1)
@@ -67,7 +70,9 @@ class ServedOptions:
     classes: tuple[Any, ...] = option(
         (), "All classes, separated by commas, if no others may come.", commas=True, parse=parse_label
     )
-    max_pending: int = option(100_000, "Rows that wait for a label, and labels that wait for a row, at most.", at_least=1)
+    max_pending: int = option(
+        100_000, "Rows that wait for a label, and labels that wait for a row, at most.", at_least=1
+    )
     timeout: float | None = option(None, "Seconds after which a label is too late.  [default: never]", above=0.0)
     on_schema_change: OnSchemaChange = option(
         "fail", "What to do with rows that have more or fewer columns.", choices=get_args(OnSchemaChange)
@@ -102,9 +107,8 @@ class ServedOptions:
 
 
 SERVE_GROUPS: Final[tuple[OptionGroup, ...]] = (
-    OptionGroup("Service", ServiceOptions, option_fields(ServiceOptions)),
-    OptionGroup("The model", ServedOptions, option_fields(ServedOptions)),
-    OptionGroup("Limits", Limits, option_fields(Limits)),
+    OptionGroup("service", "Service", ServiceOptions),
+    OptionGroup("model", "The model", ServedOptions),
+    OptionGroup("limits", "Limits", Limits),
 )
 """Groups of options of ``driftsurf serve``."""
-KEEPING: Final = Keeping

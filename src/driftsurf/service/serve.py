@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from driftsurf.core import files
-from driftsurf.data.formats._cells import empty_column
-from driftsurf.data.tables import Table
+from driftsurf.data.tables import Table, empty_column
 from driftsurf.errors import UnavailableError
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.contract import Served
 from driftsurf.service.http.app import App
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.server import HttpServer, check_address
-from driftsurf.service.model import open_model
+from driftsurf.service.model import SETTINGS, open_model
+from driftsurf.service.settings import ModelSettings
 
 __all__ = ["Service"]
 
@@ -58,9 +58,8 @@ class Service:
             files.make_folder(folder)
             for name, one in config.models.items():
                 self.note(f"opening {name}")
-                served = open_model(
-                    folder / name, settings_of(one), config.keeping, challengers=dict(one.challengers)
-                )
+                settings = settings_of(one, folder / name)
+                served = open_model(folder / name, settings, config.keeping, challengers=one.challengers)
                 self._open.callback(served.close)
                 self.models[name] = served
             self._warm()
@@ -111,9 +110,10 @@ class Service:
         self.config = config
 
 
-def settings_of(model: ModelConfig) -> Any:
-    """Return the settings of a model."""
-    return model.options.settings()
+def settings_of(model: ModelConfig, folder: Path) -> ModelSettings | None:
+    """Return the settings of a model; None for one that exists, if nothing is said of it."""
+    settings = model.options.settings()
+    return None if settings == ModelSettings() and (folder / SETTINGS).exists() else settings
 
 
 def formats_of(served: Served, model: ModelConfig) -> ModelFormats:
