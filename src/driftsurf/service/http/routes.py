@@ -70,6 +70,7 @@ MODEL_ROUTES: Final[Mapping[str, ModelRoute]] = {
     "trace": ModelRoute("GET", "read", reading.trace, "Show the error of every step.", media="text/csv"),
     "columns": ModelRoute("GET", "read", reading.columns, "Show which columns moved.", media="application/x-ndjson"),
     "report": ModelRoute("GET", "read", reading.report, "Show the report page.", media="text/html"),
+    "page": ModelRoute("GET", "read", reading.page, "Show the parts of the report page as data.", dict[str, Any]),
     "state": ModelRoute("GET", "read", reading.state, "Download the model.", media="application/octet-stream"),
     "orders": ModelRoute(
         "POST", "operate", writing.order, "Carry out an order of an operator.", OrderAnswer, body="order"
