@@ -135,21 +135,29 @@ def _model(where: str, table: Mapping[str, Any], *, trusted: bool) -> ModelConfi
 
 
 def _keys(path: Path, value: Any) -> tuple[ApiKey, ...]:
+    """Return the keys in a list of tables, or in the TOML file that a text names."""
+    if isinstance(value, str):
+        path = Path(value)
+        table = read_toml(path)
+        for name in table:
+            choice(f"{path}: option", name, ("keys",))
+        value = table.get("keys", [])
     if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
         raise OptionError(f"{path}: keys must be a list of tables, [[keys]]; got {type(value).__name__}")
     return tuple(_key(f"{path}: keys", one) for one in value)
 
 
 def _key(where: str, table: Mapping[str, Any]) -> ApiKey:
-    for name in table:
-        choice(f"{where}: option", name, KEY_OPTIONS)
-    name = table.get("name")
+    for option in table:
+        choice(f"{where}: option", option, KEY_OPTIONS)
+    name: Any = table.get("name")
     if not isinstance(name, str):
         raise OptionError(f"{where}: every key needs a name")
     if ("sha256" in table) == ("key" in table):
         raise OptionError(f'{where}: {name!r} needs either sha256, or key = "file:PATH" or "env:NAME"')
     digest = table["sha256"] if "sha256" in table else digest_of(read_secret(f"key of {name!r}", table["key"]).value)
-    rate, burst, expires = table.get("rate"), table.get("burst", 100), table.get("expires")
+    rate: Any = table.get("rate")
+    burst: Any = table.get("burst", 100)
     if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float)):
         raise OptionError(f"{where}: rate of {name!r} must be a number; got {shown(rate)}")
     if type(burst) is not int:
@@ -161,7 +169,7 @@ def _key(where: str, table: Mapping[str, Any]) -> ApiKey:
         _texts(where, name, "models", table.get("models", ["*"])),
         None if rate is None else float(rate),
         burst,
-        _moment(where, name, expires),
+        _moment(where, name, table.get("expires")),
     )
 
 
@@ -212,7 +220,7 @@ def _typed(where: str, one: OptionField, value: Any) -> Any:
     wanted = _TYPES.get(one.annotation.replace(" | None", ""), (str,))
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
         raise OptionError(f"{where} must be {_WORDS[wanted[0]]}; got {shown(value)}")
-    return float(value) if wanted == (float, int) else value
+    return value
 
 
 _TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "bool": (bool,)}

@@ -15,9 +15,19 @@ from driftsurf.runs.watch_options import LAST_PORT, LogLevel
 from driftsurf.service.http.limits import Limits
 from driftsurf.service.settings import ModelSettings
 
-__all__ = ["SERVE_GROUPS", "ServedOptions", "ServiceOptions"]
+__all__ = ["SERVE_GROUPS", "ServeOptions", "ServedOptions", "ServiceOptions"]
 
 StrPath: TypeAlias = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """What the command serves, where no TOML file says it."""
+
+    model: str | None = option(None, "Name of the model to serve; its folder is FOLDER/NAME.", metavar="NAME")
+    demo: bool = option(False, "Serve a model to which a built-in stream with drifts sends itself.")
+    make_key: str | None = option(None, "Make a key with this name, print it, and stop.", metavar="NAME")
+    trust_config: bool = option(False, "Let the TOML file name classes of other packages to import.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +49,9 @@ class ServiceOptions:
 class ServedOptions:
     """What a served model predicts, and how it learns. The first start fixes it in the folder of the model."""
 
-    label: str = option("", "Column of labels in rows to learn, and in labels by id.", metavar="COLUMN")
+    label: str = option(
+        "", "Column of labels in rows to learn, and in labels by id.  [default: none]", metavar="COLUMN"
+    )
     id: str = option("id", "Column of ids, by which labels find their rows.", metavar="COLUMN")
     start_from: StrPath | None = option(
         None, "Begin with the model of this finished run.", flag="--from", metavar="RUN"
@@ -107,8 +119,9 @@ class ServedOptions:
 
 
 SERVE_GROUPS: Final[tuple[OptionGroup, ...]] = (
-    OptionGroup("service", "Service", ServiceOptions),
+    OptionGroup("serve", "What to serve", ServeOptions),
     OptionGroup("model", "The model", ServedOptions),
+    OptionGroup("service", "Service", ServiceOptions),
     OptionGroup("limits", "Limits", Limits),
 )
 """Groups of options of ``driftsurf serve``."""

@@ -96,7 +96,8 @@ class Service:
         if any(not served.snapshot.version for served in self.models.values()):
             from driftsurf.report.doctor import warm
 
-            warm(lambda what: self.note(f"loading compiled code: {what}"))
+            self.note("loading compiled code")
+            warm(lambda what: None)
         for served in self.models.values():
             warm_up(served)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +38,8 @@ def curves(trace: str, most: int = MOST_BUCKETS) -> dict[str, dict[str, list[flo
     {'driftsurf': {'step': [1.0], 'error': [0.375]}}
     """
     by_model: dict[str, dict[str, list[float]]] = {}
-    for row in csv.DictReader(io.StringIO(trace)):
+    lines = [line for line in trace.splitlines() if not line.startswith("#")]
+    for row in csv.DictReader(lines):
         own = by_model.setdefault(row.get("model") or "", {})
         for name, cell in row.items():
             if name is not None and name != "model":
