@@ -179,8 +179,14 @@ def test_the_recommended_models_are_the_same_by_name_and_in_python() -> None:
     assert mine_regression.learner.get_params() == regressor.learner.get_params()
     assert (mine_regression.judge, mine_regression.threshold) == (regressor.judge, regressor.threshold)
     assert model("recommended").name == "recommended"
-    assert RECOMMENDED["recommended"] == "driftsurf:lightgbm"
-    with pytest.raises(OptionError, match="choices: 'trees', 'linear'"):
+    assert RECOMMENDED["recommended-trees"] == "driftsurf:lightgbm"
+    for name, classes in (("recommended", 2), ("recommended-light", 2), ("recommended", 0)):
+        portfolio = model(name).make(Situation(classes)).strategy
+        kind: Any = name.removeprefix("recommended-").replace("recommended", "portfolio")
+        same = recommended(kind, task="classification" if classes else "regression")
+        assert portfolio.learner.get_params() == same.learner.get_params()
+        assert (portfolio.experts, portfolio.half_life) == (same.experts, same.half_life)
+    with pytest.raises(OptionError, match="choices: 'portfolio', 'light', 'trees', 'linear'"):
         recommended("forest")  # type: ignore[call-overload]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 __all__ = ["Portfolio"]
 
 Scorer = Callable[[Rows], FloatArray]
+LIGHT = "light"
+TREES = "LazyBoostedTrees"
+"""Learner of the default experts that need LightGBM."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def mixed(scores: Sequence[FloatArray], live: Live) -> FloatArray:
     return live.mixer.mixed_values(np.stack(scores, axis=1))
 
 
-@register("strategy", "portfolio", tasks=ALL_TASKS, family="ensemble", examples=[Example()])
+@register("strategy", "portfolio", tasks=ALL_TASKS, family="ensemble", examples=[Example()], uses=["lightgbm"])
 class Portfolio(Parameterised):
     r"""A portfolio of experts that all learn every batch, mixed by stacking that follows drift.
 
@@ -140,7 +143,7 @@ class Portfolio(Parameterised):
         self,
         learner: Learner,
         *,
-        experts: Sequence[Any] | None = None,
+        experts: Sequence[Any] | Literal["light"] | None = None,
         half_life: float = 10.0,
         ridge: float = 10.0,
         max_rows: int | None = DEFAULT_MAX_ROWS,
@@ -285,7 +288,7 @@ class Portfolio(Parameterised):
         if str(state.get("strategy")) != type(self).__name__:
             raise misfit(state, "strategy", f"is {state.get('strategy')!r}, not {type(self).__name__!r}")
         known = FIELDS.read(state, known_classes=n_classes)
-        experts = self._new_experts(known["seed"])
+        experts = self._new_experts(known["seed"], saved=known["experts"])
         if known["experts"] != self._labels(experts):
             raise misfit(state, "experts", f"must be {self._labels(experts)!r}, the experts of this portfolio")
         if bool(known["n_classes"]) == self.learner.capabilities.regression:
@@ -300,11 +303,15 @@ class Portfolio(Parameterised):
 
     # -------------------------------------------------------------------- helpers
 
-    def _new_experts(self, seed: int) -> tuple[Any, ...]:
-        models = default_experts(self.learner) if self.experts is None else self.experts
+    def _new_experts(self, seed: int, saved: str | None = None) -> tuple[Any, ...]:
+        """Make the experts. ``saved`` are the labels of those of a state: it may have been saved where LightGBM was."""
+        models: Any = self.experts
+        if models is None or (isinstance(models, str) and models == LIGHT):
+            trees = None if saved is None else TREES in saved
+            models = default_experts(self.learner, light=models == LIGHT, trees=trees)
         if isinstance(models, str | bytes) or not isinstance(models, Sequence) or not len(models):
             raise OptionError(
-                f"experts is {shown(models)}; it must be a list of strategies, learners or estimators, or None"
+                f"experts is {shown(models)}; it must be a list of strategies, learners or estimators, {LIGHT!r}, or None"
             )
         options = {"dtype": self.dtype, "max_rows": self.max_rows}
         return make_experts(models, seed=seed, categories=self._categories, **options)
