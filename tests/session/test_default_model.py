@@ -21,7 +21,7 @@ OPTIONS = ["--label", "sold", "--drop", "id", "--batch-size", "250"]
 
 def without_lightgbm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behave as if LightGBM were not installed."""
-    monkeypatch.setattr(Entry, "_missing", lambda self: list(self.requires))
+    monkeypatch.setattr(Entry, "_missing", lambda self: [name for name in self.requires if name == "lightgbm"])
 
 
 def has_trees(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
