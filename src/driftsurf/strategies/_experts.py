@@ -28,9 +28,12 @@ def default_experts(learner: Learner, *, light: bool = False, trees: bool | None
     task: Any = "regression" if regression else "classification"
     boosted = registry.get("learner", "lightgbm-lazy")
     trees = boosted.installed if trees is None else trees
-    experts: list[Any] = [DriftSurf(learner, judge="prequential"), DriftSurf(learner, judge="training"), learner]
+    experts: list[Any] = [DriftSurf(learner, judge="prequential"), DriftSurf(learner, judge="training")]
+    if not light:
+        experts.append(learner)
     if trees:
-        experts += [boosted.make(task=task), boosted.make(task=task, batches=SHORT)]
+        experts.append(boosted.make(task=task))
+        experts += [] if light else [boosted.make(task=task, batches=SHORT)]
     experts.append(Perceptron(task=task))
     return experts if regression else [*experts, NaiveBayes()]
 

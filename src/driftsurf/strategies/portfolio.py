@@ -98,8 +98,9 @@ class Portfolio(Parameterised):
         Template of the DriftSurf experts. Its task, and whether it accepts sparse and weighted rows, is that of the
         portfolio.
     experts
-        None for the default experts, or a list of strategies, learners, and estimators of this package, scikit-learn
-        or river. A learner is trained on all rows and never replaced.
+        None for the default experts; "light" for fewer of them, without ``learner`` alone and without the trees on the
+        last four batches; or a list of strategies, learners, and estimators of this package, scikit-learn or river. A
+        learner is trained on all rows and never replaced.
     half_life
         Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean error
         over streams is the same to .003.
