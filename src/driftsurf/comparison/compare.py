@@ -249,8 +249,8 @@ def compare(
 def default_models(sources: Sequence[Input]) -> list[str]:
     """Return the models of a comparison in which none are named.
 
-    Tables are learned by "recommended" and "recommended-linear", a built-in stream by DriftSurf around a linear learner,
-    as in the paper.
+    Tables are learned by "recommended" and "recommended-linear", among others; a built-in stream by DriftSurf around a
+    linear learner, as in the paper.
     """
     regression = _is_regression(sources)
     if any(one.source in CATALOGUE for one in sources):

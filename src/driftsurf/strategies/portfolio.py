@@ -312,7 +312,7 @@ class Portfolio(Parameterised):
             models = default_experts(self.learner, light=models == LIGHT, trees=trees)
         if isinstance(models, str | bytes) or not isinstance(models, Sequence) or not len(models):
             raise OptionError(
-                f"experts is {shown(models)}; it must be a list of strategies, learners or estimators, {LIGHT!r}, or None"
+                f"experts is {shown(models)}; expected a list of strategies, learners and estimators, {LIGHT!r} or None"
             )
         options = {"dtype": self.dtype, "max_rows": self.max_rows}
         return make_experts(models, seed=seed, categories=self._categories, **options)
