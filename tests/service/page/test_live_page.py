@@ -92,13 +92,13 @@ def test_the_page_follows_a_model_through_a_drift_and_a_restart(browser: Browser
         assert browser.tell("document.querySelectorAll('img').length") == 0
         port = running.service.server.port
     with Running(tmp_path, port) as running:
-        browser.wait_for("document.querySelector('.link.on')")
+        browser.wait_for("document.querySelector('.link.on') !== null")
         running.learn(2, reverse=True)
         browser.wait_for(steps_are(20))
         lines = browser.tell("[...document.querySelectorAll('.happened li')].map((one) => one.textContent)")
         assert len(set(lines)) == len(lines) >= told  # nothing is lost, nothing is told twice
         assert browser.tell("window.stays") == 1  # the page was not loaded again
-        browser.tell("location.href = 'about:blank'")
+        browser.open("about:blank")
     faults = [one for one in browser.messages if "violates" in one or "exceptionDetails" in one]
     assert faults == []
 
@@ -122,7 +122,7 @@ def test_an_operator_steers_by_keyboard(browser: Browser, tmp_path: Path) -> Non
         browser.key("Enter", windowsVirtualKeyCode=13, text="\r")
         browser.wait_for("document.querySelector('.status').textContent.includes('pinned')")
         assert running.client.get("/v1/models/sales").json()["pinned"] is True
-        browser.tell("location.href = 'about:blank'")
+        browser.open("about:blank")
 
 
 @needs_chromium
@@ -141,4 +141,4 @@ def test_a_key_is_asked_for_and_its_scope_decides(browser: Browser, tmp_path: Pa
         assert secret not in browser.tell("document.documentElement.outerHTML + document.cookie + location.href")
         browser.tell("document.querySelector('.log-out').click()")
         browser.wait_for("!document.querySelector('form.log-in').hidden")
-        browser.tell("location.href = 'about:blank'")
+        browser.open("about:blank")

@@ -204,21 +204,30 @@ const follow = (name) => {
     seen = status.version;
     warn();
   };
+  const pass = (event) => {
+    const { status } = JSON.parse(event.data);
+    if (!status) return;
+    channel.postMessage(status);
+    take(status);
+  };
+  const connect = () => {
+    stream = new EventSource(address(name, "events"));
+    stream.addEventListener("history", pass);
+    stream.addEventListener("frame", pass);
+    stream.addEventListener("error", () => {
+      if (ended.signal.aborted) return;
+      link(false, "the connection is lost; trying again");
+      if (stream.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+      setTimeout(() => {
+        if (ended.signal.aborted) return;
+        ask("/v1/models").catch(() => {}); // the key may have expired
+        connect();
+      }, 2000);
+    });
+  };
   const read = () =>
     new Promise((done) => {
-      stream = new EventSource(address(name, "events"));
-      const pass = (event) => {
-        const { status } = JSON.parse(event.data);
-        if (!status) return;
-        channel.postMessage(status);
-        take(status);
-      };
-      stream.addEventListener("history", pass);
-      stream.addEventListener("frame", pass);
-      stream.addEventListener("error", () => {
-        link(false, "the connection is lost; trying again");
-        if (stream.readyState === EventSource.CLOSED) ask("/v1/models").catch(() => {}); // the key may have expired
-      });
+      connect();
       ended.signal.addEventListener("abort", done);
     });
   channel.addEventListener("message", (event) => take(event.data));
