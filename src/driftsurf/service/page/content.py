@@ -16,7 +16,7 @@ from driftsurf.report.sections import changes
 from driftsurf.service.contract import Served
 from driftsurf.visible import visible_values
 
-__all__ = ["LiveContent", "plain_parts"]
+__all__ = ["LiveContent", "PageContent", "plain_parts"]
 
 MOST_BUCKETS = 600
 """Values of a curve at most."""
@@ -54,6 +54,19 @@ def _place(figure: Figure | Bars) -> str:
     if isinstance(figure, Bars):
         return Bars(figure.id, figure.description).render(empty)
     return Figure(figure.id, figure.description, figure.unit, 1.0, []).render(empty)
+
+
+class PageContent(msgspec.Struct):
+    """The parts of the report page of a model, as the live page needs them."""
+
+    model: str
+    version: int
+    head: str = ""
+    """HTML above the figures."""
+    sections: list[dict[str, Any]] = []
+    """Title and parts of each section; a part is HTML, and the place of a figure if it names one."""
+    data: dict[str, Any] | None = None
+    """Data of the figures; null if no row has been scored."""
 
 
 @dataclass(slots=True)
@@ -95,5 +108,5 @@ class LiveContent:
     def _make(self) -> bytes:
         version = self.served.snapshot.version
         parts = self.served.parts()
-        shown = {"head": "", "sections": [], "data": None} if parts is None else plain_parts(parts)
-        return msgspec.json.encode({"model": self.served.name, "version": version, **shown})
+        shown = {} if parts is None else plain_parts(parts)
+        return msgspec.json.encode(PageContent(self.served.name, version, **shown))
