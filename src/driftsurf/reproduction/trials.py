@@ -44,7 +44,8 @@ class Trial:
 
     def perform(self) -> Outcome:
         """Run the trial."""
-        batches, size, aware_steps = encoded(self.dataset)
+        stream, size, aware_steps = prepared(self.dataset)
+        batches = encoded(stream, size)
         setting = Setting(aware_steps, size, self.budget, self.variant, self.seed, OPTIONS | dict(self.options))
         strategy = ALGORITHMS[self.algorithm].make(self.learner(), setting)
         begin = time.perf_counter()
@@ -140,15 +141,13 @@ def test_then_train(strategy: Strategy, batches: Sequence[Batch]) -> tuple[list[
 
 
 @functools.lru_cache(maxsize=2)
-def encoded(dataset: str) -> tuple[tuple[Batch, ...], int, tuple[int, ...]]:
-    """Return the batches of a stream as strategies take them, with :func:`prepared`'s batch size and steps."""
-    stream, size, aware_steps = prepared(dataset)
-    schema = read_schema(stream.arrays()[0], dataset)
-    batches = (
+def encoded(stream: ArrayStream, size: int) -> tuple[Batch, ...]:
+    """Return the batches of a stream with labels -1 and +1, checked and encoded as strategies take them."""
+    schema = read_schema(stream.arrays()[0], stream.name)
+    return tuple(
         Batch(read_rows(rows, schema, "float64"), (labels > 0).astype(np.float64), np.ones(len(labels)))
         for rows, labels in stream.batches(size)
     )
-    return tuple(batches), size, aware_steps
 
 
 @functools.lru_cache(maxsize=2)
