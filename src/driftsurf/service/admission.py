@@ -67,11 +67,11 @@ class Admission:
         self.columns: tuple[ColumnKind, ...] = blueprint.columns
         self.task: Task | None = blueprint.task
         self.targets: ClassTargets | RegressionTargets | None = None
-        self.keys = RequestKeys(1)
+        self.keys: RequestKeys = RequestKeys(1)
         self.time: float = 0.0
         self.rows: int = 0
         """Rows and labels that were logged."""
-        self.lock = threading.RLock()
+        self.lock: Any = threading.RLock()
 
     def begin(
         self,

@@ -91,7 +91,7 @@ class Follower:
             None if self.task is None else blueprint.targets(self.task)
         )
         """Classes that labels in the log had until here; those of the run once it has begun."""
-        self.keys = RequestKeys(keeping.idempotency_keys)
+        self.keys: RequestKeys = RequestKeys(keeping.idempotency_keys)
         self._first_rows: list[RowBlock] = []
 
     @property
@@ -136,7 +136,7 @@ class Follower:
         if start is not None:
             own = {name: one for name, one in start.state.items() if not name.startswith("session.pending.")}
             replace(start, state=own).restore(run.session)
-        run.position = self.log.first
+        run.move_to(self.log.first)
         run.begin()
         self._follow(run)
         self._first_rows, self.ahead_rows = [], 0
@@ -227,14 +227,16 @@ class Follower:
             if record.kind == Kinds.ORDER:
                 self._learn(run, gathered)
                 gathered = []
-                run.position = self.position = number + 1
+                self.position = number + 1
+                run.move_to(self.position)
                 outcome = run.carry_out(record.content, number)
                 self.on_step()
                 self.on_order(number, outcome)
             elif record.kind != Kinds.COLUMNS:
                 gathered.append(record)
         self._learn(run, gathered)
-        run.position = self.position = numbered[-1][0] + 1
+        self.position = numbered[-1][0] + 1
+        run.move_to(self.position)
         self.targets = run.fold.joiner.targets
 
     def _learn(self, run: ServedRun, records: Sequence[Record]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.state import pick
+from driftsurf.data.source import Position
 from driftsurf.errors import DriftsurfError
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
@@ -24,6 +25,7 @@ from driftsurf.service.fold import Challenger, Fold, SavedPoint
 from driftsurf.service.joining import StepRows
 from driftsurf.service.journal import JournalFeed, JournalFile
 from driftsurf.session.observation import Observation
+from driftsurf.session.protocols import Model
 from driftsurf.session.session import Session
 
 __all__ = ["ServedRun"]
@@ -48,6 +50,9 @@ class ServedRun(LiveRun):
     feed
         Where new lines of the journal go.
     """
+
+    models: dict[str, Model]
+    position: Position
 
     def __init__(
         self,
@@ -90,6 +95,10 @@ class ServedRun(LiveRun):
     def applied(self) -> int:
         """Records of the log below this number have been applied."""
         return self.position if isinstance(self.position, int) else 0
+
+    def move_to(self, position: int) -> None:
+        """Note that the records of the log below this number have been applied."""
+        self.position = position
 
     # ------------------------------------------------------------------------ steps
 
@@ -140,7 +149,7 @@ class ServedRun(LiveRun):
 
     def _fail(self, name: str, reason: str) -> None:
         """Let a challenger that cannot learn a step learn no more."""
-        del self.models[name]
+        self.models = {one: model for one, model in self.models.items() if one != name}
         self.fold.challengers[name].failed = reason
         self.fold.order = list(self.models)
         text = f"{name} learns no more: {reason}"
@@ -188,12 +197,12 @@ class ServedRun(LiveRun):
         return self._learn_log(name, int(order["from"]), position, record)
 
     def _add(self, name: str, session: Session) -> None:
-        self.models[name] = session
+        self.models = {**self.models, name: session}
         self.seconds[name] = 0.0
         self.fold.contest.forget(name)
 
     def _remove(self, name: str) -> None:
-        self.models.pop(name, None)
+        self.models = {one: model for one, model in self.models.items() if one != name}
         self.fold.challengers.pop(name, None)
         self.fold.contest.forget(name)
 
@@ -201,7 +210,8 @@ class ServedRun(LiveRun):
         if self.models[name].schema is None:
             return record(f"{name} has not learned anything yet", "nothing-learned")
         before = self.leading
-        self.models = {name: self.models[name], **{one: m for one, m in self.models.items() if one != name}}
+        others = {one: model for one, model in self.models.items() if one != name}
+        self.models = {name: self.models[name], **others}  # at once: other threads look at it
         self.fold.challengers.setdefault(before, Challenger())
         self.pinned = False
         # The challenger counts its own steps, rows and models, as a model of another run does.
@@ -242,7 +252,7 @@ class ServedRun(LiveRun):
         """Save a checkpoint of everything up to a record of the log, which has to be on the storage device."""
         assert self.checkpoints is not None
         with self._lock:
-            self.position = position
+            self.move_to(position)
             self.fold.lines = self.feed.lines
             outputs = {file.part_name: file.part for file in self._files.values()}
             number = self.checkpoints.save(self.state(), outputs, spare=list(self.held))
