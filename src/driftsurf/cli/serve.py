@@ -121,6 +121,7 @@ def _make_key(name: str) -> None:
     key, secret = new_key(name, ("predict", "learn"))
     key.check()
     say("The key, which is shown only now; a client sends it as Authorization: Bearer KEY")
-    say(f"\n    {secret}\n")
-    say("Lines for serve.toml, with the scopes that the client needs (predict, learn, read, operate, admin):\n")
-    say(f'    [[keys]]\n    name = "{key.name}"\n    sha256 = "{key.sha256}"\n    scopes = ["predict", "learn"]')
+    say(f"    {secret}")
+    say("Lines for serve.toml, with the scopes that the client needs (predict, learn, read, operate, admin):")
+    for line in ("[[keys]]", f'name = "{key.name}"', f'sha256 = "{key.sha256}"', 'scopes = ["predict", "learn"]'):
+        say(f"    {line}")

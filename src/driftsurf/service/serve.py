@@ -52,7 +52,7 @@ class Service:
     ) -> None:
         config.check()
         check_address(config.service.host, has_keys=bool(config.keys))
-        self.config = config
+        self.config: ServiceConfig = config
         self.reread = reread
         self.note = note
         self._open = contextlib.ExitStack()
@@ -70,7 +70,7 @@ class Service:
                 self._open.callback(served.close)
                 self.models[name] = served
             self._warm()
-            self.app = App(
+            self.app: App = App(
                 [(served, formats_of(served, config.models[name])) for name, served in self.models.items()],
                 config.keys,
                 config.limits,
@@ -80,7 +80,7 @@ class Service:
             self.app.alerts = lambda: self.alerts.status
             self._open.enter_context(self.alerts)
             self._open.callback(self.app.readers.shutdown)
-            self.server = HttpServer(self.app, config.service.host, config.service.port, self._reload)
+            self.server: HttpServer = HttpServer(self.app, config.service.host, config.service.port, self._reload)
             self._open.callback(self.server.socket.close)
             self._close = self._open.pop_all()
         return self

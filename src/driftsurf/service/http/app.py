@@ -66,21 +66,21 @@ class App:
         limits: Limits | None = None,
         pages: Mapping[str, Page] | None = None,
     ) -> None:
-        self.limits = Limits() if limits is None else limits
-        self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
+        self.limits: Limits = Limits() if limits is None else limits
+        self.readers: ThreadPoolExecutor = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
         self.entries: dict[str, Entry] = {
             served.name: Entry(served, formats, self.readers) for served, formats in models
         }
-        self.gate = Gate(tuple(keys))
-        self.flight = InFlight(self.limits.flight_bytes)
-        self.metrics = metrics_text.ServiceMetrics()
-        self.events = EventStreams(self.limits.event_clients)
+        self.gate: Gate = Gate(tuple(keys))
+        self.flight: InFlight = InFlight(self.limits.flight_bytes)
+        self.metrics: metrics_text.ServiceMetrics = metrics_text.ServiceMetrics()
+        self.events: EventStreams = EventStreams(self.limits.event_clients)
         self.pages: dict[str, Page] = dict(pages or {})
         self.connections: Callable[[], int] = lambda: 0
         """Returns the number of open connections; the server replaces it."""
         self.alerts: Callable[[], dict[str, Any]] = lambda: {"active": [], "channels": {}, "dropped": 0}
         """Returns active alerts and the state of their channels; the service replaces it."""
-        self.closing = False
+        self.closing: bool = False
         self._openapi: bytes | None = None
 
     def change(self, keys: Iterable[ApiKey], limits: Limits) -> None:

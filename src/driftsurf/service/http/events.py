@@ -86,7 +86,7 @@ class EventStreams:
     def __init__(self, most: int, seconds: float = FRAME_SECONDS) -> None:
         self.most = most
         self.seconds = seconds
-        self.readers = 0
+        self.readers: int = 0
         self._streams: dict[str, _Stream] = {}
         self._closing = asyncio.Event()
 

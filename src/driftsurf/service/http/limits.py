@@ -69,7 +69,7 @@ class InFlight:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.bytes = 0
+        self.bytes: int = 0
 
     def add(self, count: int) -> bool:
         """Count more bytes; return False, and count nothing, if they were too many."""

@@ -29,7 +29,7 @@ class PartReader:
     def __init__(self, request: HttpRequest, format: Format) -> None:
         self.request = request
         self.format = format
-        self.size = request.limits.part_bytes
+        self.size: int = request.limits.part_bytes
         self._data = bytearray()
         self._head = b""
         """What every part begins with: the header line of CSV, the schema and the dictionaries of Arrow."""

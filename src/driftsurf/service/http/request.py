@@ -27,8 +27,6 @@ LONGEST_KEY = 180
 class HttpRequest:
     """A request: its method, path, query and headers, and its body, which is read within the limits."""
 
-    __slots__ = ("__dict__", "caller", "flight", "limits", "method", "path", "receive", "scope", "send", "taken")
-
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits, flight: InFlight) -> None:
         self.scope = scope
         self.receive = receive
@@ -38,7 +36,7 @@ class HttpRequest:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.caller: Caller = Caller()
-        self.taken = 0
+        self.taken: int = 0
         """Bytes of the body that are counted as in flight."""
 
     @cached_property

@@ -60,7 +60,7 @@ class HttpServer:
         self.app = app
         self.reload = reload
         check_address(host, has_keys=bool(app.gate.keys))
-        self.socket = _bound(host, port)
+        self.socket: socket.socket = _bound(host, port)
         self.host: str = host
         self.port: int = self.socket.getsockname()[1]
         limits = app.limits
@@ -77,7 +77,7 @@ class HttpServer:
             timeout_graceful_shutdown=limits.drain_seconds,
             backlog=limits.connections,
         )
-        self.server = _Server(config, self)
+        self.server: uvicorn.Server = _Server(config, self)
         app.connections = lambda: len(self.server.server_state.connections)
 
     @property
