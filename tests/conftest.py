@@ -30,7 +30,7 @@ os.environ[ANNOUNCED] = "1"
 @pytest.fixture(autouse=True)
 def elsewhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tests of commands and runs work in an empty folder: a run without ``out`` goes to the working folder."""
-    if request.path.parent.name in ("cli", "comparison", "keyed", "report", "runs"):
+    if request.path.parent.name in ("cli", "runs"):
         monkeypatch.chdir(request.getfixturevalue("tmp_path_factory").mktemp("work"))
 
 
