@@ -19,6 +19,7 @@ ability                  of          what it is good for
 `LinearPredictor`        learner     can be exported as plain arrays and ONNX
 `CategoryAware`          learner     declared by ``categories=True``: text is one column of categories
 `SnapshotScoring`        strategy    threads predict while another one learns, without waiting
+`DirectlyStepped`        strategy    checks, guards and learns a usual batch in one call
 `SinglePredictor`        strategy    says which of its models predicts now
 `RowBounded`             strategy    keeps at most ``max_rows`` rows
 `DetectorBased`          strategy    has a drift detector with options of its own
@@ -40,6 +41,7 @@ from typing import Any, Generic, Protocol, Self, runtime_checkable
 
 from driftsurf.core.contracts import (
     Categories,
+    DenseRows,
     Detector,
     FloatArray,
     IncrementalState,
@@ -58,6 +60,7 @@ __all__ = [
     "CategoryAware",
     "CategoryTold",
     "DetectorBased",
+    "DirectlyStepped",
     "IncrementallySaved",
     "JointlyScored",
     "JointlyTrained",
@@ -108,6 +111,21 @@ class SnapshotScoring(Protocol):
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return ``scores`` of the models as the last complete step left them."""
+        ...
+
+
+@runtime_checkable
+class DirectlyStepped(Protocol):
+    """Can take a usual time step in one call of compiled code, from unchecked rows and with the range guard."""
+
+    def take(self, X: DenseRows, codes: FloatArray, admission: Any) -> tuple[Any, int, int] | None:
+        """Learn one batch; None if ``step`` has to, and nothing was changed.
+
+        ``X`` are rows of the right type and width, whose values are checked here, and ``admission`` has the arrays of
+        the range guard (:class:`driftsurf.kernels.guard.Admission`). Returns the outcome of the step
+        (:class:`~driftsurf.core.journal.Outcome`), the number of norms that the guard has, and the number of values
+        that it has limited.
+        """
         ...
 
 
@@ -320,6 +338,7 @@ _OF_METHODS: tuple[type, ...] = (
     IncrementallySaved,
     Reversible,
     SnapshotScoring,
+    DirectlyStepped,
     JointlyTrained,
     JointlyScored,
     ShapeChecked,

@@ -96,7 +96,7 @@ class AdaptiveEstimator(SavedEstimator):
                 first.session.learn(first.rows(X), as_column(y), classes=classes, weight=sample_weight)
             return self
         session, rows = fitted.session, fitted.rows(X)
-        if classes is not None or sample_weight is not None or not session.try_buffer_one(rows, y):
+        if classes is not None or sample_weight is not None or not session.try_usual(rows, y):
             session.learn(rows, as_column(y), classes=classes, weight=sample_weight)
         return self
 

@@ -8,16 +8,19 @@ compiled into another loop, might give other last bits.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import types
 from numba.extending import overload
 
 from driftsurf.kernels.compile import F8, FASTMATH, I8, UNWRAPPED, _in, _out, _rows, _sparse, inline, kernel, renamed
 from driftsurf.kernels.frames import FLAG, _select
 
-__all__ = ["ADMITTED", "CAP", "LIMIT", "MEMORY", "ROWS_OF_GUARD", "UNSIZED", "admit_csr", "admit_dense", "admit_type"]
+__all__ = ["ADMITTED", "UNSIZED", "Admission", "admission_type", "admit_csr", "admit_dense", "admit_type"]
+
+FloatArray = npt.NDArray[np.float64]
 
 MEMORY = 1024
 """Number of last rows whose norms are kept."""
@@ -292,6 +295,25 @@ def _admit(
 def _arguments(rows: Any) -> tuple[Any, ...]:
     matrix, numbers = _out(F8, 2), _out(F8)
     return rows, _in(F8, 2), _in(F8), _in(F8), F8, FLAG, matrix, numbers, numbers, numbers
+
+
+class Admission(NamedTuple):
+    """The arrays of one admission, as ``admit`` takes them; without columns there is no guard."""
+
+    before: FloatArray
+    recent: FloatArray
+    squared: float
+    clips: bool
+    after: FloatArray
+    later: FloatArray
+    work: FloatArray
+    """``values`` of ``admit``."""
+
+
+def admission_type() -> Any:
+    """Return the numba type of an ``Admission``."""
+    matrix, numbers = _out(F8, 2), _out(F8)
+    return types.NamedTuple([matrix, numbers, F8, FLAG, matrix, numbers, numbers], Admission)
 
 
 def admit_type(f: Any) -> Any:

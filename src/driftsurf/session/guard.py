@@ -25,6 +25,7 @@ from driftsurf.kernels.guard import (
     ROWS_OF_GUARD,
     TOTAL,
     UNSIZED,
+    Admission,
     admit_csr,
     admit_dense,
 )
@@ -36,6 +37,10 @@ LARGEST = 1e100
 LOOP = 128
 """Least number of values that are checked in one loop: the rows of narrow tables are checked several at once."""
 NO_SIZES = np.zeros(0)
+UNGUARDED = Admission(
+    np.zeros((ROWS_OF_GUARD, 0)), NO_SIZES, 1.0, False, np.zeros((ROWS_OF_GUARD, 0)), NO_SIZES, NO_SIZES
+)
+"""Stands for no guard in compiled code."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,7 @@ class RangeGuard:
         after, norms = np.empty((ROWS_OF_GUARD, n_features)), np.empty(count)
         later, values = np.empty(min(known + count, MEMORY)), np.empty(known + count)
         kernel, rows = (admit_csr, X[:3]) if sparse else (admit_dense, X)
-        how = float(self.factor) ** 2, self.clips, after, later, norms, values
+        how = self._squared, self.clips, after, later, norms, values
         status, extremes, kept, weighted = kernel(rows, before, self.recent, NO_SIZES, *how)
         if status == UNSIZED:
             finite = np.isfinite(squared_norms(X, np.ones(n_features + 1), np.zeros(n_features + 1)))
@@ -110,9 +115,27 @@ class RangeGuard:
             _, extremes, kept, weighted = kernel(rows, before, self.recent, sizes, *how)
         if self.clips and extremes:
             X = clipped(X, LIMIT / CAP * after[COLUMN_CAP])
+        return X, norms if weighted else None, self.admitted(after, later, kept)
+
+    def admission(self, count: int) -> Admission | None:
+        """Return the arrays with which compiled code admits ``count`` rows; None before the first row."""
+        if self.columns is None:
+            return None
+        most = len(self.recent) + count
+        later = np.empty(min(most, MEMORY))
+        return Admission(
+            self.columns, self.recent, self._squared, self.clips, np.empty_like(self.columns), later, np.empty(most)
+        )
+
+    def admitted(self, after: FloatArray, later: FloatArray, kept: int) -> RangeGuard:
+        """Return the guard after rows that left these numbers behind, of which ``later`` holds ``kept``."""
         guard = replace(self, recent=later if kept == len(later) else later[:kept], columns=after)
         vars(guard).pop("limits", None)  # computed for the guard before, and copied with the other entries
-        return X, norms if weighted else None, guard
+        return guard
+
+    @property
+    def _squared(self) -> float:
+        return float(self.factor) ** 2
 
     def limited(self, X: Rows) -> Rows:
         """Return rows to be predicted, with limited values; the same object if nothing is beyond the limits."""
@@ -138,12 +161,13 @@ class RangeGuard:
     def from_state(cls, state: Mapping[str, Any], n_features: int | None, *, clips: bool = False) -> RangeGuard:
         """Return the guard that ``state()`` was called on, for rows of ``n_features`` columns (None: no row yet)."""
         known = (UNUSED if n_features is None else CLIPPING if clips else FIELDS).read(state, n_features=n_features)
+        recent = known["recent"].copy()  # saved arrays may be read-only, which compiled code does not accept in a tuple
         if n_features is None:
-            return cls(known["factor"], known["recent"], clips=clips)
+            return cls(known["factor"], recent, clips=clips)
         columns = np.zeros((ROWS_OF_GUARD, n_features))
         columns[TOTAL], columns[MASS] = known["total"], known["mass"]
         columns[EXCESS] = known["excess"] if clips else 0.0
-        return cls(known["factor"], known["recent"], columns, clips)
+        return cls(known["factor"], recent, columns, clips)
 
 
 _EITHER: dict[str, Entry] = {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from driftsurf.core.abilities import DirectlyStepped
 from driftsurf.core.contracts import Batch, FloatArray, Segment, n_rows, take_rows
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.input import Schema, is_ready, read_rows, read_schema
+from driftsurf.core.journal import Outcome
 from driftsurf.core.samples import Samples
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import Classes, MatrixLike, TargetLike
@@ -17,10 +19,10 @@ from driftsurf.core.values import replace
 from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.base import BaseSession
-from driftsurf.session.guard import RangeGuard
+from driftsurf.session.guard import UNGUARDED, RangeGuard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
-from driftsurf.session.snapshot import Snapshot
+from driftsurf.session.snapshot import Snapshot, _dtype
 
 __all__ = ["Session"]
 
@@ -97,22 +99,67 @@ class Session(BaseSession):
         self, X: MatrixLike, y: TargetLike, *, classes: Classes | None = None, weight: TargetLike | None = None
     ) -> tuple[Decision, ...]:
         """Learn rows without predicting them."""
+        if classes is None and weight is None:
+            with self.lock:
+                outcome = self._learn_directly(X, y)
+                if outcome is not None:
+                    decision = outcome.decision().named(self.targets.labels)
+                    self._report(decision)
+                    return (decision,)
         return self._take(X, y, classes, weight, predict=False)[3]
 
-    def try_buffer_one(self, X: MatrixLike, y: TargetLike) -> bool:
-        """Append a single row to the buffer, if nothing else has to be done; five times as fast as ``learn``.
+    def try_usual(self, X: MatrixLike, y: TargetLike) -> bool:
+        """Learn rows in the fastest way, if nothing has to be checked in Python.
 
-        Returns False, and changes nothing, otherwise: without a buffer, for the row that fills it, for a new label, and
-        for anything that is not a plain row of an array.
+        A time step is taken in one call of compiled code; with a buffer, a single row is appended to it. Returns False,
+        and changes nothing, if that cannot be: for a row that fills the buffer, a new label, a value that is not
+        finite, and anything but an array of the right type.
         """
-        if self._pending is None:  # another thread can only add the buffer, for which this row is then too early
-            return False
         with self.lock:
+            if self._pending is None:
+                outcome = self._learn_directly(X, y)
+                if outcome is not None:
+                    self._report_later(outcome)
+                return outcome is not None
             code = self._code_of_single(X, y)
             if code is None:
                 return False
             self._buffer_one(X, code)
             return True
+
+    def _learn_directly(self, X: Any, y: Any) -> Outcome | None:
+        """Take a usual time step in one call of compiled code; None if ``_take`` has to, and nothing was changed."""
+        self.settle()
+        now = self._now
+        if not (DirectlyStepped in self._abilities and self._pending is None and now.schema is not None):
+            return None
+        if not is_ready(X, now.schema, _dtype(self._dtype), finite=False):  # the compiled code checks the values
+            return None
+        codes = now.targets.known_codes(y, len(X))
+        if codes is None:
+            return None
+        with uninterrupted():
+            return self._change(self._directly, X, codes)
+
+    def _directly(self, X: Any, codes: FloatArray) -> tuple[Snapshot, Outcome | None]:
+        """Take one time step; return the values after it, and its outcome, or None if nothing was changed."""
+        now, strategy = self._now, self.strategy
+        guard, targets = now.guard, now.targets
+        admission = UNGUARDED if guard is None else guard.admission(len(codes))
+        if admission is None:
+            return now, None
+        taken = cast("DirectlyStepped", strategy).take(X, codes, admission)
+        if taken is None:
+            return now, None
+        outcome, kept, _ = taken
+        if guard is not None:
+            guard = guard.admitted(admission.after, admission.later, kept)
+            if isinstance(targets, RegressionTargets):
+                targets = targets.after_step(codes, np.ones(len(codes)))
+        now = self._published(
+            now, targets=targets, guard=guard, steps=now.steps + 1, n_classes_learned=len(targets.labels)
+        )
+        return now, outcome
 
     def _code_of_single(self, X: Any, y: Any) -> float | None:
         """Return the label code of a single row that only has to be appended to the buffer; None for any other call.
@@ -336,6 +383,13 @@ class Session(BaseSession):
             now, targets=targets, guard=guard, steps=now.steps + 1, n_classes_learned=len(targets.labels)
         )
         return now, decision.named(targets.labels)
+
+    def _report_later(self, outcome: Outcome) -> None:
+        """Record a step after it is complete; its decision is made when somebody reads it, if that can wait."""
+        if outcome.transitions or self.steps == WARN_AFTER_STEPS:
+            self._report(outcome.decision().named(self.targets.labels))
+        else:
+            self.journal.record_later(outcome)
 
     def _report(self, decision: Decision) -> None:
         """Record a decision after the step is complete, so that a failing journal or warning changes nothing here."""
