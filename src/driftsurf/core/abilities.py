@@ -37,7 +37,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, Self, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, Self, runtime_checkable
 
 from driftsurf.core.contracts import (
     Categories,
@@ -52,6 +52,7 @@ from driftsurf.core.contracts import (
     Strategy,
     Undo,
 )
+from driftsurf.core.journal import Outcome
 from driftsurf.core.options import shown
 from driftsurf.errors import OptionError
 
@@ -74,6 +75,7 @@ __all__ = [
     "SinglePredictor",
     "SnapshotScoring",
     "StrategyMaker",
+    "Taken",
     "abilities_of",
     "check_contract",
     "missing_members",
@@ -114,17 +116,25 @@ class SnapshotScoring(Protocol):
         ...
 
 
+class Taken(NamedTuple):
+    """A time step that was taken in one call."""
+
+    outcome: Outcome
+    kept: int
+    """Number of norms that the range guard has afterwards."""
+    scores: FloatArray
+    """Scores of the rows before they were learned, if they were asked for."""
+
+
 @runtime_checkable
 class DirectlyStepped(Protocol):
     """Can take a usual time step in one call of compiled code, from unchecked rows and with the range guard."""
 
-    def take(self, X: DenseRows, codes: FloatArray, admission: Any) -> tuple[Any, int, int] | None:
+    def take(self, X: DenseRows, codes: FloatArray, admission: Any, *, shown: bool) -> Taken | None:
         """Learn one batch; None if ``step`` has to, and nothing was changed.
 
         ``X`` are rows of the right type and width, whose values are checked here, and ``admission`` has the arrays of
-        the range guard (:class:`driftsurf.kernels.guard.Admission`). Returns the outcome of the step
-        (:class:`~driftsurf.core.journal.Outcome`), the number of norms that the guard has, and the number of values
-        that it has limited.
+        the range guard (:class:`driftsurf.kernels.guard.Admission`). ``shown`` asks for the scores.
         """
         ...
 

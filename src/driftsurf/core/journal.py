@@ -83,6 +83,11 @@ class Journal:
         self.steps_recorded += 1
 
     @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including the last step in memory; 0 if there is none."""
+        return self._decisions[-1].rows_seen if self._decisions else 0
+
+    @property
     def transitions(self) -> list[Transition]:
         """Transitions in memory, oldest first."""
         return list(self._transitions)

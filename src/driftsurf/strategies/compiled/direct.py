@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import carray, from_dtype
 
+from driftsurf.core.abilities import Taken
 from driftsurf.core.contracts import FloatArray
 from driftsurf.kernels.compile import F8, I8, _in, kernel, merged, uncounted
 from driftsurf.kernels.guard import (
@@ -38,7 +39,9 @@ from driftsurf.strategies.compiled.addresses import kernels_type
 from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.layout import (
     COUNTS,
+    FLAG,
     LEARNED,
+    LOGISTIC,
     MODEL,
     RULE,
     TRAINING,
@@ -46,13 +49,15 @@ from driftsurf.strategies.compiled.layout import (
     Cell,
     Scratch,
 )
-from driftsurf.strategies.compiled.outcome import Outcome
 from driftsurf.strategies.compiled.step import learn, learn_arguments
+from driftsurf.strategies.compiled.suitable import call_is_at_hand
 
 __all__ = ["DirectModels", "take"]
 
 REFUSED = -1
 """Result of a step that has to go the other way, for instance because a value is not finite; nothing was changed."""
+
+NO_SCORES = np.zeros(0)
 
 LEARN = Remote(learn, lambda f: I8(*learn_arguments(f)))
 ADMIT = Remote(admit_dense, admit_type, sparse=admit_csr)
@@ -133,22 +138,24 @@ def _clip(rows: Any, cap: Any) -> None:
             rows[i, c] = min(max(np.float64(rows[i, c]), -most), most)
 
 
-@kernel(lambda f: (_in(f, 2), _in(F8), _in(I8), I8, admission_type(), RULE, TRAINING, kernels_type()), exact=True)
-def take(X: Any, codes: Any, table: Any, steps: Any, admission: Any, rule: Any, training: Any, kernels: Any) -> Any:
+@kernel(lambda f: (_in(f, 2), _in(F8), _in(I8), I8, FLAG, admission_type(), RULE, TRAINING, kernels_type()), exact=True)
+def take(
+    X: Any, codes: Any, table: Any, steps: Any, shown: Any, admission: Any, rule: Any, training: Any, kernels: Any
+) -> Any:
     """Check, store and learn rows as one time step of ``steps`` gradient steps; there is room for them.
 
-    Without columns in ``admission`` there is no guard. Returns REFUSED if the step has to go the other way, and nothing
-    was changed; LEARNED; or another result of ``learn``, after which the caller restores the cell. Then the number of
-    norms in ``admission.later``, the number of values that were limited, and that of transitions.
+    Without columns in ``admission`` there is no guard. With ``shown``, the scores of the rows are needed as they are,
+    so that a step is refused whose values would have to be limited. Returns REFUSED if the step has to go the other
+    way, and nothing was changed; LEARNED; or another result of ``learn``, after which the caller restores the cell.
+    Then the number of norms in ``admission.later``, and that of transitions.
     """
     cell, scratch = _cell(table, X), _scratch(table, X)
     counts = cell.counts[0]
     count = codes.shape[0]
     a = counts["next"] - counts["base"]
     if not _store(X, codes, cell, a):
-        return REFUSED, 0, 0, 0
+        return REFUSED, 0, 0
     kept = 0
-    extremes = 0
     if admission.before.shape[1] > 0:
         status, extremes, kept, weighted = admit_at(table[ADMIT_], X)(
             X,
@@ -162,12 +169,12 @@ def take(X: Any, codes: Any, table: Any, steps: Any, admission: Any, rule: Any, 
             scratch.losses[:count],
             admission.work,
         )
-        if status != ADMITTED or weighted:
-            return REFUSED, 0, 0, 0
+        if status != ADMITTED or weighted or (shown and admission.clips and extremes > 0):
+            return REFUSED, 0, 0
         if admission.clips and extremes > 0:
             _clip(cell.X[a : a + count], admission.after[COLUMN_CAP])
     status = learn_at(table[LEARN_], X)(cell, count, steps, False, rule, training, scratch, kernels)
-    return status, kept, extremes, scratch.whole[TRANSITIONS]
+    return status, kept, scratch.whole[TRANSITIONS]
 
 
 class DirectModels(CompiledModels):
@@ -177,25 +184,29 @@ class DirectModels(CompiledModels):
     with a row that the guard reduces in weight, or with a new class.
     """
 
-    _table: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+    _places: npt.NDArray[np.int64] = np.zeros(0, np.int64)
     """Addresses and sizes of the arrays of ``_named``."""
     _named: tuple[Cell, Scratch] | None = None
 
-    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission) -> tuple[Outcome, int, int] | None:
+    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
         """Learn one batch of dense rows of the right type and width; None if ``step`` has to, and nothing was changed.
 
-        Returns the outcome, the number of norms in ``admission.later``, and the number of values that were limited.
+        With ``shown``, also return the scores of the rows before they are learned.
         """
         count, steps = len(codes), self._steps(len(codes))
         cell, scratch = self._cell, self._scratch
         if self._end + count > len(cell.y) or len(scratch.losses) < count or scratch.orders.shape[1] < steps:
             return None
+        # Scores of other losses have to be limited, or turned into log-probabilities.
+        if (shown and self._training.kind != LOGISTIC) or not call_is_at_hand(take):
+            return None
         mark = self.mark()
         try:
             how = self._rule, self._training, self._kernels
-            status, kept, extremes, transitions = take(X, codes, self._addresses(), steps, admission, *how)
+            status, kept, transitions = take(X, codes, self._addresses(), steps, shown, admission, *how)
             if status == LEARNED:
-                return self._outcome(count, transitions), kept, extremes
+                scores = scratch.scores[:count].copy() if shown else NO_SCORES
+                return Taken(self._outcome(count, transitions), kept, scores)
         except BaseException:
             self.put_back(mark)
             raise
@@ -206,7 +217,7 @@ class DirectModels(CompiledModels):
         """Return the table for ``take``."""
         cell, scratch = self._cell, self._scratch
         if self._named is not None and self._named[0] is cell and self._named[1] is scratch:
-            return self._table
+            return self._places
         arrays = *cell[:-1], *scratch
         sizes = (
             *(len(cell.y), self._training.outputs, len(cell.bounds), len(cell.judged)),
@@ -215,5 +226,5 @@ class DirectModels(CompiledModels):
         f = from_dtype(cell.X.dtype)
         addresses = [array.__array_interface__["data"][0] for array in arrays]
         table = np.array([*addresses, *sizes, LEARN.address(f), ADMIT.address(f)], np.int64)
-        self._named, self._table = (cell, scratch), table
+        self._named, self._places = (cell, scratch), table
         return table

@@ -9,6 +9,7 @@ from typing import Any
 import numba
 import numpy.typing as npt
 
+from driftsurf.core.abilities import Taken
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.state import nest
@@ -19,7 +20,6 @@ from driftsurf.strategies._reaction import Live
 from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.direct import DirectModels
 from driftsurf.strategies.compiled.layout import Rule
-from driftsurf.strategies.compiled.outcome import Outcome
 from driftsurf.strategies.compiled.suitable import fits_cell, is_supported, step_is_at_hand, training_of
 
 
@@ -61,12 +61,13 @@ class CompiledStrategy(PooledStrategy[Live]):
             self._stored_pool, self._stored_live = compiled.without_rows()
         return decision
 
-    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission) -> tuple[Outcome, int, int] | None:
+    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
         """Learn one usual batch of dense rows in one call; None if ``step`` has to, and nothing was changed."""
         compiled = self._compiled
-        taken = compiled.take(X, codes, admission) if type(compiled) is DirectModels else None
+        if not isinstance(compiled, DirectModels):
+            return None
+        taken = compiled.take(X, codes, admission, shown=shown)
         if taken is not None:
-            assert compiled is not None
             self._scorer = compiled.scorer()
         return taken
 
