@@ -151,7 +151,7 @@ class Session(BaseSession):
         now = self._now
         if not (DirectlyStepped in self._abilities and self._pending is None and now.schema is not None):
             return None
-        # Values to be predicted must be within limits, which makes them finite; otherwise the compiled code checks that.
+        # Values to be predicted must be within limits, and so finite; otherwise the compiled code checks that they are.
         most = now.guard.limits if shown and now.guard is not None else None
         if not is_ready(X, now.schema, _dtype(self._dtype), finite=most is not None, most=most):
             return None
