@@ -1,4 +1,4 @@
-"""What numba has no public way for: calls by address, arrays without reference counts, and arrays at an address.
+"""What numba has no public way for: calls by address, arrays without reference counts or at an address, fast calls.
 
 A compiled time step must learn by the very machine code that learns elsewhere. Kernels may reorder their sums
 (``FASTMATH``), so that the same source, compiled into another loop, may give other last bits, and with them other
@@ -29,7 +29,7 @@ from driftsurf.kernels.compile import F8, Sparse, _in, _out
 from driftsurf.kernels.losses import weighted_sum
 from driftsurf.kernels.scores import margins_dense
 
-__all__ = ["DIRECT", "Remote", "borrowed", "pointer", "self_test"]
+__all__ = ["DIRECT", "Remote", "borrowed", "entry_of", "pointer", "self_test"]
 
 ADDRESS: Any = types.int64
 DIRECT: Any = types.uint8
@@ -171,6 +171,16 @@ class Remote:
         return made
 
 
+def entry_of(compiled: Any) -> Callable[..., Any]:
+    """Return a compiled kernel as Python calls it, without a look at the types of the arguments, which must be right.
+
+    numba looks at every element of every tuple, which takes as long as learning a small batch.
+    """
+    (signature,) = compiled.signatures
+    entry: Callable[..., Any] = compiled.overloads[signature].entry_point
+    return entry
+
+
 def values_of(rows: Any) -> Any:
     """Return the numba type of the values of rows, given that of the rows; a ``Sparse`` for CSR rows."""
     return Sparse(rows.types[0].dtype) if isinstance(rows, types.BaseTuple) else rows.dtype
@@ -216,7 +226,7 @@ def self_test() -> str:
     weights, out, expected = np.linspace(0.1, 0.7, 4), np.zeros(4), np.zeros(4)
     counts = [sys.getrefcount(array) for array in (values, weights, out)]
     run = compile_cached(probe, (PROBE_ARRAYS, ADDRESS, PROBED), nogil=True, error_model="numpy")
-    total = run((values, weights, out), out.ctypes.data, addresses)
+    total = entry_of(run)((values, weights, out), out.ctypes.data, addresses)
     margins_dense(values, weights, expected)
     if not np.array_equal(out, expected) or total != weighted_sum(expected, expected):
         return "results differ from those of an ordinary call"

@@ -4,8 +4,9 @@ A call from Python unpacks every array that it passes, and a cell with its scrat
 some sixty numbers: that takes as long as learning a small batch. So the kernel ``take`` is given a table with their
 addresses instead, from which it makes the arrays. The table is written again whenever an array is replaced.
 
-numba has no public way to make a pointer from a number. It is tested at first use, together with calls by address
-(``kernels/remote.py``); where it fails, steps go the way that checks, guards and learns in several calls.
+numba has no public way to make a pointer from a number, and none to call a kernel without looking at all elements of
+all arguments. Both are tested at first use, together with calls by address (``kernels/remote.py``); where they fail,
+a warning says so, and no step is compiled.
 
 numba caches compiled code for as long as this file stays the same: remove the ``__pycache__`` folders (``make clean``)
 after changing a file that this one imports.
@@ -13,7 +14,9 @@ after changing a file that this one imports.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +37,7 @@ from driftsurf.kernels.guard import (
     admit_dense,
     admit_type,
 )
-from driftsurf.kernels.remote import Remote, pointer
+from driftsurf.kernels.remote import Remote, entry_of, pointer
 from driftsurf.strategies.compiled.addresses import kernels_type
 from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.layout import (
@@ -203,7 +206,7 @@ class DirectModels(CompiledModels):
         mark = self.mark()
         try:
             how = self._rule, self._training, self._kernels
-            status, kept, transitions = take(X, codes, self._addresses(), steps, shown, admission, *how)
+            status, kept, transitions = self._run(X, codes, self._addresses(), steps, shown, admission, *how)
             if status == LEARNED:
                 scores = scratch.scores[:count].copy() if shown else NO_SCORES
                 return Taken(self._outcome(count, transitions), kept, scores)
@@ -212,6 +215,11 @@ class DirectModels(CompiledModels):
             raise
         self.put_back(mark)
         return None
+
+    @functools.cached_property
+    def _run(self) -> Callable[..., tuple[int, int, int]]:
+        """The kernel ``take`` for rows of this type, whose arguments are not checked any more."""
+        return entry_of(take.compiled_for(self._cell.X.dtype, False))
 
     def _addresses(self) -> npt.NDArray[np.int64]:
         """Return the table for ``take``."""
