@@ -37,7 +37,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+<<<<<<< HEAD
 from typing import Any, Generic, NamedTuple, Protocol, Self, runtime_checkable
+=======
+from typing import Any, Generic, Literal, Protocol, Self, runtime_checkable
+>>>>>>> main
 
 from driftsurf.core.contracts import (
     Categories,
@@ -79,6 +83,7 @@ __all__ = [
     "abilities_of",
     "check_contract",
     "missing_members",
+    "work_of",
 ]
 
 MOST_LISTED = 5
@@ -278,6 +283,14 @@ class StrategyMaker(Protocol):
     def new_strategy(self, seed: int) -> Strategy:
         """Return a new strategy with the parameters of the estimator."""
         ...
+
+
+def work_of(strategy: Strategy) -> Literal["gradients", "visits"]:
+    """Return the unit in which the work of a strategy is counted: that of its learner.
+
+    A strategy that trains models of several kinds counts visits of rows, of which a gradient is one.
+    """
+    return "visits" if isinstance(strategy, CategoryTold) else strategy.learner.capabilities.work
 
 
 def missing_members(part: object, contract: type) -> list[str]:
