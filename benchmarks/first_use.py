@@ -1,4 +1,4 @@
-"""``python -m benchmarks.first_use [CHECKOUT]``: CPU seconds of a first ``partial_fit``, with an empty and a warm cache.
+"""``python -m benchmarks.first_use [CHECKOUT]``: CPU seconds of a first ``partial_fit``, cache empty and warm.
 
 Each start is a process of its own. With another checkout, both take turns, and the ratios compare this one with it.
 """

@@ -37,11 +37,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-<<<<<<< HEAD
-from typing import Any, Generic, NamedTuple, Protocol, Self, runtime_checkable
-=======
-from typing import Any, Generic, Literal, Protocol, Self, runtime_checkable
->>>>>>> main
+from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from driftsurf.core.contracts import (
     Categories,
