@@ -93,3 +93,19 @@ def test_only_plain_targets_take_the_fast_path(y: list[Any]) -> None:
     session.learn(np.ones((3, 2)), np.ones(3))
     assert not session.try_usual(np.ones((1, 2)), y)
     assert session.rows_pending == 3
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_row_with_a_value_that_is_not_finite_is_not_buffered(dtype: str) -> None:
+    one = Session(DriftSurf(LogisticRegression(), dtype=dtype), batch_size=50)
+    rows = RNG.normal(size=(80, 3)).astype(dtype)
+    one.learn(rows, (rows[:, 0] > 0).astype(int))
+    before = to_bytes(one.state())
+    for value in (np.nan, np.inf, -np.inf):
+        for column in range(3):
+            bad = rows[:1].copy()
+            bad[0, column] = value
+            assert not one.try_usual(bad, [1])
+            assert to_bytes(one.state()) == before
+    assert one.try_usual(rows[:1], [1])
+    assert one.rows_pending == 31

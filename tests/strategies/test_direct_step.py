@@ -10,8 +10,8 @@ import pytest
 from generic_steps import stepping_generically
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linear_steps import LEARNERS, OPTIONS, WIDTHS, batches, made
 from numba import config
-from test_compiled_step import LEARNERS, OPTIONS, WIDTHS, batches, made
 from torture.lines import lines_of, raise_at
 
 from driftsurf import DriftSurfClassifier

@@ -54,6 +54,18 @@ def all_finite(X: Any) -> Any:
     return bad == 0
 
 
+@kernel(lambda f: (_in(f, 2), F8, _out(f, 2), _out(F8), _out(F8), I8, I8, I8))
+def put_row(X: Any, code: Any, rows: Any, codes: Any, weight: Any, row: Any, at: Any, place: Any) -> Any:
+    """Write a single row, its code and weight 1 to these places of arrays; return whether its values are finite."""
+    bad = 0
+    for c in range(X.shape[1]):
+        rows[row, c] = X[0, c]
+        bad += 0 if abs(X[0, c]) < math.inf else 1
+    codes[at] = code
+    weight[place] = 1.0
+    return bad == 0
+
+
 @kernel(lambda f: (_in(f), F8, F8, types.boolean))
 def all_between(values: Any, least: Any, most: Any, missing: Any) -> Any:
     """Return whether every value is from ``least`` to ``most``, or NaN where values may be ``missing``."""

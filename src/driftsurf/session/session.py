@@ -118,16 +118,18 @@ class Session(BaseSession):
         finite, and anything but an array of the right type.
         """
         with self.lock:
-            if self._pending is None:
+            self.settle()
+            pending, schema = self._pending, self.schema
+            if pending is None or schema is None:
                 direct = self._learn_directly(X, y, shown=False)
                 if direct is not None:
                     self._report_later(direct[1].outcome)
                 return direct is not None
-            code = self._code_of_single(X, y)
-            if code is None:
+            if len(pending) + 1 == self.batch_size or not is_ready(X, schema, pending.dtype, finite=False):
                 return False
-            self._buffer_one(X, code)
-            return True
+            code = self.targets.code_of(y) if len(X) == 1 else None
+            with uninterrupted():
+                return code is not None and pending.append_one(X, code)
 
     def try_observe(self, X: MatrixLike, y: TargetLike) -> Observation | None:
         """Predict and learn rows in the fastest way, as ``try_usual`` learns them; the decision is in the journal only.

@@ -219,7 +219,8 @@ class DirectModels(CompiledModels):
     @functools.cached_property
     def _run(self) -> Callable[..., tuple[int, int, int]]:
         """The kernel ``take`` for rows of this type, whose arguments are not checked any more."""
-        return entry_of(take.compiled_for(self._cell.X.dtype, False))
+        kernel: Any = take
+        return entry_of(kernel.compiled_for(self._cell.X.dtype, False))
 
     def _addresses(self) -> npt.NDArray[np.int64]:
         """Return the table for ``take``."""
