@@ -17,6 +17,8 @@ from driftsurf.strategies.oblivious import Oblivious
 
 SHORT = 4
 """Number of batches of the short window."""
+LIGHT_TREES: dict[str, Any] = {"tolerance": 0.05, "least_new": 0.2, "renewed": 0.75, "bins": 31}
+"""Options of the trees of the light portfolio, which are fitted half as often."""
 
 
 def default_experts(learner: Learner, *, light: bool = False, trees: bool | None = None) -> list[Any]:
@@ -32,8 +34,8 @@ def default_experts(learner: Learner, *, light: bool = False, trees: bool | None
     if not light:
         experts.append(learner)
     if trees:
-        experts.append(boosted.make(task=task))
-        experts += [] if light else [boosted.make(task=task, batches=SHORT)]
+        more = [LIGHT_TREES] if light else [{}, {"batches": SHORT}]
+        experts += [boosted.make(task=task, **options) for options in more]
     experts.append(Perceptron(task=task))
     return experts if regression else [*experts, NaiveBayes()]
 

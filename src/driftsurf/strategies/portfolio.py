@@ -65,7 +65,15 @@ def mixed(scores: Sequence[FloatArray], live: Live) -> FloatArray:
     return live.mixer.mixed_values(np.stack(scores, axis=1))
 
 
-@register("strategy", "portfolio", tasks=ALL_TASKS, family="ensemble", examples=[Example()], uses=["lightgbm"])
+@register(
+    "strategy",
+    "portfolio",
+    tasks=ALL_TASKS,
+    family="ensemble",
+    examples=[Example()],
+    uses=["lightgbm"],
+    draws=True,
+)
 class Portfolio(Parameterised):
     r"""A portfolio of experts that all learn every batch, mixed by stacking that follows drift.
 
