@@ -157,9 +157,7 @@ def _adaptive(text: str) -> Model:
         classes = range(at.n_classes) if at.n_classes else None
         return Session(made, classes=classes, categories=lambda: at.categories)
 
-    return Model(
-        found.text, make, lambda at: template(at).capabilities.sparse, found.packages, seeded=_may_draw(found)
-    )
+    return Model(found.text, make, lambda at: template(at).capabilities.sparse, found.packages, seeded=_may_draw(found))
 
 
 def _may_draw(found: ModelName) -> bool:

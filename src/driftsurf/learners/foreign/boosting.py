@@ -113,6 +113,7 @@ class BoostedTrees(SklearnLearner):
 
     sizes: ClassVar[tuple[Size, Size]] = USUAL, MANY_CLASSES
     """Sizes for two classes or regression, and for more classes."""
+
     def __init__(
         self,
         *,

@@ -81,9 +81,9 @@ class LazyBoostedTrees(BoostedTrees):
     .. math:: s_t = \max(0, s_{t-1} + \ell_t - \bar\ell)
 
     starts from 0 at each fit. The model is fitted again when the excess is above ``tolerance``, when the share
-    ``renewed`` of its window is new, or when a new class has come. For regression the loss is the squared error as a share of the variance. There
-    are 25 trees of 31 leaves on the last 10,000 rows; with more than two classes 10 rounds of trees of 15 leaves on the
-    last 4,000. The learning rate is 0.2.
+    ``renewed`` of its window is new, or when a new class has come. For regression the loss is the squared error as a
+    share of the variance. There are 25 trees of 31 leaves on the last 10,000 rows; with more than two classes 10 rounds
+    of trees of 15 leaves on the last 4,000. The learning rate is 0.2.
 
     It needs the extra ``lightgbm``.
 
