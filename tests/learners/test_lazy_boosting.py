@@ -68,7 +68,8 @@ def test_its_options_say_how_patient_it_is() -> None:
     assert all((after - before) / (after + 1) >= 0.2 for before, after in itertools.pairwise(patient))
     model, _, _ = taught(LazyBoostedTrees(bins=7), batches(3, 9))
     assert model._fitted.model.get_params()["max_bin"] == 7
-    for name, bad in (("tolerance", -1.0), ("least_new", 1.0), ("renewed", 0.0), ("bins", 1)):
+    wrong: dict[str, Any] = {"tolerance": -1.0, "least_new": 1.0, "renewed": 0.0, "bins": 1}
+    for name, bad in wrong.items():
         with pytest.raises(OptionError) as caught:
             LazyBoostedTrees(**{name: bad}).fresh(seed=0, n_features=2, n_classes=2)
         assert name in str(caught.value)
