@@ -107,6 +107,11 @@ class Scorebook:
             self._seen = total + float(np.sum(y)), count + len(y)
         self._previous = y[-1].item()
 
+    @property
+    def trivial_errors(self) -> dict[str, float]:
+        """Errors of trivial predictions on this batch: numbers of rows, or mean squared errors for regression."""
+        return dict(self._trivial)
+
     def row(
         self,
         model: str,
@@ -329,12 +334,17 @@ class TraceRecorder:
         if not len(y) and origin is None:
             return ""
         self._book.step(y, origin)
+        begun = {} if self.time is None else {TIME: self.time()}
         rows = (
-            self._book.row(name, y, one.labels, one.log_losses(), one.decisions, one.origin)
+            self._book.row(name, y, one.labels, one.log_losses(), one.decisions, one.origin) | begun
             for name, one in seen.items()
         )
-        begun = {} if self.time is None else {TIME: self.time()}
-        return "".join(csv_line(_cell((row | begun)[name]) for name in self._names) for row in rows)
+        return "".join(csv_line([_cell(row[name]) for name in self._names]) for row in rows)
+
+    @property
+    def trivial_errors(self) -> dict[str, float]:
+        """Errors of trivial predictions at the last step: numbers of rows, or mean squared errors for regression."""
+        return self._book.trivial_errors
 
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""
