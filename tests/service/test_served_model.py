@@ -41,9 +41,9 @@ KEEPING = Keeping(least_free_bytes=0, checkpoint_seconds=1000.0)
 
 def rows(count: int, seed: int = 0) -> tuple[Table, npt.NDArray[Any]]:
     chance = np.random.default_rng(seed)
-    price = chance.normal(size=count)
+    price, noise = chance.normal(size=count), chance.normal(scale=0.2, size=count)
     city = np.where(chance.random(count) < 0.5, "Rome", "Oslo")
-    return read_table({"price": price, "city": city}), np.where(price > 0, "yes", "no")
+    return read_table({"price": price, "city": city}), np.where(price + noise > 0, "yes", "no")
 
 
 def settled(model: ServedModel) -> ServedModel:
@@ -69,7 +69,7 @@ def test_model_learns_and_predicts(model: ServedModel) -> None:
     answer = model.predict(table)
     assert answer.version == 20
     assert answer.labels is not None
-    assert np.mean(answer.labels == labels) > 0.9
+    assert np.mean(answer.labels == labels) > 0.85
     assert answer.classes == ("no", "yes") or answer.classes == ("yes", "no")
     assert answer.probabilities is not None
     np.testing.assert_allclose(answer.probabilities.sum(axis=1), 1.0)
@@ -228,7 +228,7 @@ def test_model_of_a_run_goes_live(tmp_path: Path) -> None:
         answer = model.predict(table)
         assert answer.version == 20
         assert answer.labels is not None
-        assert np.mean(answer.labels == labels) > 0.9
+        assert np.mean(answer.labels == labels) > 0.85
         model.learn(table, labels).result(60)
         assert settled(model).status().version == 120
     with closing(open_model(tmp_path / "live", keeping=KEEPING)) as model:

@@ -382,7 +382,8 @@ def open_model(
                 known = {one.name for one in model.status().challengers} | {model.status().model}
                 for name, options in challengers.items():
                     if name not in known:
-                        model.order(Order("challenge", name, options=options)).result()
+                        # Nobody waits: a model that has not begun carries orders out with its first step.
+                        model.order(Order("challenge", name, options=options))
         except BaseException:
             model.close()
             raise
