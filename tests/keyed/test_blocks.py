@@ -119,6 +119,13 @@ def test_usual_keys_stay_open_and_are_not_read_again() -> None:
     assert sorted(read) == ["a", "b"]
 
 
+def test_rows_that_are_read_only_are_served_in_blocks() -> None:
+    given = by_key(a=rows(60))
+    given.X.flags.writeable = False
+    done = BlockServer(learner()).serve(given, SavedStates({}.get))
+    assert [part.names for part in done.parts] == [["a"]]
+
+
 def test_a_key_that_fails_is_served_on_its_own_and_opened_again() -> None:
     given_learner, saved = learner(), dict[Any, bytes]()
     serving = BlockServer(given_learner)

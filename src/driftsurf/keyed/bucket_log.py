@@ -248,6 +248,8 @@ class BucketLog:
 
     def tails(self, keys: Collection[Any]) -> Iterator[RowsByKey]:
         """Yield the rows of keys that came after their bytes were written, in the order in which they came."""
+        if not keys:  # then nothing has to be read
+            return
         last = {key: number for number, changes in enumerate(self.changes) for key in changes.visited}
         for number, changes in enumerate(self.changes):
             own = {key for key in keys if last.get(key, -1) < number}

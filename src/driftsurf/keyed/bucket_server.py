@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from driftsurf.keyed.blocks import BlockServer
+from driftsurf.keyed.blocks import MOST_BYTES, BlockServer
 from driftsurf.keyed.bucket import Bucket
 from driftsurf.keyed.bucket_log import SPAN, BucketLog, Changes, Values
 from driftsurf.keyed.results import NEVER, Results
@@ -19,8 +19,6 @@ from driftsurf.keyed.visit import KeyedLearner
 
 __all__ = ["BucketServer", "Served", "server_for"]
 
-MOST_BYTES = 2**27
-"""Memory of a block for the cells of keys that are kept open, roughly."""
 EMPTY = RowsByKey.of({})
 
 

@@ -24,7 +24,7 @@ from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
 from driftsurf.strategies.compiled.suitable import has_one_output, is_compiled, is_supported, outgrows_cell, training_of
 
-__all__ = ["BlockServer", "SavedStates", "States"]
+__all__ = ["MOST_BYTES", "BlockServer", "SavedStates", "States"]
 
 MOST_BYTES = 2**28
 """Memory of a block for the cells of keys that are kept open, roughly."""
