@@ -125,8 +125,8 @@ def compare(given_learner: KeyedLearner, types: tuple[str, str], case: dict[str,
             if rng.random() < 0.2:
                 expire(workers[int(rng.integers(len(workers)))], alone, name, values, expected, number)
     for name, values in enumerate(kept):
-        for worker in (*workers, new_server()):
-            found = {key: state for key, _, state in worker.entries(name, values)}
+        for last in (*workers, new_server()):
+            found = {key: state for key, _, state in last.entries(name, values)}
             assert found == {key: state for key, state in expected.items() if key % number == name}
 
 
