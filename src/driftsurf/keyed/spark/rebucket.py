@@ -131,15 +131,15 @@ def _kept(spark: SparkSession, folder: KeyedFolder) -> DataFrame:
     """Return what the last complete epoch has left of each bucket."""
     reader = spark.read.format("statestore").option("path", file_uri(folder.path / CHECKPOINT))
     whole, head = (
-        reader.option("stateVarName", name).load().select(F.col("key.bucket"), F.col("value.bytes").alias(name))
-        for name in (STATE, HEAD)
+        reader.option("stateVarName", name).load().select(F.col("key.bucket"), F.col("value.bytes").alias(alias))
+        for name, alias in ((STATE, "whole"), (HEAD, "head"))
     )
     changes = (
         reader.option("stateVarName", CHANGES)
         .load()
         .select(F.col("key.bucket"), F.struct("user_map_key.place", "user_map_value.bytes").alias("one"))
     )
-    lists = changes.groupBy("bucket").agg(F.collect_list("one").alias(CHANGES))
+    lists = changes.groupBy("bucket").agg(F.collect_list("one").alias("changes"))
     return whole.join(head, "bucket", "left").join(lists, "bucket", "left")
 
 
@@ -148,8 +148,8 @@ def _taker(learner: KeyedLearner, number: int) -> Callable[[Iterator[pa.RecordBa
         server = server_for(learner, number)
         for batch in batches:
             for row in batch.to_pylist():
-                changes = {one["place"]: one["bytes"] for one in row[CHANGES] or ()}
-                entries = [*server.entries(row["bucket"], ValuesInMemory(row[HEAD], row[STATE], changes))]
+                changes = {one["place"]: one["bytes"] for one in row["changes"] or ()}
+                entries = [*server.entries(row["bucket"], ValuesInMemory(row["head"], row["whole"], changes))]
                 if entries:
                     yield pa.record_batch([*map(pa.array, zip(*entries, strict=True))], names=["key", "high", "state"])
 
