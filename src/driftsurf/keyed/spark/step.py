@@ -1,4 +1,4 @@
-"""The stateful step on Spark: each bucket of keys is served once per micro-batch, its states are one value."""
+"""The stateful step on Spark: each bucket of keys is served once per micro-batch, and its states are kept together."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def learn_keys(
         In units of the sequence, measured from the newest sequence number of all keys (at least 0, below 9e15) as a
         watermark: rows of a stream that are later than that are dropped, and so are keys that are silent for longer.
     buckets
-        How many values Spark's store holds: keys share them by a hash. The number stays fixed for the life of a
+        How many buckets the keys share by a hash; the states of a bucket are kept together. The number stays fixed for the life of a
         checkpoint; StateError if a bucket was saved with another one.
     """
     learner.check()
