@@ -36,7 +36,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, Self, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, Self, runtime_checkable
 
 from driftsurf.core.contracts import (
     Categories,
@@ -74,6 +74,7 @@ __all__ = [
     "abilities_of",
     "check_contract",
     "missing_members",
+    "work_of",
 ]
 
 MOST_LISTED = 5
@@ -123,6 +124,15 @@ class JointlyTrained(Protocol):
 
         The result equals calling ``update`` of each model in turn, bit for bit.
         """
+        ...
+
+
+@runtime_checkable
+class Copied(Protocol):
+    """A model can be copied without its saved state, which is faster."""
+
+    def copied(self) -> Self:
+        """Return the model that ``from_state`` would make from ``state()``; the two share nothing that changes."""
         ...
 
 
@@ -252,6 +262,14 @@ class StrategyMaker(Protocol):
         ...
 
 
+def work_of(strategy: Strategy) -> Literal["gradients", "visits"]:
+    """Return the unit in which the work of a strategy is counted: that of its learner.
+
+    A strategy that trains models of several kinds counts visits of rows, of which a gradient is one.
+    """
+    return "visits" if isinstance(strategy, CategoryTold) else strategy.learner.capabilities.work
+
+
 def missing_members(part: object, contract: type) -> list[str]:
     """Return the members of a contract that an object does not have, in alphabetical order.
 
@@ -321,6 +339,7 @@ _OF_METHODS: tuple[type, ...] = (
     Reversible,
     SnapshotScoring,
     JointlyTrained,
+    Copied,
     JointlyScored,
     ShapeChecked,
     RowsChecked,
