@@ -187,8 +187,8 @@ def learn_keys(
         In units of the sequence, measured from the newest sequence number of all keys (at least 0, below 9e15) as a
         watermark: rows of a stream that are later than that are dropped, and so are keys that are silent for longer.
     buckets
-        How many buckets the keys share by a hash; the states of a bucket are kept together. The number stays fixed for the life of a
-        checkpoint; StateError if a bucket was saved with another one.
+        How many buckets the keys share by a hash; the states of a bucket are kept together. The number stays fixed for
+        the life of a checkpoint; StateError if a bucket was saved with another one.
     """
     learner.check()
     if not isinstance(buckets, Buckets):
