@@ -192,7 +192,7 @@ class BucketLog:
         """Whether the keys are those that the bucket begins with, and have to be written."""
         head = values.head()
         if head is not None:
-            self.head = Head.read(head, buckets)
+            self.head: Head = Head.read(head, buckets)
             return
         self.head = Head(buckets)
         data = values.whole()
