@@ -29,6 +29,7 @@ from driftsurf.keyed.compiled.cells import (
     cell_of_slot,
     cells_type,
 )
+from driftsurf.keyed.compiled.taking import fill_gaps
 from driftsurf.strategies.compiled.layout import LEARNED, RULE, SCRATCH, TRAINING
 from driftsurf.strategies.compiled.model import make_model, score
 
@@ -41,26 +42,6 @@ def _n_steps(row: Any, plan: Any) -> Any:
     if plan.per_batch >= 0:
         return plan.per_batch
     return np.int64(math.floor(plan.per_row * (row + plan.batch_size))) - np.int64(math.floor(plan.per_row * row))
-
-
-@merged
-def _take_row(X: Any, totals: Any, fills: Any, target: Any) -> Any:
-    """Copy a row, fill its gaps with the means so far, and add it to them; return the gaps, or -1 for a bad value."""
-    gaps = 0
-    good = True
-    for c in range(X.shape[0]):
-        value = X[c]
-        if fills:
-            if math.isnan(value):
-                mean = totals[1, c] / max(totals[0, c], 1.0)
-                value = mean if abs(mean) < math.inf else 0.0
-                gaps += 1
-            elif abs(value) < math.inf:
-                totals[0, c] += 1.0
-                totals[1, c] += value
-        target[c] = value
-        good = good and abs(target[c]) < math.inf
-    return gaps if good else -1
 
 
 @merged
@@ -123,7 +104,7 @@ def serve_cells(
             n = min(stop - i, batch_size - pending)
             for j in range(n):
                 r = rows.order[i + j]
-                gaps = _take_row(rows.X[r], totals, plan.fills, cell.X[at + j])
+                gaps = fill_gaps(rows.X[r], totals, plan.fills, True, cell.X[at + j])
                 if gaps < 0:
                     rows.failed[g] = True
                     break
