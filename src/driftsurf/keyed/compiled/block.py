@@ -26,6 +26,7 @@ __all__ = [
     "make_room",
     "means_of",
     "next_step",
+    "part_of",
     "predicting",
     "predictor_of",
     "prefetch_groups",
