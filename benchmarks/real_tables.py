@@ -35,7 +35,7 @@ from driftsurf.evaluation.baselines import baselines
 
 __all__ = ["MODELS", "TABLES", "Measured", "RealTable", "measure", "prepared"]
 
-MODELS = "driftsurf", "recommended-linear", "recommended"
+MODELS = "driftsurf", "recommended-linear", "recommended-trees", "recommended"
 HAND_ROWS = 10_000
 """Number of rows that the model by hand is fitted on."""
 

@@ -14,6 +14,7 @@ caught. Each message names the value, the choices and the remedy.
      |    +-- LabelError
      |    +-- SchemaError
      |    +-- BadRowError
+     |    +-- IdempotencyError
      +-- CapabilityError (ValueError)
      +-- CheckError (AssertionError)
      +-- DivergenceError (ArithmeticError)
@@ -25,6 +26,11 @@ caught. Each message names the value, the choices and the remedy.
      +-- FetchError (OSError)
      +-- SourceError (OSError)
      +-- LogError (OSError)
+     +-- ServiceError (RuntimeError)
+     |    +-- UnavailableError
+     |    +-- OverloadedError
+     |    +-- StorageFullError
+     +-- DeliveryError (OSError)
      +-- MissingExtraError (ImportError)
      +-- RunStopped
 
@@ -57,10 +63,12 @@ __all__ = [
     "CheckError",
     "ColumnWarning",
     "CompilationWarning",
+    "DeliveryError",
     "DivergenceError",
     "DriftsurfError",
     "DriftsurfWarning",
     "FetchError",
+    "IdempotencyError",
     "InputError",
     "LabelError",
     "LockedError",
@@ -70,6 +78,7 @@ __all__ = [
     "NonFiniteError",
     "Option",
     "OptionError",
+    "OverloadedError",
     "RegistryWarning",
     "RowIndex",
     "RunFolderError",
@@ -77,6 +86,7 @@ __all__ = [
     "RunStopped",
     "RunWarning",
     "SchemaError",
+    "ServiceError",
     "ShapeError",
     "SmallBatchWarning",
     "SourceError",
@@ -84,6 +94,8 @@ __all__ = [
     "StateVersionError",
     "StateWarning",
     "StepInProgressError",
+    "StorageFullError",
+    "UnavailableError",
     "ValueTypeError",
     "reason",
 ]
@@ -226,6 +238,10 @@ class BadRowError(InputError):
     """A row of a source cannot be read, or more rows were skipped than allowed."""
 
 
+class IdempotencyError(InputError):
+    """An idempotency key was used before with another body."""
+
+
 class CapabilityError(DriftsurfError, ValueError):
     """A learner, detector or strategy lacks a capability that was asked of it."""
 
@@ -275,6 +291,34 @@ class SourceError(DriftsurfError, OSError):
 
 class LogError(DriftsurfError, OSError):
     """The log of a served model is damaged, broken or closed, or no longer has a record."""
+
+
+class ServiceError(DriftsurfError, RuntimeError):
+    """A served model cannot do now what was asked of it; nothing was logged."""
+
+
+class UnavailableError(ServiceError):
+    """A served model takes nothing: its learner or its log has failed, or it is closed."""
+
+
+class OverloadedError(ServiceError):
+    """Too many rows wait to be learned; ``retry_after`` is the number of seconds after which to ask again."""
+
+    def __init__(self, *parts: object, retry_after: float = 1.0) -> None:
+        super().__init__(*parts)
+        self.retry_after = retry_after
+
+
+class StorageFullError(ServiceError):
+    """The disk of a served model is nearly full, so that it learns nothing more; it still predicts."""
+
+
+class DeliveryError(DriftsurfError, OSError):
+    """A receiver did not take an alert; ``later`` tells whether it may take the same alert another time."""
+
+    def __init__(self, *parts: object, later: bool) -> None:
+        super().__init__(*parts)
+        self.later = later
 
 
 class MissingExtraError(DriftsurfError, ImportError):

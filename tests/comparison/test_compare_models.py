@@ -76,7 +76,7 @@ def test_options_reach_the_strategy_and_the_learner() -> None:
 def test_every_model_of_a_run_can_be_compared(name: str) -> None:
     assert model(name).name == name
     assert model(name).make(TWO).strategy.seed == TWO.seed
-    assert model(name).built_on == ""
+    assert model(name).built_on.split(" ")[0] == ("lightgbm" if name == "portfolio" and find_spec("lightgbm") else "")
 
 
 def test_options_reach_the_detector_and_stay_in_their_model() -> None:
@@ -179,8 +179,14 @@ def test_the_recommended_models_are_the_same_by_name_and_in_python() -> None:
     assert mine_regression.learner.get_params() == regressor.learner.get_params()
     assert (mine_regression.judge, mine_regression.threshold) == (regressor.judge, regressor.threshold)
     assert model("recommended").name == "recommended"
-    assert RECOMMENDED["recommended"] == "driftsurf:lightgbm"
-    with pytest.raises(OptionError, match="choices: 'trees', 'linear'"):
+    assert RECOMMENDED["recommended-trees"] == "driftsurf:lightgbm"
+    for name, classes in (("recommended", 2), ("recommended-light", 2), ("recommended", 0)):
+        portfolio = model(name).make(Situation(classes)).strategy
+        kind: Any = name.removeprefix("recommended-").replace("recommended", "portfolio")
+        same = recommended(kind, task="classification" if classes else "regression")
+        assert portfolio.learner.get_params() == same.learner.get_params()
+        assert (portfolio.experts, portfolio.half_life) == (same.experts, same.half_life)
+    with pytest.raises(OptionError, match="choices: 'portfolio', 'light', 'trees', 'linear'"):
         recommended("forest")  # type: ignore[call-overload]
 
 

@@ -168,7 +168,7 @@ def test_regressors_of_capymoa_can_be_compared(prices: Path) -> None:  # pragma:
 
 @pytest.mark.skipif(find_spec("lightgbm") is None, reason="lightgbm is not installed")
 def test_the_recommended_trees_predict_numbers(prices: Path) -> None:
-    assert Match(of(prices), "recommended").perform().error[1:].mean() < 1.0
+    assert Match(of(prices), "recommended-trees").perform().error[1:].mean() < 1.0
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,20 @@ from scipy import sparse
 from sklearn.base import clone
 
 from driftsurf import DriftSurfClassifier
+from driftsurf.core.contracts import CSR
+from driftsurf.core.encoded_rows import EncodedRows
+from driftsurf.core.input import Schema, read_rows
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.data.column_slots import hash_slots
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frames import read_table
-from driftsurf.errors import OptionError, SchemaError, ShapeError, StateError
+from driftsurf.data.tables import Column, Table
+from driftsurf.errors import NonFiniteError, OptionError, SchemaError, ShapeError, StateError
 from driftsurf.estimators.tabular import TableTransformer
+from driftsurf.kernels.encoding import is_sound_csr
+from driftsurf.learners import LogisticRegression
+from driftsurf.session.session import Session
+from driftsurf.strategies import DriftSurf
 
 DAY = datetime.datetime(2007, 1, 1, 18)
 FIRST: dict[str, list[Any]] = {
@@ -270,3 +278,50 @@ def test_the_median_of_numbers_at_the_edge_of_float64_is_finite() -> None:
 def test_categorical_must_be_names_of_columns(names: Any) -> None:
     with pytest.raises(OptionError):
         TableEncoder(categorical=names).check()
+
+
+@settings(deadline=None)
+@given(ROWS, ROWS)
+def test_rows_for_a_session_are_in_canonical_form(first: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    encoder = TableEncoder(sparse=True).fit(frame(first))
+    encoded = encoder.rows(frame(rows))
+    assert isinstance(encoded, EncodedRows)
+    assert encoded.finite
+    assert is_sound_csr(*encoded.csr)
+    np.testing.assert_array_equal(
+        encoded.tocsr().toarray(), TableEncoder(sparse=False).fit(frame(first)).transform(frame(rows))
+    )
+    schema = Schema(encoder.width, sparse=True)
+    assert read_rows(encoded, schema) is encoded.csr
+    if np.abs(encoded.data).max(initial=0.0) < 1e38:
+        narrow = read_rows(encoded, schema, np.float32)
+        assert isinstance(narrow, CSR)
+        assert narrow.data.dtype == np.float32
+
+
+def test_encoded_rows_are_refused_as_others_are() -> None:
+    encoder = TableEncoder(sparse=True).fit({"price": [1.0, 2.0], "city": ["Rome", "Oslo"]})
+    city = Column("text", np.array([0, 1, -1], np.int32), ("Rome", "Oslo"))
+    rows = encoder.rows(Table({"price": Column("number", np.array([1.0, np.inf, 0.0])), "city": city}))
+    schema = Schema(encoder.width, sparse=True)
+    with pytest.raises(NonFiniteError, match="row 1, column 0"):
+        read_rows(rows, schema)
+    with pytest.raises(ShapeError, match="expecting 99 features"):
+        read_rows(rows, Schema(99, sparse=True))
+    kept = rows[np.array([True, False, True])]
+    assert kept.shape == (2, encoder.width)
+    np.testing.assert_array_equal(kept.tocsr().toarray(), rows.tocsr().toarray()[[0, 2]])
+    with pytest.raises(ShapeError, match="0 sample"):
+        read_rows(rows[np.zeros(3, bool)], schema)
+
+
+def test_a_session_learns_encoded_rows_as_it_learns_a_sparse_matrix() -> None:
+    draw = np.random.default_rng(0)
+    sessions = [Session(DriftSurf(LogisticRegression())) for _ in range(2)]
+    encoder = TableEncoder(sparse=True)
+    for _ in range(4):
+        table = {"size": draw.normal(size=60), "city": draw.choice(["Rome", "Oslo", "Lima"], 60)}
+        y = (table["size"] > 0).astype(int)
+        rows = encoder.partial_fit(table).rows(table)
+        scores = [session.observe(X, y).scores for session, X in zip(sessions, (rows, rows.tocsr()), strict=True)]
+        assert scores[0].tobytes() == scores[1].tobytes()

@@ -75,7 +75,7 @@ def test_every_kind_of_table_is_learned_and_predicted(kind: str) -> None:
     assert (model.n_features_in_, model.feature_names_in_.tolist()) == (5, COLUMNS)
 
 
-@pytest.mark.parametrize("learner", ["trees", "linear"])
+@pytest.mark.parametrize("learner", ["portfolio", "light", "trees", "linear"])
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_the_recommended_models_take_frames(learner: Any, task: Any) -> None:
     if learner == "trees":

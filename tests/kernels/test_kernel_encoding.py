@@ -13,7 +13,7 @@ from scipy import sparse
 from driftsurf.core.contracts import CSR
 from driftsurf.core.input import Schema, read_rows
 from driftsurf.errors import NonFiniteError, ShapeError
-from driftsurf.kernels.encoding import column_products, compress_rows, is_sound_csr, put_column
+from driftsurf.kernels.encoding import assemble_rows, column_products, is_sound_csr, put_column
 
 pytestmark = pytest.mark.python_kernels
 
@@ -37,17 +37,28 @@ def test_a_column_is_written_with_its_gaps_filled_and_marked(cells: list[float])
 
 
 @settings(deadline=None)
-@given(st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=9))
-def test_rows_are_compressed_without_their_zeros(cells: list[list[float]]) -> None:
-    values = np.array(cells)
-    columns = np.tile(np.array([1, 4, 6], np.int32), (len(values), 1))
-    data, indices = np.empty(values.size), np.empty(values.size, np.int32)
-    indptr = np.empty(len(values) + 1, np.int32)
-    used = compress_rows(values, columns, data, indices, indptr)
-    present = values != 0.0
-    np.testing.assert_array_equal(data[:used], values[present])
-    np.testing.assert_array_equal(indices[:used], columns[present])
+@given(st.lists(st.lists(st.one_of(CELLS, st.just(np.inf)), min_size=3, max_size=3), min_size=1, max_size=9))
+def test_rows_are_assembled_without_their_zeros_and_with_marks(cells: list[list[float]]) -> None:
+    given_values = np.array(cells).T  # number with its own mark, word, number that shares the last mark
+    count = given_values.shape[1]
+    values = np.array([given_values[0], np.full(count, np.nan), np.ones(count), given_values[2], np.full(count, 9.0)])
+    words = np.array([[3 + i % 2 for i in range(count)]], np.int32)
+    # In this order: column, row of words, place of the mark, and whether it is a mark.
+    places = np.array([[1, 2, 0, 6, 8], [-1, -1, 0, -1, -1], [1, -1, -1, 4, -1], [0, 1, 0, 0, 1]], np.int32)
+    fills, marks = np.array([7.0, 0.0, 0.0, 0.0, 0.0]), np.zeros(5)
+    data, indices, indptr = np.empty(5 * count), np.empty(5 * count, np.int32), np.empty(count + 1, np.int64)
+    used, infinite = assemble_rows(values, words, places, fills, marks, data, indices, indptr)
+    expected = np.zeros((count, 9))
+    first, last = np.isnan(given_values[0]), np.isnan(given_values[2])
+    expected[:, 1], expected[:, 2] = np.where(first, 7.0, given_values[0]), first
+    expected[np.arange(count), words[0]] = 1.0
+    expected[:, 6], expected[:, 8] = np.where(last, 0.0, given_values[2]), last
+    present = expected != 0.0
+    np.testing.assert_array_equal(data[:used], expected[present])
+    np.testing.assert_array_equal(indices[:used], np.nonzero(present)[1])
     np.testing.assert_array_equal(indptr, np.concatenate([[0], np.cumsum(present.sum(axis=1))]))
+    assert infinite == np.isinf(expected).sum()
+    assert not marks.any()
 
 
 @settings(deadline=None)
@@ -56,8 +67,10 @@ def test_products_of_columns_have_the_bits_of_numpy(seed: int, width: int) -> No
     draw = np.random.default_rng(seed)
     rows: Any = sparse.random_array((20, 5), density=0.4, format="csr", rng=draw)
     targets = np.column_stack([np.ones(20), draw.normal(size=20)])
-    out = np.zeros((3, width))
-    column_products(rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), targets, out)
+    sums = np.zeros((width + 1, 3))
+    column_products(rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), targets, sums)
+    assert not sums[0].any()
+    out = np.ascontiguousarray(sums[1:].T)
     row = np.repeat(np.arange(20), np.diff(rows.indptr))
     kept = rows.indices < width
     column, value, row = rows.indices[kept], rows.data[kept], row[kept]

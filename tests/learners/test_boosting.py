@@ -169,7 +169,7 @@ def test_the_regressor_predicts_numbers() -> None:
 
 @pytest.mark.usefixtures("trees")
 def test_the_recommended_model_learns_new_classes_and_adapts_to_drift() -> None:
-    face = recommended(random_state=0)
+    face = recommended("trees", random_state=0)
     names = np.array(["low", "middle", "high"])
     errors = []
     for step in range(24):
@@ -186,7 +186,7 @@ def test_the_recommended_model_learns_new_classes_and_adapts_to_drift() -> None:
 def test_missing_lightgbm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(MissingExtraError, match=r"driftsurf\[lightgbm\]"):
-        recommended()
+        recommended("trees")
     with pytest.raises(OptionError, match="'ranking'"):
         BoostedTrees(task="ranking")  # type: ignore[arg-type]
 
@@ -194,8 +194,8 @@ def test_missing_lightgbm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("trees")
 def test_its_name_is_lightgbm() -> None:
     at = Situation(n_classes=2)
-    session = model("recommended").make(at)
-    face = recommended(random_state=0)
+    session = model("recommended-trees").make(at)
+    face = recommended("trees", random_state=0)
     assert session.strategy.learner.get_params() == face.learner.get_params() == BoostedTrees().get_params()
     assert session.strategy.judge == face.judge
     assert model("driftsurf:lightgbm(passes=3)").make(at).strategy.learner.passes == 3
@@ -232,7 +232,7 @@ def test_a_model_that_has_gained_a_class_since_its_last_fit_is_the_same_after_lo
 @pytest.mark.skipif(find_spec("lightgbm") is None, reason="LightGBM is not installed")
 def test_a_saved_recommendation_is_loaded_without_naming_its_learner() -> None:
     X = np.random.default_rng(0).normal(size=(300, 2))
-    model = recommended(random_state=0).partial_fit(X, X[:, 0] > 0)
+    model = recommended("trees", random_state=0).partial_fit(X, X[:, 0] > 0)
     again = DriftSurfClassifier.from_bytes(model.to_bytes())
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
 
@@ -307,7 +307,7 @@ def test_a_category_is_learned_as_by_lightgbm_itself() -> None:
     import pandas as pd
 
     table, labels = visits(1_000, 0)
-    model = recommended(random_state=0, guard=None).partial_fit(table, labels)
+    model = recommended("trees", random_state=0, guard=None).partial_fit(table, labels)
     words = pd.CategoricalDtype(sorted(CITIES))
     sizes = {"n_estimators": 50, "num_leaves": 31, "min_child_samples": 20}
     alone = lightgbm.LGBMClassifier(n_jobs=1, verbose=-1, deterministic=True, force_col_wise=True, **sizes)

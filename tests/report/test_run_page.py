@@ -272,7 +272,9 @@ def test_a_value_without_neighbours_is_drawn() -> None:
     assert drawn.count(" L") == 1
 
 
-@pytest.mark.parametrize(("model", "unit"), [("recommended-linear", "gradients"), ("recommended", "visits")])
+@pytest.mark.parametrize(
+    ("model", "unit"), [("recommended-linear", "gradients"), ("recommended-trees", "visits"), ("recommended", "visits")]
+)
 def test_the_work_of_trees_is_not_called_gradients(model: str, unit: str, tmp_path: Path) -> None:
     if unit == "visits":
         pytest.importorskip("lightgbm")

@@ -15,7 +15,7 @@ from run_pages import HOSTILE, hostile_run, regression_in, uneven_run
 
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.report import interactive
-from driftsurf.report.figure import Bar, Bars, Figure, Overlay, Series
+from driftsurf.report.figure import Bar, Bars, Figure, Overlay, Series, data
 from driftsurf.report.run_page import render
 from driftsurf.visible import visible
 
@@ -304,3 +304,66 @@ def test_short_and_long_runs_are_drawn(steps: int, browser: Browser, tmp_path: P
     assert readout(browser).startswith(f"step {steps - 1:,} ")
     assert browser.tell("document.querySelector('[data-figure=f] path.curve').getAttribute('d').length") < 60_000
     assert browser.messages == []
+
+
+NEXT_RUN = """(more) => {
+  const run = JSON.parse(document.getElementById("run").textContent);
+  run.steps += more;
+  for (const figure of run.figures) for (const series of figure.series || []) {
+    if (!series.at) series.values = [...series.values, ...Array(more).fill(0.5)];
+  }
+  for (let k = 0; k < more; k++) run.firstRows.push(run.firstRows.at(-1) + 200);
+  run.changes.push({at: run.steps - 1, kind: "switched", text: "the newest change"});
+  document.dispatchEvent(new CustomEvent("driftsurf:run", {detail: run}));
+}"""
+
+
+@needs_chromium
+def test_new_data_keep_what_the_reader_chose(page: Browser) -> None:
+    focus(page, "[data-figure=error] + .legend .toggle")
+    press(page, "Enter", " ")
+    pressed = "document.querySelector('[data-figure=error] + .legend .toggle').getAttribute('aria-pressed')"
+    hides = page.tell(pressed)
+    page.tell(f"({NEXT_RUN})(20)")
+    assert view(page) == "steps 0 to 119 of 120"
+    assert page.tell(pressed) == hides
+    assert page.tell("document.activeElement.className") == "toggle"
+    focus(page, "[data-figure=error] svg")
+    press(page, "End")
+    assert "the newest change" in readout(page)
+    press(page, "+", "+", "Escape")
+    seen = view(page)
+    page.tell(f"({NEXT_RUN})(40)")
+    assert "of 140" in view(page)
+    assert view(page) != seen  # the end moves with the run
+    focus(page, "[data-figure=error] svg")
+    press(page, "0", "Home", "+", "+", "+", "Escape")
+    seen = view(page)
+    page.tell(f"({NEXT_RUN})(60)")
+    assert view(page).split(" of ")[0] == seen.split(" of ")[0]  # the past stays where it is
+    assert page.messages == []
+
+
+@needs_chromium
+def test_a_long_run_is_thinned(browser: Browser, tmp_path: Path) -> None:
+    steps, most = 5_000, 600
+    values = np.linspace(0.0, 1.0, steps)
+    overlay = Overlay(steps, range(0, 10 * steps + 1, 10), times=range(0, 60 * steps, 60))
+    figure = Figure("error", "error", "error", 1.0, [Series("model", "curve", values.tolist(), marked=True)])
+    (tmp_path / "page.html").write_text(
+        interactive.document("long", [interactive.TOOLBAR, figure.render(overlay)], overlay, [figure])
+    )
+    browser.open(tmp_path / "page.html")
+    thin = json.dumps(data(overlay, [figure], most))
+    assert len(json.loads(thin)["figures"][0]["series"][0]["values"]) <= most
+    assert len(json.loads(thin)["times"]) <= most
+    whole = view(browser)
+    focus(browser, "[data-figure=error] svg")
+    press(browser, "End")
+    before = readout(browser)
+    browser.tell(f"document.dispatchEvent(new CustomEvent('driftsurf:run', {{detail: {thin}}}))")
+    assert view(browser) == whole
+    press(browser, "Home", "End")
+    assert readout(browser).split(";")[0] == before.split(";")[0]
+    browser.tell("document.querySelector('[data-axis=row]').click()")
+    assert view(browser) == whole

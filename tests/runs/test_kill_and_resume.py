@@ -48,8 +48,9 @@ def test_killed_run_ends_with_the_same_bytes(form: str, tmp_path: Path, monkeypa
         "driftsurf:sklearn.tree:DecisionTreeClassifier(max_depth=4)",
         "aue(experts=3):sklearn.tree:DecisionTreeClassifier(max_features=1)",
         "mddm:sklearn.naive_bayes:GaussianNB(mode='refit')",
-        "portfolio",
-        pytest.param("recommended", marks=pytest.mark.skipif(not find_spec("lightgbm"), reason="needs lightgbm")),
+        "recommended",
+        "recommended-light",
+        pytest.param("recommended-trees", marks=pytest.mark.skipif(not find_spec("lightgbm"), reason="needs lightgbm")),
     ],
 )
 def test_killed_run_of_a_refitted_learner_ends_with_the_same_bytes(

@@ -22,7 +22,8 @@ MODELS = [
     "driftsurf",
     "ddm:svm",
     "aue(experts=3):softmax",
-    pytest.param("recommended", marks=pytest.mark.skipif(not find_spec("lightgbm"), reason="needs lightgbm")),
+    "recommended",
+    pytest.param("recommended-trees", marks=pytest.mark.skipif(not find_spec("lightgbm"), reason="needs lightgbm")),
 ]
 
 

@@ -21,30 +21,31 @@ OPTIONS = ["--label", "sold", "--drop", "id", "--batch-size", "250"]
 
 def without_lightgbm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behave as if LightGBM were not installed."""
-    monkeypatch.setattr(Entry, "_missing", lambda self: list(self.requires))
+    monkeypatch.setattr(Entry, "_missing", lambda self: [name for name in self.requires if name == "lightgbm"])
 
 
 def has_trees(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
-    for module in (default_model, compare):
-        monkeypatch.setattr(module, "has_trees", lambda: there)
+    """Behave as if LightGBM were installed, or not, when a model is chosen."""
+    monkeypatch.setattr(default_model, "has_trees", lambda: there)
 
 
-def test_trees_if_they_are_installed_unless_an_option_asks_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    has_trees(monkeypatch, True)
-    assert choose_model().name == choose_model(parameters=["threshold", "passes"]).name == "recommended"
-    assert choose_model(parameters=["threshold", "step_size"]).name == "recommended-linear"
-    assert choose_model("logistic", ["step_size"]).name == "driftsurf"
-    assert "model='recommended-linear'" in choose_model().why
-    has_trees(monkeypatch, False)
-    assert choose_model().name == "recommended-linear"
-    assert "driftsurf[lightgbm]" in choose_model().why
+def test_a_portfolio_unless_an_option_asks_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, of_driftsurf in ((True, "recommended-trees"), (False, "recommended-linear")):
+        has_trees(monkeypatch, there)
+        assert choose_model().name == choose_model(parameters=["half_life", "max_rows"]).name == "recommended"
+        assert choose_model(parameters=["threshold", "passes"]).name == of_driftsurf
+        assert choose_model(parameters=["threshold", "step_size"]).name == "recommended-linear"
+        assert choose_model("logistic", ["step_size"]).name == "driftsurf"
+        assert ("driftsurf[lightgbm]" in choose_model().why) != there
+        assert ("model='recommended-linear'" in choose_model().why) == there
 
 
 def test_a_run_says_which_model_it_chose_and_records_it(tmp_path: Path) -> None:
     pytest.importorskip("lightgbm")
     source = write_csv(tmp_path, ROWS[:500])
     for name, model, options, said in (
-        ("trees", "recommended", [], "--model recommended-linear"),
+        ("portfolio", "recommended", [], "--model recommended-linear"),
+        ("trees", "recommended-trees", ["--threshold", "0.2"], "--threshold"),
         ("linear", "recommended-linear", ["--l2", "0.01"], "--l2"),
         ("named", "driftsurf", ["--learner", "svm"], "svm"),
     ):
@@ -58,28 +59,30 @@ def test_a_resumed_run_keeps_its_model(tmp_path: Path, monkeypatch: pytest.Monke
     pytest.importorskip("lightgbm")
     monkeypatch.chdir(tmp_path)
     source = write_csv(tmp_path, ROWS[:1000])
-    for begun, later, model in ((True, False, "recommended"), (False, True, "recommended-linear")):
-        command = [source, *OPTIONS, "--quiet", "--checkpoint", model, "--every", 1]
-        has_trees(monkeypatch, begun)
-        killed(2, *command)
-        has_trees(monkeypatch, later)
+    for begun in (True, False):
+        place = f"with-trees-{begun}"
+        command = [source, *OPTIONS, "--quiet", "--checkpoint", place, "--every", 1]
+        with monkeypatch.context() as patch:
+            if not begun:
+                without_lightgbm(patch)
+            killed(2, *command)
         if begun:
             with monkeypatch.context() as patch:
                 without_lightgbm(patch)
                 refused = invoke("run", *command, "--resume")
             assert (refused.exit_code, "lightgbm" in refused.output) == (1, True)
         good(*command, "--resume")
-        assert json.loads(Path(model, "result", "run.json").read_text())["model"] == model
+        assert ("LazyBoostedTrees" in Path(place, "result", "journal.jsonl").read_text()) == begun
+        assert json.loads(Path(place, "result", "run.json").read_text())["model"] == "recommended"
 
 
 def test_a_comparison_of_tables_has_the_recommended_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     source = write_csv(tmp_path, ROWS[:400])
-    has_trees(monkeypatch, False)
+    without_lightgbm(monkeypatch)
     output = invoke("compare", source, "--label", "sold", "--drop", "id", "--batch-size", "100", "--jobs", "1").output
-    assert "recommended-linear" in output
-    assert "--models" in output
+    for said in ("recommended,", "recommended-linear", "--models", "driftsurf[lightgbm]"):
+        assert said in output
     inputs = [Input("sales.csv", "sold")]
-    has_trees(monkeypatch, True)
     assert compare.default_models(inputs)[:2] == ["recommended", "recommended-linear"]
     assert compare.default_models([Input("sea10")])[0] == "driftsurf:logistic"

@@ -93,7 +93,7 @@ def test_a_class_that_accepts_any_option_gets_those_that_no_other_part_has(monke
     [
         ("aue:softmax", "svm", ["'aue:softmax'", "'svm'"]),
         ("recommended", "svm", ["'recommended'", "'svm'"]),
-        ("recommended(threshold=1)", None, ["recommended(threshold=1)", "driftsurf:lightgbm"]),
+        ("recommended(threshold=1)", None, ["recommended(threshold=1)", "portfolio:softmax"]),
         ("recommendd", None, ["'recommendd'", "'recommended'", "driftsurf"]),
         ("driftsurf:forest", None, ["'forest'", "logistic, naive-bayes, perceptron, softmax, svm"]),
         ("driftsurf(l2=1)", None, ["driftsurf", "'l2'"]),

@@ -17,6 +17,7 @@ from driftsurf.checks import check_strategy
 from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.errors import CapabilityError, OptionError, StateError
 from driftsurf.learners import LinearRegression, LogisticRegression, NaiveBayes, Perceptron, SoftmaxRegression
+from driftsurf.registry import Entry
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, DriftSurf, Oblivious, Portfolio
 from driftsurf.strategies._mixer import Mixer
@@ -51,6 +52,23 @@ def test_it_is_a_strategy(learner: Any) -> None:
 def test_it_is_a_strategy_for_regression() -> None:
     learner = LinearRegression()
     check_strategy(Portfolio(learner, experts=[DriftSurf(learner), learner, Perceptron(task="regression")]))
+
+
+def test_a_light_portfolio_has_fewer_experts() -> None:
+    names = [set(begun(Portfolio(SoftmaxRegression(), experts=kind))._names) for kind in (None, "light")]
+    assert names[1] < names[0]
+
+
+def test_a_state_keeps_its_experts_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Entry, "_missing", lambda self: list(self.requires))
+    strategy = begun(Portfolio(SoftmaxRegression(), seed=1))
+    stream = list(batches())
+    for batch in stream[:4]:
+        strategy.step(batch)
+    monkeypatch.undo()
+    again = Portfolio(SoftmaxRegression(), seed=1)
+    again.restore(strategy.state(), 4, sparse=False, n_classes=3)
+    assert strategy.step(stream[4]) == again.step(stream[4])
 
 
 def test_the_default_experts_suit_the_task() -> None:

@@ -30,11 +30,12 @@ def compare(
     Classifiers are compared by the share of wrong rows. Regressors are compared by their absolute error, divided by the
     absolute error of predicting the mean of all earlier targets.
 
-    A model is recommended, recommended-linear or STRATEGY:LEARNER, as for `driftsurf run`. Strategies (driftsurf, aue,
-    oblivious, sliding-window, mddm-g, ...) have the settings of the paper's evaluation. Learners are logistic, softmax,
-    svm, linear (for regression), lightgbm, or the import path of a scikit-learn or river class, such as
-    sklearn.tree.DecisionTreeClassifier(max_depth=6). Models of other libraries: capymoa:ARF10, capymoa:SRP10,
-    river:ARF10, river:SRP10, river:tree.HoeffdingAdaptiveTreeRegressor. Trivial rules: majority or mean, persistence.
+    A model is recommended, recommended-light, recommended-trees, recommended-linear or STRATEGY:LEARNER, as for
+    `driftsurf run`. Strategies (driftsurf, aue, oblivious, sliding-window, mddm-g, ...) have the settings of the
+    paper's evaluation. Learners are logistic, softmax, svm, linear (for regression), lightgbm, or the import path of a
+    scikit-learn or river class, such as sklearn.tree.DecisionTreeClassifier(max_depth=6). Models of other libraries:
+    capymoa:ARF10, capymoa:SRP10, river:ARF10, river:SRP10, river:tree.HoeffdingAdaptiveTreeRegressor. Trivial rules:
+    majority or mean, persistence.
 
     Options behind a source are its own: a.csv,label=sold,batch-size=50 b.csv,label='delay > 0',task=binary.
 
@@ -74,5 +75,5 @@ def _named(models: Sequence[str]) -> str:
     from driftsurf import registry
     from driftsurf.session.default_model import has_trees
 
-    trees = "" if has_trees() else f"; for boosted trees: {registry.get('learner', 'lightgbm').install}"
+    trees = "" if has_trees() else f"; with boosted trees: {registry.get('learner', 'lightgbm').install}"
     return f"{', '.join(models)}; for others: --models{trees}"

@@ -26,7 +26,6 @@ from driftsurf.evaluation.class_metrics import ClassQuality
 from driftsurf.evaluation.ranks import Pair, Ranking, pairs_with, ranking, ranks
 from driftsurf.evaluation.resampling import Interval, interval, resampled_means
 from driftsurf.runs.options import StrPath
-from driftsurf.session.default_model import TREES, has_trees
 from driftsurf.session.model_names import split_names
 
 __all__ = [
@@ -45,9 +44,9 @@ __all__ = [
 STREAM_MODELS = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
 """Models of a classification when none are named and a source is a built-in stream, as in the paper."""
 STREAM_REGRESSION_MODELS = "driftsurf:linear,aue:linear,sliding-window:linear,oblivious:linear,mean,persistence"
-TABLE_MODELS = "recommended-linear,aue:logistic,oblivious:logistic,majority,persistence"
-"""Models of a classification of tables, beside "recommended" if LightGBM is installed."""
-TABLE_REGRESSION_MODELS = "recommended-linear,aue:linear,oblivious:linear,mean,persistence"
+TABLE_MODELS = "recommended,recommended-linear,aue:logistic,oblivious:logistic,majority,persistence"
+"""Models of a classification of tables."""
+TABLE_REGRESSION_MODELS = "recommended,recommended-linear,aue:linear,oblivious:linear,mean,persistence"
 
 METHOD = (
     "the 95 % intervals are from a circular block bootstrap with 2,000 resamples: blocks of time steps are drawn for "
@@ -250,14 +249,13 @@ def compare(
 def default_models(sources: Sequence[Input]) -> list[str]:
     """Return the models of a comparison in which none are named.
 
-    Tables are learned by "recommended", if LightGBM is installed, and "recommended-linear"; a built-in stream by
-    DriftSurf around a linear learner, as in the paper.
+    Tables are learned by "recommended" and "recommended-linear", among others; a built-in stream by DriftSurf around a
+    linear learner, as in the paper.
     """
     regression = _is_regression(sources)
     if any(one.source in CATALOGUE for one in sources):
         return split_names(STREAM_REGRESSION_MODELS if regression else STREAM_MODELS)
-    others = split_names(TABLE_REGRESSION_MODELS if regression else TABLE_MODELS)
-    return [TREES, *others] if has_trees() else others
+    return split_names(TABLE_REGRESSION_MODELS if regression else TABLE_MODELS)
 
 
 def _contender(name: str) -> Model:

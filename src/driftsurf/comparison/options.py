@@ -43,7 +43,7 @@ class CompareOptions:
 
     models: Sequence[str] | None = option(
         None,
-        "Models, separated by commas.  [default: recommended if LightGBM is installed, recommended-linear (for a "
+        "Models, separated by commas.  [default: recommended, recommended-linear (for a "
         "built-in stream driftsurf around a linear learner), aue, oblivious and trivial rules]",
         metavar="MODEL,...",
         parse=_parse_models,

@@ -36,7 +36,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, Self, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, Self, runtime_checkable
 
 from driftsurf.core.contracts import (
     Categories,
@@ -74,6 +74,7 @@ __all__ = [
     "abilities_of",
     "check_contract",
     "missing_members",
+    "work_of",
 ]
 
 MOST_LISTED = 5
@@ -250,6 +251,14 @@ class StrategyMaker(Protocol):
     def new_strategy(self, seed: int) -> Strategy:
         """Return a new strategy with the parameters of the estimator."""
         ...
+
+
+def work_of(strategy: Strategy) -> Literal["gradients", "visits"]:
+    """Return the unit in which the work of a strategy is counted: that of its learner.
+
+    A strategy that trains models of several kinds counts visits of rows, of which a gradient is one.
+    """
+    return "visits" if isinstance(strategy, CategoryTold) else strategy.learner.capabilities.work
 
 
 def missing_members(part: object, contract: type) -> list[str]:

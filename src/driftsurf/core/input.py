@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, Categories, DenseRows, FloatArray, Rows, State, n_rows
+from driftsurf.core.encoded_rows import EncodedRows
 from driftsurf.core.fields import Array, Converted, Fields, Rule, Truth, Values, Whole
 from driftsurf.core.frames import (
     ArrowTable,
@@ -332,6 +333,8 @@ def _read_series(series: Any) -> npt.NDArray[Any]:
 def _ready_csr(X: Any, schema: Schema, dtype: np.dtype[Any]) -> CSR | None:
     """Return a CSR matrix that can be used as it is, with values of the type of the store; None for anything else."""
     kind: Any = type(X)
+    if kind is EncodedRows:
+        return X.csr if X.finite and X.dtype == dtype and X.shape[1] == schema.n_features and X.shape[0] else None
     if not is_scipy_csr(kind):
         return None
     # scipy lets its arrays be replaced by any others.

@@ -157,10 +157,35 @@ class Layout:
         object.__setattr__(self, "shared", sum(column.width for column in self.columns))
 
     @cached_property
-    def fixed_slots(self) -> npt.NDArray[np.int32]:
-        """The slot of each value of a row before the sparse features; 0 for a value whose slot depends on the row."""
-        shared = [self.shared] * self.has_shared
-        return np.array([slot for column in self.columns for slot in column.fixed_slots] + shared, np.int32)
+    def places(self) -> npt.NDArray[np.int32]:
+        """What :func:`~driftsurf.kernels.encoding.assemble_rows` needs to know of each value of a row.
+
+        In rows: its slot; the number of the column of slots that it has instead, or -1; the place of the value that
+        marks that this one is missing, or -1; and whether it is such a mark.
+        """
+        found = list[tuple[int, int, int, int]]()
+        varying = 0
+        last = sum(len(column.fixed_slots) for column in self.columns) if self.has_shared else -1
+        for column in self.columns:
+            for k, slot in enumerate(column.fixed_slots):
+                moves = column.kind == "text" or (column.kind == "date" and k == 1)
+                mark = (len(found) + 1 if column.gaps else last) if column.is_number and k == 0 else -1
+                found.append((slot, varying if moves else -1, mark, int(column.is_number and k == 1)))
+                varying += moves
+        if self.has_shared:
+            found.append((self.shared, -1, -1, 1))
+        return np.ascontiguousarray(np.array(found, np.int32).reshape(-1, 4).T)
+
+    @cached_property
+    def fills(self) -> FloatArray:
+        """What replaces each value of a row if it is missing."""
+        fills = [column.fill for column in self.columns for _ in column.fixed_slots]
+        return np.array(fills + [0.0] * self.has_shared)
+
+    @cached_property
+    def n_varying(self) -> int:
+        """Number of values of a row whose slots depend on the row."""
+        return int(np.count_nonzero(self.places[1] >= 0))
 
     @property
     def width(self) -> int:

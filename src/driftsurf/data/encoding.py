@@ -10,7 +10,8 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import Categories, FloatArray, State
+from driftsurf.core.contracts import CSR, Categories, FloatArray, State
+from driftsurf.core.encoded_rows import EncodedRows
 from driftsurf.core.fields import Fields, Json, Truth, Whole, misfit
 from driftsurf.core.input import listed
 from driftsurf.core.options import choice, whole
@@ -19,7 +20,7 @@ from driftsurf.data.frames import read_table
 from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.tables import Column, Table, empty_column, which_columns
 from driftsurf.errors import OptionError, SchemaError, ShapeError, StateError
-from driftsurf.kernels.encoding import compress_rows, put_column
+from driftsurf.kernels.encoding import assemble_rows, put_column
 
 __all__ = ["TableEncoder"]
 
@@ -201,18 +202,25 @@ class TableEncoder:
 
     def transform(self, X: Any) -> Any:
         """Return rows of numbers: a float64 array, or ``scipy.sparse.csr_array``. Changes nothing."""
+        rows = self.rows(X)
+        return rows.tocsr() if isinstance(rows, EncodedRows) else rows
+
+    def rows(self, X: Any) -> Any:
+        """Return rows as :meth:`transform` does, but sparse ones in a form that a session takes without checks."""
         layout = self.layout
         table = read_table(X)
         columns = self._matching_columns(table, layout)
         if not layout.sparse:
             rows = _dense(layout, columns, len(table))
             return rows if table.features is None else np.hstack([rows, _scipy(table).toarray()])
+        if table.features is not None and not layout.columns:
+            return _scipy(table)
+        encoded = _csr(layout, columns, len(table))
+        if table.features is None:
+            return encoded
         from scipy import sparse
 
-        rows = _csr(layout, columns, len(table))
-        if table.features is None:
-            return rows
-        return sparse.csr_array(sparse.hstack([rows, _scipy(table)], format="csr")) if layout.columns else _scipy(table)
+        return sparse.csr_array(sparse.hstack([encoded.tocsr(), _scipy(table)], format="csr"))
 
     def fit_transform(self, X: Any) -> Any:
         """Fit the encoder and return the encoded rows."""
@@ -353,29 +361,25 @@ def _dense(layout: Layout, columns: list[Column], count: int) -> FloatArray:
     return rows
 
 
-def _csr(layout: Layout, columns: list[Column], count: int) -> Any:
+def _csr(layout: Layout, columns: list[Column], count: int) -> EncodedRows:
     """Return CSR rows without zeros. Values come in rising slots, so that the columns of each row are sorted."""
-    from scipy import sparse
-
-    most = len(layout.fixed_slots)
-    values, slots, missing = np.empty((count, most)), np.empty((count, most), np.int32), np.zeros(count)
-    slots[:] = layout.fixed_slots
+    places = layout.places
+    most = places.shape[1]
+    values, words = np.empty((most, count)), np.empty((layout.n_varying, count), np.int32)
     place = 0
     for one, column in zip(layout.columns, columns, strict=True):
         if one.is_number:
-            _put_number(one, column, place, values, missing)
-        else:
-            for k, (slot, own) in enumerate(one.encode(column), start=place):
-                values[:, k] = own
-                if isinstance(slot, np.ndarray):
-                    slots[:, k] = slot
-        place += len(one.fixed_slots)
-    if layout.has_shared:
-        values[:, place] = missing
-    data, indices = np.empty(values.size), np.empty(values.size, np.int32)
-    indptr = np.empty(count + 1, np.int32)
-    used = compress_rows(values, slots, data, indices, indptr)
-    return sparse.csr_array((data[:used], indices[:used], indptr), shape=(count, layout.width - layout.n_features))
+            values[place] = column.values
+            place += 1 + one.gaps
+            continue
+        for slot, own in one.encode(column):
+            values[place] = own
+            if isinstance(slot, np.ndarray):
+                words[places[1, place]] = slot
+            place += 1
+    data, indices, indptr = np.empty(values.size), np.empty(values.size, np.int32), np.empty(count + 1, np.int64)
+    used, infinite = assemble_rows(values, words, places, layout.fills, np.zeros(most), data, indices, indptr)
+    return EncodedRows(CSR(data[:used], indices[:used], indptr, layout.width - layout.n_features), not infinite)
 
 
 def _put_number(slots: ColumnSlots, column: Column, place: int, out: FloatArray, missing: FloatArray) -> None:

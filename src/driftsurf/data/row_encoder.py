@@ -31,12 +31,12 @@ class RowEncoder:
     """Time of the first row of the last table, in ISO format; "" if it is not known."""
 
     def rows(self, table: Table) -> Any:
-        """Return the rows of a table as numbers. The first table fixes the layout."""
+        """Return the rows of a table as numbers, for a session. The first table fixes the layout."""
         seen = table.without(self.target.column, *self.hidden)
         if self.time is not None:
             self.first_time = first_time(table, self.time) or self.first_time
         encoder = self.encoder if self.encoder.fitted else self.encoder.fit(seen)
-        return encoder.transform(seen)
+        return encoder.rows(seen)
 
     def state(self) -> State:
         """Return the layout, once it is fixed, and the target as a flat state."""

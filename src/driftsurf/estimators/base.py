@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import registry
-from driftsurf.core.abilities import SinglePredictor
+from driftsurf.core.abilities import SinglePredictor, work_of
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.journal import Journal
 from driftsurf.core.targets import ClassTargets, RegressionTargets
@@ -132,7 +132,7 @@ class AdaptiveEstimator(SavedEstimator):
         """
         session = self._session
         labels = () if self._default_task == "regression" else tuple(np.array(session.targets.labels).tolist())
-        work = session.strategy.learner.capabilities.work
+        work = work_of(session.strategy)
         registry.get("page", "model").make(type(self).__name__, data, session.journal, labels, Path(path), work)
         return Path(path)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeAlias, overload
 
 from driftsurf.core.options import choice
 from driftsurf.data.target import Task
 from driftsurf.estimators.generated.driftsurf import DriftSurfClassifier, DriftSurfRegressor
+from driftsurf.estimators.generated.portfolio import PortfolioClassifier, PortfolioRegressor
 from driftsurf.learners import paper_learner
 from driftsurf.session.model_names import make_learner, read_model
 
@@ -47,45 +48,67 @@ def paper(
     return DriftSurfClassifier(learner, **(usual | options))
 
 
+Kind: TypeAlias = Literal["portfolio", "light", "trees", "linear"]
+_NAMES = {"portfolio": "recommended"} | {name: f"recommended-{name}" for name in ("light", "trees", "linear")}
+
+
 @overload
 def recommended(
-    learner: Literal["trees", "linear"] = "trees", *, task: Literal["classification"] = "classification", **options: Any
+    learner: Literal["portfolio", "light"] = "portfolio",
+    *,
+    task: Literal["classification"] = "classification",
+    **options: Any,
+) -> PortfolioClassifier: ...
+@overload
+def recommended(
+    learner: Literal["portfolio", "light"] = "portfolio", *, task: Literal["regression"], **options: Any
+) -> PortfolioRegressor: ...
+@overload
+def recommended(
+    learner: Literal["trees", "linear"], *, task: Literal["classification"] = "classification", **options: Any
 ) -> DriftSurfClassifier: ...
 @overload
 def recommended(
-    learner: Literal["trees", "linear"] = "trees", *, task: Literal["regression"], **options: Any
+    learner: Literal["trees", "linear"], *, task: Literal["regression"], **options: Any
 ) -> DriftSurfRegressor: ...
 def recommended(
-    learner: Literal["trees", "linear"] = "trees",
+    learner: Kind = "portfolio",
     *,
     task: Literal["classification", "regression"] = "classification",
     **options: Any,
-) -> DriftSurfClassifier | DriftSurfRegressor:
+) -> PortfolioClassifier | PortfolioRegressor | DriftSurfClassifier | DriftSurfRegressor:
     """Return the model to start with: it takes frames as they come, with text, dates and gaps, and needs no tuning.
 
     Parameters
     ----------
     learner
-        "trees" is DriftSurf around LightGBM (:class:`driftsurf.learners.foreign.BoostedTrees`, from the extra
-        ``lightgbm``): the most accurate. "linear" is DriftSurf around softmax or linear regression with eight gradients
-        for each row and the prequential judge: milliseconds for a batch, nothing to install, an exact state.
-        docs/comparing.md compares the two.
+        "portfolio" mixes linear models under DriftSurf, a perceptron, naive Bayes and, if the extra ``lightgbm`` is
+        installed, boosted trees (:class:`driftsurf.strategies.Portfolio`): the most accurate. "light" is a portfolio of
+        fewer and cheaper experts. "trees" is DriftSurf around LightGBM alone
+        (:class:`driftsurf.learners.foreign.BoostedTrees`). "linear" is DriftSurf around softmax or linear regression
+        with eight gradients for each row and the prequential judge: milliseconds for a batch. docs/comparing.md
+        compares them.
     task
         "classification", with any number of classes, or "regression".
     **options
-        Options of :class:`driftsurf.DriftSurfClassifier` or :class:`driftsurf.DriftSurfRegressor`.
+        Options of :class:`driftsurf.PortfolioClassifier` or :class:`driftsurf.PortfolioRegressor`; for "trees" and
+        "linear", of :class:`driftsurf.DriftSurfClassifier` or :class:`driftsurf.DriftSurfRegressor`.
 
     Examples
     --------
+    >>> recommended(half_life=20.0, random_state=0).half_life
+    20.0
     >>> recommended("linear", random_state=0).judge
     'prequential'
     >>> type(recommended("linear", task="regression").learner).__name__
     'LinearRegression'
     """
-    choice("learner", learner, ("trees", "linear"))
+    choice("learner", learner, tuple(_NAMES))
     choice("task", task, ("classification", "regression"))
-    named = read_model("recommended" if learner == "trees" else "recommended-linear")
+    named = read_model(_NAMES[learner])
     inner_task: Task = "regression" if task == "regression" else "multiclass"
     inner = make_learner(named.learner_for(inner_task), inner_task)
     chosen: dict[str, Any] = {**named.strategy.options, **options}
+    if named.strategy.name == "portfolio":
+        return PortfolioRegressor(inner, **chosen) if task == "regression" else PortfolioClassifier(inner, **chosen)
     return DriftSurfRegressor(inner, **chosen) if task == "regression" else DriftSurfClassifier(inner, **chosen)

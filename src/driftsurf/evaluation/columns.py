@@ -141,15 +141,12 @@ class _Counters:
         self.rises = np.zeros(width)
         self.falls = np.zeros(width)
         self.last = np.full(width, np.nan)
+        self._places: npt.NDArray[np.int64] | None = None
 
     def update(self, rows: Rows) -> None:
         """Look at the rows of a step. Of sparse rows, only columns that are there in all rows but one are examined."""
-        if isinstance(rows, CSR) and np.isnan(self.last).all():
-            there = np.bincount(rows.indices[rows.indptr[0] : rows.indptr[-1]], minlength=len(self.last))
-            self.rises[there[: len(self.last)] < len(rows.indptr) - 2] = np.inf
-            self.falls[np.isinf(self.rises)] = np.inf
         self.steps += 1
-        places = np.flatnonzero((self.rises == 0.0) | (self.falls == 0.0))
+        places = self._open_columns(rows) if self._places is None else self._places
         if not len(places):
             return
         values = _dense_columns(rows, places) if isinstance(rows, CSR) else rows[:, places]
@@ -159,6 +156,16 @@ class _Counters:
         self.falls[places] += np.count_nonzero(steps < 0.0, axis=0)
         self.active[places] += (steps != 0.0).any(axis=0)
         self.last[places] = values[-1]
+        self._places = places[(self.rises[places] == 0.0) | (self.falls[places] == 0.0)]
+
+    def _open_columns(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Return the columns that did not both rise and fall; of the first sparse rows only those that are examined."""
+        if isinstance(rows, CSR) and np.isnan(self.last).all():
+            there = np.bincount(rows.indices[rows.indptr[0] : rows.indptr[-1]], minlength=len(self.last))
+            self.rises[there[: len(self.last)] < len(rows.indptr) - 2] = np.inf
+            self.falls[np.isinf(self.rises)] = np.inf
+        self._places = np.flatnonzero((self.rises == 0.0) | (self.falls == 0.0))
+        return self._places
 
     def found(self) -> npt.NDArray[np.bool_]:
         """Return which columns only rise or only fall. One that changes only now and then may be a switch."""
@@ -246,14 +253,16 @@ class ColumnMoves:
         assert self._centre is not None
         width = len(self._centre) - 1
         self._counters.update(rows)
-        targets = np.column_stack([np.ones(len(y)), *self._targets(y)])
+        targets = self._targets(y)
+        by_column = np.zeros((width + 1, targets.shape[1] + 1))
+        by_column[0, :-1], by_column[0, -1] = targets.sum(axis=0), len(y)
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is noticed later, and the column left out
             if isinstance(rows, CSR):
-                products, squares = _sparse_products(rows, targets, width)
+                column_products(rows.data, rows.indices, rows.indptr, targets, by_column)
             else:
                 X = rows[:, :width] - self._centre[:-1]
-                products, squares = targets.T @ X, np.einsum("ij,ij->j", X, X)
-            return np.vstack([np.hstack([targets.sum(axis=0)[:, None], products]), np.append(len(y), squares)])
+                by_column[1:, :-1], by_column[1:, -1] = (targets.T @ X).T, np.einsum("ij,ij->j", X, X)
+        return np.ascontiguousarray(by_column.T)
 
     def _first(self, rows: Rows, y: FloatArray) -> None:
         """Choose the columns and targets to watch. Sparse rows are not centred, so that they stay sparse."""
@@ -273,12 +282,16 @@ class ColumnMoves:
         """The classes to correlate with: the second of two, else each of the first dozen; none for regression."""
         return range(1, 2) if self._n_classes == 2 else range(min(self._n_classes, MOST_CLASSES))
 
-    def _targets(self, y: FloatArray) -> list[FloatArray]:
-        if self._n_classes:
-            return [np.asarray(y == code, np.float64) for code in self._codes]
+    def _targets(self, y: FloatArray) -> FloatArray:
+        """Return a column of ones, then one for each class, or the difference from the centre and its square."""
         assert self._centre is not None
-        y = y - self._centre[-1]
-        return [y, y * y]
+        out = np.ones((len(y), 1 + (len(self._codes) or 2)))
+        for k, code in enumerate(self._codes, start=1):
+            out[:, k] = y == code
+        if not self._n_classes:
+            out[:, 1] = y - self._centre[-1]
+            out[:, 2] = out[:, 1] * out[:, 1]
+        return out
 
     def _written(self, before: FloatArray, after: FloatArray) -> str:
         """Return the lines for the columns that changed most between two sums of steps."""
@@ -331,7 +344,7 @@ class ColumnMoves:
             "n_classes": self._n_classes,
             "recent": np.array(self._recent) if self._recent else nothing,
             "open": np.array(self._open, np.int64),
-            **{f"counters.{name}": value for name, value in vars(self._counters).items()},
+            **{f"counters.{name}": getattr(self._counters, name) for name in ("steps", *COUNTED)},
             "kept": np.concatenate(kept) if kept else nothing,
         }
 
@@ -406,13 +419,6 @@ def _dense_columns(rows: CSR, places: npt.NDArray[np.int64]) -> FloatArray:
     dense = np.zeros((len(rows.indptr) - 1, len(places)))
     dense[row[kept], at[kept]] = np.asarray(rows.data[part], np.float64)[kept]
     return dense
-
-
-def _sparse_products(rows: CSR, targets: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
-    """Return the sums of products of each target with each column, and of each column with itself."""
-    sums = np.zeros((targets.shape[1] + 1, width))
-    column_products(rows.data, rows.indices, rows.indptr, targets, sums)
-    return sums[:-1], sums[-1]
 
 
 def _statistics(sums: FloatArray, regression: bool) -> tuple[FloatArray, FloatArray]:

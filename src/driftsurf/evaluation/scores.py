@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -16,6 +17,7 @@ from driftsurf.core.json_text import parse_json
 from driftsurf.errors import InputError
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
+from driftsurf.kernels.tallies import mean_auc, tally_margins
 from driftsurf.session.observation import Observation, probability_of_second
 
 __all__ = ["ProbabilityOf", "ScoreRecorder", "Scores"]
@@ -83,20 +85,26 @@ class ScoreRecorder:
         labels = list(self.labels())[:MOST_CLASSES]
         if len(labels) > self._labels_written:
             found["labels"], self._labels_written = labels, len(labels)
-        true, predicted = (_known(codes, len(labels)) for codes in (one.true, one.predicted))
-        wide = len(labels) + 1
-        pairs = np.bincount(wide * true + (predicted + wide + 1), minlength=wide * wide).tolist()
-        found["confusion"] = [(k // wide - 1, k % wide - 1, count) for k, count in enumerate(pairs) if count]
         if self._step == self.warmup_steps:
             self._scores = self._scores[:0]
+        if one.probabilities and one.scores.ndim == 1 and len(one.scores) == len(one.true):
+            tallied = _two_classes(one, len(labels))
+            if tallied is not None:
+                confusion, counts, calibration = tallied
+                return found | {"confusion": confusion} | self._auc(counts) | calibration
+        true, predicted = (_known(codes, len(labels)) for codes in (one.true, one.predicted))
+        wide = len(labels) + 1
+        found["confusion"] = _pairs(np.bincount(wide * true + (predicted + wide + 1), minlength=wide * wide), wide)
         if len(one.scores) == len(true):
-            counts = _score_counts(one.scores, true)
-            found["auc"] = _mean_auc(counts)
-            self._scores = _added(self._scores, counts)
-            found["auc_so_far"] = _mean_auc(self._scores)
+            found |= self._auc(_score_counts(one.scores, true))
             if one.probabilities:
                 found |= _calibration(one.scores, true, predicted)
         return found
+
+    def _auc(self, counts: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """Add the counts of a step, and return its ROC AUC and that of the run so far."""
+        self._scores = _added(self._scores, counts)
+        return {"auc": _mean_auc(counts), "auc_so_far": _mean_auc(self._scores)}
 
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""
@@ -154,8 +162,30 @@ def _score_counts(scores: FloatArray, true: npt.NDArray[np.int64]) -> npt.NDArra
     return np.bincount(places.ravel(), minlength=classes * 2 * LOGIT_BINS).reshape(classes, 2, LOGIT_BINS)
 
 
+def _two_classes(
+    one: Observation, n_labels: int
+) -> tuple[list[tuple[int, int, int]], npt.NDArray[np.int64], dict[str, Any]] | None:
+    """Return confusion, counts of scores and calibration of log-odds in one pass; None if one is not a number."""
+    wide = n_labels + 1
+    pairs, counts = np.zeros((wide, wide), np.int64), np.zeros((1, 2, LOGIT_BINS), np.int64)
+    hits, sums = np.zeros((2, BINS), np.int64), np.zeros(BINS)
+    margins = np.ascontiguousarray(one.scores, np.float64)
+    true, predicted = (np.ascontiguousarray(codes, np.int64) for codes in (one.true, one.predicted))
+    shares = probability_of_second(margins)
+    if not tally_margins(margins, shares, true, predicted, LARGEST_LOGIT, pairs, counts[0], hits, sums):
+        return None
+    return _pairs(pairs.ravel(), wide), counts, _curve("second", hits, sums)
+
+
+def _pairs(counts: npt.NDArray[np.int64], wide: int) -> list[tuple[int, int, int]]:
+    """Return the true code, the predicted code and the number of rows of each pair that occurs."""
+    return [(k // wide - 1, k % wide - 1, count) for k, count in enumerate(counts.tolist()) if count]
+
+
 def _added(total: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Add counts to a total, where either may have fewer classes than the other."""
+    if len(total) == len(counts):
+        return total + counts
     classes = max(len(total), len(counts))
     return _for_classes(total, classes) + _for_classes(counts, classes)
 
@@ -171,13 +201,8 @@ def _for_classes(counts: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.
 
 def _mean_auc(counts: npt.NDArray[np.int64]) -> float | None:
     """Return the ROC AUC, the mean over classes if there are more than two; scores in the same bin count half."""
-    found = []
-    for others, own in counts.astype(np.float64):
-        below = np.cumsum(others)
-        own_rows, other_rows = float(own.sum()), float(below[-1])
-        if own_rows and other_rows:
-            found.append(float(own @ (below - others / 2)) / own_rows / other_rows)
-    return sum(found) / len(found) if found else None
+    found = mean_auc(np.ascontiguousarray(counts))
+    return None if math.isnan(found) else found
 
 
 def _calibration(scores: FloatArray, true: npt.NDArray[np.int64], predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
@@ -197,9 +222,13 @@ def _calibration(scores: FloatArray, true: npt.NDArray[np.int64], predicted: npt
     bins = np.minimum(probability * BINS, BINS - 1).astype(np.int64)
     if of == "second":  # a row with a probability of exactly 0.5 is with the other rows of the same prediction
         bins = np.where(predicted == 1, np.maximum(bins, BINS // 2), np.minimum(bins, BINS // 2 - 1))
-    sums = np.bincount(bins, probability, BINS).round(6).tolist()
-    misses, hits = np.bincount(bins + BINS * hit, minlength=2 * BINS).reshape(2, BINS).tolist()
-    found = zip(range(BINS), misses, hits, sums, strict=True)
+    hits = np.bincount(bins + BINS * hit, minlength=2 * BINS).reshape(2, BINS)
+    return _curve(of, hits, np.bincount(bins, probability, BINS).astype(np.float64, copy=False))
+
+
+def _curve(of: ProbabilityOf, counts_of_hits: npt.NDArray[np.int64], sums: FloatArray) -> dict[str, Any]:
+    """Return the bins of probabilities that have rows: with their rows, hits and sums."""
+    found = zip(range(BINS), *counts_of_hits.tolist(), sums.round(6).tolist(), strict=True)
     counts = [(k, missed + right, right, total) for k, missed, right, total in found if missed or right]
     return {"probability_of": of, "calibration": counts}
 
@@ -293,11 +322,9 @@ class Scores:
         The probability is that of the second or of the predicted class (default: ``probability_of``), and a hit is a
         row of this class. That of the second class is known only if there were two classes at every step.
         """
-        sums, wanted = np.zeros((BINS, 3)), of or self.probability_of
-        for line in self.counted:
-            for place, *numbers in _bins(line, wanted):
-                sums[place] += numbers
-        rows, hits, probability = sums[sums[:, 0] > 0].T
+        _, places, *numbers = _all_bins(self.counted, of or self.probability_of)
+        sums = np.array([np.bincount(places, one, BINS) for one in numbers])
+        rows, hits, probability = sums[:, sums[0] > 0]
         return probability / rows, hits / rows, rows.astype(np.int64)
 
     def calibration_error(self, of: ProbabilityOf | None = None) -> float:
@@ -310,13 +337,10 @@ class Scores:
 
     def calibration_over_time(self, of: ProbabilityOf | None = None) -> tuple[FloatArray, FloatArray]:
         """Return the mean probability and the share of hits of each step; NaN where they are not known."""
-        both, wanted = np.full((2, len(self.lines)), np.nan), of or self.probability_of
-        for place, line in enumerate(self.lines):
-            bins = _bins(line, wanted)
-            if bins:
-                _, rows, hits, probability = np.sum(bins, axis=0)
-                both[:, place] = probability / rows, hits / rows
-        return both[0], both[1]
+        steps, _, *numbers = _all_bins(self.lines, of or self.probability_of)
+        rows, hits, probability = (np.bincount(steps, one, len(self.lines)) for one in numbers)
+        with np.errstate(invalid="ignore"):
+            return probability / rows, hits / rows
 
     def r_squared(self, mean_squared_error: float) -> float:
         """Return the share of the variance of all counted true values that predictions with this error explain.
@@ -337,6 +361,13 @@ class Scores:
         names = "decision", "decisions", "batch"
         recorded = (np.array([line[name] for line in self.lines], np.int64) for name in names)
         return StepMap(found.first_row, found.rows, *recorded)
+
+
+def _all_bins(lines: Sequence[Mapping[str, Any]], wanted: ProbabilityOf) -> tuple[npt.NDArray[Any], ...]:
+    """Return the bins of all steps as columns: number of the line, place, rows, hits and sum of probabilities."""
+    found = [(step, *one) for step, line in enumerate(lines) for one in _bins(line, wanted)]
+    columns = np.array(found, np.float64).reshape(-1, 5).T
+    return *columns[:2].astype(np.int64), *columns[2:]
 
 
 def _bins(line: Mapping[str, Any], wanted: ProbabilityOf) -> Sequence[tuple[int, int, int, float]]:

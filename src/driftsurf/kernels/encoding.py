@@ -34,19 +34,55 @@ def put_column(values: Any, fill: Any, place: Any, out: Any, missing: Any) -> An
     return found
 
 
-@kernel(lambda f: (_in(F8, 2), _in(I4, 2), _out(F8), _out(I4), _out(I4)), exact=True)
-def compress_rows(values: Any, columns: Any, data: Any, indices: Any, indptr: Any) -> Any:
-    """Write the values that are not 0, with their columns, as CSR rows; return their number."""
-    count = 0
+@kernel(
+    lambda f: (_in(F8, 2), _in(I4, 2), _in(I4, 2), _in(F8), _out(F8), _out(F8), _out(I4), _out(I8)),
+    exact=True,
+)
+def assemble_rows(
+    values: Any, words: Any, places: Any, fills: Any, marks: Any, data: Any, indices: Any, indptr: Any
+) -> Any:
+    """Write the values that are not 0, with their columns, as CSR rows, from columns that stand one after the other.
+
+    Parameters
+    ----------
+    values
+        The value of each place (first axis) in each row.
+    words
+        Columns that depend on the row.
+    places
+        For each place: its column; the row of ``words`` that has its columns instead, or -1; the place that marks its
+        missing values, or -1; and whether it is such a mark, whose values do not count.
+    fills
+        What replaces a missing value (NaN) at each place.
+    marks
+        Zeros for each place, which are zeros again afterwards.
+    data, indices, indptr
+        The rows, with room for all values.
+
+    Returns
+    -------
+    The number of values, and how many of them are not finite.
+    """
+    count = infinite = 0
     indptr[0] = 0
-    for i in range(values.shape[0]):
-        for k in range(values.shape[1]):
-            # Written in any case, since a branch would be mispredicted. The arrays have room for all values.
-            data[count] = values[i, k]
-            indices[count] = columns[i, k]
-            count += 1 if values[i, k] != 0.0 else 0
+    for i in range(values.shape[1]):
+        for k in range(values.shape[0]):
+            value = values[k, i]
+            if places[3, k] != 0:
+                value = marks[k]
+                marks[k] = 0.0
+            elif value != value:
+                value = fills[k]
+                if places[2, k] >= 0:
+                    marks[places[2, k]] = 1.0
+            word = places[1, k]
+            # Written in any case, since a branch would be mispredicted.
+            data[count] = value
+            indices[count] = places[0, k] if word < 0 else words[word, i]
+            infinite += 0 if abs(value) < math.inf else 1
+            count += 1 if value != 0.0 else 0
         indptr[i + 1] = count
-    return count
+    return count, infinite
 
 
 @kernel(lambda f: (_in(f), _in(I4), _in(I8), I8))
@@ -71,16 +107,16 @@ def is_sound_csr(data: Any, indices: Any, indptr: Any, n_features: Any) -> Any:
 
 @kernel(lambda f: (_in(f), _in(I4), _in(I8), _in(F8, 2), _out(F8, 2)), exact=True)
 def column_products(data: Any, indices: Any, indptr: Any, targets: Any, out: Any) -> None:
-    """Add, for each column of CSR rows, its products with each target and with itself to the rows of ``out``.
+    """Add, for each column c of CSR rows, its products with each target and with itself to row c + 1 of ``out``.
 
-    Columns beyond the width of ``out`` are left out.
+    Columns beyond the rows of ``out`` are left out. The sums of a column stand side by side, in one line of the cache.
     """
     last = targets.shape[1]
     for i in range(targets.shape[0]):
         for p in range(indptr[i], indptr[i + 1]):
-            c = np.uintp(indices[p])
-            if c < np.uintp(out.shape[1]):
+            c = np.uintp(indices[p]) + np.uintp(1)
+            if c < np.uintp(out.shape[0]):
                 value = np.float64(data[p])
                 for k in range(last):
-                    out[k, c] += value * targets[i, k]
-                out[last, c] += value * value
+                    out[c, k] += value * targets[i, k]
+                out[c, last] += value * value

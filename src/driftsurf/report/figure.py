@@ -10,7 +10,7 @@ import datetime
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ __all__ = [
     "Overlay",
     "Series",
     "as_json",
+    "data",
     "per_row",
     "usual_top",
 ]
@@ -61,6 +62,26 @@ class Series:
     """The step of each value; by default there is one value for each step."""
     marked: bool = False
     """Whether changes are marked on it."""
+
+    def thinned(self, stride: int) -> Series:
+        """Return a curve with one value for each ``stride`` steps, at most: the mean of those that are known.
+
+        >>> thin = Series("error", "curve", [0.0, 1.0, math.nan, 0.5, 0.3]).thinned(2)
+        >>> thin.values, thin.at
+        ([0.5, 0.5, 0.3], [0.5, 3.0, 4.0])
+        """
+        sums: dict[int, list[tuple[float, float]]] = {}
+        for place, value in zip(range(len(self.values)) if self.at is None else self.at, self.values, strict=True):
+            known = sums.setdefault(int(place // stride), [])
+            if math.isfinite(value):
+                known.append((place, value))
+        means = [
+            [math.fsum(column) / len(known) for column in zip(*known, strict=True)]
+            if known
+            else [stride * (number + 0.5) - 0.5, math.nan]
+            for number, known in sums.items()
+        ]
+        return replace(self, values=[value for _, value in means], at=[place for place, _ in means])
 
 
 @dataclass(frozen=True)
@@ -150,6 +171,10 @@ class Figure:
         dots = [(kind, "dot", TRANSITION_WORDS[kind].phrase) for kind in DOTTED if kind in kinds]
         return [(css, shape, LEGEND[css]) for css, shape in shown] + dots
 
+    def thinned(self, stride: int) -> Figure:
+        """Return the figure with one value of each curve for each ``stride`` steps, at most."""
+        return replace(self, series=[series.thinned(stride) for series in self.series])
+
     def data(self) -> dict[str, Any]:
         """Return plain values for the script."""
         return {
@@ -233,6 +258,10 @@ class Bars:
         drawn = drawing(WIDTH, self.HEIGHT * len(self.bars) + 8, self.description, parts)
         return f'<div class="chart" data-figure="{escape(self.id)}">{drawn}</div>'
 
+    def thinned(self, stride: int) -> Bars:
+        """Return the figure itself: there are as many bars as models, however many steps there are."""
+        return self
+
     def data(self) -> dict[str, Any]:
         """Return plain values for the script."""
         bars = [
@@ -242,20 +271,46 @@ class Bars:
         return {"id": self.id, "about": self.description, "bars": bars}
 
 
-def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
-    """Return the data of the script as JSON that can be embedded: nothing in it ends the element or hides text."""
-    data = {
+def data(overlay: Overlay, figures: Sequence[Figure | Bars], most: int | None = None) -> dict[str, Any]:
+    """Return the data of the script as plain values.
+
+    Parameters
+    ----------
+    overlay, figures
+        What the page shows.
+    most
+        Values of a curve at most: a longer one is replaced by means over equally many steps. None for all values.
+    """
+    stride = 1 if most is None else max(1, -(-overlay.steps // most))
+    return {
         "steps": overlay.steps,
-        "firstRows": list(overlay.first_rows),
-        "times": list(overlay.times),
+        "stride": stride,
+        "firstRows": _knots(overlay.first_rows, stride),
+        "times": _knots(overlay.times, stride),
         "reactive": [[_step(start), _step(stop), text] for start, stop, text in overlay.reactive],
         "drifts": [[_step(start), _step(stop), text] for start, stop, text in overlay.drifts],
         "orders": [[_step(start), _step(stop), text] for start, stop, text in overlay.orders],
         "legend": LEGEND | {kind: words.phrase for kind, words in TRANSITION_WORDS.items()},
         "changes": [{"at": _step(one.at), "kind": one.kind, "text": one.text} for one in overlay.changes],
-        "figures": [figure.data() for figure in figures],
+        "figures": [(figure if stride == 1 else figure.thinned(stride)).data() for figure in figures],
     }
-    text = json.dumps(visible_values(data), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+
+
+def _knots(values: Sequence[int], stride: int) -> list[float]:
+    """Return every ``stride``-th value, with one beyond the end if need be, so that the last value lies between two.
+
+    >>> _knots([0, 10, 20, 30, 40, 55], 3)
+    [0, 30, 67.5]
+    """
+    kept: list[float] = list(values[::stride])
+    rest = (len(values) - 1) % stride if values else 0
+    return [*kept, kept[-1] + (values[-1] - kept[-1]) * stride / rest] if rest else kept
+
+
+def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:
+    """Return the data of the script as JSON that can be embedded: nothing in it ends the element or hides text."""
+    found = visible_values(data(overlay, figures))
+    text = json.dumps(found, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -1,14 +1,14 @@
 "use strict";
 // Makes the figures of a run's page interactive: zoom, read values, hide curves. The data come from the element "run" and
 // are inserted as text, never as markup. Without this script the page shows the same figures as still drawings.
+// A live page replaces the data: it sends the event "driftsurf:run" with new data as its detail.
 (() => {
-  const run = JSON.parse(document.getElementById("run").textContent);
+  let run = JSON.parse(document.getElementById("run").textContent);
   const RIGHT = 16, TOP = 22, BOTTOM = 40, HEIGHT = 300, ROW = 20, NARROW = 560;
   const DAY = 86400;
   let WIDTH = 960, LEFT = 72; // as wide as the page is: one unit of a drawing is one pixel
   const MOST_MARKS = 400, NEAR = 26;
-  const last = Math.max(run.steps - 1, 1);
-  const least = Math.min(4, last);
+  let last = Math.max(run.steps - 1, 1), least = Math.min(4, last);
   const hidden = new Set();
   const readout = document.querySelector(".readout");
   const toolbar = document.querySelector(".toolbar");
@@ -49,18 +49,22 @@
   };
   // Places are numbers of steps, with a fraction, in all data. Only here they become rows or times, and pixels.
   const knots = () => ({ row: run.firstRows, time: run.times })[axis];
+  // Rows and times are known for every step, or in a long run for one step in run.stride.
+  const between = (known, step) => {
+    const place = step / run.stride;
+    const k = clamp(Math.floor(place), 0, known.length - 1), next = known[Math.min(k + 1, known.length - 1)];
+    return known[k] + (next - known[k]) * clamp(place - k, 0, 1);
+  };
   const amount = (step) => {
     const known = knots();
-    if (!known) return step;
-    const k = clamp(Math.floor(step), 0, known.length - 1), next = known[Math.min(k + 1, known.length - 1)];
-    return known[k] + (next - known[k]) * clamp(step - k, 0, 1);
+    return known ? between(known, step) : step;
   };
   const stepOf = (value) => {
     const known = knots();
     if (!known) return value;
     const k = Math.max(firstFrom({ at: known, values: known }, value + 1e-9) - 1, 0);
     const wide = k + 1 < known.length ? known[k + 1] - known[k] : 0;
-    return k + (wide > 0 ? clamp((value - known[k]) / wide, 0, 1) : 0);
+    return (k + (wide > 0 ? clamp((value - known[k]) / wide, 0, 1) : 0)) * run.stride;
   };
   const extent = () => {
     const [low, high] = view.map(amount);
@@ -74,6 +78,7 @@
     const [low, high] = extent();
     return stepOf(low + ((place - LEFT) / (WIDTH - LEFT - RIGHT)) * (high - low));
   };
+  const timeOf = (step) => Math.round(between(run.times, step));
   const inView = (step) => step >= view[0] && step <= view[1];
 
   // ------------------------------------------------------------------ numbers
@@ -300,7 +305,7 @@
       (figure.bars ? drawBars : drawCurves)(figure);
     }
     const [first, stop] = [Math.ceil(view[0]), Math.min(Math.floor(view[1]), run.steps - 1)];
-    const until = run.times.length ? ` · ${date(run.times[first])} to ${date(run.times[stop])}` : "";
+    const until = run.times.length ? ` · ${date(timeOf(first))} to ${date(timeOf(stop))}` : "";
     const seen = `steps ${grouped(first)} to ${grouped(stop)} of ${grouped(run.steps)}${until}`;
     toolbar.querySelector(".view").textContent = seen;
     point();
@@ -315,9 +320,9 @@
   const reading = (figure) => {
     const step = cursor;
     const state = run.reactive.some(([start, stop]) => step >= start && step <= stop) ? "reactive" : "stable";
-    const from = run.firstRows[step], next = run.firstRows[step + 1];
-    const rows = from === undefined ? "" : ` · rows ${grouped(from)} to ${grouped(next - 1)}`;
-    const time = run.times.length ? ` · ${date(run.times[step])}` : "";
+    const [from, next] = [step, step + 1].map((one) => Math.round(between(run.firstRows, one)));
+    const rows = run.firstRows.length ? ` · rows ${grouped(from)} to ${grouped(next - 1)}` : "";
+    const time = run.times.length ? ` · ${date(timeOf(step))}` : "";
     const lines = [];
     if (figure.bars) {
       for (const bar of figure.bars) {
@@ -400,8 +405,8 @@
     reveal(clamp(Math.round(step), 0, run.steps - 1));
     setCursor(step, figure);
   };
-  const places = [...new Set(run.changes.map((change) => Math.round(change.at)))].sort((a, b) => a - b);
   const toChange = (figure, forward) => {
+    const places = [...new Set(run.changes.map((change) => Math.round(change.at)))].sort((a, b) => a - b);
     const here = cursor === null ? (forward ? -1 : Infinity) : cursor;
     const found = forward ? places.find((place) => place > here) : places.findLast((place) => place < here);
     if (found !== undefined) walk(figure, found);
@@ -479,6 +484,7 @@
     });
     return button;
   };
+  const lasts = ([start, stop]) => stop > start;
   const explain = (legend) => {
     const entry = (shape, attributes, words) => {
       const line = tag("span", "means", legend);
@@ -491,7 +497,6 @@
     }
     const box = (css) => entry("rect", { class: css, width: 20, height: 12 }, run.legend[css]);
     const line = (css) => entry("line", { class: css, x1: 10, x2: 10, y1: 0, y2: 12 }, run.legend[css]);
-    const lasts = ([start, stop]) => stop > start;
     if (run.reactive.length) box("reactive");
     if (run.orders.some(lasts)) box("pinned");
     if (run.orders.some((one) => !lasts(one))) line("order");
@@ -501,33 +506,44 @@
   const setUp = (figure) => {
     const box = [...document.querySelectorAll("[data-figure]")].find((one) => one.dataset.figure === figure.id);
     if (!box) return;
-    const height = figure.bars ? ROW * figure.bars.length + 32 : HEIGHT;
     const canvas = svg("svg", { tabindex: 0, role: "group" });
     canvas.setAttribute("aria-label", `${figure.about}; arrow keys read each step, n and p jump to changes`);
     const clip = svg("rect", { y: TOP - 3, height: HEIGHT - TOP - BOTTOM + 6 },
       svg("clipPath", { id: "inside" }, svg("defs", {}, canvas)));
     box.replaceChildren(canvas);
     const layers = { plot: svg("g", {}, canvas), cross: svg("g", { "pointer-events": "none" }, canvas) };
-    Object.assign(figure, { box, canvas, clip, height, ...layers, tip: tag("div", "tip", box) });
+    Object.assign(figure, { box, canvas, clip, ...layers, tip: tag("div", "tip", box) });
     figure.tip.hidden = true;
     if (figure.series) {
       const legend = box.nextElementSibling;
       legend.replaceChildren();
       legend.className = "legend";
-      const marked = figure.series.some((one) => one.marked);
-      for (const series of marked ? [...figure.series].reverse() : figure.series) {
-        toggle(legend, series.name, series.css, (on) => hidden[on ? "delete" : "add"](figure.id + series.name));
-      }
-      if (marked) explain(legend);
+      name(figure);
     }
     figures.push(figure);
     listen(figure);
   };
+  const name = (figure) => {
+    const legend = figure.box.nextElementSibling;
+    const marked = figure.series.some((one) => one.marked);
+    const kinds = [...new Set(run.changes.map((change) => change.kind))];
+    const marks = [kinds, run.reactive.length > 0, run.orders.map(lasts).join(), run.drifts.map(lasts).join()];
+    const named = JSON.stringify([figure.series.map((one) => [one.name, one.css]), marked ? marks : []]);
+    if (figure.named === named) return; // buttons that a reader may be about to press stay
+    figure.named = named;
+    legend.replaceChildren();
+    for (const series of marked ? [...figure.series].reverse() : figure.series) {
+      const key = figure.id + series.name;
+      const flip = (on) => hidden[on ? "delete" : "add"](key);
+      toggle(legend, series.name, series.css, flip).setAttribute("aria-pressed", String(!hidden.has(key)));
+    }
+    if (marked) explain(legend);
+  };
   const fit = () => {
     WIDTH = Math.max(figures[0].box.clientWidth, 240);
     LEFT = WIDTH < NARROW ? 56 : 72;
-    for (const { canvas, clip, height } of figures) {
-      canvas.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
+    for (const { bars, canvas, clip } of figures) {
+      canvas.setAttribute("viewBox", `0 0 ${WIDTH} ${bars ? ROW * bars.length + 32 : HEIGHT}`);
       clip.setAttribute("x", LEFT);
       clip.setAttribute("width", WIDTH - LEFT - RIGHT);
     }
@@ -554,11 +570,15 @@
     fit();
     soon();
   }).observe(figures[0].box);
-  const layers = { reactive: "reactive states", drifts: "known drifts", orders: "orders", changes: "changes" };
-  for (const [name, words] of Object.entries(layers)) {
-    if (!run[name].length) continue;
-    toggle(toolbar.querySelector(".layers"), words, "", (on) => (shown[name] = on)).dataset.layer = name;
-  }
+  const offerLayers = () => {
+    const names = { reactive: "reactive states", drifts: "known drifts", orders: "orders", changes: "changes" };
+    const layers = toolbar.querySelector(".layers");
+    for (const [name, words] of Object.entries(names)) {
+      if (!run[name].length || layers.querySelector(`[data-layer=${name}]`)) continue;
+      toggle(layers, words, "", (on) => (shown[name] = on)).dataset.layer = name;
+    }
+  };
+  offerLayers();
   for (const button of toolbar.querySelectorAll("[data-act]")) {
     button.addEventListener("click", () => acts[button.dataset.act](figures[0]));
   }
@@ -572,6 +592,23 @@
       setCursor(step, figures[0]);
     });
   }
+  // A view of the end of the run moves with it, any other one stays.
+  const adopt = (next) => {
+    const [width, whole, atEnd] = [view[1] - view[0], view[0] === 0 && view[1] === last, view[1] === last];
+    run = next;
+    last = Math.max(run.steps - 1, 1);
+    least = Math.min(4, last);
+    view = whole ? [0, last] : atEnd ? [Math.max(last - width, 0), last] : view;
+    for (const figure of figures) {
+      const { series, bars, top, bottom } = run.figures.find((one) => one.id === figure.id) || figure;
+      Object.assign(figure, { series, bars, top, bottom });
+      if (series) name(figure);
+    }
+    offerLayers();
+    fit();
+    draw();
+  };
+  document.addEventListener("driftsurf:run", (event) => adopt(event.detail));
   toolbar.hidden = false;
   document.documentElement.classList.add("live");
   draw();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from driftsurf.evaluation.trace import Trace
 from driftsurf.explanation.records import BEGAN_REACTIVE, RunRecord, begins_reactive, pinned
 from driftsurf.registry import register
 from driftsurf.report import html, interactive
-from driftsurf.report.figure import Bars, Figure
+from driftsurf.report.figure import Bars, Figure, Overlay
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.sections import RunView, sections
 from driftsurf.report.what_was_run import settings
@@ -36,7 +37,15 @@ from driftsurf.runs.result import RunResult
 from driftsurf.runs.streams import ORACLE
 from driftsurf.visible import escape
 
-__all__ = ["orphan_warning", "reaction_rows", "render", "render_record", "write_run_page"]
+__all__ = [
+    "PageParts",
+    "orphan_warning",
+    "page_parts",
+    "reaction_rows",
+    "render",
+    "render_record",
+    "write_run_page",
+]
 
 NOTHING_SCORED = "No row was scored: no label arrived for a row that had been predicted."
 
@@ -105,33 +114,50 @@ def render(
     ``work`` says what learning is counted in, unless ``about`` does.
     """
     title = f"{model} on {trace.stream}"
-    lost = [html.warning(orphan_warning(orphans))] if orphans else []
     if trace.is_empty:
+        lost = [html.warning(orphan_warning(orphans))] if orphans else []
         return html.document(title, [*above, f"<h1>{escape(title)}</h1>", f"<p>{NOTHING_SCORED}</p>", *lost])
     known = about or {}
     counted_in = work_unit(known) if work is None else work
     run = RunView(
         trace, decisions, model, oracle, moves, orders, seconds or {}, seconds_from, scores, known, counted_in
     )
-    overlay = overlay_of(run)
-    figures = list[Figure | Bars]()
-    body = [
-        *above,
-        f"<h1>{escape(title)}</h1>",
+    parts = page_parts(run, unlabelled=unlabelled, orphans=orphans)
+    body = [*above, f"<h1>{escape(title)}</h1>", *parts.head, interactive.TOOLBAR]
+    for heading, contents in parts.sections.items():
+        body.append(f"<h2>{escape(heading)}</h2>")
+        body += [part if isinstance(part, str) else part.render(parts.overlay) for part in contents]
+    return interactive.document(title, body, parts.overlay, parts.figures)
+
+
+@dataclass(frozen=True)
+class PageParts:
+    """The parts of a run's page, for a page that is written once and for one that is kept up to date."""
+
+    head: Sequence[str]
+    """HTML of what stands above the figures: the result in words and numbers."""
+    sections: Mapping[str, Sequence[str | Figure | Bars]]
+    """HTML and figures of each section that is not empty, by its title."""
+    overlay: Overlay
+
+    @property
+    def figures(self) -> list[Figure | Bars]:
+        """All figures, in the order of the page."""
+        return [part for parts in self.sections.values() for part in parts if not isinstance(part, str)]
+
+
+def page_parts(run: RunView, *, unlabelled: int = 0, orphans: int = 0) -> PageParts:
+    """Return the parts of the page of a run whose trace is not empty."""
+    head = [
         html.note(_extent(run) + _unlabelled(unlabelled)),
         *_what(run),
         f'<p class="lead">{escape(_lead(run))}</p>',
         *_warning(run),
-        *lost,
+        *([html.warning(orphan_warning(orphans))] if orphans else []),
         html.cards(_cards(run)),
-        interactive.TOOLBAR,
     ]
-    for section in sections():
-        parts = list(section.build(run))
-        body += [f"<h2>{escape(section.title)}</h2>"] if parts else []
-        body += [part if isinstance(part, str) else part.render(overlay) for part in parts]
-        figures += [part for part in parts if not isinstance(part, str)]
-    return interactive.document(title, body, overlay, figures)
+    built = {section.title: list(section.build(run)) for section in sections()}
+    return PageParts(head, {title: parts for title, parts in built.items() if parts}, overlay_of(run))
 
 
 def _extent(run: RunView) -> str:

@@ -243,10 +243,9 @@ def run(
     task
         binary, multiclass, regression, or auto to infer it from the labels.
     model
-        recommended, recommended-linear, a strategy, or a detector that resets the model; also
-        STRATEGY(name=value):LEARNER(name=value). [default: recommended for tables, or recommended-linear if LightGBM is
-        not installed or an option of linear learners is given; driftsurf with ``learner``, for each key and for a
-        built-in stream]
+        recommended, recommended-light, recommended-trees, recommended-linear, a strategy, or a detector that resets the
+        model; also STRATEGY(name=value):LEARNER(name=value). [default: recommended for tables, or recommended-linear if
+        an option of linear learners is given; driftsurf with ``learner``, for each key and for a built-in stream]
     learner
         logistic, softmax, svm, linear, lightgbm, or module:Class. [default: by the task]
     start_from

@@ -127,10 +127,10 @@ class ModelOptions:
     task: str = option("auto", "binary, multiclass, regression, or auto to infer it from the labels.")
     model: str | None = option(
         None,
-        "recommended, recommended-linear, a strategy, or a detector that resets the model; also "
-        "STRATEGY(name=value):LEARNER(name=value).  [default: recommended for tables, or recommended-linear if "
-        "LightGBM is not installed or an option of linear learners is given; driftsurf with --learner, for each key "
-        "and for a built-in stream]",
+        "recommended, recommended-light, recommended-trees, recommended-linear, a strategy, or a detector that resets "
+        "the model; also STRATEGY(name=value):LEARNER(name=value).  [default: recommended for tables, or "
+        "recommended-linear if an option of linear learners is given; driftsurf with --learner, for each key and for a "
+        "built-in stream]",
         runs_code="model",
     )
     learner: str | None = option(

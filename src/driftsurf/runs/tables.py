@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
+from driftsurf.core.abilities import work_of
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_of
@@ -242,7 +243,7 @@ class _TablePlanner:
             "made": {
                 "strategy": type(strategy).__name__,
                 "learner": type(strategy.learner).__name__,
-                "work": strategy.learner.capabilities.work,
+                "work": work_of(strategy),
             },
             "decided": decided,
             "columns": columns,

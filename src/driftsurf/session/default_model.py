@@ -9,9 +9,9 @@ from driftsurf import registry
 from driftsurf.errors import Message, Option
 from driftsurf.session.model_names import read_model, settable_options
 
-__all__ = ["TREES", "DefaultModel", "choose_model", "has_trees"]
+__all__ = ["PORTFOLIO", "DefaultModel", "choose_model", "has_trees"]
 
-TREES, LINEAR, STRATEGY = "recommended", "recommended-linear", "driftsurf"
+PORTFOLIO, TREES, LINEAR, STRATEGY = "recommended", "recommended-trees", "recommended-linear", "driftsurf"
 
 
 class DefaultModel(NamedTuple):
@@ -23,30 +23,46 @@ class DefaultModel(NamedTuple):
 
 
 def has_trees() -> bool:
-    """Return whether LightGBM, the learner of "recommended", is installed; it is not imported."""
+    """Return whether LightGBM, whose trees are experts of "recommended", is installed; it is not imported."""
     return registry.get("learner", "lightgbm").installed
 
 
 def choose_model(learner: str | None = None, parameters: Iterable[str] = ()) -> DefaultModel:
-    """Return the model for tables: "recommended" if LightGBM is installed, else "recommended-linear".
+    """Return the model for tables: "recommended", a portfolio, which has boosted trees if LightGBM is installed.
 
-    Options may call for another one. A ``learner`` is put into "driftsurf", and ``parameters`` that the trees do not
-    have, such as ``step_size``, choose "recommended-linear".
+    Options may call for another one. A ``learner`` is put into "driftsurf". ``parameters`` that the portfolio does not
+    have choose "recommended-trees", if DriftSurf and its trees have all of them and LightGBM is installed, and else
+    "recommended-linear".
 
     >>> choose_model(parameters=["l2"]).name, choose_model("svm").name
     ('recommended-linear', 'driftsurf')
     """
     if learner is not None:
         return DefaultModel(STRATEGY, Message(f"{STRATEGY}, around the learner {learner}"))
-    found = read_model(TREES)
-    parts = [registry.get("strategy", found.strategy.name), registry.get("learner", "lightgbm")]
-    known = {name for entry in parts for name in settable_options(entry.part)}
-    other = next((name for name in parameters if name not in known), None)
+    parameters = list(parameters)
+    other = _first_other(parameters, [registry.get("strategy", read_model(PORTFOLIO).strategy.name)])
     if other is not None:
-        return DefaultModel(LINEAR, Message(f"{LINEAR}, since ", Option(other), " is an option of linear learners"))
+        parts = [registry.get("strategy", STRATEGY), registry.get("learner", "lightgbm")]
+        of_linear = _first_other(parameters, parts)
+        if of_linear is not None:
+            return DefaultModel(
+                LINEAR, Message(f"{LINEAR}, since ", Option(of_linear), " is an option of linear learners")
+            )
+        return DefaultModel(
+            TREES if has_trees() else LINEAR,
+            Message(f"{TREES if has_trees() else LINEAR}, since ", Option(other), " is an option of DriftSurf"),
+        )
     if not has_trees():
         install = registry.get("learner", "lightgbm").install
-        return DefaultModel(LINEAR, Message(f"{LINEAR}; for boosted trees, usually more accurate: {install}"))
+        return DefaultModel(
+            PORTFOLIO, Message(f"{PORTFOLIO}, a portfolio; with boosted trees, usually more accurate: {install}")
+        )
     return DefaultModel(
-        TREES, Message(f"{TREES}, boosted trees of LightGBM; for the faster one: ", Option("model", LINEAR))
+        PORTFOLIO, Message(f"{PORTFOLIO}, a portfolio of models; for a faster one: ", Option("model", LINEAR))
     )
+
+
+def _first_other(parameters: list[str], parts: list[registry.Entry]) -> str | None:
+    """Return the first parameter that none of these parts has; None if they have all."""
+    known = {name for entry in parts for name in settable_options(entry.part)}
+    return next((name for name in parameters if name not in known), None)

@@ -2,8 +2,8 @@
 
 ``STRATEGY(option=value):LEARNER(option=value)``, such as ``driftsurf``, ``aue:softmax``, ``ddm(drift_level=4):svm`` or
 ``driftsurf(threshold=0.2):sklearn.tree.DecisionTreeClassifier(max_depth=6)``. Without a learner the default one of the
-task is used. The name of a detector stands for a model that is reset when the detector signals. ``recommended`` and
-``recommended-linear`` are the models of :func:`driftsurf.recommended`.
+task is used. The name of a detector stands for a model that is reset when the detector signals. ``recommended``,
+``recommended-light``, ``recommended-trees`` and ``recommended-linear`` are the models of :func:`driftsurf.recommended`.
 
 Strategies, detectors and learners are found in :mod:`driftsurf.registry`, those of other packages included.
 """
@@ -16,6 +16,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 from driftsurf import registry
@@ -43,7 +44,9 @@ __all__ = [
 ]
 
 RECOMMENDED = {
-    "recommended": "driftsurf:lightgbm",
+    "recommended": "portfolio:softmax(steps_per_row=8.0)",
+    "recommended-light": "portfolio(experts='light'):softmax(steps_per_row=8.0)",
+    "recommended-trees": "driftsurf:lightgbm",
     "recommended-linear": "driftsurf(judge='prequential'):softmax(steps_per_row=8.0)",
 }
 """The models that :func:`driftsurf.recommended` makes, by name."""
@@ -66,6 +69,7 @@ class PartName:
         )
 
 
+_RECOMMENDED_LINEAR = PartName("softmax", {"steps_per_row": 8.0})
 _RECOMMENDED_LINEAR_REGRESSION = PartName("linear", {"steps_per_row": 8.0})
 
 
@@ -81,14 +85,14 @@ class ModelName:
 
     def learner_for(self, task: Task) -> PartName:
         """Return the learner to use for a task."""
-        if task == "regression" and self.text == "recommended-linear":
+        if task == "regression" and self.text in RECOMMENDED and self.learner == _RECOMMENDED_LINEAR:
             return _RECOMMENDED_LINEAR_REGRESSION
         return PartName(registry.default("learner", task).name) if self.learner is None else self.learner
 
     @property
     def packages(self) -> tuple[str, ...]:
         """Import names of the packages, other than driftsurf, that the strategy and the learner come from."""
-        found = [_package(("strategy", "detector"), self.strategy.name)]
+        found = [_package(("strategy", "detector"), self.strategy.name), *_used(self.strategy.name)]
         found += [] if self.learner is None else [_package("learner", self.learner.name)]
         return tuple(dict.fromkeys(name for name in found if name != "driftsurf"))
 
@@ -98,6 +102,12 @@ def _package(kind: registry.Kind | tuple[registry.Kind, ...], name: str) -> str:
     if entry is None:
         return re.split(r"[.:]", name)[0] if re.search("[.:]", name) else "driftsurf"
     return entry.requires[0] if entry.requires else entry.part.__module__.partition(".")[0]
+
+
+def _used(strategy: str) -> list[str]:
+    """Return the installed packages that a strategy uses where it can."""
+    entry = registry.lookup("strategy", strategy)
+    return [] if entry is None else [name for name in entry.details.get("uses", ()) if find_spec(name) is not None]
 
 
 # ---------------------------------------------------------------------------- reading names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 from driftsurf import registry
@@ -20,14 +19,21 @@ SHORT = 4
 """Number of batches of the short window."""
 
 
-def default_experts(learner: Learner) -> list[Any]:
-    """Return the default experts around a learner; those of LightGBM only if it is installed."""
+def default_experts(learner: Learner, *, light: bool = False, trees: bool | None = None) -> list[Any]:
+    """Return the default experts around a learner, or the few of the light portfolio.
+
+    Those of LightGBM are among them if ``trees`` is true; None if it is installed.
+    """
     regression = learner.capabilities.regression
     task: Any = "regression" if regression else "classification"
-    experts: list[Any] = [DriftSurf(learner, judge="prequential"), DriftSurf(learner, judge="training"), learner]
-    if find_spec("lightgbm") is not None:
-        trees = registry.get("learner", "lightgbm-lazy")
-        experts += [trees.make(task=task), trees.make(task=task, batches=SHORT)]
+    boosted = registry.get("learner", "lightgbm-lazy")
+    trees = boosted.installed if trees is None else trees
+    experts: list[Any] = [DriftSurf(learner, judge="prequential"), DriftSurf(learner, judge="training")]
+    if not light:
+        experts.append(learner)
+    if trees:
+        experts.append(boosted.make(task=task))
+        experts += [] if light else [boosted.make(task=task, batches=SHORT)]
     experts.append(Perceptron(task=task))
     return experts if regression else [*experts, NaiveBayes()]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 __all__ = ["Portfolio"]
 
 Scorer = Callable[[Rows], FloatArray]
+LIGHT = "light"
+TREES = "LazyBoostedTrees"
+"""Learner of the default experts that need LightGBM."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def mixed(scores: Sequence[FloatArray], live: Live) -> FloatArray:
     return live.mixer.mixed_values(np.stack(scores, axis=1))
 
 
-@register("strategy", "portfolio", tasks=ALL_TASKS, family="ensemble", examples=[Example()])
+@register("strategy", "portfolio", tasks=ALL_TASKS, family="ensemble", examples=[Example()], uses=["lightgbm"])
 class Portfolio(Parameterised):
     r"""A portfolio of experts that all learn every batch, mixed by stacking that follows drift.
 
@@ -95,8 +98,9 @@ class Portfolio(Parameterised):
         Template of the DriftSurf experts. Its task, and whether it accepts sparse and weighted rows, is that of the
         portfolio.
     experts
-        None for the default experts, or a list of strategies, learners, and estimators of this package, scikit-learn
-        or river. A learner is trained on all rows and never replaced.
+        None for the default experts; "light" for fewer of them, without ``learner`` alone and without the trees on the
+        last four batches; or a list of strategies, learners, and estimators of this package, scikit-learn or river. A
+        learner is trained on all rows and never replaced.
     half_life
         Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean error
         over streams is the same to .003.
@@ -140,7 +144,7 @@ class Portfolio(Parameterised):
         self,
         learner: Learner,
         *,
-        experts: Sequence[Any] | None = None,
+        experts: Sequence[Any] | Literal["light"] | None = None,
         half_life: float = 10.0,
         ridge: float = 10.0,
         max_rows: int | None = DEFAULT_MAX_ROWS,
@@ -285,7 +289,7 @@ class Portfolio(Parameterised):
         if str(state.get("strategy")) != type(self).__name__:
             raise misfit(state, "strategy", f"is {state.get('strategy')!r}, not {type(self).__name__!r}")
         known = FIELDS.read(state, known_classes=n_classes)
-        experts = self._new_experts(known["seed"])
+        experts = self._new_experts(known["seed"], saved=known["experts"])
         if known["experts"] != self._labels(experts):
             raise misfit(state, "experts", f"must be {self._labels(experts)!r}, the experts of this portfolio")
         if bool(known["n_classes"]) == self.learner.capabilities.regression:
@@ -300,11 +304,15 @@ class Portfolio(Parameterised):
 
     # -------------------------------------------------------------------- helpers
 
-    def _new_experts(self, seed: int) -> tuple[Any, ...]:
-        models = default_experts(self.learner) if self.experts is None else self.experts
+    def _new_experts(self, seed: int, saved: str | None = None) -> tuple[Any, ...]:
+        """Make the experts. ``saved`` are the labels of those of a state: it may have been saved where LightGBM was."""
+        models: Any = self.experts
+        if models is None or (isinstance(models, str) and models == LIGHT):
+            trees = None if saved is None else TREES in saved
+            models = default_experts(self.learner, light=models == LIGHT, trees=trees)
         if isinstance(models, str | bytes) or not isinstance(models, Sequence) or not len(models):
             raise OptionError(
-                f"experts is {shown(models)}; it must be a list of strategies, learners or estimators, or None"
+                f"experts is {shown(models)}; expected a list of strategies, learners and estimators, {LIGHT!r} or None"
             )
         options = {"dtype": self.dtype, "max_rows": self.max_rows}
         return make_experts(models, seed=seed, categories=self._categories, **options)

@@ -22,6 +22,8 @@ __all__ = ["LazyBoostedTrees"]
 
 TOLERANCE = 0.02
 """Summed excess of the log loss over the reference at which a model is refitted."""
+SUDDEN = 0.25
+"""Summed excess at which a model on a short window is refitted before its turn: its concept has ended."""
 RENEWED = 0.25
 """Share of new rows in the window at which a model is refitted in any case."""
 KEPT = 0.8
@@ -93,8 +95,8 @@ class LazyBoostedTrees(BoostedTrees):
     task
         "classification" or "regression".
     batches
-        None fits when needed. A number fits to the rows of that many last batches alone, once in half as many batches:
-        a short window that follows fast drift.
+        None fits when needed. A number fits to the rows of that many last batches alone, once in half as many batches
+        or as soon as the excess is above 0.25: a short window that follows fast drift.
     risk
         As for :class:`driftsurf.learners.foreign.SklearnLearner`.
     """
@@ -132,7 +134,7 @@ class LazyBoostedTrees(BoostedTrees):
         pace = replace(pace, waited=pace.waited + 1)
         known = replace(known, lo=min(lo, known.hi))
         batch = samples.view(new)
-        if self.batches is None and known.present is not None:
+        if known.present is not None:
             pace = pace.after_loss(self._loss(known, batch, samples))
         if not self._is_due(known, pace, batch):
             return replace(known, memory=pace)
@@ -144,7 +146,7 @@ class LazyBoostedTrees(BoostedTrees):
         if known.fit is None or known.present is None:
             return True
         if self.batches is not None:
-            return pace.waited >= max(1, self.batches // 2)
+            return pace.waited >= max(1, self.batches // 2) or pace.excess > SUDDEN
         if pace.excess > TOLERANCE or known.hi - known.fit.hi >= RENEWED * (known.hi - known.lo):
             return True
         counted = batch.y[batch.weight > 0.0].astype(np.int64)

@@ -1,0 +1,174 @@
+"""Rules of alerts: pure functions from a reading of a model to what is wrong with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from driftsurf.core.decisions import significant
+from driftsurf.service.alerts.notice import Severity
+from driftsurf.service.alerts.options import AlertOptions
+
+__all__ = ["RULES", "Change", "Condition", "Reading", "conditions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A line of the journal that users want to hear of: a transition of the model, or an order that was carried out."""
+
+    line: int
+    """Number of the line in the journal."""
+    text: str
+    """What happened and why, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """State of one served model at one moment, as far as alerts are about it. NaN stands for an unknown number."""
+
+    model: str
+    time: float
+    """Seconds since 1970."""
+    changes: Sequence[Change] = ()
+    """Changes since the last reading, at least; those that are known are dropped."""
+    error: float = math.nan
+    """Mean error of the most recent rows with a label."""
+    usual_error: float = math.nan
+    """Mean error of all rows with a label before those."""
+    error_noise: float = math.nan
+    """Standard error of the difference of the two if nothing has changed."""
+    trivial_error: float = math.nan
+    """Mean error of the best rule without a model, such as the most frequent class, on the most recent rows."""
+    trivial_rule: str = "majority"
+    label_age: float = math.nan
+    """Seconds since the last label came, while rows wait for one."""
+    lag_rows: int = 0
+    """Rows that are in the log and not learned yet."""
+    rows: int = 0
+    """Rows taken since the service began."""
+    refused_rows: int = 0
+    """Rows refused since the service began."""
+    disk_free: float = math.nan
+    """Free bytes on the disk of the model."""
+    challengers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Interval of the error of each challenger minus that of the model, by name."""
+    failure: str = ""
+    """Why the model has stopped learning; empty while it learns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that is wrong with a model now."""
+
+    rule: str
+    severity: Severity
+    summary: str
+    """One sentence for people."""
+    value: float = math.nan
+    """The number that the rule compared, if it compared one."""
+    limit: float = math.nan
+    subject: str = ""
+    """What it is about within the model, such as the name of a challenger; empty for the model itself."""
+
+
+Rule: TypeAlias = Callable[[Reading, AlertOptions], Iterator[Condition]]
+
+
+def error_above_usual(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
+    """Yield a condition if the recent error is above the usual one by more than noise explains."""
+    limit = reading.usual_error + options.error_noise * reading.error_noise
+    if reading.error > limit:
+        yield Condition(
+            "error-above-usual",
+            "warning",
+            f"the error is {significant(reading.error)}; usually it is {significant(reading.usual_error)}",
+            reading.error,
+            limit,
+        )
+
+
+def worse_than_trivial(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
+    """Yield a condition if a rule that needs no model would have made fewer errors recently."""
+    if reading.error > reading.trivial_error + options.error_noise * reading.error_noise:
+        yield Condition(
+            "worse-than-trivial",
+            "critical",
+            f"the error is {significant(reading.error)}, and that of the rule {reading.trivial_rule!r} is "
+            f"{significant(reading.trivial_error)}",
+            reading.error,
+            reading.trivial_error,
+        )
+
+
+def label_silence(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
+    """Yield a condition if rows wait for labels and none has come for a long time."""
+    if reading.label_age > options.label_silence:
+        yield Condition(
+            "label-silence",
+            "warning",
+            f"no label has come for {reading.label_age:,.0f} seconds, and rows wait for theirs",
+            reading.label_age,
+            options.label_silence,
+        )
+
+
+def lag(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
+    """Yield a condition if the model learns more slowly than rows come."""
+    if reading.lag_rows > options.lag_rows:
+        summary = f"{reading.lag_rows:,} rows wait to be learned"
+        yield Condition("lag", "warning", summary, reading.lag_rows, options.lag_rows)
+
+
+def disk_space(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
+    """Yield a condition if the disk of the model is nearly full; learning stops before predicting does."""
+    if reading.disk_free < options.disk_free:
+        summary = f"{reading.disk_free / 2**20:,.0f} MiB are free on the disk of the model"
+        yield Condition("disk", "critical", summary, reading.disk_free, options.disk_free)
+
+
+def challenger_better(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
+    """Yield a condition for each challenger whose error is certainly below that of the model."""
+    for name, (low, high) in reading.challengers.items():
+        if high < 0.0:
+            yield Condition(
+                "challenger-better",
+                "info",
+                f"the challenger {name!r} has an error that is lower by {significant(-high)} to {significant(-low)}",
+                high,
+                0.0,
+                subject=name,
+            )
+
+
+def learner_failed(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
+    """Yield a condition if the model has stopped learning because of an error."""
+    if reading.failure:
+        summary = f"the model predicts but no longer learns: {reading.failure}"
+        yield Condition("learner-failed", "critical", summary)
+
+
+RULES: tuple[Rule, ...] = (
+    error_above_usual,
+    worse_than_trivial,
+    label_silence,
+    lag,
+    disk_space,
+    challenger_better,
+    learner_failed,
+)
+"""Every rule of a condition that lasts. Transitions and refused rows need a memory, which the book has."""
+
+
+def conditions(reading: Reading, options: AlertOptions) -> list[Condition]:
+    """Return everything that is wrong with a model according to the rules.
+
+    A comparison with NaN is false, so that an unknown number raises no alert.
+
+    Examples
+    --------
+    >>> [found.summary for found in conditions(Reading(model="sales", time=0.0, lag_rows=500_000), AlertOptions())]
+    ['500,000 rows wait to be learned']
+    """
+    return [found for rule in RULES for found in rule(reading, options)]

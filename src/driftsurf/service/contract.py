@@ -1,0 +1,413 @@
+"""The API between a served model and its doors, such as HTTP: values, receipts, events and the protocol of a model.
+
+A door turns requests into tables and labels, calls :class:`Served`, and turns answers, receipts and errors into
+responses. It never touches a session, a checkpoint or the log.
+
+Threads: every method may be called from any thread. ``predict``, ``status`` and the other readers never wait for
+learning. ``learn``, ``label`` and ``order`` validate, write one record to the log and return a future at once; the
+future ends in another thread, so a door that runs an event loop wraps it (``asyncio.wrap_future``).
+
+Errors, all raised before anything is logged:
+
+=========================== =========================================================================
+``SchemaError``             columns are added, removed or of another kind than the first rows had
+``InputError``, subclasses  a value, an id or a label cannot be used; ``row``, ``column``, ``value`` say which
+``OptionError``             an order names no model, challenger or restore point that exists
+``IdempotencyError``        the key was used before with another body
+``OverloadedError``         too many rows wait to be learned; ``retry_after`` says for how long to wait
+``StorageFullError``        the disk is nearly full; predictions go on
+``UnavailableError``        the model is read-only because its learner or its log failed, or it is closed
+=========================== =========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy.typing as npt
+
+from driftsurf.core.contracts import FloatArray
+from driftsurf.data.kinds import Kind
+from driftsurf.data.tables import Table
+from driftsurf.data.target import Task
+from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.session.label_counts import LabelCounts
+
+__all__ = [
+    "ORDERS",
+    "Answer",
+    "ChallengerStatus",
+    "Durability",
+    "Event",
+    "ModelStatus",
+    "OpenServed",
+    "Order",
+    "OrderKind",
+    "OrderReceipt",
+    "Phase",
+    "Receipt",
+    "Request",
+    "RestorePoint",
+    "Served",
+    "ServedColumn",
+    "ServedSnapshot",
+    "Subscription",
+]
+
+Durability: TypeAlias = Literal["process", "disk"]
+"""What an acknowledged record survives: "process" a kill of the process, "disk" a power loss, too."""
+Phase: TypeAlias = Literal["recovering", "ready", "failed", "closing", "closed"]
+"""Life of a served model. In "recovering" it predicts with the last checkpoint and takes rows, but is not ready; in
+"failed" it predicts and takes nothing."""
+OrderKind: TypeAlias = Literal["pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss"]
+ORDERS: tuple[OrderKind, ...] = ("pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss")
+
+
+# ---------------------------------------------------------------------------- predicting
+
+
+@dataclass(frozen=True, slots=True)
+class ServedColumn:
+    """A column that the model is given, by name, and the kind of its values."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Predictions of rows by one version of a model.
+
+    A model that has learned nothing answers version 0 without labels; its rows are still taken if they have ids.
+    """
+
+    version: int
+    """Number of time steps that the model had learned."""
+    labels: npt.NDArray[Any] | None
+    """Predicted labels, or numbers for regression, one for each row; None for version 0."""
+    classes: tuple[Any, ...] = ()
+    """The classes of the columns of ``probabilities``; empty for regression."""
+    probabilities: FloatArray | None = None
+    """Probabilities, one row for each row and one column for each class; None if the model has none."""
+    position: int | None = None
+    """Number of the record of rows with ids; None for rows that were not logged."""
+    repeated: bool = False
+    """Whether this is the answer that was given before to the same idempotency key."""
+
+
+class ServedSnapshot(Protocol):
+    """A version of a model, frozen: any number of threads predict with it while the next version is learned."""
+
+    @property
+    def version(self) -> int:
+        """Number of time steps learned."""
+        ...
+
+    @property
+    def columns(self) -> tuple[ServedColumn, ...]:
+        """The columns of a row, in order; empty before the first rows of a model without declared columns."""
+        ...
+
+    @property
+    def task(self) -> Task | None:
+        """What is predicted; None as long as the first labels have not decided it."""
+        ...
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The classes that can be predicted, in the order of ``Answer.probabilities``; empty for regression."""
+        ...
+
+    @property
+    def slow(self) -> bool:
+        """Whether predicting may take long or wait for learning, so that a door should use another thread for it."""
+        ...
+
+    def predict(self, table: Table) -> Answer:
+        """Predict rows and log nothing. Columns may be in any order; SchemaError if they are other ones."""
+        ...
+
+
+# ---------------------------------------------------------------------------- learning and orders
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a door knows about a request besides its rows."""
+
+    key: str = ""
+    """Idempotency key; empty for none. At most 200 characters."""
+    digest: bytes = b""
+    """SHA-256 of the body, by which a repeated key is told from a reused one; required with a key."""
+    by: str = ""
+    """Who asks, such as the name of an API key; orders put it into the journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Acknowledgement: the record is in the log, and will be applied exactly once."""
+
+    position: int
+    """Number of the record in the log; a model with ``ModelStatus.applied`` above it has learned it."""
+    count: int
+    """Number of rows or labels in the record."""
+    time: float
+    """Log time of the record: seconds since 1970."""
+    durability: Durability = "disk"
+    repeated: bool = False
+    """Whether this request was acknowledged before, under the same idempotency key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order of an operator.
+
+    Examples
+    --------
+    >>> Order("challenge", model="trees", options={"learner": "lightgbm"}).model
+    'trees'
+    """
+
+    kind: OrderKind
+    model: str = ""
+    """For "promote", "warm", "challenge" and "dismiss": the name of the challenger."""
+    to: int | None = None
+    """For "rollback": the position of a restore point (``ModelStatus.restore_points``)."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """For "challenge": ``model``, ``learner``, ``parameters`` and ``seed``, as of ``driftsurf run``."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderReceipt(Receipt):
+    """Acknowledgement of an order that has been carried out, or refused by the model."""
+
+    done: bool = True
+    reason: str = ""
+    """Short code of why it was refused, such as "nothing-learned"; empty if it was carried out."""
+    text: str = ""
+    """The outcome as a sentence."""
+    line: int = 0
+    """Number of the line of the journal with the outcome."""
+
+
+# ---------------------------------------------------------------------------- watching
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line of the journal. Its number is the ``id`` of a server-sent event, so that a reconnect loses nothing."""
+
+    line: int
+    """Number of the line, from 1."""
+    record: Mapping[str, Any]
+    """The line as an object: ``type`` is "step", "order", ... as in ``docs/files.md``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePoint:
+    """An earlier state of the leading model to which "rollback" returns."""
+
+    position: int
+    version: int
+    time: float
+    """Log time of the last record that it has applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChallengerStatus:
+    """A challenger, compared with the leading model on the same rows, each predicted before it was learned."""
+
+    name: str
+    version: int
+    error: float
+    """Error over the compared steps."""
+    leading_error: float
+    """Error of the leading model over the same steps."""
+    difference: float
+    """``error - leading_error``; below 0 the challenger is better."""
+    low: float
+    high: float
+    """95 % interval of the difference, by a paired block bootstrap; NaN with too few steps."""
+    steps: int
+    """Number of compared steps."""
+    failed: str = ""
+    """Why it learns no more; empty as long as it learns."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """A served model at one moment, as plain values: for ``/v1/models``, metrics, health and the page."""
+
+    name: str
+    phase: Phase
+    failure: str
+    """Why the model is read-only; empty otherwise."""
+    model: str
+    """Name of the leading model, as of ``driftsurf run --model``."""
+    task: Task | None
+    label: str
+    """Name of the column of labels; "" if it has none."""
+    version: int
+    pinned: bool
+    applied: int
+    """Records below this number have been applied to the model."""
+    logged: int
+    """Number of the next record."""
+    durable: int
+    """Records below this number survive a power loss."""
+    lag_rows: int
+    """Rows and labels in records that have not been applied."""
+    lag_seconds: float
+    """Log time between the last record and the last one applied."""
+    log_bytes: int
+    free_bytes: int
+    """Free bytes of the disk."""
+    checkpoint: int
+    """Position of the last checkpoint."""
+    rows: int
+    """Rows learned."""
+    labels: LabelCounts
+    """Rows and labels so far, by what became of them; its error is that of the answers that users saw."""
+    early: int
+    """Labels that wait for their row."""
+    last_label: float | None
+    """Log time of the last label; None before the first."""
+    error: float
+    """Error of the answers over the last steps; NaN before the first."""
+    usual_error: float
+    """Error over all steps so far."""
+    trivial_error: float
+    """Error of the trivial rule over the last steps."""
+    restore_points: tuple[RestorePoint, ...]
+    challengers: tuple[ChallengerStatus, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Whether the model takes rows and has applied everything that was logged before it was opened."""
+        return self.phase == "ready"
+
+
+class Served(Protocol):
+    """A model that is served from a folder: it predicts, learns, and can be watched and steered."""
+
+    @property
+    def name(self) -> str:
+        """Name of the model: that of its folder."""
+        ...
+
+    @property
+    def folder(self) -> Path:
+        """The folder, which is the model: settings, log, checkpoints, journal."""
+        ...
+
+    @property
+    def snapshot(self) -> ServedSnapshot:
+        """The newest version; another object after each step."""
+        ...
+
+    @property
+    def columns(self) -> tuple[ServedColumn, ...]:
+        """The columns of a row; empty before the first rows of a model without declared columns."""
+        ...
+
+    def predict(self, table: Table, ids: Sequence[str] | None = None, request: Request | None = None) -> Answer:
+        """Predict rows. With ids, rows and answer are written to the log first, so that labels can come later by id.
+
+        The record survives a kill of the process (durability "process"). A repeated id replaces the row that waits
+        under it. Without ids nothing is logged.
+        """
+        ...
+
+    def learn(
+        self, table: Table, labels: npt.NDArray[Any] | Sequence[Any], request: Request | None = None
+    ) -> Future[Receipt]:
+        """Learn rows with their labels, all or none; the future ends when the record is on the storage device."""
+        ...
+
+    def label(self, labels: Mapping[str, Any], request: Request | None = None) -> Future[Receipt]:
+        """Give labels of rows by their ids.
+
+        A label that comes before its row waits for it, and one that comes too late is counted.
+        """
+        ...
+
+    def order(self, order: Order, request: Request | None = None) -> Future[OrderReceipt]:
+        """Log an order; the future ends when it is on the storage device and the model has carried it out."""
+        ...
+
+    def status(self) -> ModelStatus:
+        """Return the model at this moment. Cheap enough to be called for every scrape."""
+        ...
+
+    def journal(self, since: int = 0, most: int = 1000) -> list[Event]:
+        """Return lines of the journal after line ``since``, as far as they are kept."""
+        ...
+
+    def trace(self) -> str:
+        """Return the trace as CSV: one line for each step and model."""
+        ...
+
+    def moves(self) -> str:
+        """Return the columns that moved as JSON lines, as ``columns.jsonl`` of a run."""
+        ...
+
+    def explain(self, step: int | None = None) -> str:
+        """Return a decision in words: that of a step, or the last transition."""
+        ...
+
+    def report(self) -> str:
+        """Return the report page of the model so far as HTML."""
+        ...
+
+    def state(self) -> bytes:
+        """Return the leading model as bytes that ``driftsurf.load`` reads; CapabilityError if it cannot be saved."""
+        ...
+
+    def subscribe(self, since: int | None = None) -> Subscription:
+        """Return the lines of the journal after line ``since`` (None: only new ones), as they are written."""
+        ...
+
+    def close(self) -> None:
+        """Take nothing more, apply what is logged, save a checkpoint and end; a second call does nothing."""
+        ...
+
+
+class Subscription(Protocol):
+    """Lines of the journal for one reader. A reader that is far behind gets the lines from the file."""
+
+    def take(self, most: int = 100) -> list[Event]:
+        """Return the lines since the last call, oldest first, without waiting."""
+        ...
+
+    def on_more(self, wake: Callable[[], object]) -> None:
+        """Call ``wake``, from another thread, whenever there may be more lines (``loop.call_soon_threadsafe``)."""
+        ...
+
+    def close(self) -> None:
+        """End the subscription."""
+        ...
+
+
+class OpenServed(Protocol):
+    """``driftsurf.service.model.open_model``: open the folder of a model, or make it.
+
+    ``settings`` are needed for a new folder; for an existing one they are None or the same, and OptionError says which
+    setting differs. ``keeping`` may change at every opening. The call returns when the last checkpoint is loaded; what
+    was logged after it is applied by a thread meanwhile (phase "recovering"). ``challengers`` that the model does not
+    have are added by an order each. LockedError if another process has the folder open.
+    """
+
+    def __call__(
+        self,
+        folder: Path,
+        settings: ModelSettings | None = None,
+        keeping: Keeping | None = None,
+        *,
+        challengers: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Served:
+        """Return the model, whose threads run until ``close``."""
+        ...

@@ -1,0 +1,74 @@
+"""Secrets of a configuration: named by a file or an environment variable, never written into it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from driftsurf.errors import Option, OptionError, reason
+
+__all__ = ["Secret", "read_secret"]
+
+MOST_BYTES = 64 * 1024
+"""Bytes that a file with a secret may have at most."""
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A secret, which shows itself in no log, error or traceback.
+
+    >>> Secret("hunter2")
+    Secret(hidden)
+    >>> Secret("hunter2").value
+    'hunter2'
+    """
+
+    value: str
+
+    def __repr__(self) -> str:
+        return "Secret(hidden)"
+
+    __str__ = __repr__
+
+
+def read_secret(name: str, where: object, environment: Mapping[str, str] | None = None) -> Secret:
+    """Return the secret of option ``name`` from the place that its value ``where`` names.
+
+    Parameters
+    ----------
+    name
+        Name of the option, for error messages.
+    where
+        ``"file:PATH"`` for the first line of a file, or ``"env:NAME"`` for an environment variable.
+    environment
+        The environment variables; those of the process by default.
+
+    Examples
+    --------
+    >>> read_secret("password", "env:MAIL_PASSWORD", {"MAIL_PASSWORD": "hunter2"}).value
+    'hunter2'
+    """
+    kind, _, place = where.partition(":") if isinstance(where, str) else ("", "", "")
+    if kind == "env" and place:
+        found = (os.environ if environment is None else environment).get(place, "")
+        if not found:
+            raise OptionError(Option(name), f" is the environment variable {place!r}, which is not set; set it")
+        return Secret(found)
+    if kind == "file" and place:
+        return Secret(_first_line(name, Path(place)))
+    # What was given may be the secret itself, so the message does not repeat it.
+    raise OptionError(Option(name), ' must name where the secret is: "file:PATH" or "env:NAME"')
+
+
+def _first_line(name: str, path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            line = file.read(MOST_BYTES).split(b"\n", 1)[0].strip().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = reason(error) if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise OptionError(Option(name), f" is in the file {str(path)!r}, which cannot be read: {why}") from error
+    if not line:
+        raise OptionError(Option(name), f" is in the file {str(path)!r}, whose first line is empty")
+    return line

@@ -1,0 +1,133 @@
+"""Settings of a served model: what is served, which its folder fixes, and how it is kept, which may change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, Self, TypeAlias
+
+from driftsurf.core.json_text import parse_json
+from driftsurf.core.options import choice, number, whole
+from driftsurf.data.kinds import KINDS, Kind
+from driftsurf.data.target import TASKS, Task
+from driftsurf.errors import Option, OptionError, StateError
+
+__all__ = ["AskedTask", "Keeping", "ModelSettings"]
+
+AskedTask: TypeAlias = Literal["auto"] | Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """What is served. The first opening of a folder saves it there, and later ones have to agree with it.
+
+    Examples
+    --------
+    >>> settings = ModelSettings(label="sold", task="binary", columns={"price": "number", "city": "text"})
+    >>> ModelSettings.from_json(settings.to_json()) == settings
+    True
+    """
+
+    label: str = ""
+    """Name of the column of labels in tables that have them; "" if labels always come apart from rows."""
+    task: AskedTask = "auto"
+    """What is predicted. With "auto" the first labels decide: text and booleans are classes; numbers need a task."""
+    model: str | None = None
+    """Name of the strategy, as of ``driftsurf run``; None for the default."""
+    learner: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    batch_size: int = 100
+    """Number of labelled rows of a time step."""
+    columns: Mapping[str, Kind] = field(default_factory=dict)
+    """Columns of a row with their kinds; empty lets the first rows decide."""
+    categorical: tuple[str, ...] = ()
+    """Columns whose numbers, booleans or dates are treated as words."""
+    classes: tuple[Any, ...] = ()
+    """All classes, if no others may come; empty for an open set."""
+    max_pending: int = 100_000
+    """Number of rows that wait for their label at most, and of labels that wait for their row."""
+    timeout: float | None = None
+    """Seconds after which a row waits no longer for its label; None for no limit."""
+    start_from: str | None = None
+    """Folder of a finished run with whose model to begin; its model is copied when the folder is first opened."""
+
+    def check(self) -> None:
+        """Raise OptionError if a setting has a value that cannot be used."""
+        choice("task", self.task, ("auto", *TASKS))
+        whole("seed", self.seed, at_least=0)
+        whole("batch_size", self.batch_size, at_least=1)
+        whole("max_pending", self.max_pending, at_least=1)
+        if self.timeout is not None:
+            number("timeout", self.timeout, above=0.0, otherwise=", or None")
+        for name, kind in self.columns.items():
+            if not name or kind not in KINDS:
+                raise OptionError(
+                    Option("columns"), f" says that {name!r} is of kind {kind!r}; choices: {', '.join(KINDS)}"
+                )
+        if self.label and self.label in self.columns:
+            raise OptionError(Option("columns"), f" has the label {self.label!r}; name only columns of rows there")
+        if self.classes and self.task == "regression":
+            raise OptionError(Option("classes"), " cannot be given for the task 'regression'; leave them out")
+
+    def to_json(self) -> str:
+        """Return the settings as JSON text."""
+        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the settings that ``to_json`` was called on; StateError if the text is something else."""
+        try:
+            saved = parse_json(text)
+            known = {one.name for one in fields(cls)}
+            if not isinstance(saved, dict) or not saved.keys() <= known:
+                raise ValueError("its entries are not those of a served model")
+            settings = cls(**saved | {name: tuple(saved.get(name, ())) for name in ("categorical", "classes")})
+            settings.check()
+        except (TypeError, ValueError) as error:
+            raise StateError(f"these are not the settings of a served model ({error})") from error
+        return settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How often a served model saves checkpoints, what it keeps, and when it refuses more; nothing here decides a bit
+    of the model.
+    """
+
+    checkpoint_seconds: float = 30.0
+    """Seconds from one checkpoint to the next, if something was applied."""
+    checkpoint_rows: int = 1_000_000
+    """Number of applied rows and labels after which a checkpoint is saved before its time."""
+    restore_points: int = 4
+    """Number of checkpoints that are kept, to which "rollback" can return."""
+    segment_bytes: int = 64 * 2**20
+    """Size of a file of the log."""
+    retain_bytes: int = 4 * 2**30
+    """Bytes of the log that are kept for challengers and backtests, besides those that recovery needs."""
+    journal_bytes: int = 16 * 2**20
+    """Size of a file of the journal."""
+    max_lag_rows: int = 1_000_000
+    max_lag_bytes: int = 2**30
+    """Rows, and bytes of records, that may wait to be learned; beyond that ``OverloadedError``."""
+    least_free_bytes: int = 2**30
+    """Free bytes of the disk below which nothing is learned (``StorageFullError``)."""
+    idempotency_keys: int = 100_000
+    """Number of idempotency keys that are remembered."""
+
+    def check(self) -> None:
+        """Raise OptionError if a setting has a value that cannot be used."""
+        number("checkpoint_seconds", self.checkpoint_seconds, above=0.0)
+        for name, least in (
+            ("checkpoint_rows", 1),
+            ("restore_points", 2),
+            ("segment_bytes", 1),
+            ("retain_bytes", 0),
+            ("journal_bytes", 1),
+            ("max_lag_rows", 1),
+            ("max_lag_bytes", 1),
+            ("least_free_bytes", 0),
+            ("idempotency_keys", 1),
+        ):
+            whole(name, getattr(self, name), at_least=least)

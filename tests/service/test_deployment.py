@@ -1,0 +1,58 @@
+"""The files in ``deploy/`` fit the service, and the script that checks them finds faults."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tools import check_deployment
+from tools.check_deployment import CHECKS, DEPLOY
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_files_have_no_faults(check: Callable[[], Iterator[str]]) -> None:
+    assert list(check()) == []
+
+
+FAULTS = [
+    ("dockerfile", "Dockerfile", "USER driftsurf", "USER root"),
+    ("dockerfile", "Dockerfile", "COPY src src", "COPY sources src"),
+    ("dockerfile", "Dockerfile", "EXPOSE 8470", "EXPOSE 80"),
+    ("dockerfile", "Dockerfile", "RUN driftsurf doctor --warm", "RUN driftsurf doctor"),
+    ("dockerfile", "Dockerfile", "WORKDIR /models", "CHDIR /models"),
+    ("compose", "compose.yaml", "127.0.0.1:8470:8470", "8470:8470"),
+    ("compose", "compose.yaml", "./prometheus:", "./prometeus:"),
+    ("compose", "compose.yaml", "- models:/models", "- model:/models"),
+    ("compose", "compose.yaml", "secrets: [keys]", "secrets: [key]"),
+    ("kubernetes", "kubernetes.yaml", "replicas: 1", "replicas: 2"),
+    ("kubernetes", "kubernetes.yaml", "path: /readyz", "path: /ready"),
+    (
+        "kubernetes",
+        "kubernetes.yaml",
+        "- name: models\n              mountPath",
+        "- name: model\n              mountPath",
+    ),
+    ("kubernetes", "kubernetes.yaml", "containerPort: 8470", "containerPort: 80"),
+    ("dashboard", "grafana/dashboard.json", '"w": 12', '"w": 30'),
+    ("systemd", "driftsurf.service", "Type=exec", "Type=forever"),
+    ("nginx", "nginx.conf", "ssl_verify_client on;", "ssl_verify_client maybe;"),
+    ("prometheus", "prometheus/alerts.yml", "for: 1m", "for: ever"),
+]
+PROGRAMS = {"systemd": "systemd-analyze", "nginx": "nginx", "prometheus": "promtool"}
+
+
+@pytest.mark.parametrize(("name", "file", "old", "new"), FAULTS)
+def test_a_fault_is_found(
+    name: str, file: str, old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = PROGRAMS.get(name)
+    if program is not None and shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    copy = shutil.copytree(DEPLOY, tmp_path / "deploy")
+    text = (copy / file).read_text()
+    assert old in text
+    (copy / file).write_text(text.replace(old, new))
+    monkeypatch.setattr(check_deployment, "DEPLOY", copy)
+    assert list(getattr(check_deployment, name)())
