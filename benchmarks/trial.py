@@ -12,10 +12,12 @@ import numpy as np
 
 from benchmarks.harness import Contender, Contest
 from driftsurf.comparison.algorithms import ALGORITHMS, Setting
+from driftsurf.core.contracts import Strategy
 from driftsurf.learners import paper_learner
 from driftsurf.reproduction.paper_settings import settings_of
-from driftsurf.reproduction.trials import prepared
+from driftsurf.reproduction.trials import encoded, prepared, test_then_train
 from driftsurf.session.session import Session
+from driftsurf.streams.arrays import ArrayStream
 
 DATASET = "sine1"
 NAMES = "aware", "mddm-g", "aue", "candor", "driftsurf"
@@ -32,7 +34,8 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
     X, y, drifts = X[:rows], y[:rows], tuple(step for step in drifts if step * size < rows)
     title = f"{DATASET}, {rows:,} rows in batches of {size}: Aware, MDDM-G, AUE, Candor, DriftSurf; predict, then learn"
     contenders = [
-        Contender("driftsurf", rows, lambda: None, lambda _: _ours(X, y, size, drifts), _remark),
+        Contender("driftsurf", rows, lambda: None, lambda _: _sessions(X, y, size, drifts), _remark),
+        Contender("driftsurf without sessions", rows, lambda: None, lambda _: _trials(X, y, size, drifts), _remark),
         Contender("the same in plain Python", rows, lambda: None, lambda _: _twins(X, y, size, drifts), _remark),
     ]
     yield Contest(title, "row", contenders[0].name, contenders)
@@ -42,12 +45,23 @@ def _remark(errors: Errors) -> str:
     return "error " + ", ".join(f"{name} {error:.4f}" for name, error in errors.items())
 
 
-def _ours(X: Any, y: Any, size: int, drifts: tuple[int, ...]) -> Errors:
+def _strategies(size: int, drifts: tuple[int, ...]) -> Iterator[tuple[str, Strategy]]:
     setting = settings_of(DATASET)
     learner = paper_learner(setting.step_size, setting.l2)
-    errors = {}
     for name in NAMES:
-        strategy = ALGORITHMS[name].make(learner, Setting(drifts, size, seed=SEED))
+        yield name, ALGORITHMS[name].make(learner, Setting(drifts, size, seed=SEED))
+
+
+def _trials(X: Any, y: Any, size: int, drifts: tuple[int, ...]) -> Errors:
+    """Run the strategies as the trials of the reproduction do, like the plain versions on rows checked before."""
+    batches = encoded(ArrayStream(X, y), size)
+    return {name: sum(test_then_train(one, batches)[0]) / len(y) for name, one in _strategies(size, drifts)}
+
+
+def _sessions(X: Any, y: Any, size: int, drifts: tuple[int, ...]) -> Errors:
+    """Run the strategies in sessions, which check each batch and can go back to before it."""
+    errors = {}
+    for name, strategy in _strategies(size, drifts):
         session = Session(strategy, classes=(-1, 1), guard=None)
         starts = range(0, len(y), size)
         predicted = [session.observe(X[a : a + size], y[a : a + size]).labels for a in starts]

@@ -119,20 +119,24 @@ def test_params_can_be_read_and_set() -> None:
 @layouts
 @given(moves=moves)
 @check
-def test_a_restored_model_continues_bit_for_bit(optimizer: Optimizer, sparse: bool, moves: list[Move]) -> None:
+def test_a_restored_or_copied_model_continues_bit_for_bit(
+    optimizer: Optimizer, sparse: bool, moves: list[Move]
+) -> None:
     model, samples, data = trained(optimizer, sparse)
+    before, copy, kept = snapshot(model), model.copied(), model.copied()
     assert "saga" not in optimizer or model.rows_waiting > 0
     again = LogisticRegression.from_state(template(optimizer=optimizer, step_size="auto"), from_bytes(snapshot(model)))
     for name, amount, steps in moves:
         if name == "update":
             new = data.append(samples, min(amount, 70 - samples.next_row))
-            model.update(samples, new, steps)
-            again.update(samples, new, steps)
+            for one in (model, again, copy):
+                one.update(samples, new, steps)
         else:
             before_row = min((model.needs() or 0) + amount, samples.next_row)
-            model.forget(samples, before_row)
-            again.forget(samples, before_row)
-        assert snapshot(model) == snapshot(again)
+            for one in (model, again, copy):
+                one.forget(samples, before_row)
+        assert snapshot(model) == snapshot(again) == snapshot(copy)
+    assert snapshot(kept) == before
 
 
 def test_a_saved_state_is_not_affected_by_later_updates() -> None:

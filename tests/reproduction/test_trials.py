@@ -9,13 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reproductions import outcome
+from scipy.sparse import csr_array
 
 from driftsurf.comparison import runner
-from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.comparison.algorithms import ALGORITHMS, Setting
 from driftsurf.comparison.runner import Ledger, run
+from driftsurf.evaluation.prequential import prequential
 from driftsurf.reproduction import output_files, plan, trials
+from driftsurf.reproduction.paper_settings import OPTIONS
 from driftsurf.reproduction.reproduce import EXPERIMENTS, reproduce
 from driftsurf.reproduction.trials import Outcome, Trial
+from driftsurf.session.session import Session
 from driftsurf.streams import SINE1
 from driftsurf.streams.arrays import ArrayStream
 
@@ -66,6 +70,27 @@ def test_an_outcome_survives_json() -> None:
     assert after.transitions == before.transitions
     assert after.reactive.tolist() == [False, True]
     assert after.mean_error == 0.375
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_trial_is_what_a_session_learns_and_predicts(
+    name: str, sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = SINE1(n_rows=1200)
+    X, y = known.arrays()
+    stream = ArrayStream(csr_array(X) if sparse else X, y, drifts=known.drifts, name="sine1")
+    monkeypatch.setattr(trials, "prepared", lambda dataset: (stream, 50, known.drift_steps(50)))
+    trial = Trial("sine1", name, seed=2)
+    found = trial.perform()
+    made = ALGORITHMS[name].make(trial.learner(), Setting(known.drift_steps(50), 50, seed=2, options=OPTIONS))
+    trace = prequential(stream, {name: Session(made, classes=(-1, 1), guard=None)}, batch_size=50)
+    run = trace.of(name)
+    assert found.error.tolist() == run["error"].tolist()
+    assert found.trained_from.tolist() == run["trained_from"].tolist()
+    assert found.transitions == trace.transitions(name)
+    assert found.reactive.tolist() == (run["state"] == "reactive").tolist()
+    assert found.gradients == run["gradients"].sum()
 
 
 SMALL = [Trial("circles", name, seed=seed) for name in ("aware", "1pass-sgd") for seed in (0, 1)]

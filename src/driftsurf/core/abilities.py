@@ -128,6 +128,15 @@ class JointlyTrained(Protocol):
 
 
 @runtime_checkable
+class Copied(Protocol):
+    """A model can be copied without its saved state, which is faster."""
+
+    def copied(self) -> Self:
+        """Return the model that ``from_state`` would make from ``state()``; the two share nothing that changes."""
+        ...
+
+
+@runtime_checkable
 class JointlyScored(Protocol):
     """Several models made from one template can score the same rows in one pass."""
 
@@ -330,6 +339,7 @@ _OF_METHODS: tuple[type, ...] = (
     Reversible,
     SnapshotScoring,
     JointlyTrained,
+    Copied,
     JointlyScored,
     ShapeChecked,
     RowsChecked,

@@ -403,6 +403,12 @@ class LinearLearner(LinearOptions, ABC):
         model._table = Buffer.of(known["table"])
         return model
 
+    def copied(self) -> Self:
+        """Return the model that ``from_state`` would make from ``state()``; a subclass with more state overrides it."""
+        model = self._make(self._fitted)  # an update replaces this value and never changes its arrays
+        model._table = Buffer.of(self._table.live)
+        return model
+
     def outside(self, stored: Segment) -> str:
         """Return the name of a saved row number that is not in the store; "" if all are."""
         fitted = self._fitted

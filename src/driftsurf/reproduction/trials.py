@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -11,16 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.comparison.algorithms import ALGORITHMS, Setting
+from driftsurf.core.contracts import CSR, Batch, Strategy
+from driftsurf.core.decisions import Decision
+from driftsurf.core.input import read_rows, read_schema
 from driftsurf.data import catalogue
-from driftsurf.evaluation.prequential import prequential
 from driftsurf.learners import LogisticRegression, paper_learner
 from driftsurf.reproduction.paper_settings import OPTIONS, settings_of
 from driftsurf.reproduction.published import Update
-from driftsurf.session.session import Session
 from driftsurf.strategies import BudgetRule, Variant
 from driftsurf.streams.arrays import ArrayStream
 
-__all__ = ["Outcome", "Trial", "prepared"]
+__all__ = ["Outcome", "Trial", "encoded", "prepared", "test_then_train"]
 
 
 @dataclass(frozen=True, order=True)
@@ -43,18 +45,19 @@ class Trial:
     def perform(self) -> Outcome:
         """Run the trial."""
         stream, size, aware_steps = prepared(self.dataset)
+        batches = encoded(stream, size)
         setting = Setting(aware_steps, size, self.budget, self.variant, self.seed, OPTIONS | dict(self.options))
         strategy = ALGORITHMS[self.algorithm].make(self.learner(), setting)
-        session = Session(strategy, classes=(-1, 1), guard=None)
-        trace = prequential(stream, {self.algorithm: session}, batch_size=size)
-        run = trace.of(self.algorithm)
+        begin = time.perf_counter()
+        wrong, decisions = test_then_train(strategy, batches)
+        seconds = time.perf_counter() - begin
         return Outcome(
-            run["error"],
-            run["trained_from"],
-            trace.transitions(self.algorithm),
-            run["state"] == "reactive",
-            int(run["gradients"].sum()),
-            round(trace.seconds[self.algorithm], 6),
+            np.array([errors / len(batch.y) for errors, batch in zip(wrong, batches, strict=True)]),
+            np.array([decision.trained_from for decision in decisions], np.int64),
+            tuple(tuple(one.kind for one in decision.transitions) for decision in decisions),
+            np.array([decision.state == "reactive" for decision in decisions], bool),
+            sum(decision.gradients for decision in decisions),
+            round(seconds, 6),
         )
 
     @staticmethod
@@ -117,6 +120,34 @@ class Outcome:
             int(values["gradients"]),
             float(values["seconds"]),
         )
+
+
+def test_then_train(strategy: Strategy, batches: Sequence[Batch]) -> tuple[list[int], list[Decision]]:
+    """Return the number of errors on each batch, predicted before it is learned, and the decisions.
+
+    The rows were checked and encoded when the stream was read, once for all trials. So a trial needs no session, which
+    would check each batch again, and keeps no metrics that no table has.
+    """
+    strategy.check()
+    first = batches[0].X
+    sparse = isinstance(first, CSR)
+    strategy.begin(first.n_features if isinstance(first, CSR) else first.shape[1], sparse=sparse, n_classes=2)
+    wrong, decisions = list[int](), list[Decision]()
+    for batch in batches:
+        scores = strategy.test_scores(batch)
+        decisions.append(strategy.step(batch, scores))
+        wrong.append(int(np.count_nonzero((scores > 0.0) != batch.y)))
+    return wrong, decisions
+
+
+@functools.lru_cache(maxsize=2)
+def encoded(stream: ArrayStream, size: int) -> tuple[Batch, ...]:
+    """Return the batches of a stream with labels -1 and +1, checked and encoded as strategies take them."""
+    schema = read_schema(stream.arrays()[0], stream.name)
+    return tuple(
+        Batch(read_rows(rows, schema, "float64"), (labels > 0).astype(np.float64), np.ones(len(labels)))
+        for rows, labels in stream.batches(size)
+    )
 
 
 @functools.lru_cache(maxsize=2)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from driftsurf.core.abilities import (
+    Copied,
     IncrementallySaved,
     JointlyTrained,
     Refittable,
@@ -241,7 +242,8 @@ class Pool:
 
     def copy(self, member: Member, step: int) -> Member:
         """Return a copy of a model, its random state included, with the next number."""
-        learner = self._load(member.learner.state())
+        known: Any = member.learner
+        learner = known.copied() if Copied in self._abilities else self._load(known.state())
         self.made += 1
         return Member(self.made - 1, learner, step, member.first_row)
 
