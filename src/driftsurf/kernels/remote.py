@@ -1,4 +1,4 @@
-"""Three things that numba has no public way for: calls by address, arrays without reference counts, and cheap views.
+"""What numba has no public way for: calls by address, uncounted arrays, arrays at an address, cheap views, fast calls.
 
 A compiled time step must learn by the very machine code that learns elsewhere. Kernels may reorder their sums
 (``FASTMATH``), so that the same source, compiled into another loop, may give other last bits, and with them other
@@ -19,7 +19,7 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
@@ -29,7 +29,7 @@ from driftsurf.kernels.compile import F8, Sparse, _in, _out
 from driftsurf.kernels.losses import weighted_sum
 from driftsurf.kernels.scores import margins_dense
 
-__all__ = ["DIRECT", "Remote", "borrowed", "self_test", "unchecked_view"]
+__all__ = ["DIRECT", "Remote", "borrowed", "entry_of", "pointer", "self_test", "unchecked_view"]
 
 ADDRESS: Any = types.int64
 DIRECT: Any = types.uint8
@@ -108,6 +108,16 @@ def unchecked_view(typing_context: Any, values: Any, start: Any, shape: Any) -> 
         return impl_ret_borrowed(context, builder, result, part._getvalue())
 
     return result(values, types.int64, types.UniTuple(types.int64, len(shape))), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def pointer(typing_context: Any, address: Any) -> Any:
+    """Return the pointer to an address, from which ``numba.carray`` makes an array; the caller holds the memory."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(address), build
 
 
 class Remote:
@@ -195,6 +205,16 @@ class Remote:
         return made
 
 
+def entry_of(compiled: Any) -> Callable[..., Any]:
+    """Return a compiled kernel as Python calls it, without a look at the types of the arguments, which must be right.
+
+    numba looks at every element of every tuple, which takes as long as learning a small batch.
+    """
+    (signature,) = compiled.signatures
+    entry: Callable[..., Any] = compiled.overloads[signature].entry_point
+    return entry
+
+
 def values_of(rows: Any) -> Any:
     """Return the numba type of the values of rows, given that of the rows; a ``Sparse`` for CSR rows."""
     return Sparse(rows.types[0].dtype) if isinstance(rows, types.BaseTuple) else rows.dtype
@@ -220,14 +240,15 @@ margins_at: Any = MARGINS.at
 sum_at: Any = SUM.at
 
 
-def probe(arrays: Any, kernels: Any) -> Any:
-    """Call a kernel by address on views of borrowed arrays, twice, as the loops do."""
+def probe(arrays: Any, address: Any, kernels: Any) -> Any:
+    """Call a kernel by address on views of borrowed arrays, twice, and on an array at an address, as the loops do."""
     counted = unchecked_view(arrays[2], 0, (2, 2))
     values, weights, out = borrowed(arrays, kernels)
     margins_at(kernels[0], values)(values[1:], weights, unchecked_view(out, 1, (3,)))
     margins_at(kernels[0], values)(values[:1], weights, out[:1])
     out[3] = counted[1, 1]  # the same place
-    return sum_at(kernels[1], values)(out, out)
+    again = carray(pointer(address), (out.shape[0],), np.float64)
+    return sum_at(kernels[1], values)(again, out)
 
 
 PROBED: Any = types.UniTuple(ADDRESS, 2)
@@ -240,8 +261,8 @@ def self_test() -> str:
     values = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
     weights, out, expected = np.linspace(0.1, 0.7, 4), np.zeros(4), np.zeros(4)
     counts = [sys.getrefcount(array) for array in (values, weights, out)]
-    run = compile_cached(probe, (PROBE_ARRAYS, PROBED), nogil=True, error_model="numpy")
-    total = run((values, weights, out), addresses)
+    run = compile_cached(probe, (PROBE_ARRAYS, ADDRESS, PROBED), nogil=True, error_model="numpy")
+    total = entry_of(run)((values, weights, out), out.ctypes.data, addresses)
     margins_dense(values, weights, expected)
     if not np.array_equal(out, expected) or total != weighted_sum(expected, expected):
         return "results differ from those of an ordinary call"
