@@ -106,7 +106,7 @@ class RunMetrics:
             for kind, count in sorted(counts.kinds.items())
         }
         yield from _family("transitions_total", "counter", "Transitions by kind.", kinds)
-        lag = live.models[live.plan.model].rows_pending
+        lag = live.models[live.leading].rows_pending
         yield from _family("lag_rows", "gauge", "Rows that came and are not learned yet.", {"": lag})
         yield from _family("step", "gauge", "Number of the next step.", {"": live.step})
         skipped = live.plan.source.skipped

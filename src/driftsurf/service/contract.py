@@ -61,8 +61,8 @@ __all__ = [
 Durability: TypeAlias = Literal["process", "disk"]
 """What an acknowledged record survives: "process" a kill of the process, "disk" a power loss, too."""
 Phase: TypeAlias = Literal["recovering", "ready", "failed", "closing", "closed"]
-"""Life of a served model. In "recovering" it predicts with the last checkpoint and takes rows, but is not ready; in
-"failed" it predicts and takes nothing."""
+"""Life of a served model. In "recovering" and "failed" it predicts rows without ids, with the last version that it has,
+and takes nothing (``UnavailableError``)."""
 OrderKind: TypeAlias = Literal["pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss"]
 ORDERS: tuple[OrderKind, ...] = ("pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss")
 

@@ -195,6 +195,13 @@ class BaseSession(Changeable):
         now = self._now
         return now, self._scores(now, X)
 
+    def scores_as_of(self, now: Snapshot, X: MatrixLike) -> FloatArray:
+        """Return the scores of the model as it was after an earlier step, of which ``now`` returned the values.
+
+        A strategy that cannot hand out its scores (``now.scorer`` is None) uses the newest model instead.
+        """
+        return self._scores(now, X)
+
     def scores_of(self, rows: Rows) -> FloatArray:
         """Return the scores of rows that ``read`` returned, or that a caller has built in that form."""
         now = self._now
