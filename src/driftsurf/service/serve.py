@@ -76,7 +76,9 @@ class Service:
                 config.limits,
                 PAGES,
             )
-            self.alerts = AlertThread(config.alerts, folder / ALERTS, ModelReadings(self.models, self._counts))
+            self.alerts: AlertThread = AlertThread(
+                config.alerts, folder / ALERTS, ModelReadings(self.models, self._counts)
+            )
             self.app.alerts = lambda: self.alerts.status
             self._open.enter_context(self.alerts)
             self._open.callback(self.app.readers.shutdown)
