@@ -359,13 +359,13 @@ def test_a_model_that_is_slow_predicts_in_another_thread() -> None:
     app = app_of(model)
     learned(app)
     threads: list[str] = []
-    predict = model.snapshot.predict
+    predict = model.snapshot.answer
 
     def noted(table: Table) -> Answer:
         threads.append(threading.current_thread().name)
         return predict(table)
 
-    object.__setattr__(model.snapshot, "predict", noted)
+    object.__setattr__(model.snapshot, "answer", noted)
     assert ask(app, "POST", PREDICT, json={"rows": [ROW]}).status_code == 200
     assert threads[0].startswith("reader")
 
