@@ -13,6 +13,7 @@ from benchmarks import (
     growth,
     kernel,
     serve,
+    small_steps,
     spark,
     start,
     step,
@@ -25,6 +26,7 @@ from benchmarks.harness import MIN_ROUNDS, hold, machine, write
 SUITES = {
     "kernel": kernel.contests,
     "step": step.contests,
+    "small-steps": small_steps.contests,
     "whole-run": whole_run.contests,
     "adaptive": adaptive.contests,
     "detectors": detectors.contests,
