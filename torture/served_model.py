@@ -145,7 +145,11 @@ def digest(follower: Follower) -> str:
 
 
 def undisturbed(
-    payloads: Sequence[bytes], *, every: bool = True, keys: int = KEEPING.idempotency_keys
+    payloads: Sequence[bytes],
+    *,
+    every: bool = True,
+    keys: int = KEEPING.idempotency_keys,
+    journal: list[str] | None = None,
 ) -> tuple[list[str], list[int]]:
     """Apply records one by one, without a crash; return the digest after each number of them, and the version.
 
@@ -175,6 +179,8 @@ def undisturbed(
         for payload in payloads:
             model.log.append(payload)
             note()
+        if journal is not None and follower.run is not None:
+            journal += follower.run.text(JOURNAL).splitlines()
     return digests, versions
 
 
@@ -529,8 +535,12 @@ def _wrong_after_kills(folder: Path, told: Sequence[dict[str, Any]]) -> str:
         keys = [record.key for record in records if record.key]
         if len(keys) != len(set(keys)):
             return "a request is in the log twice"
-        after = digest(model._follower)
+        after, lines = digest(model._follower), model._journal_text().splitlines()
     finally:
         model.close()
-    digests, _ = undisturbed(payloads, every=False, keys=LOADED.idempotency_keys)
-    return "" if after == digests[-1] else f"another model than an undisturbed one after {len(payloads)} records"
+    journal: list[str] = []
+    digests, _ = undisturbed(payloads, every=False, keys=LOADED.idempotency_keys, journal=journal)
+    if after == digests[-1]:
+        return ""
+    other = next((pair for pair in zip(lines, journal, strict=False) if pair[0] != pair[1]), "in its journal")
+    return f"another model than an undisturbed one after {len(payloads)} records, from here on: {other}"

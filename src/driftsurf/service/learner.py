@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
 from driftsurf.errors import UnavailableError
 from driftsurf.runs.orders import OrderRecord
+from driftsurf.service.admission import Admitted
 from driftsurf.service.contract import Phase
 from driftsurf.service.following import Follower
 
@@ -57,6 +59,8 @@ class Learner:
         """For each order that is not carried out yet: who waits for its outcome."""
         self._outcomes: dict[int, tuple[OrderRecord, int]] = {}
         self._lock = threading.Lock()
+        self._dropping = threading.Lock()
+        """Held while records of the log are dropped."""
         self._saved_at = clock()
         self._changed = threading.Event()
         self.follower.on_order = self._carried_out
@@ -77,6 +81,17 @@ class Learner:
             if self.phase in ("recovering", "ready"):
                 self.phase = "closing"
         self._thread.join()
+
+    @contextlib.contextmanager
+    def keeping_records(self) -> Iterator[Callable[[Admitted], object]]:
+        """Let no record of the log be dropped until the order that is logged meanwhile is behind a checkpoint."""
+        with self._dropping:
+            first = self.follower.log.first
+
+            def logged(admitted: Admitted) -> None:
+                self.needed_from[admitted.position] = first
+
+            yield logged
 
     def refuse(self) -> None:
         """Raise UnavailableError unless records are taken."""
@@ -166,10 +181,9 @@ class Learner:
         follower = self.follower
         self._saved_at = self._clock()
         if follower.checkpoint() and self.phase != "recovering":
-            with self._lock:
+            with self._dropping:
                 self.needed_from = {at: first for at, first in self.needed_from.items() if at >= follower.saved}
-                needed = min([follower.saved, *self.needed_from.values()])
-            follower.drop_old_records(needed)
+                follower.drop_old_records(min([follower.saved, *self.needed_from.values()]))
 
     def _end(self, phase: Phase, failure: str) -> None:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -172,23 +172,28 @@ class ServedModel:
         """Log an order; the future ends when it is on the storage device and the model has carried it out."""
         asked = check_request(request)
         self._learner.refuse()
-        run = self._follower.run
-        point = None
-        if order.kind == "rollback":
-            points = [] if run is None else list(run.fold.points)
-            point = next((one for one in points if one.position == order.to), None)
-            if point is None:
-                choices = ", ".join(str(one.position) for one in points) or "none"
-                raise OptionError(f"there is no restore point {order.to}; choices: {choices}")
-
-        def logged(admitted: Admitted) -> None:
-            if point is not None and run is not None:
-                run.held[point.number] = admitted.position
-            if order.kind == "warm":
-                self._learner.needed_from[admitted.position] = self._log.first
-
-        admitted = self._admission.order(order, asked, logged)
+        with self._needs(order) as logged:
+            admitted = self._admission.order(order, asked, logged)
         return self._when_carried_out(admitted)
+
+    @contextlib.contextmanager
+    def _needs(self, order: Order) -> Iterator[Callable[[Admitted], object]]:
+        """Keep what an order needs from before it is logged until a checkpoint has it behind it."""
+        run = self._follower.run
+        if order.kind == "warm":
+            with self._learner.keeping_records() as keep:
+                yield keep
+        elif order.kind == "rollback":
+            if run is None:
+                raise OptionError("there is no restore point yet; the model has learned nothing")
+            if order.to is None:
+                raise OptionError("a rollback needs the position of a restore point: to")
+            point = run.hold(order.to)
+            positions: list[int] = []
+            yield lambda admitted: positions.append(admitted.position)
+            run.release(point, positions[0] if positions else -1)
+        else:
+            yield lambda admitted: None
 
     def _when_carried_out(self, admitted: Admitted) -> Future[OrderReceipt]:
         future: Future[OrderReceipt] = Future()
@@ -371,7 +376,8 @@ def open_model(
                 known = {one.name for one in model.status().challengers} | {model.status().model}
                 for name, options in challengers.items():
                     if name not in known:
-                        model.order(Order("challenge", name, options=options)).result()
+                        # Nobody waits: a model that has not begun carries orders out with its first step.
+                        model.order(Order("challenge", name, options=options))
         except BaseException:
             model.close()
             raise

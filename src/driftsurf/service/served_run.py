@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from driftsurf.core.state import pick
 from driftsurf.data.source import Position
-from driftsurf.errors import DriftsurfError
+from driftsurf.errors import DriftsurfError, OptionError
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import JOURNAL
@@ -72,6 +73,8 @@ class ServedRun(LiveRun):
         self.feed = feed
         self.held: dict[int, int] = {}
         """Numbers of checkpoints that must not be removed yet, and the position of the order that needs each."""
+        self._saving = threading.Lock()
+        """Held while checkpoints come and go."""
         self._make_session = make_session
         self._warm = warm
         self._answers: StepRows | None = None
@@ -255,12 +258,30 @@ class ServedRun(LiveRun):
             self.move_to(position)
             self.fold.lines = self.feed.lines
             outputs = {file.part_name: file.part for file in self._files.values()}
-            number = self.checkpoints.save(self.state(), outputs, spare=list(self.held))
-            for held, order in list(self.held.items()):
-                if order < position:
-                    self.held.pop(held, None)
+            with self._saving:
+                number = self.checkpoints.save(self.state(), outputs, spare=list(self.held))
+                self._note(number)
+                # What an order needed is not needed by one that this checkpoint has behind it.
+                self.held = {held: order for held, order in self.held.items() if order >= position}
             self._rotate()
-            self._note(number)
+
+    def hold(self, to: int) -> SavedPoint:
+        """Keep a restore point for an order that is going to be logged; OptionError if there is none.
+
+        Whether it is there must not depend on when the order is carried out, so it has to be kept from now on.
+        """
+        with self._saving:
+            point = next((one for one in self.fold.points if one.position == to), None)
+            if point is None:
+                choices = ", ".join(str(one.position) for one in self.fold.points) or "none"
+                raise OptionError(f"there is no restore point {to}; choices: {choices}")
+            self.held[point.number] = 2**62
+            return point
+
+    def release(self, point: SavedPoint, order: int) -> None:
+        """Keep a restore point no longer than until a checkpoint has the order at this position behind it."""
+        with self._saving:
+            self.held[point.number] = order
 
     def text(self, name: str) -> str:
         """Return what a file of the run holds so far, as far as it is kept, also while a step is under way."""

@@ -311,6 +311,17 @@ def test_readers_of_a_model() -> None:
     assert ask(app, "HEAD", base).status_code == 200
 
 
+def test_a_model_that_has_learned_nothing_has_no_report_yet() -> None:
+    def fail() -> str:
+        raise UnavailableError("the model has learned nothing yet")
+
+    model = MemoryModel()
+    model.report = fail  # type: ignore[method-assign]
+    assert ask(app_of(model), "GET", "/v1/models/sales/report").status_code == 409
+    model.phase = "failed"
+    assert ask(app_of(model), "GET", "/v1/models/sales/report").status_code == 503
+
+
 def test_orders() -> None:
     app = app_of()
     done = ask(app, "POST", "/v1/models/sales/orders", json={"kind": "pin"})
