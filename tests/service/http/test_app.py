@@ -322,6 +322,14 @@ def test_a_model_that_has_learned_nothing_has_no_report_yet() -> None:
     assert ask(app_of(model), "GET", "/v1/models/sales/report").status_code == 503
 
 
+def test_an_order_that_is_not_carried_out_soon_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftsurf.service.http.writing.ORDER_SECONDS", 0.01)
+    hold = threading.Event()
+    answer = ask(app_of(MemoryModel(hold=hold)), "POST", "/v1/models/sales/orders", json={"kind": "pin"})
+    hold.set()
+    assert (answer.status_code, answer.json()["type"]) == (409, "urn:driftsurf:problem:not-yet")
+
+
 def test_orders() -> None:
     app = app_of()
     done = ask(app, "POST", "/v1/models/sales/orders", json={"kind": "pin"})

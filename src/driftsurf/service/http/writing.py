@@ -24,6 +24,8 @@ __all__ = ["OrderBody", "label", "learn", "order", "predict"]
 
 LARGE = 2**18
 """Bytes of a body from which on another thread reads it, so that other requests do not wait for it."""
+ORDER_SECONDS = 5.0
+"""How long an answer waits for an order to be carried out: one for a model that has learned nothing waits for rows."""
 BAD_ROWS: tuple[OnBadRow, ...] = ("fail", "skip")
 
 
@@ -204,6 +206,11 @@ async def order(entry: Entry, request: HttpRequest) -> Response:
         future = await entry.call(
             LARGE, entry.served.order, Order(kind, asked.model, asked.to, asked.options), request.to_core(body)
         )
-        done = await _ended(future)
+        try:
+            done = await asyncio.wait_for(_ended(future), ORDER_SECONDS)
+        except TimeoutError:
+            raise HttpProblem(
+                "not-yet", f"the order {kind!r} is in the log, and is carried out later; the journal tells when"
+            ) from None
     answer = OrderAnswer(entry.served.name, kind, done.done, done.reason, done.text, done.position, done.line)
     return json_response(answer, 200 if done.done else 409)
