@@ -206,13 +206,39 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
         note(_readers(server, 50 if quick else 1000, 2.0 if quick else 10.0))
 
 
-def _sending(name: str, server: Server, body: bytes, repeats: int, media: str = "application/json") -> Contender:
-    def run(_: None) -> None:
-        connection = server.connect()
-        for _turn in range(repeats):
-            post(connection, "predict", body, media)
+CLIENTS = 16
+"""Connections at a time, so that the server is as warm as one that is in use."""
 
-    return Contender(name, repeats, lambda: None, run, elsewhere=lambda: server.cpu() - _cpu_seconds())
+
+def _sending(name: str, server: Server, body: bytes, repeats: int, media: str = "application/json") -> Contender:
+    head = f"POST /v1/models/bench/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media}\r\n"
+    request = head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    turns = max(1, repeats // CLIENTS)
+
+    def run(_: None) -> None:
+        sockets = [socket.create_connection(("127.0.0.1", server.port), 60) for _ in range(CLIENTS)]
+        for _turn in range(turns):
+            for one in sockets:
+                one.sendall(request)
+            for one in sockets:
+                _answer(one)
+        for one in sockets:
+            one.close()
+
+    return Contender(name, turns * CLIENTS, lambda: None, run, elsewhere=lambda: server.cpu() - _cpu_seconds())
+
+
+def _answer(connection: socket.socket) -> None:
+    """Read one answer; RuntimeError unless it is a success."""
+    data = connection.recv(1 << 20)
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(1 << 20)
+    head, _, rest = data.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise RuntimeError(repr(data[:300]))
+    left = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]) - len(rest)
+    while left > 0:
+        left -= len(connection.recv(1 << 20))
 
 
 def _latencies(server: Server, count: int) -> list[float]:
@@ -315,7 +341,7 @@ def _readers(server: Server, count: int, seconds: float) -> str:
 
     reader = threading.Thread(target=drain)
     reader.start()
-    time.sleep(3.0)
+    time.sleep(10.0)  # until all have their history
     before, began = server.cpu(), time.monotonic()
     time.sleep(seconds)
     share = (server.cpu() - before) / (time.monotonic() - began)

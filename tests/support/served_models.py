@@ -48,6 +48,9 @@ class MemorySnapshot:
     task: Task | None = "binary"
 
     def predict(self, table: Table) -> Answer:
+        return self.answer(table)
+
+    def answer(self, table: Table) -> Answer:
         rows = self.encoder.transform(table)
         if not self.version:
             return Answer(0, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import ipaddress
 import logging
 import socket
@@ -110,6 +111,7 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
+@functools.lru_cache(64)
 def names_this_machine(host: str) -> bool:
     """Return whether the Host of a request is localhost or an address, with or without a port.
 

@@ -311,6 +311,25 @@ def test_readers_of_a_model() -> None:
     assert ask(app, "HEAD", base).status_code == 200
 
 
+def test_a_model_that_has_learned_nothing_has_no_report_yet() -> None:
+    def fail() -> str:
+        raise UnavailableError("the model has learned nothing yet")
+
+    model = MemoryModel()
+    model.report = fail  # type: ignore[method-assign]
+    assert ask(app_of(model), "GET", "/v1/models/sales/report").status_code == 409
+    model.phase = "failed"
+    assert ask(app_of(model), "GET", "/v1/models/sales/report").status_code == 503
+
+
+def test_an_order_that_is_not_carried_out_soon_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftsurf.service.http.writing.ORDER_SECONDS", 0.01)
+    hold = threading.Event()
+    answer = ask(app_of(MemoryModel(hold=hold)), "POST", "/v1/models/sales/orders", json={"kind": "pin"})
+    hold.set()
+    assert (answer.status_code, answer.json()["type"]) == (409, "urn:driftsurf:problem:not-yet")
+
+
 def test_orders() -> None:
     app = app_of()
     done = ask(app, "POST", "/v1/models/sales/orders", json={"kind": "pin"})
@@ -359,13 +378,13 @@ def test_a_model_that_is_slow_predicts_in_another_thread() -> None:
     app = app_of(model)
     learned(app)
     threads: list[str] = []
-    predict = model.snapshot.predict
+    predict = model.snapshot.answer
 
     def noted(table: Table) -> Answer:
         threads.append(threading.current_thread().name)
         return predict(table)
 
-    object.__setattr__(model.snapshot, "predict", noted)
+    object.__setattr__(model.snapshot, "answer", noted)
     assert ask(app, "POST", PREDICT, json={"rows": [ROW]}).status_code == 200
     assert threads[0].startswith("reader")
 

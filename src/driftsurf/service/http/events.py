@@ -78,6 +78,8 @@ class _Stream:
     next: asyncio.Future[None]
     readers: int = 0
     task: asyncio.Task[None] | None = None
+    history: tuple[int, bytes] | None = None
+    """The history up to a line, which readers that come together share."""
 
 
 class EventStreams:
@@ -156,11 +158,14 @@ class EventStreams:
 
     async def _history(self, entry: Entry, stream: _Stream) -> bytes:
         line = stream.line
+        if stream.history is not None and stream.history[0] == line:
+            return stream.history[1]
         trace = await entry.in_thread(entry.served.trace)
         events = await entry.in_thread(entry.served.journal, max(0, line - MOST_LINES), MOST_LINES)
         shown = [event for event in events if event.line <= line]
         history = {"curves": curves(trace), "events": _lines(shown), "status": info(entry)}
-        return _frame("history", line, history)
+        stream.history = line, _frame("history", line, history)
+        return stream.history[1]
 
     async def _opened(self, entry: Entry) -> _Stream:
         """Return the stream of a model; the first reader starts it."""

@@ -61,6 +61,8 @@ def answer_format(accept: str, body: Format) -> Format:
     >>> answer_format("*/*", "arrow"), answer_format("text/html, text/csv;q=0.9", "json")
     ('arrow', 'csv')
     """
+    if accept in ("", "*/*"):
+        return body
     ranked = []
     for place, part in enumerate(accept.split(",")[:20]):
         media, *parameters = (one.strip().lower() for one in part.split(";"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -18,6 +18,37 @@ __all__ = ["GuardedProtocol", "guarded", "sweep"]
 
 SWEEP_SECONDS = 0.25
 """How often deadlines are looked at; no connection has a timer of its own."""
+
+
+class _OneWrite:
+    """A transport that keeps the head of an answer until its body comes: one packet wakes the client once."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self.head = b""
+
+    def write(self, data: bytes) -> None:
+        """Write bytes, after the head that was kept; a new head is kept."""
+        if data.startswith(b"HTTP/1.1 ") and not self.head and not data.startswith(b"HTTP/1.1 100"):
+            self.head = data
+        else:
+            self.transport.write(self.head + data if self.head else data)
+            self.head = b""
+
+    def flush(self) -> None:
+        """Write the head, if it is still kept: an answer may have no body."""
+        if self.head:
+            self.transport.write(self.head)
+            self.head = b""
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is being closed."""
+        return self.transport.is_closing()
+
+    def close(self) -> None:
+        """Close the connection after everything was written."""
+        self.flush()
+        self.transport.close()
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -72,6 +103,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._began, self._received, self._awaited = self.loop.time(), 0, "body"
         self._deadline = self._began + self.limits.request_seconds
         super().on_headers_complete()
+        if isinstance(self.cycle.transport, asyncio.Transport):
+            self.cycle.transport = cast("asyncio.Transport", _OneWrite(self.transport))
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body; each MiB gives one more second."""
@@ -92,6 +125,8 @@ class GuardedProtocol(HttpToolsProtocol):
         """Wait for the next request from now on."""
         if self._awaited == "answer":
             self._awaited = "idle"
+        if self.cycle is not None and isinstance(self.cycle.transport, _OneWrite):
+            self.cycle.transport.flush()
         super().on_response_complete()
 
     def pause_writing(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
+from driftsurf.errors import UnavailableError
 from driftsurf.service.http.answers import ModelInfo, model_info
 from driftsurf.service.http.entry import Entry
+from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.request import HttpRequest
 from driftsurf.service.http.responses import Response, json_response, text_response
 
@@ -26,6 +29,8 @@ __all__ = [
     "trace",
 ]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 MOST_LINES = 10_000
 """Lines of the journal in one answer at most."""
 PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -58,6 +63,16 @@ def info(entry: Entry) -> ModelInfo:
     return model_info(entry.served.status(), entry.columns(), entry.classes(), entry.formats.id)
 
 
+async def _shown(entry: Entry, show: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """Return what a model shows of itself; HttpProblem if it is ready and has learned nothing yet."""
+    try:
+        return await entry.in_thread(show, *arguments, **options)
+    except UnavailableError as error:
+        if entry.served.status().ready:
+            raise HttpProblem("not-yet", *error.args) from error
+        raise
+
+
 async def status(entry: Entry, request: HttpRequest) -> Response:
     """Show the state of a model."""
     return json_response(info(entry))
@@ -84,7 +99,7 @@ async def columns(entry: Entry, request: HttpRequest) -> Response:
 async def explain(entry: Entry, request: HttpRequest) -> Response:
     """Explain a decision in words: that of a step, or the last change of the model."""
     step = request.whole("step", 0) if "step" in request.query else None
-    text = await entry.in_thread(entry.served.explain, step)
+    text = await _shown(entry, entry.served.explain, step)
     if "text/plain" in request.headers.get("accept", ""):
         return text_response(text if text.endswith("\n") else text + "\n")
     return json_response(Explanation(entry.served.name, text))
@@ -92,7 +107,7 @@ async def explain(entry: Entry, request: HttpRequest) -> Response:
 
 async def report(entry: Entry, request: HttpRequest) -> Response:
     """Show the report page of the model so far."""
-    page = await entry.in_thread(entry.served.report)
+    page = await _shown(entry, entry.served.report)
     return Response(page.encode(), "text/html; charset=utf-8", 200, {"content-security-policy": PAGE_POLICY})
 
 
@@ -107,6 +122,6 @@ async def page(entry: Entry, request: HttpRequest) -> Response:
 
 async def state(entry: Entry, request: HttpRequest) -> Response:
     """Download the model, as ``driftsurf.load`` reads it."""
-    data = await entry.in_thread(entry.served.state)
+    data = await _shown(entry, entry.served.state)
     attachment = {"content-disposition": 'attachment; filename="model.state"'}
     return Response(data, "application/octet-stream", 200, attachment)

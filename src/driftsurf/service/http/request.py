@@ -56,6 +56,8 @@ class HttpRequest:
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
         """Return a parameter of the query with one of some values; the first one if it is not given."""
+        if not self.scope["query_string"]:
+            return choices[0]
         value = self.query.get(name, choices[0])
         if value not in choices:
             raise HttpProblem("bad-option", f"{name} is {value[:100]!r}; choices: {', '.join(choices)}")

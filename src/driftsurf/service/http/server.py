@@ -72,6 +72,7 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             date_header=True,
             timeout_keep_alive=limits.idle_seconds,
             timeout_graceful_shutdown=limits.drain_seconds,

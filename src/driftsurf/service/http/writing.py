@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from driftsurf.errors import BadRowError, DriftsurfError, InputError
-from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request, Served
+from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request, Served, ServedSnapshot
 from driftsurf.service.http.answers import OrderAnswer, Taken, bad_rows
 from driftsurf.service.http.entry import Entry
 from driftsurf.service.http.formats import MEDIA, Format, Purpose, answer_format, body_format, encode_answer
@@ -24,6 +24,8 @@ __all__ = ["OrderBody", "label", "learn", "order", "predict"]
 
 LARGE = 2**18
 """Bytes of a body from which on another thread reads it, so that other requests do not wait for it."""
+ORDER_SECONDS = 5.0
+"""How long an answer waits for an order to be carried out: one for a model that has learned nothing waits for rows."""
 BAD_ROWS: tuple[OnBadRow, ...] = ("fail", "skip")
 
 
@@ -44,10 +46,16 @@ def _on_bad_row(request: HttpRequest) -> OnBadRow:
 
 
 def _read(
-    entry: Entry, request: HttpRequest, purpose: Purpose, format: Format, body: bytes, on_bad_row: OnBadRow
+    entry: Entry,
+    request: HttpRequest,
+    purpose: Purpose,
+    format: Format,
+    body: bytes,
+    on_bad_row: OnBadRow,
+    snapshot: ServedSnapshot | None = None,
 ) -> RowsRead:
     """Return the rows of a body; one without any is refused, unless all of them were bad and are skipped."""
-    read = entry.formats.reader(entry.served.snapshot, purpose, format)
+    read = entry.formats.reader(entry.served.snapshot if snapshot is None else snapshot, purpose, format)
     rows = read(body, on_bad_row, request.limits.rows)
     if not len(rows) and not rows.n_skipped:
         raise InputError("the body has no rows; pass at least one")
@@ -63,8 +71,9 @@ async def predict(entry: Entry, request: HttpRequest) -> Response:
     body = await request.body()
 
     def work() -> tuple[bytes, int]:
-        rows = _read(entry, request, "predict", format, body, on_bad_row)
-        found = _answer(entry.served, rows, request, body)
+        snapshot = entry.served.snapshot
+        rows = _read(entry, request, "predict", format, body, on_bad_row, snapshot)
+        found = _answer(entry.served, snapshot, rows, request, body)
         entry.count("predicted", len(rows))
         entry.count("skipped", rows.n_skipped)
         return encode_answer(entry.served.name, found, rows, wanted, all_classes=all_classes), rows.n_skipped
@@ -76,11 +85,16 @@ async def predict(entry: Entry, request: HttpRequest) -> Response:
     return Response(data, MEDIA[wanted], 200, {"x-rows-skipped": str(skipped)} if skipped else {})
 
 
-def _answer(served: Served, rows: RowsRead, request: HttpRequest, body: bytes) -> Answer:
-    """Return predictions; without ids nothing is logged, so that an idempotency key means nothing."""
-    if rows.ids is None or not len(rows):
-        return served.snapshot.predict(rows.table)
-    return served.predict(rows.table, rows.ids, request.to_core(body))
+def _answer(served: Served, snapshot: ServedSnapshot, rows: RowsRead, request: HttpRequest, body: bytes) -> Answer:
+    """Return predictions; without ids nothing is logged, so that an idempotency key means nothing.
+
+    The rows were read as the columns of this snapshot, so they need no further check.
+    """
+    if not len(rows):
+        return Answer(snapshot.version, None)
+    if rows.ids is not None:
+        return served.predict(rows.table, rows.ids, request.to_core(body))
+    return snapshot.answer(rows.table) if snapshot.columns else snapshot.predict(rows.table)
 
 
 # ---------------------------------------------------------------------------- learning
@@ -192,6 +206,11 @@ async def order(entry: Entry, request: HttpRequest) -> Response:
         future = await entry.call(
             LARGE, entry.served.order, Order(kind, asked.model, asked.to, asked.options), request.to_core(body)
         )
-        done = await _ended(future)
+        try:
+            done = await asyncio.wait_for(_ended(future), ORDER_SECONDS)
+        except TimeoutError:
+            raise HttpProblem(
+                "not-yet", f"the order {kind!r} is in the log, and is carried out later; the journal tells when"
+            ) from None
     answer = OrderAnswer(entry.served.name, kind, done.done, done.reason, done.text, done.position, done.line)
     return json_response(answer, 200 if done.done else 409)
