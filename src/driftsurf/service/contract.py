@@ -131,6 +131,10 @@ class ServedSnapshot(Protocol):
         """Predict rows and log nothing. Columns may be in any order; SchemaError if they are other ones."""
         ...
 
+    def answer(self, table: Table) -> Answer:
+        """Predict rows that have exactly these ``columns`` with their kinds, and no infinity, and log nothing."""
+        ...
+
 
 # ---------------------------------------------------------------------------- learning and orders
 
