@@ -12,7 +12,7 @@ import numpy as np
 
 from driftsurf.core.state import pick
 from driftsurf.data.source import Position
-from driftsurf.errors import DriftsurfError, OptionError
+from driftsurf.errors import DriftsurfError, OptionError, StateError
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import JOURNAL
@@ -232,7 +232,10 @@ class ServedRun(LiveRun):
         state = pick(f"models.{name}", earlier.state)
         if not state:
             return record(f"{name} did not exist at restore point {to}", "no-such-model")
-        self.models[name].return_to(state)
+        try:
+            self.models[name].return_to(state)
+        except StateError as error:  # nothing has changed; a challenger of this name may have had other options then
+            return record(f"{name} was another model at restore point {to} ({error})", "no-such-model")
         self._numbering.roll_back(Numbering.from_json(str(earlier.state["numbering"])))
         return record(f"{name} is again as it was at restore point {to}, with {self.models[name].steps} steps")
 

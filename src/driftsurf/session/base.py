@@ -15,6 +15,7 @@ from driftsurf.core.abilities import (
     Reversible,
     SnapshotScoring,
     abilities_of,
+    capabilities_of,
     check_contract,
 )
 from driftsurf.core.changes import Changeable
@@ -62,7 +63,7 @@ class BaseSession(Changeable):
         self.journal: Journal = Journal() if journal is None else journal
         self.owner = owner
         self.categories = categories
-        self._can = strategy.learner.capabilities
+        self._can = capabilities_of(strategy)
         self._abilities = abilities_of(strategy)
         self._now = Snapshot(
             targets_of(self._can, classes), None if guard is None else RangeGuard(guard, clips=self._can.linear)
