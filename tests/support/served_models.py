@@ -18,6 +18,7 @@ from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
 from driftsurf.errors import IdempotencyError, LabelError, OptionError
+from driftsurf.report.run_page import PageParts
 from driftsurf.service.contract import (
     Answer,
     Event,
@@ -190,6 +191,9 @@ class MemoryModel:
 
     def report(self) -> str:
         return "<!doctype html><title>report</title>"
+
+    def parts(self) -> PageParts | None:
+        return None
 
     def state(self) -> bytes:
         return bytes(self.model.to_bytes())

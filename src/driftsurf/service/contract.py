@@ -34,6 +34,7 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
+from driftsurf.report.run_page import PageParts
 from driftsurf.service.settings import Keeping, ModelSettings
 from driftsurf.session.label_counts import LabelCounts
 
@@ -365,6 +366,10 @@ class Served(Protocol):
 
     def report(self) -> str:
         """Return the report page of the model so far as HTML."""
+        ...
+
+    def parts(self) -> PageParts | None:
+        """Return the parts of that page, for a page that is kept up to date; None if no row has been scored yet."""
         ...
 
     def state(self) -> bytes:

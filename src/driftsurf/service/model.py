@@ -21,7 +21,7 @@ from driftsurf.errors import CapabilityError, Option, OptionError, OverloadedErr
 from driftsurf.estimators.saved import session_bytes
 from driftsurf.explanation.explain import explain
 from driftsurf.explanation.records import read_run
-from driftsurf.report.run_page import render_record
+from driftsurf.report.run_page import PageParts, record_parts, render_record
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, MODEL, TRACE, model_path
 from driftsurf.runs.orders import OrderRecord
@@ -308,6 +308,12 @@ class ServedModel:
         """Return the report page of the model so far as HTML."""
         self._check_begun()
         return render_record(replace(read_run(self.folder / CHECKPOINTS), name=self.name))
+
+    def parts(self) -> PageParts | None:
+        """Return the parts of the report page; None if no row has been scored yet."""
+        if self._follower.run is None:
+            return None
+        return record_parts(replace(read_run(self.folder / CHECKPOINTS), name=self.name))
 
     def state(self) -> bytes:
         """Return the leading model as bytes that ``driftsurf.load`` reads; CapabilityError before the first step."""

@@ -11,17 +11,24 @@ from typing import Self
 from driftsurf.core import files
 from driftsurf.data.tables import Table, empty_column
 from driftsurf.errors import UnavailableError
+from driftsurf.service.alerts import AlertThread
+from driftsurf.service.alerts.readings import ModelReadings
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.contract import Served
 from driftsurf.service.http.app import App
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.server import HttpServer, check_address
 from driftsurf.service.model import SETTINGS, open_model
+from driftsurf.service.page.pages import PAGES
 from driftsurf.service.settings import ModelSettings
 
 __all__ = ["Service"]
 
 log: logging.Logger = logging.getLogger("driftsurf.service")
+ALERTS = "alerts.json"
+"""File of the alerts, in the folder of the models."""
+TAKEN, REFUSED = ("predicted", "learned", "labelled"), ("skipped", "refused")
+"""What the service counts of rows, by whether they were taken."""
 
 
 class Service:
@@ -67,7 +74,13 @@ class Service:
                 [(served, formats_of(served, config.models[name])) for name, served in self.models.items()],
                 config.keys,
                 config.limits,
+                PAGES,
             )
+            self.alerts: AlertThread = AlertThread(
+                config.alerts, folder / ALERTS, ModelReadings(self.models, self._counts)
+            )
+            self.app.alerts = lambda: self.alerts.status
+            self._open.enter_context(self.alerts)
             self._open.callback(self.app.readers.shutdown)
             self.server: HttpServer = HttpServer(self.app, config.service.host, config.service.port, self._reload)
             self._open.callback(self.server.socket.close)
@@ -91,6 +104,11 @@ class Service:
         """Where the service is reached."""
         return self.server.address
 
+    def _counts(self, name: str) -> tuple[int, int]:
+        """Return how many rows of a model were taken and refused since the service began."""
+        counts = self.app.entries[name].counts
+        return sum(counts.get(kind, 0) for kind in TAKEN), sum(counts.get(kind, 0) for kind in REFUSED)
+
     def _warm(self) -> None:
         """Compile or load what learning and predicting need, before anybody can connect."""
         if any(not served.snapshot.version for served in self.models.values()):
@@ -108,6 +126,7 @@ class Service:
         if bool(config.keys) != bool(self.config.keys):
             check_address(self.config.service.host, has_keys=bool(config.keys))
         self.app.change(config.keys, config.limits)
+        self.alerts.change(config.alerts)
         self.config = config
 
 

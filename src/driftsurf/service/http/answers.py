@@ -109,6 +109,8 @@ class Models(msgspec.Struct):
     """All models that the key may read."""
 
     models: list[ModelInfo]
+    operable: list[str] = []
+    """Names of those that the key may give orders to."""
 
 
 def bad_rows(faults: tuple[Fault, ...]) -> list[BadRow] | None:
@@ -122,7 +124,7 @@ def model_info(status: ModelStatus, columns: list[dict[str, str]], classes: list
     return ModelInfo(
         **values,
         id=id,
-        labels=_plain(status.labels),
+        labels={**_plain(status.labels), "waiting": status.labels.waiting},
         restore_points=[_plain(one) for one in status.restore_points],
         challengers=[_plain(one) for one in status.challengers],
         columns=columns,

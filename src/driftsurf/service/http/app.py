@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 
@@ -77,6 +78,8 @@ class App:
         self.pages: dict[str, Page] = dict(pages or {})
         self.connections: Callable[[], int] = lambda: 0
         """Returns the number of open connections; the server replaces it."""
+        self.alerts: Callable[[], dict[str, Any]] = lambda: {"active": [], "channels": {}, "dropped": 0}
+        """Returns active alerts and the state of their channels; the service replaces it."""
         self.closing: bool = False
         self._openapi: bytes | None = None
 
@@ -142,9 +145,9 @@ class App:
             _require_method(request, "GET")
             return "page", page(self, request)
         request.caller = self.gate.admit(request.headers, request.method)
-        if path in ("/v1/models", "/metrics"):
+        if path in _KEYED:
             _require_method(request, "GET")
-            return path.rpartition("/")[2], (self._models if path == "/v1/models" else self._metrics)(request)
+            return path.rpartition("/")[2], _KEYED[path](self, request)
         raise HttpProblem("not-found", f"there is nothing at {path[:200]!r}; /openapi.json lists all addresses")
 
     def _model(self, request: HttpRequest, parts: list[str]) -> tuple[str, Awaitable[Response | None]]:
@@ -188,7 +191,13 @@ class App:
 
     async def _models(self, request: HttpRequest) -> Response:
         shown = [entry for name, entry in self.entries.items() if request.caller.allows("read", name)]
-        return json_response(Models([info(entry) for entry in shown]))
+        operable = [name for name in self.entries if request.caller.allows("operate", name)]
+        return json_response(Models([info(entry) for entry in shown], operable))
+
+    async def _alerts(self, request: HttpRequest) -> Response:
+        found = self.alerts()
+        active = [one for one in found["active"] if request.caller.allows("read", one["model"])]
+        return json_response({**found, "active": active})
 
     async def _metrics(self, request: HttpRequest) -> Response:
         request.caller.require("read", None)
@@ -260,3 +269,9 @@ _PUBLIC: dict[str, Callable[[App, HttpRequest], Awaitable[Response]]] = {
     "/v2/health/ready": App._ready,
 }
 """Addresses that need no key."""
+_KEYED: dict[str, Callable[[App, HttpRequest], Awaitable[Response]]] = {
+    "/v1/models": App._models,
+    "/v1/alerts": App._alerts,
+    "/metrics": App._metrics,
+}
+"""Addresses that need a key, if there are keys."""

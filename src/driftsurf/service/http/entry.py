@@ -13,6 +13,7 @@ from driftsurf.service.contract import Served
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.request import HttpRequest
+from driftsurf.service.page.content import LiveContent
 
 __all__ = ["Entry"]
 
@@ -31,8 +32,14 @@ class Entry:
     readers: ThreadPoolExecutor
     counts: dict[str, int] = field(default_factory=dict)
     """Rows predicted, learned, labelled and skipped since the process began, and requests refused for their content."""
+    content: LiveContent = field(init=False)
+    """What the live page shows of the model."""
     _keys: set[str] = field(default_factory=set)
     """Idempotency keys of requests under way."""
+
+    def __post_init__(self) -> None:
+        """Make what belongs to the model."""
+        self.content = LiveContent(self.served)
 
     @contextmanager
     def under_way(self, request: HttpRequest) -> Iterator[None]:

@@ -146,6 +146,7 @@ def _service_paths() -> dict[str, Any]:
     text = {"text/plain": {"schema": {"type": "string"}}}
     plain = {"application/json": {"schema": {"type": "object"}}}
     return {
+        "/v1/alerts": {"get": _operation("alerts", "Show active alerts and their channels.", plain, scope="read")},
         "/metrics": {"get": _operation("metrics", "Show metrics for Prometheus.", text, scope="read")},
         "/openapi.json": {"get": _operation("openapi", "Show this document.", plain)},
         "/healthz": {"get": _operation("healthz", "Tell whether the process answers.", plain)},

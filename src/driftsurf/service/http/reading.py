@@ -22,6 +22,7 @@ __all__ = [
     "explain",
     "info",
     "journal",
+    "page",
     "report",
     "state",
     "status",
@@ -108,6 +109,15 @@ async def report(entry: Entry, request: HttpRequest) -> Response:
     """Show the report page of the model so far."""
     page = await _shown(entry, entry.served.report)
     return Response(page.encode(), "text/html; charset=utf-8", 200, {"content-security-policy": PAGE_POLICY})
+
+
+async def page(entry: Entry, request: HttpRequest) -> Response:
+    """Show the parts of the report page as data, as the live page needs them."""
+    version, body = await entry.content.body(entry.in_thread)
+    tag = f'"{version}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(b"", "application/json", 304, {"etag": tag})
+    return Response(body, "application/json", 200, {"etag": tag})
 
 
 async def state(entry: Entry, request: HttpRequest) -> Response:

@@ -12,6 +12,7 @@ from driftsurf.service.http.entry import Entry
 from driftsurf.service.http.request import HttpRequest
 from driftsurf.service.http.responses import Response
 from driftsurf.service.http.security import KeyScope
+from driftsurf.service.page.content import PageContent
 
 __all__ = ["EVENTS", "MODEL_ROUTES", "V2_ROUTES", "ModelRoute"]
 
@@ -70,6 +71,7 @@ MODEL_ROUTES: Final[Mapping[str, ModelRoute]] = {
     "trace": ModelRoute("GET", "read", reading.trace, "Show the error of every step.", media="text/csv"),
     "columns": ModelRoute("GET", "read", reading.columns, "Show which columns moved.", media="application/x-ndjson"),
     "report": ModelRoute("GET", "read", reading.report, "Show the report page.", media="text/html"),
+    "page": ModelRoute("GET", "read", reading.page, "Show the parts of the report page as data.", PageContent),
     "state": ModelRoute("GET", "read", reading.state, "Download the model.", media="application/octet-stream"),
     "orders": ModelRoute(
         "POST", "operate", writing.order, "Carry out an order of an operator.", OrderAnswer, body="order"
