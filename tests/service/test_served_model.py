@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +21,7 @@ from driftsurf.errors import (
     InputError,
     LabelError,
     OptionError,
+    OverloadedError,
     SchemaError,
     ShapeError,
     UnavailableError,
@@ -275,6 +277,40 @@ def test_failed_learner_makes_the_model_read_only(model: ServedModel, monkeypatc
     for call in (lambda: model.learn(table, labels), lambda: model.predict(table, [f"{k}" for k in range(40)])):
         with pytest.raises(UnavailableError, match="no memory"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"), [("max_lag_rows", "40 rows and labels wait"), ("max_lag_bytes", "bytes of records wait")]
+)
+def test_too_much_that_waits_to_be_learned_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, message: str
+) -> None:
+    table, labels = rows(40)
+    keeping = Keeping(least_free_bytes=0, checkpoint_seconds=1000.0, **{limit: 39})
+    go_on = threading.Event()
+    with closing(open_model(tmp_path / "m", SETTINGS, keeping)) as model:
+        assert model.wait_ready(60)
+        model.learn(table, labels).result(60)  # nothing is refused before the model has begun
+        settled(model)
+        follower = model._follower
+        apply = follower._apply
+        monkeypatch.setattr(follower, "_apply", lambda *given: (go_on.wait(60), apply(*given)))
+        model.learn(table, labels).result(60)
+        logged = model.status().logged
+        for call in (
+            lambda: model.learn(table, labels),
+            lambda: model.label({"a": "yes"}),
+            lambda: model.predict(table.rows(0, 1), ["a"]),
+        ):
+            with pytest.raises(OverloadedError, match=message) as caught:
+                call()
+            assert caught.value.retry_after == 1.0
+        assert model.status().logged == logged
+        assert model.predict(table).version == 2
+        go_on.set()
+        settled(model)
+        model.learn(table, labels).result(60)
+        assert settled(model).status().version == 6
 
 
 def test_settings_of_a_folder_cannot_be_changed(tmp_path: Path) -> None:

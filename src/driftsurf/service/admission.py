@@ -70,7 +70,8 @@ class Admission:
         self.keys: RequestKeys = RequestKeys(1)
         self.time: float = 0.0
         self.rows: int = 0
-        """Rows and labels that were logged."""
+        self.bytes: int = 0
+        """Rows and labels that were logged, and the bytes of their records."""
         self.lock: Any = threading.RLock()
 
     def begin(
@@ -204,9 +205,11 @@ class Admission:
         return now
 
     def _append(self, record: Record) -> Admitted:
-        position = self.log.append(encode(record))
+        payload = encode(record)
+        position = self.log.append(payload)
         with self.lock:
             self.rows += record.count
+            self.bytes += len(payload)
             self.keys.add(record, position)
         return Admitted(position, record.count, record.time)
 

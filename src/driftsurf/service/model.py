@@ -118,6 +118,7 @@ class ServedModel:
         run = follower.run
         at = 0.0 if run is None else run.fold.joiner.time
         self._admission.rows = follower.applied_rows + follower.ahead_rows
+        self._admission.bytes = follower.applied_bytes + follower.ahead_bytes
         self._admission.begin(follower.columns, follower.task, follower.targets, follower.keys, at)
         self._publish()
 
@@ -222,12 +223,16 @@ class ServedModel:
     def _check_room(self) -> None:
         """Raise an error unless there is room for more records: in the queue of the learner, and on the disk."""
         self._learner.refuse()
-        lag = self._admission.rows - self._follower.applied_rows
-        if self._follower.run is not None and lag > self.keeping.max_lag_rows:
-            raise OverloadedError(
-                f"{lag} rows and labels wait to be learned, more than {self.keeping.max_lag_rows}; try again later",
-                retry_after=1.0,
-            )
+        admission, follower, keeping = self._admission, self._follower, self.keeping
+        if follower.run is not None:  # before, labels have to come, whatever waits
+            for lag, most, what in (
+                (admission.rows - follower.applied_rows, keeping.max_lag_rows, "rows and labels"),
+                (admission.bytes - follower.applied_bytes, keeping.max_lag_bytes, "bytes of records"),
+            ):
+                if lag > most:
+                    raise OverloadedError(
+                        f"{lag} {what} wait to be learned, more than {most}; try again later", retry_after=1.0
+                    )
         if self.free_bytes < self.keeping.least_free_bytes:
             raise StorageFullError(
                 f"the disk of {str(self.folder)!r} has {self.free_bytes} free bytes, less than "
