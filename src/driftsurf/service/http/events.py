@@ -99,8 +99,8 @@ class _Stream:
 class EventStreams:
     """Sends events to many readers: each frame is made once a second for a model and written to all of its readers.
 
-    One loop writes a frame to all readers, so that a reader costs a write and no task. A reader whose connection is full
-    misses the frame; its own task then sends it the lines that it has missed, as fast as it reads.
+    One loop writes a frame to all readers, so that a reader costs a write and no task. A reader whose connection is
+    full misses the frame; its own task then sends it the lines that it has missed, as fast as it reads.
     """
 
     def __init__(self, most: int, seconds: float = FRAME_SECONDS) -> None:
