@@ -100,9 +100,7 @@ def serve_nothing(port: int) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    uvicorn.run(
-        app, host="127.0.0.1", port=port, log_level="error", http="httptools", access_log=False, lifespan="off"
-    )
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", http="httptools", access_log=False, lifespan="off")
 
 
 class Server:
