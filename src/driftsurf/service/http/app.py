@@ -106,7 +106,7 @@ class App:
             response = await respond
             if response is not None:
                 status = response.status
-                await send_response(send, response)
+                await send_response(scope, send, response)
             else:
                 status = 200
         except ClientGoneError:
@@ -114,18 +114,18 @@ class App:
         except DriftsurfError as error:
             if request.entry is not None and isinstance(error, InputError):
                 request.entry.count("refused", 1)
-            status = await self._refuse(send, problem_response(error))
+            status = await self._refuse(scope, send, problem_response(error))
         except asyncio.CancelledError:
             raise
         except Exception as error:
             log.exception("%s %s failed", visible(request.method), visible(request.path))
-            status = await self._refuse(send, problem_response(error))
+            status = await self._refuse(scope, send, problem_response(error))
         finally:
             request.release()
             self.metrics.count(endpoint, status, time.perf_counter() - began)
 
-    async def _refuse(self, send: Send, response: Response) -> int:
-        await send_response(send, response)
+    async def _refuse(self, scope: Scope, send: Send, response: Response) -> int:
+        await send_response(scope, send, response)
         return response.status
 
     # -------------------------------------------------------------------- routing
