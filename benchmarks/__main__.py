@@ -12,6 +12,7 @@ from benchmarks import (
     fleet,
     growth,
     kernel,
+    small_steps,
     spark,
     start,
     step,
@@ -24,6 +25,7 @@ from benchmarks.harness import MIN_ROUNDS, hold, machine, write
 SUITES = {
     "kernel": kernel.contests,
     "step": step.contests,
+    "small-steps": small_steps.contests,
     "whole-run": whole_run.contests,
     "adaptive": adaptive.contests,
     "detectors": detectors.contests,

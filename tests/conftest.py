@@ -27,6 +27,13 @@ suitable.LEAST_STEPS = 0
 os.environ[ANNOUNCED] = "1"
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tests of commands and runs work in an empty folder: a run without ``out`` goes to the working folder."""
+    if request.path.parent.name in ("cli", "runs"):
+        monkeypatch.chdir(request.getfixturevalue("tmp_path_factory").mktemp("work"))
+
+
 @pytest.fixture(scope="session")
 def mixed_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Folder and output of ``driftsurf run mixed --rows 20000``; tests only read it."""

@@ -37,6 +37,8 @@ def command(place: Path, *words: str, **options: Any) -> subprocess.CompletedPro
         ["predict", "run", "rows.csv"],
         ["runs", "."],
         ["run", "--help"],
+        ["--help"],
+        ["--version"],
     ],
     ids=lambda words: words[0],
 )
@@ -101,3 +103,12 @@ def test_a_folder_that_was_removed_under_a_command_is_named(tmp_path: Path) -> N
     folder.mkdir()
     ended = command(folder, "run", "sea10", "--rows", "500", stderr=subprocess.PIPE, preexec_fn=folder.rmdir)
     assert (ended.returncode, b"current folder" in ended.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("epoch", ["abc", "", "1.5"])
+def test_a_bad_source_date_is_named_before_anything_is_imported(epoch: str, place: Path) -> None:
+    given = os.environ | {"SOURCE_DATE_EPOCH": epoch}
+    ended = command(place, "run", "sea10", "--out", "dated", stderr=subprocess.PIPE, env=given)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"Error: the environment variable SOURCE_DATE_EPOCH is {epoch!r};".encode())
+    assert not (place / "dated").exists()

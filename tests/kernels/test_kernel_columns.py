@@ -14,7 +14,6 @@ from kernel_problems import Problem, close, problems
 from row_arrays import csr_view, frozen
 
 from driftsurf.kernels.columns import (
-    add_excess,
     all_between,
     all_finite,
     all_within_csr,
@@ -24,16 +23,13 @@ from driftsurf.kernels.columns import (
     clip_csr,
     clip_dense,
     column_limits,
-    column_sizes,
     extend_range_csr,
     extend_range_dense,
-    join_and_count,
-    measure_csr,
-    measure_dense,
     range_of_weighted,
     squared_norms_csr,
     squared_norms_dense,
 )
+from driftsurf.kernels.guard import add_excess, column_sizes, measure_csr, measure_dense
 
 # Uncompiled, products of uint64 wrap with a warning of numpy, and so do floats that overflow on purpose.
 pytestmark = [
@@ -76,8 +72,10 @@ def test_measure_gives_norms_and_magnitudes_in_one_pass(problem: Problem, huge: 
         (csr_view(X)[:3], measure_csr),
     ]
     for rows, measure in both:
-        norms, (total, mass) = np.empty(len(X)), np.ones((2, X.shape[1]))
-        biggest, zeros, extremes = measure(rows, factor, cap, total, mass, 2.0, norms)
+        norms, columns = np.empty(len(X)), np.ones((4, X.shape[1]))
+        columns[:2] = factor, cap
+        biggest, zeros, extremes = measure(rows, columns, 2.0, norms)
+        total, mass = columns[2:]
         assert (biggest, zeros) == (norms.max(), np.count_nonzero(norms == 0.0))
         with np.errstate(over="ignore"):
             np.testing.assert_allclose(norms, np.square(X * factor).sum(axis=1), rtol=1e-12)
@@ -126,13 +124,6 @@ def test_one_value_outside_of_a_range_is_found_wherever_it_is(value: float, plac
     assert all_between(values, -1.0, 1.0, True) == math.isnan(value)
     assert all_between(values, -largest, largest, False) == math.isfinite(value)
     assert all_between(values, -math.inf, math.inf, True)
-
-
-@given(values=st.lists(st.floats(0.0, 2.0), max_size=9), split=st.integers(0, 9))
-def test_joined_values_are_counted(values: list[float], split: int) -> None:
-    first, second, out = np.array(values[:split]), np.array(values[split:]), np.empty(len(values))
-    assert join_and_count(first, second, 1.0, out) == np.count_nonzero(np.array(values) < 1.0)
-    assert out.tolist() == values
 
 
 @given(values=st.lists(st.tuples(st.floats(-1.0, 1.0), st.sampled_from([0.0, 0.5])), max_size=9))

@@ -62,12 +62,12 @@ def test_rows_are_assembled_without_their_zeros_and_with_marks(cells: list[list[
 
 
 @settings(deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6))
-def test_products_of_columns_have_the_bits_of_numpy(seed: int, width: int) -> None:
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 3))
+def test_products_of_columns_have_the_bits_of_numpy(seed: int, width: int, count: int) -> None:
     draw = np.random.default_rng(seed)
     rows: Any = sparse.random_array((20, 5), density=0.4, format="csr", rng=draw)
-    targets = np.column_stack([np.ones(20), draw.normal(size=20)])
-    sums = np.zeros((width + 1, 3))
+    targets = np.column_stack([np.ones(20), draw.normal(size=(20, count))])
+    sums = np.zeros((width + 1, count + 2))
     column_products(rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), targets, sums)
     assert not sums[0].any()
     out = np.ascontiguousarray(sums[1:].T)
@@ -76,7 +76,7 @@ def test_products_of_columns_have_the_bits_of_numpy(seed: int, width: int) -> No
     column, value, row = rows.indices[kept], rows.data[kept], row[kept]
     for place, target in enumerate(targets.T):
         assert out[place].tobytes() == np.bincount(column, value * target[row], width).tobytes()
-    assert out[2].tobytes() == np.bincount(column, value * value, width).tobytes()
+    assert out[-1].tobytes() == np.bincount(column, value * value, width).tobytes()
 
 
 def test_sound_sparse_rows_are_used_as_they_are() -> None:

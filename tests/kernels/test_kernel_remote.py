@@ -60,19 +60,27 @@ def test_this_version_of_numba_passes_the_self_test() -> None:
 def test_the_self_test_notices_wrong_results_and_wrong_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
 
-    def wrong_sum(arrays: Any, kernels: Any) -> Any:
+    def wrong_sum(arrays: Any, address: Any, kernels: Any) -> Any:
         return 0.0, 0.0
 
-    def leaking(arrays: Any, kernels: Any) -> Any:
+    def leaking(arrays: Any, address: Any, kernels: Any) -> Any:
         held.append(arrays)
         remotes.MARGINS.kernel(*arrays)
         return weighted_sum(arrays[2], arrays[2])
 
+    monkeypatch.setattr(remotes, "entry_of", lambda run: run)
     monkeypatch.setattr(remotes, "compile_cached", lambda *_, **__: wrong_sum)
     assert remotes.self_test() != ""
     monkeypatch.setattr(remotes, "compile_cached", lambda *_, **__: leaking)
     assert remotes.self_test() != ""
     held.clear()
+
+
+@compiled_only
+def test_a_numba_without_a_fast_call_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remotes, "compile_cached", lambda *_, **__: remotes.probe)  # it has no signatures
+    with pytest.warns(CompilationWarning, match="signatures"):
+        assert not calls_by_address.__wrapped__()
 
 
 @compiled_only

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from driftsurf.errors import OptionError, StateError
-from driftsurf.session.guard import MEMORY, RangeGuard
+from driftsurf.kernels.guard import MEMORY
+from driftsurf.session.guard import RangeGuard
 
 RNG = np.random.default_rng(0)
 

@@ -394,7 +394,7 @@ def test_an_object_that_is_not_a_strategy_is_refused(strategy: Any) -> None:
 def test_a_single_row_with_an_invalid_label_is_refused_as_in_a_batch(label: Any) -> None:
     one = session(batch_size=100)
     one.learn(X[:20], Y[:20])
-    assert not one.try_buffer_one(X[:1], [label])
+    assert not one.try_usual(X[:1], [label])
     with pytest.raises((LabelError, ShapeError)):
         one.observe(X[:1], [label])
     assert one.rows_pending == 20

@@ -31,7 +31,7 @@ def test_single_rows_equal_the_whole_batch(names: tuple[Any, Any]) -> None:
     put = 0
     for k in range(len(X)):
         label = [y[k].item()] if k % 2 else y[k : k + 1]
-        if single.try_buffer_one(X[k : k + 1], label):
+        if single.try_usual(X[k : k + 1], label):
             put += 1
         else:
             single.learn(X[k : k + 1], label)
@@ -58,7 +58,7 @@ def test_single_rows_of_a_regression_are_buffered() -> None:
     whole, single = (Session(DriftSurf(LinearRegression()), batch_size=40) for _ in range(2))
     whole.learn(X, X[:, 0])
     for k in range(len(X)):
-        single.try_buffer_one(X[k : k + 1], X[k : k + 1, 0]) or single.learn(X[k : k + 1], X[k : k + 1, 0])
+        single.try_usual(X[k : k + 1], X[k : k + 1, 0]) or single.learn(X[k : k + 1], X[k : k + 1, 0])
     assert to_bytes(single.state()) == to_bytes(whole.state())
 
 
@@ -80,10 +80,10 @@ def test_single_rows_of_a_regression_are_buffered() -> None:
 )
 def test_only_plain_rows_take_the_fast_path(X: Any, y: Any) -> None:
     session = Session(DriftSurf(LogisticRegression()), classes=(0, 1), batch_size=50)
-    assert not session.try_buffer_one(np.ones((1, 2)), [0])
+    assert not session.try_usual(np.ones((1, 2)), [0])
     session.learn(RNG.normal(size=(60, 2)), np.arange(60) % 2)
     before = to_bytes(session.state())
-    assert not session.try_buffer_one(X, y)
+    assert not session.try_usual(X, y)
     assert to_bytes(session.state()) == before
 
 
@@ -91,5 +91,21 @@ def test_only_plain_rows_take_the_fast_path(X: Any, y: Any) -> None:
 def test_only_plain_targets_take_the_fast_path(y: list[Any]) -> None:
     session = Session(DriftSurf(LinearRegression()), batch_size=50)
     session.learn(np.ones((3, 2)), np.ones(3))
-    assert not session.try_buffer_one(np.ones((1, 2)), y)
+    assert not session.try_usual(np.ones((1, 2)), y)
     assert session.rows_pending == 3
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_row_with_a_value_that_is_not_finite_is_not_buffered(dtype: str) -> None:
+    one = Session(DriftSurf(LogisticRegression(), dtype=dtype), batch_size=50)
+    rows = RNG.normal(size=(80, 3)).astype(dtype)
+    one.learn(rows, (rows[:, 0] > 0).astype(int))
+    before = to_bytes(one.state())
+    for value in (np.nan, np.inf, -np.inf):
+        for column in range(3):
+            bad = rows[:1].copy()
+            bad[0, column] = value
+            assert not one.try_usual(bad, [1])
+            assert to_bytes(one.state()) == before
+    assert one.try_usual(rows[:1], [1])
+    assert one.rows_pending == 31

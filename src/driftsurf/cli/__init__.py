@@ -10,6 +10,7 @@ options.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -92,6 +93,13 @@ class _Group(click.Group):
                 failure.show()
                 sys.exit(failure.exit_code)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Parse the command line, and print the help or the version if it asks for them."""
+        try:
+            return super().make_context(*arguments, **options)
+        except BrokenPipeError:  # click itself would exit with 1
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         def spelled(message: Exception | str) -> str:
             command = self.commands.get(ctx.invoked_subcommand or "", self)
@@ -116,6 +124,7 @@ class _Group(click.Group):
     def _invoke(self, ctx: click.Context, spelled: Callable[[Exception], str]) -> Any:
         show_download.set(_download_progress)
         try:
+            _check_environment()
             with StartLine(quiet="--quiet" in ctx.args) as ctx.obj:
                 result = super().invoke(ctx)
                 sys.stdout.flush()  # what is still in the buffer may not find its reader, or no space
@@ -130,6 +139,18 @@ class _Group(click.Group):
             raise _failure(error) from error
         except MemoryError as error:
             raise click.ClickException(f"there is not enough memory: {error}") from error
+
+
+def _check_environment() -> None:
+    """Raise InputError for a variable with which numpy cannot be imported whole."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "0")
+    try:
+        int(epoch)
+    except ValueError:
+        raise InputError(
+            f"the environment variable SOURCE_DATE_EPOCH is {epoch!r}; set it to a whole number, the seconds since "
+            "1970, or unset it"
+        ) from None
 
 
 def _failure(error: OSError) -> click.ClickException:

@@ -19,6 +19,7 @@ ability                  of          what it is good for
 `LinearPredictor`        learner     can be exported as plain arrays and ONNX
 `CategoryAware`          learner     declared by ``categories=True``: text is one column of categories
 `SnapshotScoring`        strategy    threads predict while another one learns, without waiting
+`DirectlyStepped`        strategy    checks, guards and learns a usual batch in one call
 `SinglePredictor`        strategy    says which of its models predicts now
 `RowBounded`             strategy    keeps at most ``max_rows`` rows
 `DetectorBased`          strategy    has a drift detector with options of its own
@@ -36,10 +37,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from driftsurf.core.contracts import (
     Categories,
+    DenseRows,
     Detector,
     FloatArray,
     IncrementalState,
@@ -50,6 +52,7 @@ from driftsurf.core.contracts import (
     Strategy,
     Undo,
 )
+from driftsurf.core.journal import Outcome
 from driftsurf.core.options import shown
 from driftsurf.errors import OptionError
 
@@ -58,6 +61,7 @@ __all__ = [
     "CategoryAware",
     "CategoryTold",
     "DetectorBased",
+    "DirectlyStepped",
     "IncrementallySaved",
     "JointlyScored",
     "JointlyTrained",
@@ -71,6 +75,7 @@ __all__ = [
     "SinglePredictor",
     "SnapshotScoring",
     "StrategyMaker",
+    "Taken",
     "abilities_of",
     "check_contract",
     "missing_members",
@@ -109,6 +114,29 @@ class SnapshotScoring(Protocol):
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return ``scores`` of the models as the last complete step left them."""
+        ...
+
+
+class Taken(NamedTuple):
+    """A time step that was taken in one call."""
+
+    outcome: Outcome
+    kept: int
+    """Number of norms that the range guard has afterwards."""
+    scores: FloatArray
+    """Scores of the rows before they were learned, if they were asked for."""
+
+
+@runtime_checkable
+class DirectlyStepped(Protocol):
+    """Can take a usual time step in one call of compiled code, from unchecked rows and with the range guard."""
+
+    def take(self, X: DenseRows, codes: FloatArray, admission: Any, *, shown: bool) -> Taken | None:
+        """Learn one batch; None if ``step`` has to, and nothing was changed.
+
+        ``X`` are rows of the right type and width, whose values are checked here, and ``admission`` has the arrays of
+        the range guard (:class:`driftsurf.kernels.guard.Admission`). ``shown`` asks for the scores.
+        """
         ...
 
 
@@ -338,6 +366,7 @@ _OF_METHODS: tuple[type, ...] = (
     IncrementallySaved,
     Reversible,
     SnapshotScoring,
+    DirectlyStepped,
     JointlyTrained,
     Copied,
     JointlyScored,

@@ -82,6 +82,10 @@ class Buffer:
         """Number of allocated bytes."""
         return int(self._array.nbytes)
 
+    def place(self, length: int) -> int:
+        """Return the position in ``physical`` after the first ``length`` live values."""
+        return self._start + length
+
     def append(self, values: npt.NDArray[Any]) -> int:
         """Append values; return the number of positions by which the live values moved towards the front."""
         moved = self.adopt(self.plan(len(values)), len(values))
@@ -195,7 +199,7 @@ class Buffer:
         self._array, self._start, self._stop, self.first = array, start, stop, first
 
     def truncate(self, length: int) -> None:
-        """Drop all but the first ``length`` values."""
+        """Drop all but the first ``length`` values, or take in values that were written behind the live ones."""
         self._stop = self._start + length
 
     def trim(self, count: int) -> None:

@@ -12,27 +12,23 @@ from driftsurf.kernels.columns import (
     clip_dense,
     extend_range_csr,
     extend_range_dense,
-    measure_csr,
-    measure_dense,
     squared_norms_csr,
     squared_norms_dense,
 )
 from driftsurf.kernels.frames import frame_csr, frame_dense, usual_norm_csr, usual_norm_dense
+from driftsurf.kernels.guard import CAP
 
 __all__ = [
     "CAP",
     "clipped",
     "extend_range",
     "limited",
-    "measure",
     "squared_norms",
     "usual_frame",
     "usual_norm",
     "usual_sizes",
 ]
 
-CAP = 3.0
-"""A value counts as at most this multiple of the typical size of its column."""
 FAR = 1.0
 """A column is centred if its median is at least this multiple of its typical distance from the median."""
 FARTHEST = 10.0
@@ -57,22 +53,6 @@ def squared_norms(X: Rows, factor: FloatArray, centre: FloatArray) -> FloatArray
     else:
         squared_norms_dense(X, factor, centre, out)
     return out
-
-
-def measure(X: Rows, columns: FloatArray, most: float) -> tuple[FloatArray, float, int, int]:
-    """Return the squared norm of factor * x for each row, the largest of them, and the numbers of zeros and extremes.
-
-    ``columns`` is (factor, cap, total, mass). Each column's sum of min(|x|, cap) is added to ``total``, and the number
-    of its non-zeros to ``mass``, except for rows whose squares overflow. Extremes are values with
-    |factor * x| > ``most``.
-    """
-    out = np.empty(n_rows(X))
-    factor, cap, total, mass = columns
-    if isinstance(X, CSR):
-        found = measure_csr(X[:3], factor, cap, total, mass, most, out)
-    else:
-        found = measure_dense(X, factor, cap, total, mass, most, out)
-    return out, *found
 
 
 def limited(X: Rows, most: FloatArray) -> Rows:

@@ -6,7 +6,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.core.json_text import parse_json
@@ -17,6 +17,24 @@ __all__ = ["Journal"]
 
 SHOWN = 20
 """Number of transitions that a notebook shows."""
+
+
+class Outcome(Protocol):
+    """A step whose decision is made when somebody asks for it."""
+
+    @property
+    def transitions(self) -> int:
+        """Number of transitions."""
+        ...
+
+    @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including this step."""
+        ...
+
+    def decision(self) -> Decision:
+        """Return the decision."""
+        ...
 
 
 class Journal:
@@ -45,7 +63,7 @@ class Journal:
         self.sink = sink
         self.steps_recorded: int = 0
         self.predictions: RecentPredictions = RecentPredictions()
-        self._decisions: deque[Decision] = deque(maxlen=limit)
+        self._decisions: deque[Decision | Outcome] = deque(maxlen=limit)
         self._transitions: deque[Transition] = deque(maxlen=limit)
 
     def record(self, decision: Decision) -> None:
@@ -56,6 +74,19 @@ class Journal:
         if self.sink is not None:
             self.sink(decision)
 
+    def record_later(self, outcome: Outcome) -> None:
+        """Add a step without transitions, whose decision is made when somebody reads it."""
+        if self.sink is not None:
+            self.record(outcome.decision())
+            return
+        self._decisions.append(outcome)
+        self.steps_recorded += 1
+
+    @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including the last step in memory; 0 if there is none."""
+        return self._decisions[-1].rows_seen if self._decisions else 0
+
     @property
     def transitions(self) -> list[Transition]:
         """Transitions in memory, oldest first."""
@@ -65,10 +96,10 @@ class Journal:
         return len(self._decisions)
 
     def __iter__(self) -> Iterator[Decision]:
-        return iter(self._decisions)
+        return map(_made, self._decisions)
 
     def __getitem__(self, index: int) -> Decision:
-        return self._decisions[index]
+        return _made(self._decisions[index])
 
     def __repr__(self) -> str:
         return f"<Journal: {self.steps_recorded} steps, {len(self._transitions)} transitions>"
@@ -96,7 +127,11 @@ class Journal:
 
     def to_jsonl(self) -> str:
         """Return the decisions in memory as JSON lines, each step followed by its transitions."""
-        return "".join(json_lines(self._decisions))
+        return "".join(json_lines(self))
+
+
+def _made(one: Decision | Outcome) -> Decision:
+    return one if isinstance(one, Decision) else one.decision()
 
 
 def json_lines(decisions: Iterable[Decision]) -> Iterator[str]:

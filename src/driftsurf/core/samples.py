@@ -14,6 +14,7 @@ from driftsurf.core.contracts import (
     CSR,
     AppendOnlyArray,
     Batch,
+    DenseRows,
     FloatArray,
     IncrementalState,
     Rows,
@@ -23,7 +24,7 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, Truth, Values, Whole
 from driftsurf.core.state import resolved
-from driftsurf.kernels.columns import are_codes
+from driftsurf.kernels.columns import all_finite, are_codes, put_row
 from driftsurf.kernels.losses import largest
 
 __all__ = ["Samples"]
@@ -124,6 +125,24 @@ class Samples:
         for buffer, values in parts:
             buffer.write(values)
         return Segment(lo, lo + count)
+
+    def append_one(self, X: DenseRows, code: float) -> bool:
+        """Append a single dense row of weight 1, if its values are finite; otherwise return False, nothing changed."""
+        rows, codes, weight = self._X, self._y, self._weight
+        if not (rows.fits(1) and codes.fits(1) and weight.fits(1)):
+            finite = bool(all_finite(X))
+            if finite:
+                self.append(X, np.array((code,)))
+            return finite
+        known = len(codes)
+        # The places are those after the targets, as in ``append``: the others may have values of a call broken off.
+        places = rows.place(known), codes.place(known), weight.place(known)
+        if not put_row(X, code, rows.physical, codes.physical, weight.physical, *places):
+            return False
+        rows.truncate(known + 1)
+        weight.truncate(known + 1)
+        codes.truncate(known + 1)
+        return True
 
     def view(self, segment: Segment) -> Batch:
         """Return the rows of ``segment`` as views, which stay valid until the next ``append``."""

@@ -131,6 +131,10 @@ class ClassTargets:
         first, second = self.labels
         return codes if binary_codes(y, first, second, codes) else None
 
+    def known_codes(self, y: Any, count: int) -> FloatArray | None:
+        """Return the codes of ``y`` in the usual case, in which nothing is wrong with it; None if ``read`` has to."""
+        return self._read_two(y, count)
+
     @functools.cached_property
     def _two_whole(self) -> bool:
         return len(self.labels) == 2 and all(isinstance(label, int) for label in self.labels)
@@ -317,6 +321,11 @@ class RegressionTargets:
             value=float(numbers[bad]),
             reason="too_large",
         )
+
+    def known_codes(self, y: Any, count: int) -> FloatArray | None:
+        """Return ``y`` in the usual case, in which nothing is wrong with it; None if ``read`` has to check it."""
+        usual = type(y) is np.ndarray and y.dtype is FLOAT and y.shape == (count,) and y.flags.c_contiguous
+        return y if usual and y.flags.aligned and largest(y) <= LARGEST_VALUE else None
 
     def code_of(self, y: Any) -> float | None:
         """Return a single finite number in a list or an array; None if ``read`` has to check it."""

@@ -96,17 +96,23 @@ class AdaptiveEstimator(SavedEstimator):
                 first.session.learn(first.rows(X), as_column(y), classes=classes, weight=sample_weight)
             return self
         session, rows = fitted.session, fitted.rows(X)
-        if classes is not None or sample_weight is not None or not session.try_buffer_one(rows, y):
+        if classes is not None or sample_weight is not None or not session.try_usual(rows, y):
             session.learn(rows, as_column(y), classes=classes, weight=sample_weight)
         return self
 
     def _observe(
-        self, X: TableLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None
+        self,
+        X: TableLike,
+        y: TargetLike,
+        classes: Classes | None,
+        sample_weight: TargetLike | None,
+        *,
+        decided: bool = True,
     ) -> Observation:
         if self._fitted is not None:
-            return _observed(self._fitted, X, y, classes, sample_weight)
+            return _observed(self._fitted, X, y, classes, sample_weight, decided)
         with self._first_session(X) as first:
-            return _observed(first, X, y, classes, sample_weight)
+            return _observed(first, X, y, classes, sample_weight, decided)
 
     # -------------------------------------------------------------------- predicting
 
@@ -203,7 +209,7 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
         The first batch is predicted by an untrained model, as the paper scores step 0. Only the names of its labels are
         used for that.
         """
-        return self._observe(X, y, classes, sample_weight).labels
+        return self._observe(X, y, classes, sample_weight, decided=False).labels
 
     def observe(
         self, X: TableLike, y: TargetLike, classes: Classes | None = None, sample_weight: TargetLike | None = None
@@ -269,7 +275,7 @@ class AdaptiveRegressor(RegressorMixin, AdaptiveEstimator):
 
     def test_then_train(self, X: TableLike, y: TargetLike, sample_weight: TargetLike | None = None) -> FloatArray:
         """Predict the batch, then learn it as one time step; return the predictions, 0 for the first batch."""
-        return self._observe(X, y, None, sample_weight).labels
+        return self._observe(X, y, None, sample_weight, decided=False).labels
 
     def observe(self, X: TableLike, y: TargetLike, sample_weight: TargetLike | None = None) -> Observation:
         """Predict the batch, then learn it; return predictions and decisions."""
@@ -277,14 +283,25 @@ class AdaptiveRegressor(RegressorMixin, AdaptiveEstimator):
 
 
 def _observed(
-    fitted: Fitted, X: TableLike, y: TargetLike, classes: Classes | None, sample_weight: TargetLike | None
+    fitted: Fitted,
+    X: TableLike,
+    y: TargetLike,
+    classes: Classes | None,
+    sample_weight: TargetLike | None,
+    decided: bool,
 ) -> Observation:
-    """Predict and learn rows, and keep their predictions under their numbers."""
+    """Predict and learn rows, and keep their predictions under their numbers.
+
+    Unless ``decided``, nobody needs the decisions now; they are in the journal.
+    """
     session, rows = fitted.session, fitted.rows(X)
     with session.lock:  # until the rows are numbered: another thread may learn too
-        seen = session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
+        usual = classes is None and sample_weight is None and not decided
+        seen = session.try_observe(rows, y) if usual else None
+        if seen is None:
+            seen = session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
         journal = session.journal
-        next_row = (journal[-1].rows_seen if len(journal) else 0) + session.rows_pending
+        next_row = journal.rows_seen + session.rows_pending
         journal.predictions.add(next_row, seen.true, seen.predicted, seen.scores, seen.probabilities)
     return seen
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -255,6 +255,8 @@ class Scores:
     lines: Sequence[Mapping[str, Any]]
     """One record for each scored step."""
     warmup_steps: int = 0
+    _columns: dict[ProbabilityOf, npt.NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
+    """What ``_all_bins`` has returned."""
 
     @classmethod
     def from_text(cls, text: str, warmup_steps: int = 0) -> Scores:
@@ -322,8 +324,9 @@ class Scores:
         The probability is that of the second or of the predicted class (default: ``probability_of``), and a hit is a
         row of this class. That of the second class is known only if there were two classes at every step.
         """
-        _, places, *numbers = _all_bins(self.counted, of or self.probability_of)
-        sums = np.array([np.bincount(places, one, BINS) for one in numbers])
+        found = self._all_bins(of)
+        counted = found[:, found[0] >= len(self.lines) - len(self.counted)]
+        sums = np.array([np.bincount(counted[1].astype(np.int64), one, BINS) for one in counted[2:]])
         rows, hits, probability = sums[:, sums[0] > 0]
         return probability / rows, hits / rows, rows.astype(np.int64)
 
@@ -337,10 +340,18 @@ class Scores:
 
     def calibration_over_time(self, of: ProbabilityOf | None = None) -> tuple[FloatArray, FloatArray]:
         """Return the mean probability and the share of hits of each step; NaN where they are not known."""
-        steps, _, *numbers = _all_bins(self.lines, of or self.probability_of)
-        rows, hits, probability = (np.bincount(steps, one, len(self.lines)) for one in numbers)
+        found = self._all_bins(of)
+        rows, hits, probability = (np.bincount(found[0].astype(np.int64), one, len(self.lines)) for one in found[2:])
         with np.errstate(invalid="ignore"):
             return probability / rows, hits / rows
+
+    def _all_bins(self, of: ProbabilityOf | None) -> npt.NDArray[np.float64]:
+        """Return the bins of all steps as rows: number of the step, place, rows, hits and sum of probabilities."""
+        wanted = of or self.probability_of
+        if wanted not in self._columns:
+            found = [(step, *one) for step, line in enumerate(self.lines) for one in _bins(line, wanted)]
+            self._columns[wanted] = np.ascontiguousarray(np.array(found, np.float64).reshape(-1, 5).T)
+        return self._columns[wanted]
 
     def r_squared(self, mean_squared_error: float) -> float:
         """Return the share of the variance of all counted true values that predictions with this error explain.
@@ -361,13 +372,6 @@ class Scores:
         names = "decision", "decisions", "batch"
         recorded = (np.array([line[name] for line in self.lines], np.int64) for name in names)
         return StepMap(found.first_row, found.rows, *recorded)
-
-
-def _all_bins(lines: Sequence[Mapping[str, Any]], wanted: ProbabilityOf) -> tuple[npt.NDArray[Any], ...]:
-    """Return the bins of all steps as columns: number of the line, place, rows, hits and sum of probabilities."""
-    found = [(step, *one) for step, line in enumerate(lines) for one in _bins(line, wanted)]
-    columns = np.array(found, np.float64).reshape(-1, 5).T
-    return *columns[:2].astype(np.int64), *columns[2:]
 
 
 def _bins(line: Mapping[str, Any], wanted: ProbabilityOf) -> Sequence[tuple[int, int, int, float]]:

@@ -329,12 +329,12 @@ class TraceRecorder:
         if not len(y) and origin is None:
             return ""
         self._book.step(y, origin)
+        begun = {} if self.time is None else {TIME: self.time()}
         rows = (
-            self._book.row(name, y, one.labels, one.log_losses(), one.decisions, one.origin)
+            self._book.row(name, y, one.labels, one.log_losses(), one.decisions, one.origin) | begun
             for name, one in seen.items()
         )
-        begun = {} if self.time is None else {TIME: self.time()}
-        return "".join(csv_line(_cell((row | begun)[name]) for name in self._names) for row in rows)
+        return "".join(csv_line([_cell(row[name]) for name in self._names]) for row in rows)
 
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""

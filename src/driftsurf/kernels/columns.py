@@ -54,6 +54,18 @@ def all_finite(X: Any) -> Any:
     return bad == 0
 
 
+@kernel(lambda f: (_in(f, 2), F8, _out(f, 2), _out(F8), _out(F8), I8, I8, I8))
+def put_row(X: Any, code: Any, rows: Any, codes: Any, weight: Any, row: Any, at: Any, place: Any) -> Any:
+    """Write a single row, its code and weight 1 to these places of arrays; return whether its values are finite."""
+    bad = 0
+    for c in range(X.shape[1]):
+        rows[row, c] = X[0, c]
+        bad += 0 if abs(X[0, c]) < math.inf else 1
+    codes[at] = code
+    weight[place] = 1.0
+    return bad == 0
+
+
 @kernel(lambda f: (_in(f), F8, F8, types.boolean))
 def all_between(values: Any, least: Any, most: Any, missing: Any) -> Any:
     """Return whether every value is from ``least`` to ``most``, or NaN where values may be ``missing``."""
@@ -85,32 +97,6 @@ def binary_codes(labels: Any, first: Any, second: Any, out: Any) -> Any:
     return other == 0
 
 
-@kernel(lambda f: (_in(F8), _in(F8), F8, F8, _out(F8, 2)), exact=True)
-def column_sizes(total: Any, mass: Any, memory: Any, most: Any, out: Any) -> Any:
-    """Write factor, cap, total and mass of each column, the arguments of ``measure_dense``, to the rows of ``out``.
-
-    The size of a column is total / mass. Both are halved once a column has more mass than ``memory``, so that old rows
-    fade. A column without mass has factor 1 and cap 0; any other has factor 1 / size and a cap of ``most`` sizes.
-    Returns the number of columns without mass, and the factor by which total and mass have faded.
-    """
-    fade = 1.0
-    for c in range(total.shape[0]):
-        if mass[c] > memory:
-            fade = 0.5
-    without = 0
-    for c in range(total.shape[0]):
-        out[2, c] = fade * total[c]
-        out[3, c] = fade * mass[c]
-        size = 0.0
-        if out[3, c] == 0.0:
-            without += 1
-        else:
-            size = out[2, c] / out[3, c]
-        out[0, c] = 1.0 / size if size > 0.0 else 1.0
-        out[1, c] = most * size
-    return without, fade
-
-
 @kernel(lambda f: (_in(F8), _in(F8), F8, _out(F8)), exact=True)
 def column_limits(total: Any, mass: Any, most: Any, out: Any) -> None:
     """Write the largest value of each column: ``most`` times its size, which is total / mass; infinity without mass.
@@ -124,35 +110,6 @@ def column_limits(total: Any, mass: Any, most: Any, out: Any) -> None:
             out[k] = limit
 
 
-@kernel(lambda f: (_in(F8), _in(F8), F8, _in(F8, 2), _in(F8), F8, _out(F8)), exact=True)
-def add_excess(total: Any, mass: Any, fade: Any, after: Any, excess: Any, usual: Any, out: Any) -> Any:
-    """Write the excess of each column after rows that took its total and mass, times ``fade``, to those of ``after``.
-
-    ``after`` is (factor, cap, total, mass) as ``measure_dense`` leaves it. Each non-zero value adds its size, in units
-    of the size of its column before and up to the cap, minus ``usual``. The excess does not fall below 0, and is 0 for
-    a column without mass before. Returns the largest excess.
-    """
-    largest = 0.0
-    for c in range(out.shape[0]):
-        grown = after[0, c] * (after[2, c] - fade * total[c]) - usual * (after[3, c] - fade * mass[c])
-        out[c] = max(0.0, excess[c] + grown) if fade * mass[c] > 0.0 else 0.0
-        largest = max(largest, out[c])
-    return largest
-
-
-@kernel(lambda f: (_in(F8), _in(F8), F8, _out(F8)))
-def join_and_count(first: Any, second: Any, least: Any, out: Any) -> Any:
-    """Write the values of two arrays to ``out``, one after the other; return how many of them are below ``least``."""
-    below = 0
-    for k in range(first.shape[0]):
-        out[k] = first[k]
-        below += 1 if first[k] < least else 0
-    for k in range(second.shape[0]):
-        out[first.shape[0] + k] = second[k]
-        below += 1 if second[k] < least else 0
-    return below
-
-
 @kernel(lambda f: (_in(F8), _in(F8)))
 def range_of_weighted(values: Any, weight: Any) -> Any:
     """Return the smallest and the largest value of positive weight; infinity and -infinity if there is none."""
@@ -163,70 +120,6 @@ def range_of_weighted(values: Any, weight: Any) -> Any:
             low = min(low, values[i])
             high = max(high, values[i])
     return low, high
-
-
-@kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8), _out(F8), F8, _out(F8)))
-def measure_dense(X: Any, factor: Any, cap: Any, total: Any, mass: Any, most: Any, out: Any) -> Any:
-    """Squared norms out[i] = sum of (factor * x_i)^2, and the sizes of columns.
-
-    Each column's sum of min(|x|, cap) is added to ``total``, and the number of its non-zeros to ``mass``. Rows whose
-    squares overflow do not contribute to the sizes. Everything is done in one pass, so that the second loop over a row
-    finds it in the cache. Returns the largest norm, the number of norms that are 0, and the number of values whose
-    product with the factor is above ``most``.
-    """
-    d = X.shape[1]
-    largest = 0.0
-    zeros = 0
-    extremes = 0
-    for i in range(X.shape[0]):
-        plain = 0.0
-        scaled = 0.0
-        for c in range(d):
-            value = np.float64(X[i, c])
-            plain += value * value
-            value *= factor[c]
-            scaled += value * value
-            extremes += 1 if abs(value) > most else 0
-        out[i] = scaled
-        largest = scaled if scaled > largest else largest
-        zeros += 1 if scaled == 0.0 else 0
-        if plain < math.inf:  # not isfinite: numba compiles it to x - x == 0, which fastmath may turn into true
-            for c in range(d):
-                size = abs(np.float64(X[i, c]))
-                total[c] += min(size, cap[c])
-                mass[c] += 1.0 if size != 0.0 else 0.0
-    return largest, zeros, extremes
-
-
-@kernel(lambda f: (_sparse(f), _in(F8), _in(F8), _out(F8), _out(F8), F8, _out(F8)))
-def measure_csr(rows: Any, factor: Any, cap: Any, total: Any, mass: Any, most: Any, out: Any) -> Any:
-    """Squared norms of sparse rows, and the sizes of columns, as ``measure_dense`` computes them."""
-    data, indices, indptr = rows
-    largest = 0.0
-    zeros = 0
-    extremes = 0
-    for i in range(out.shape[0]):
-        plain = 0.0
-        scaled = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            q = np.uintp(p)
-            value = np.float64(data[q])
-            plain += value * value
-            value *= factor[np.uintp(indices[q])]
-            scaled += value * value
-            extremes += 1 if abs(value) > most else 0
-        out[i] = scaled
-        largest = scaled if scaled > largest else largest
-        zeros += 1 if scaled == 0.0 else 0
-        if plain < math.inf:  # not isfinite: numba compiles it to x - x == 0, which fastmath may turn into true
-            for p in range(indptr[i], indptr[i + 1]):
-                q = np.uintp(p)
-                size = abs(np.float64(data[q]))
-                if size != 0.0:
-                    c = np.uintp(indices[q])
-                    total[c] += min(size, cap[c])
-                    mass[c] += 1.0
-    return largest, zeros, extremes
 
 
 @kernel(lambda f: (_in(f, 2), _in(F8)))

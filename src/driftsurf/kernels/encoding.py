@@ -112,6 +112,17 @@ def column_products(data: Any, indices: Any, indptr: Any, targets: Any, out: Any
     Columns beyond the rows of ``out`` are left out. The sums of a column stand side by side, in one line of the cache.
     """
     last = targets.shape[1]
+    if last == 2:  # two classes, written out: twice as fast
+        for i in range(targets.shape[0]):
+            first, second = targets[i, 0], targets[i, 1]
+            for p in range(indptr[i], indptr[i + 1]):
+                c = np.uintp(indices[p]) + np.uintp(1)
+                if c < np.uintp(out.shape[0]):
+                    value = np.float64(data[p])
+                    out[c, 0] += value * first
+                    out[c, 1] += value * second
+                    out[c, 2] += value * value
+        return
     for i in range(targets.shape[0]):
         for p in range(indptr[i], indptr[i + 1]):
             c = np.uintp(indices[p]) + np.uintp(1)

@@ -1,10 +1,10 @@
-"""Two things that numba has no public way for: calls by address, and arrays without reference counts.
+"""What numba has no public way for: calls by address, arrays without reference counts or at an address, fast calls.
 
 A compiled time step must learn by the very machine code that learns elsewhere. Kernels may reorder their sums
 (``FASTMATH``), so that the same source, compiled into another loop, may give other last bits, and with them other
 decisions. A kernel that is called through its address cannot be inlined, and so computes the same bits everywhere.
 
-Both use numba's internals, which another version may change. They are tested at first use; where they fail, kernels are
+All use numba's internals, which another version may change. They are tested at first use; where they fail, kernels are
 called in the ordinary way and arrays are counted. Which of the two a loop does is decided by the type of
 its ``Kernels`` argument: addresses are 64-bit integers, and DIRECT stands in the place of each otherwise. The type is
 part of the signature, so that numba's disk cache keeps the two apart.
@@ -19,7 +19,7 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
@@ -29,7 +29,7 @@ from driftsurf.kernels.compile import F8, Sparse, _in, _out
 from driftsurf.kernels.losses import weighted_sum
 from driftsurf.kernels.scores import margins_dense
 
-__all__ = ["DIRECT", "Remote", "borrowed", "self_test"]
+__all__ = ["DIRECT", "Remote", "borrowed", "entry_of", "pointer", "self_test"]
 
 ADDRESS: Any = types.int64
 DIRECT: Any = types.uint8
@@ -74,6 +74,16 @@ def _compiled_borrowed(arrays: Any, kernels: Any) -> Any:
         return arrays
 
     return stripped if kernels.types[0] == ADDRESS else unchanged
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def pointer(typing_context: Any, address: Any) -> Any:
+    """Return the pointer to an address, from which ``numba.carray`` makes an array; the caller holds the memory."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(address), build
 
 
 class Remote:
@@ -161,6 +171,16 @@ class Remote:
         return made
 
 
+def entry_of(compiled: Any) -> Callable[..., Any]:
+    """Return a compiled kernel as Python calls it, without a look at the types of the arguments, which must be right.
+
+    numba looks at every element of every tuple, which takes as long as learning a small batch.
+    """
+    (signature,) = compiled.signatures
+    entry: Callable[..., Any] = compiled.overloads[signature].entry_point
+    return entry
+
+
 def values_of(rows: Any) -> Any:
     """Return the numba type of the values of rows, given that of the rows; a ``Sparse`` for CSR rows."""
     return Sparse(rows.types[0].dtype) if isinstance(rows, types.BaseTuple) else rows.dtype
@@ -186,12 +206,13 @@ margins_at: Any = MARGINS.at
 sum_at: Any = SUM.at
 
 
-def probe(arrays: Any, kernels: Any) -> Any:
-    """Call a kernel by address on views of borrowed arrays, twice, as the loops do."""
+def probe(arrays: Any, address: Any, kernels: Any) -> Any:
+    """Call a kernel by address on views of borrowed arrays, twice, and on an array at an address, as the loops do."""
     values, weights, out = borrowed(arrays, kernels)
     margins_at(kernels[0], values)(values[1:], weights, out[1:])
     margins_at(kernels[0], values)(values[:1], weights, out[:1])
-    return sum_at(kernels[1], values)(out, out)
+    again = carray(pointer(address), (out.shape[0],), np.float64)
+    return sum_at(kernels[1], values)(again, out)
 
 
 PROBED: Any = types.UniTuple(ADDRESS, 2)
@@ -204,8 +225,8 @@ def self_test() -> str:
     values = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
     weights, out, expected = np.linspace(0.1, 0.7, 4), np.zeros(4), np.zeros(4)
     counts = [sys.getrefcount(array) for array in (values, weights, out)]
-    run = compile_cached(probe, (PROBE_ARRAYS, PROBED), nogil=True, error_model="numpy")
-    total = run((values, weights, out), addresses)
+    run = compile_cached(probe, (PROBE_ARRAYS, ADDRESS, PROBED), nogil=True, error_model="numpy")
+    total = entry_of(run)((values, weights, out), out.ctypes.data, addresses)
     margins_dense(values, weights, expected)
     if not np.array_equal(out, expected) or total != weighted_sum(expected, expected):
         return "results differ from those of an ordinary call"

@@ -9,31 +9,38 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.column_sizes import CAP, clipped, limited, measure, squared_norms, usual_sizes
-from driftsurf.core.contracts import CSR, FloatArray, Rows, State
+from driftsurf.core.column_sizes import clipped, limited, squared_norms, usual_sizes
+from driftsurf.core.contracts import CSR, FloatArray, Rows, State, n_rows
 from driftsurf.core.fields import Array, Entry, Fields, Real, Rule
 from driftsurf.core.options import number
 from driftsurf.core.values import lazy, replace
-from driftsurf.kernels.columns import add_excess, column_limits, column_sizes, join_and_count
+from driftsurf.kernels.columns import column_limits
+from driftsurf.kernels.guard import (
+    CAP,
+    COLUMN_CAP,
+    EXCESS,
+    LIMIT,
+    MASS,
+    MEMORY,
+    ROWS_OF_GUARD,
+    TOTAL,
+    UNSIZED,
+    Admission,
+    admit_csr,
+    admit_dense,
+)
 
 __all__ = ["RangeGuard"]
 
-MEMORY = 1024
-"""Number of last rows whose norms are kept."""
-QUANTILE = 0.9
 LARGEST = 1e100
 """The factor is below this, so that its square does not overflow."""
-COLUMN_MEMORY = 10_000
-"""Number of rows over which the sizes of columns are averaged."""
-LIMIT = 6.0
-"""Values are limited to this multiple of the usual size of their column: five standard deviations of normal values."""
-GROWN = 5.0 / 3.0
-"""Mean size of values, in units of the usual size and each up to ``CAP``, above which a column may have a new scale.
-The mean is 1 as long as nothing changes, and 5/3 when a third of the values are at the cap."""
 LOOP = 128
 """Least number of values that are checked in one loop: the rows of narrow tables are checked several at once."""
-EVIDENCE = 100.0
-"""A column has a new scale when the sizes of its values exceed ``GROWN`` by this much in total."""
+NO_SIZES = np.zeros(0)
+UNGUARDED = Admission(
+    np.zeros((ROWS_OF_GUARD, 0)), NO_SIZES, 1.0, False, np.zeros((ROWS_OF_GUARD, 0)), NO_SIZES, NO_SIZES
+)
+"""Stands for no guard in compiled code."""
 
 
 @dataclass(frozen=True)
@@ -69,45 +76,66 @@ class RangeGuard:
     factor: float = 2.0
     recent: FloatArray = field(default_factory=lambda: np.zeros(0))
     """Squared norms of the last rows, oldest first."""
-    total: FloatArray | None = None
-    mass: FloatArray | None = None
-    """Sums over the rows for each column: ``total`` of absolute values, ``mass`` of the weights of its non-zeros."""
+    columns: FloatArray | None = None
+    """Numbers of each column, as the kernel ``admit`` leaves them; None before the first row."""
     clips: bool = False
-    excess: FloatArray | None = None
-    """Evidence for a new scale of each column; None unless ``clips``."""
 
     def __post_init__(self) -> None:
         number("guard", self.factor, at_least=1.0, below=LARGEST, otherwise=", or None for no guard")
 
+    @property
+    def total(self) -> FloatArray | None:
+        """Sum of the absolute values of each column over the rows; None before the first row."""
+        return None if self.columns is None else self.columns[TOTAL]
+
+    @property
+    def mass(self) -> FloatArray | None:
+        """Sum over the rows of the weights of each column's non-zeros; None before the first row."""
+        return None if self.columns is None else self.columns[MASS]
+
+    @property
+    def excess(self) -> FloatArray | None:
+        """Evidence for a new scale of each column; None before the first row, and unless ``clips``."""
+        return None if self.columns is None or not self.clips else self.columns[EXCESS]
+
     def admit(self, X: Rows) -> tuple[Rows, FloatArray | None, RangeGuard]:
         """Return the rows with limited values, their weights (None: all 1), and the guard after them."""
-        n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
-        columns, without, fade = self._columns(n_features)
-        norms, largest, zeros, extremes = measure(X, columns, LIMIT)
-        excess = changed = None
-        if self.clips:
-            excess = np.zeros(n_features)
-            if self.total is not None and self.mass is not None:
-                known = np.zeros(n_features) if self.excess is None else self.excess
-                if add_excess(self.total, self.mass, fade, columns, known, GROWN, excess) > EVIDENCE:
-                    changed = excess > EVIDENCE
-                    excess[changed] = 0.0
-        if changed is not None or (without and n_features - np.count_nonzero(columns[3]) < without):
-            columns, *_ = self._columns(n_features)  # new columns are sized by these rows
-            new = columns[3] == 0.0 if changed is None else changed | (columns[3] == 0.0)
+        sparse = isinstance(X, CSR)
+        n_features, count = X.n_features if isinstance(X, CSR) else X.shape[1], n_rows(X)
+        before = np.zeros((ROWS_OF_GUARD, n_features)) if self.columns is None else self.columns
+        known = len(self.recent)
+        after, norms = np.empty((ROWS_OF_GUARD, n_features)), np.empty(count)
+        later, values = np.empty(min(known + count, MEMORY)), np.empty(known + count)
+        kernel, rows = (admit_csr, X[:3]) if sparse else (admit_dense, X)
+        how = self._squared, self.clips, after, later, norms, values
+        status, extremes, kept, weighted = kernel(rows, before, self.recent, NO_SIZES, *how)
+        if status == UNSIZED:
             finite = np.isfinite(squared_norms(X, np.ones(n_features + 1), np.zeros(n_features + 1)))
-            sizes = usual_sizes(X, finite.astype(np.float64))[new]
-            columns[0, new] = np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0.0)
-            columns[1, new], columns[2:, new] = CAP * sizes, 0.0
-            norms, largest, zeros, extremes = measure(X, columns, LIMIT)
-        recent, weights = self._weights(norms, norms[norms > 0.0] if zeros else norms, largest)
-        _, caps, total, mass = columns
-        rows = X
+            sizes = usual_sizes(X, finite.astype(np.float64))
+            _, extremes, kept, weighted = kernel(rows, before, self.recent, sizes, *how)
         if self.clips and extremes:
-            rows = clipped(X, LIMIT / CAP * caps)
-        after = replace(self, recent=recent[-MEMORY:], total=total, mass=mass, excess=excess)
-        vars(after).pop("limits", None)  # computed for the guard before, and copied with the other entries
-        return rows, weights, after
+            X = clipped(X, LIMIT / CAP * after[COLUMN_CAP])
+        return X, norms if weighted else None, self.admitted(after, later, kept)
+
+    def admission(self, count: int) -> Admission | None:
+        """Return the arrays with which compiled code admits ``count`` rows; None before the first row."""
+        if self.columns is None:
+            return None
+        most = len(self.recent) + count
+        later = np.empty(min(most, MEMORY))
+        return Admission(
+            self.columns, self.recent, self._squared, self.clips, np.empty_like(self.columns), later, np.empty(most)
+        )
+
+    def admitted(self, after: FloatArray, later: FloatArray, kept: int) -> RangeGuard:
+        """Return the guard after rows that left these numbers behind, of which ``later`` holds ``kept``."""
+        guard = replace(self, recent=later if kept == len(later) else later[:kept], columns=after)
+        vars(guard).pop("limits", None)  # computed for the guard before, and copied with the other entries
+        return guard
+
+    @property
+    def _squared(self) -> float:
+        return float(self.factor) ** 2
 
     def limited(self, X: Rows) -> Rows:
         """Return rows to be predicted, with limited values; the same object if nothing is beyond the limits."""
@@ -116,42 +144,12 @@ class RangeGuard:
     @lazy
     def limits(self) -> FloatArray | None:
         """Largest absolute value of each column in predictions, all repeated up to a usual length; None: no limits."""
-        if not self.clips or self.total is None or self.mass is None:
+        if not self.clips or self.columns is None:
             return None
-        width = len(self.total)
+        width = self.columns.shape[1]
         limits = np.empty(width * math.ceil(LOOP / width))
-        column_limits(self.total, self.mass, LIMIT, limits)
+        column_limits(self.columns[TOTAL], self.columns[MASS], LIMIT, limits)
         return limits
-
-    def _columns(self, n_features: int) -> tuple[FloatArray, int, float]:
-        """Return the arguments of ``measure`` for the columns, the number of columns never seen, and their decay.
-
-        Sums decay with a memory of 10,000 rows.
-        """
-        columns = np.empty((4, n_features))
-        if self.total is None or self.mass is None:
-            columns[0], columns[1:] = 1.0, 0.0
-            return columns, n_features, 1.0
-        return columns, *column_sizes(self.total, self.mass, COLUMN_MEMORY, CAP, columns)
-
-    def _weights(self, norms: FloatArray, positive: FloatArray, largest: float) -> tuple[FloatArray, FloatArray | None]:
-        """Return the last positive norms, with those of the new rows, and the weights of the new rows (None: all 1)."""
-        recent = np.empty(len(self.recent) + len(positive))
-        # Fast path. The quantile reaches this value if at most ``place`` values are below it, and then no row is beyond
-        # the limit. 1e-12 is more than rounding can change.
-        enough = largest / self.factor**2 * (1.0 + 1e-12)
-        below = join_and_count(self.recent, positive, enough, recent)
-        place = math.floor(QUANTILE * (len(recent) - 1))
-        if len(recent) == 0 or (math.isfinite(enough) and below <= place):
-            return recent, None
-        weights = np.ones(len(norms))
-        limit = self.factor**2 * float(np.partition(recent, place)[place])
-        if math.isfinite(limit):
-            large = norms > limit
-            weights[large] = limit / norms[large]
-        else:
-            weights[~np.isfinite(norms)] = 0.0
-        return recent, weights
 
     def state(self) -> State:
         """Return the state as flat entries."""
@@ -163,8 +161,13 @@ class RangeGuard:
     def from_state(cls, state: Mapping[str, Any], n_features: int | None, *, clips: bool = False) -> RangeGuard:
         """Return the guard that ``state()`` was called on, for rows of ``n_features`` columns (None: no row yet)."""
         known = (UNUSED if n_features is None else CLIPPING if clips else FIELDS).read(state, n_features=n_features)
-        arrays = {name: known.get(name) for name in ("total", "mass", "excess")}
-        return cls(known["factor"], known["recent"], clips=clips, **arrays)
+        recent = known["recent"].copy()  # saved arrays may be read-only, which compiled code does not accept in a tuple
+        if n_features is None:
+            return cls(known["factor"], recent, clips=clips)
+        columns = np.zeros((ROWS_OF_GUARD, n_features))
+        columns[TOTAL], columns[MASS] = known["total"], known["mass"]
+        columns[EXCESS] = known["excess"] if clips else 0.0
+        return cls(known["factor"], recent, columns, clips)
 
 
 _EITHER: dict[str, Entry] = {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from driftsurf.core.abilities import DirectlyStepped, Taken
 from driftsurf.core.contracts import Batch, FloatArray, Segment, n_rows, take_rows
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.input import Schema, is_ready, read_rows, read_schema
+from driftsurf.core.journal import Outcome
 from driftsurf.core.samples import Samples
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import Classes, MatrixLike, TargetLike
@@ -17,10 +19,10 @@ from driftsurf.core.values import replace
 from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.base import BaseSession
-from driftsurf.session.guard import RangeGuard
+from driftsurf.session.guard import UNGUARDED, RangeGuard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
-from driftsurf.session.snapshot import Snapshot
+from driftsurf.session.snapshot import Snapshot, _dtype
 
 __all__ = ["Session"]
 
@@ -85,7 +87,12 @@ class Session(BaseSession):
     ) -> Observation:
         """Predict each row with the model as it is when the row arrives, then learn the rows."""
         with self.lock:
-            code = self._code_of_single(X, y) if classes is None and weight is None else None
+            plain = classes is None and weight is None
+            direct = self._learn_directly(X, y, shown=True) if plain else None
+            if direct is not None:
+                codes, taken = direct
+                return self._observation(self.targets, codes, taken.scores, (self._reported(taken.outcome),))
+            code = self._code_of_single(X, y) if plain else None
             if code is None:
                 return self._observation(*self._take(X, y, classes, weight, predict=True))
             assert isinstance(X, np.ndarray)
@@ -97,22 +104,85 @@ class Session(BaseSession):
         self, X: MatrixLike, y: TargetLike, *, classes: Classes | None = None, weight: TargetLike | None = None
     ) -> tuple[Decision, ...]:
         """Learn rows without predicting them."""
-        return self._take(X, y, classes, weight, predict=False)[3]
-
-    def try_buffer_one(self, X: MatrixLike, y: TargetLike) -> bool:
-        """Append a single row to the buffer, if nothing else has to be done; five times as fast as ``learn``.
-
-        Returns False, and changes nothing, otherwise: without a buffer, for the row that fills it, for a new label, and
-        for anything that is not a plain row of an array.
-        """
-        if self._pending is None:  # another thread can only add the buffer, for which this row is then too early
-            return False
         with self.lock:
-            code = self._code_of_single(X, y)
-            if code is None:
+            direct = self._learn_directly(X, y, shown=False) if classes is None and weight is None else None
+            if direct is None:
+                return self._take(X, y, classes, weight, predict=False)[3]
+            return (self._reported(direct[1].outcome),)
+
+    def try_usual(self, X: MatrixLike, y: TargetLike) -> bool:
+        """Learn rows in the fastest way, if nothing has to be checked in Python.
+
+        A time step is taken in one call of compiled code; with a buffer, a single row is appended to it. Returns False,
+        and changes nothing, if that cannot be: for a row that fills the buffer, a new label, a value that is not
+        finite, and anything but an array of the right type.
+        """
+        with self.lock:
+            self.settle()
+            pending, schema = self._pending, self.schema
+            if pending is None or schema is None:
+                direct = self._learn_directly(X, y, shown=False)
+                if direct is not None:
+                    self._report_later(direct[1].outcome)
+                return direct is not None
+            if len(pending) + 1 == self.batch_size or not is_ready(X, schema, pending.dtype, finite=False):
                 return False
-            self._buffer_one(X, code)
-            return True
+            code = self.targets.code_of(y) if len(X) == 1 else None
+            with uninterrupted():
+                return code is not None and pending.append_one(X, code)
+
+    def try_observe(self, X: MatrixLike, y: TargetLike) -> Observation | None:
+        """Predict and learn rows in the fastest way, as ``try_usual`` learns them; the decision is in the journal only.
+
+        Returns None, and changes nothing, if that cannot be.
+        """
+        with self.lock:
+            direct = self._learn_directly(X, y, shown=True)
+            if direct is None:
+                return None
+            codes, taken = direct
+            self._report_later(taken.outcome)
+            return self._observation(self.targets, codes, taken.scores, ())
+
+    def _learn_directly(self, X: Any, y: Any, *, shown: bool) -> tuple[FloatArray, Taken] | None:
+        """Take a usual time step in one call of compiled code; None if ``_take`` has to, and nothing was changed.
+
+        Returns the codes of the rows, and the step with the scores of the rows if they are to be ``shown``.
+        """
+        self.settle()
+        now = self._now
+        if not (DirectlyStepped in self._abilities and self._pending is None and now.schema is not None):
+            return None
+        # Values to be predicted must be within limits, and so finite; otherwise the compiled code checks that they are.
+        most = now.guard.limits if shown and now.guard is not None else None
+        if not is_ready(X, now.schema, _dtype(self._dtype), finite=most is not None, most=most):
+            return None
+        codes = now.targets.known_codes(y, len(X))
+        if codes is None:
+            return None
+        with uninterrupted():
+            taken = self._change(self._directly, X, codes, shown)
+        return None if taken is None else (codes, taken)
+
+    def _directly(self, X: Any, codes: FloatArray, shown: bool) -> tuple[Snapshot, Taken | None]:
+        """Take one time step; return the values after it, and what was done, or None if nothing was changed."""
+        now, strategy = self._now, cast("DirectlyStepped", self.strategy)
+        guard, targets = now.guard, now.targets
+        admission = UNGUARDED if guard is None else guard.admission(len(codes))
+        taken = None if admission is None else strategy.take(X, codes, admission, shown=shown)
+        if taken is None:
+            return now, None
+        assert admission is not None
+        if shown:
+            taken = taken._replace(scores=now.restricted(taken.scores))
+        if guard is not None:
+            guard = guard.admitted(admission.after, admission.later, taken.kept)
+            if isinstance(targets, RegressionTargets):
+                targets = targets.after_step(codes, np.ones(len(codes)))
+        now = self._published(
+            now, targets=targets, guard=guard, steps=now.steps + 1, n_classes_learned=len(targets.labels)
+        )
+        return now, taken
 
     def _code_of_single(self, X: Any, y: Any) -> float | None:
         """Return the label code of a single row that only has to be appended to the buffer; None for any other call.
@@ -336,6 +406,19 @@ class Session(BaseSession):
             now, targets=targets, guard=guard, steps=now.steps + 1, n_classes_learned=len(targets.labels)
         )
         return now, decision.named(targets.labels)
+
+    def _report_later(self, outcome: Outcome) -> None:
+        """Record a step after it is complete; its decision is made when somebody reads it, if that can wait."""
+        if outcome.transitions or self.steps == WARN_AFTER_STEPS:
+            self._reported(outcome)
+        else:
+            self.journal.record_later(outcome)
+
+    def _reported(self, outcome: Outcome) -> Decision:
+        """Record a step after it is complete; return its decision."""
+        decision = outcome.decision().named(self.targets.labels)
+        self._report(decision)
+        return decision
 
     def _report(self, decision: Decision) -> None:
         """Record a decision after the step is complete, so that a failing journal or warning changes nothing here."""

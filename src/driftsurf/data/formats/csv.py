@@ -251,8 +251,9 @@ class CsvReader(TextReader):
             return
         infinite = np.zeros(len(places), bool)
         for name, column in columns.items():
-            if column.kind == "number":  # a sum would tell faster, but it can overflow where no number is infinite
-                for row in np.flatnonzero(np.isinf(column.values) & ~infinite).tolist():
+            # A sum would tell faster, but it can overflow where no number is infinite.
+            if column.kind == "number" and (beyond := np.isinf(column.values)).any():
+                for row in np.flatnonzero(beyond & ~infinite).tolist():
                     infinite[row] = True
                     reasons[int(places[row])] = f"the number in column {name!r} is infinite or too large"
         if infinite.any():

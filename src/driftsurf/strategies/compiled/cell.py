@@ -28,7 +28,6 @@ from driftsurf.strategies.compiled.layout import (
     CREDIT,
     CREDIT_GAIN,
     EVIDENCE,
-    LEAD_ERROR,
     LEARNED,
     LOGISTIC,
     NO_RIVAL,
@@ -37,7 +36,7 @@ from driftsurf.strategies.compiled.layout import (
     REACTIVE,
     STABLE,
     STEPS,
-    UNIT,
+    TRANSITIONS,
     UNIT_CENTRE,
     UNITS,
     UNSUITED,
@@ -45,7 +44,7 @@ from driftsurf.strategies.compiled.layout import (
     make_cell,
     make_scratch,
 )
-from driftsurf.strategies.compiled.outcome import ROLES, decision_of
+from driftsurf.strategies.compiled.outcome import ROLES, Outcome
 from driftsurf.strategies.compiled.rows import (
     allocated_bytes,
     copied,
@@ -176,7 +175,7 @@ class CompiledModels:
             how = self._rule, self._training, scratch, self._kernels
             status = self._learn(cell, count, steps, known, *how)
             if status == LEARNED:
-                return self._decision(count)
+                return self._outcome(count, scratch.whole[TRANSITIONS].item()).decision()
             if status != UNSUITED:
                 raise diverged(*scratch.real[:2].tolist())
         except BaseException:
@@ -215,26 +214,17 @@ class CompiledModels:
             most = max(rows, count), values, max(most_steps, steps)
             self._scratch = make_scratch(self._n_features, *most, self._training.outputs)
 
-    def _decision(self, count: int) -> Decision:
-        """Return the decision of the step that has just been taken."""
-        scratch, counts = self._scratch, self._cell.counts
-        whole = scratch.whole.tolist()
+    def _outcome(self, count: int, transitions: int) -> Outcome:
+        """Return the outcome of the step that has just been taken."""
+        counts = self._cell.counts
         if self._log is not None:
-            self._log_touched(whole)
-        step, first_row = counts["step"].item() - 1, counts["next"].item() - count
-        return self.decision_of(whole, scratch.real[: LEAD_ERROR + 1].tolist(), step, first_row, count)
+            self._log_touched(self._scratch.whole.tolist())
+        numbers = counts["step"].item() - 1, counts["next"].item() - count, count
+        return Outcome(self._scratch, numbers, transitions, self._rule, self._details)
 
     def decision_of(self, whole: list[int], real: list[float], step: int, first_row: int, count: int) -> Decision:
         """Return the decision of a step that left these numbers behind."""
-        details = self._details
-        if self._rule.relative:
-            unit = real[UNIT]
-            thresholds = {
-                "threshold": self._rule.threshold * unit,
-                "stable_threshold": self._rule.stable_threshold * unit,
-            }
-            details = details | thresholds | {"risk_unit": unit}
-        return decision_of(whole, real, step, first_row, count, details)
+        return Outcome.decision_of(whole, real, step, first_row, count, self._rule, self._details)
 
     # -------------------------------------------------------------------- going back
 

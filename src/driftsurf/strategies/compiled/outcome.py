@@ -28,6 +28,9 @@ from driftsurf.strategies.compiled.layout import (
     TRANSITION,
     TRANSITION_SIZE,
     TRANSITIONS,
+    UNIT,
+    Rule,
+    Scratch,
 )
 
 ROLES: tuple[Role, ...] = ("predictive", "stable", "reactive")
@@ -77,6 +80,50 @@ def add_transition(
     scratch.real[at + 1] = right
     scratch.real[at + 2] = margin
     scratch.whole[TRANSITIONS] = number + 1
+
+
+class Outcome:
+    """The numbers that a step left behind, from which its decision is made when somebody asks for it.
+
+    Making a decision takes longer than learning a few rows, and most decisions are never looked at.
+    """
+
+    __slots__ = ("_details", "_numbers", "_real", "_rule", "_whole", "transitions")
+
+    def __init__(
+        self, scratch: Scratch, numbers: tuple[int, int, int], transitions: int, rule: Rule, details: dict[str, Any]
+    ) -> None:
+        self._whole, self._real = scratch.whole.copy(), scratch.real[: LEAD_ERROR + 1].copy()
+        self._numbers, self._rule, self._details = numbers, rule, details
+        self.transitions: int = transitions
+        """Number of transitions."""
+
+    @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including this step."""
+        _, first_row, rows = self._numbers
+        return first_row + rows
+
+    def decision(self) -> Decision:
+        """Return the decision."""
+        return self.decision_of(self._whole.tolist(), self._real.tolist(), *self._numbers, self._rule, self._details)
+
+    @staticmethod
+    def decision_of(
+        whole: list[int],
+        real: list[float],
+        step: int,
+        first_row: int,
+        rows: int,
+        rule: Rule,
+        details: dict[str, Any],
+    ) -> Decision:
+        """Return the decision of a step that left these numbers behind."""
+        if rule.relative:
+            unit = real[UNIT]
+            thresholds = {"threshold": rule.threshold * unit, "stable_threshold": rule.stable_threshold * unit}
+            details = details | thresholds | {"risk_unit": unit}
+        return decision_of(whole, real, step, first_row, rows, details)
 
 
 def decision_of(

@@ -6,13 +6,19 @@ import functools
 from abc import abstractmethod
 from typing import Any
 
+import numba
+import numpy.typing as npt
+
+from driftsurf.core.abilities import Taken
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.state import nest
+from driftsurf.kernels.guard import Admission
 from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._pool import Pool
 from driftsurf.strategies._reaction import Live
 from driftsurf.strategies.compiled.cell import CompiledModels
+from driftsurf.strategies.compiled.direct import DirectModels
 from driftsurf.strategies.compiled.layout import Rule
 from driftsurf.strategies.compiled.suitable import fits_cell, is_supported, step_is_at_hand, training_of
 
@@ -55,6 +61,16 @@ class CompiledStrategy(PooledStrategy[Live]):
             self._stored_pool, self._stored_live = compiled.without_rows()
         return decision
 
+    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
+        """Learn one usual batch of dense rows in one call; None if ``step`` has to, and nothing was changed."""
+        compiled = self._compiled
+        if not isinstance(compiled, DirectModels):
+            return None
+        taken = compiled.take(X, codes, admission, shown=shown)
+        if taken is not None:
+            self._scorer = compiled.scorer()
+        return taken
+
     def _compile(self) -> CompiledModels | None:
         """Return the models for the compiled step, if they suit it and it is at hand or pays to be compiled."""
         pool = self._pool
@@ -68,7 +84,9 @@ class CompiledStrategy(PooledStrategy[Live]):
             return None
         if not fits_cell(pool, self._live, prequential=known[0].prequential):
             return None
-        return CompiledModels(pool, self._live, *known)
+        if rows.sparse or numba.config.DISABLE_JIT:
+            return CompiledModels(pool, self._live, *known)
+        return DirectModels(pool, self._live, *known)
 
     @functools.cached_property
     def _suits(self) -> bool:

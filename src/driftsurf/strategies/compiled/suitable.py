@@ -47,6 +47,15 @@ def step_is_at_hand(rule: Rule, training: Training, *, sparse: bool) -> bool:
     return calls_by_address()
 
 
+def call_is_at_hand(kernel: Any) -> bool:
+    """Return whether a kernel that saves time only is in the cache, or there was enough work for it to be compiled."""
+    global _generic_steps
+    if kernel.is_at_hand():
+        return True
+    _generic_steps += 1
+    return _generic_steps > LEAST_STEPS
+
+
 def is_compiled(rule: Rule, training: Training, *, sparse: bool = False) -> bool:
     """Return whether the compiled step for these options is in the cache, with all its parts."""
     kernel: Any = learn_sparse if sparse else learn

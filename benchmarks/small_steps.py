@@ -1,0 +1,131 @@
+"""Small time steps: what a call of ``partial_fit`` costs, whatever it learns, compared with scikit-learn and river."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.linear_model import SGDClassifier
+
+from benchmarks.harness import Contender, Contest
+from driftsurf import DriftSurfClassifier
+from driftsurf.strategies.compiled.suitable import compile_at_first_use
+
+SHAPES = (32, 3), (32, 10), (100, 3), (100, 10), (100, 54), (1_000, 3), (1_000, 54)
+"""Rows of a step, and columns."""
+BUFFERED = 100
+"""Rows of a time step when they come one by one."""
+ANCHOR = "scikit-learn SGDClassifier.partial_fit"
+
+Steps = Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+
+
+def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
+    """Yield a contest for each shape of a step, and one for single rows that are buffered."""
+    compile_at_first_use()
+    try:
+        river: Any = importlib.import_module("river.linear_model")
+    except ImportError as error:
+        note(f"river: skipped, {error.name} is not installed (see benchmarks/README.md).")
+        river = None
+    for rows, columns in SHAPES:
+        steps = _steps(rows, columns, 20 if quick else 500 if rows < 1_000 else 150)
+        contenders = [
+            _ours("driftsurf partial_fit", steps, _partial_fit),
+            _ours("driftsurf test_then_train", steps, _test_then_train),
+            _ours("driftsurf partial_fit, no guard", steps, _partial_fit, guard=None),
+            _sklearn(steps),
+        ]
+        if river is not None:
+            contenders.append(_river(river.LogisticRegression, steps, columns))
+        yield Contest(f"steps of {rows:,} rows, {columns} columns", "step", ANCHOR, contenders)
+    yield _single_rows(500 if quick else 5_000)
+
+
+def _steps(rows: int, columns: int, count: int) -> Steps:
+    """Return the batches of a stream without noise: after a drift at the start, two models learn to the end."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((count, rows, columns))
+    y = (X[:, :, 0] > 0).astype(np.int64)
+    y[:6] = 1 - y[:6]
+    return list(zip(X, y, strict=True))
+
+
+def _model(steps: Steps, **options: Any) -> DriftSurfClassifier:
+    """Return a model that has learned the first half of the steps, which are not timed."""
+    model = DriftSurfClassifier(random_state=0, **options)
+    for X, y in steps[: len(steps) // 2]:
+        model.partial_fit(X, y)
+    return model
+
+
+def _ours(name: str, steps: Steps, run: Callable[[Any, Steps], None], **options: Any) -> Contender:
+    later = steps[len(steps) // 2 :]
+
+    def remark(model: Any) -> str:
+        models = np.mean([len(decision.models) for decision in list(model.journal_)[-len(later) :]])
+        return f"{models:.1f} models, {len(model.journal_.transitions)} transitions"
+
+    def timed(model: Any) -> Any:
+        run(model, later)
+        return model
+
+    return Contender(name, len(later), lambda: _model(steps, **options), timed, remark)
+
+
+def _partial_fit(model: Any, steps: Steps) -> None:
+    for X, y in steps:
+        model.partial_fit(X, y)
+
+
+def _test_then_train(model: Any, steps: Steps) -> None:
+    for X, y in steps:
+        model.test_then_train(X, y)
+
+
+def _sklearn(steps: Steps) -> Contender:
+    later = steps[len(steps) // 2 :]
+
+    def prepare() -> Any:
+        return SGDClassifier(loss="log_loss", random_state=0).partial_fit(*steps[0], classes=(0, 1))
+
+    return Contender(ANCHOR, len(later), prepare, lambda model: _partial_fit(model, later))
+
+
+def _river(make: Callable[[], Any], steps: Steps, columns: int) -> Contender:
+    """Return a contender that learns some rows one by one; a step costs as much as its rows."""
+    rows = len(steps[0][1])
+    some = max(1, 1_000 // rows)
+    dictionaries = [
+        (dict(enumerate(x.tolist())), bool(label)) for X, y in steps[:some] for x, label in zip(X, y, strict=True)
+    ]
+
+    def run(model: Any) -> None:
+        for x, label in dictionaries:
+            model.learn_one(x, label)
+
+    return Contender("river learn_one, row by row", some, make, run)
+
+
+def _single_rows(count: int) -> Contest:
+    """Return the contest for single rows: appended to a buffer, of which every hundredth row makes a time step."""
+    (X, y), *_ = _steps(2 * count, 10, 1)
+    singles = [(X[k : k + 1], y[k : k + 1].tolist()) for k in range(2 * count)]
+
+    def prepare(size: int) -> Callable[[], DriftSurfClassifier]:
+        def made() -> DriftSurfClassifier:
+            model = DriftSurfClassifier(batch_size=size, random_state=0)
+            _partial_fit(model, singles[:count])
+            return model
+
+        return made
+
+    def run(model: DriftSurfClassifier) -> None:
+        _partial_fit(model, singles[count:])
+
+    names = {BUFFERED: f"buffered, and every {BUFFERED} rows a step", 10 * count: "buffered only"}
+    contenders = [Contender(name, count, prepare(size), run) for size, name in names.items()]
+    return Contest("single rows of 10 columns through partial_fit([x], [y])", "row", "buffered only", contenders)

@@ -1,0 +1,156 @@
+"""A usual time step in one compiled call equals the generic step to the bit, with its guard, checks and records."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+from generic_steps import stepping_generically
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear_steps import LEARNERS, OPTIONS, WIDTHS, batches, made
+from numba import config
+from torture.lines import lines_of, raise_at
+
+from driftsurf import DriftSurfClassifier
+from driftsurf.core.contracts import Batch
+from driftsurf.core.decisions import Decision
+from driftsurf.core.state import to_bytes
+from driftsurf.errors import DriftsurfError
+from driftsurf.learners import LogisticRegression
+from driftsurf.session.session import Session
+from driftsurf.strategies import DriftSurf
+from driftsurf.strategies.compiled import direct
+
+pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the step in one call is compiled code only")
+
+
+def wild(batch: Batch, step: int, rng: np.random.Generator) -> Batch:
+    """Return a batch with a value that is not finite, or with extreme values, at some steps."""
+    X = np.asarray(batch.X).copy()
+    row, column = rng.integers(len(X)), rng.integers(X.shape[1])
+    if step % 7 == 3:
+        X[row, column] *= 1e3  # limited, and its row has a small weight
+    elif step % 7 == 4:
+        X[row, column] = 7.0 * np.abs(X[:, column]).mean()  # at most limited
+    elif step % 7 == 5:
+        X[row, column] = rng.choice([np.nan, np.inf])
+    return batch._replace(X=X)
+
+
+def called(session: Session, how: str, X: Any, y: Any) -> str:
+    """Learn a batch; return what the session says about it as text."""
+    try:
+        if how == "learn":
+            return repr(session.learn(X, y))
+        if how == "observe":
+            seen = session.observe(X, y)
+            return repr((seen.labels.tolist(), seen.scores.tobytes(), seen.true.tolist(), seen.decisions))
+        if how == "try_observe":
+            shown = session.try_observe(X, y) or session.observe(X, y)
+            return repr((shown.labels.tolist(), shown.scores.tobytes(), shown.true.tolist()))
+        if not session.try_usual(X, y):
+            session.learn(X, y)
+        return ""
+    except DriftsurfError as error:
+        return str(error)
+
+
+@given(
+    width=WIDTHS,
+    learner=LEARNERS,
+    options=OPTIONS,
+    guard=st.sampled_from([None, 2.0]),
+    seed=st.integers(0, 999),
+    labels=st.sampled_from([(0, 1), (7, 3), ("a", "b")]),
+    data=st.data(),
+)
+@settings(max_examples=60)
+def test_a_session_learns_the_same_in_one_call(
+    width: int,
+    learner: dict[str, Any],
+    options: dict[str, Any],
+    guard: float | None,
+    seed: int,
+    labels: tuple[Any, Any],
+    data: st.DataObject,
+) -> None:
+    values = learner["kind"] in ("linear", "huber")
+    one, other = (Session(made(learner, options), guard=guard) for _ in range(2))
+    stepping_generically(other.strategy)
+    rng = np.random.default_rng(seed)
+    for step, batch in enumerate(batches(width, seed, options.get("dtype", "float64"), 30, values=values)):
+        rows = wild(batch, step, rng)
+        y = rows.y if values else np.array(labels)[rows.y.astype(int)]
+        how = data.draw(st.sampled_from(["learn", "observe", "try_observe", "try_usual"]))
+        assert called(one, how, rows.X, y) == called(other, how, rows.X, y)
+        assert to_bytes(one.state()) == to_bytes(other.state())
+        if data.draw(st.integers(0, 9)) == 0:
+            one.restore(one.state())
+    assert one.journal.to_jsonl() == other.journal.to_jsonl()
+    assert list(one.journal) == list(other.journal)
+
+
+def usual_batches(count: int, rows: int = 40) -> list[tuple[Any, Any]]:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1.0, 1.0, (count, rows, 3))
+    return list(zip(X, (X[:, :, 0] > 0).astype(np.int64), strict=True))
+
+
+def test_nearly_all_usual_steps_are_taken_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = list[bool]()
+    take = direct.DirectModels.take
+
+    def counted(self: Any, *arguments: Any, **options: Any) -> Any:
+        result = take(self, *arguments, **options)
+        taken.append(result is not None)
+        return result
+
+    monkeypatch.setattr(direct.DirectModels, "take", counted)
+    model = DriftSurfClassifier(random_state=0)
+    for X, y in usual_batches(60):
+        model.partial_fit(X, y)
+        model.test_then_train(X, y)
+    assert len(taken) >= 118
+    assert np.mean(taken) > 0.9
+    assert len(model.journal_) == model.journal_.steps_recorded == 120
+    assert all(isinstance(decision, Decision) for decision in model.journal_)
+    assert model.journal_.rows_seen == model.journal_[-1].rows_seen == 120 * 40
+
+
+@pytest.mark.parametrize("how", ["try_usual", "try_observe"])
+def test_an_exception_at_any_line_leaves_a_whole_step_or_none(how: str) -> None:
+    def learned() -> Session:
+        session = Session(DriftSurf(LogisticRegression(), seed=1))
+        for X, y in usual_batches(12):
+            session.learn(X, y)
+        return session
+
+    X, y = usual_batches(13)[-1]
+    states = [to_bytes(learned().state())]
+    done = learned()
+    assert getattr(done, how)(X, y)
+    states.append(to_bytes(done.state()))
+    count = lines_of(functools.partial(getattr(learned(), how), X, y))
+    seen = set[int]()
+    for line in range(1, count + 1):
+        session = learned()
+        raised = raise_at(line, functools.partial(getattr(session, how), X, y))
+        assert raised
+        seen.add(states.index(to_bytes(session.state())))
+    assert seen == {0, 1}
+
+
+def test_a_refused_pointer_leaves_the_step_that_takes_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the kernel, for instance because it is not compiled yet, results are the same."""
+    models = [DriftSurfClassifier(random_state=0) for _ in range(2)]
+    for X, y in usual_batches(20):
+        models[0].partial_fit(X, y)
+    monkeypatch.setattr(direct, "call_is_at_hand", lambda kernel: False)
+    for X, y in usual_batches(20):
+        models[1].partial_fit(X, y)
+    assert models[0].journal_.to_jsonl() == models[1].journal_.to_jsonl()
+    one, other = (to_bytes(model._fitted.session.state()) for model in models if model._fitted is not None)
+    assert one == other
