@@ -15,6 +15,7 @@ from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
+from driftsurf.errors import DivergenceError
 from driftsurf.strategies._base import NOTHING, declared, make_decision
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Live
@@ -60,9 +61,7 @@ class SingleModel(CompiledStrategy[Single]):
         """Return the further state before the first batch."""
         return None
 
-    def _watch_scores(
-        self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]
-    ) -> tuple[str, Any]:
+    def _watch_scores(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
         """Look at a batch and its scores before it is learned.
 
         Return why a fresh model must learn it ("": none), and the memory.
@@ -147,12 +146,14 @@ class SingleModel(CompiledStrategy[Single]):
         return rule, {}
 
     def _compiled_step(self, compiled: CompiledModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
-        step = next_step(compiled)
-        mark = compiled.mark()
+        step, mark = next_step(compiled), compiled.mark()
         try:
             decision = compiled.step(batch, tested)
-            if decision is None:
-                return None
+        except DivergenceError:  # the generic step does not let a model learn that is about to be replaced
+            return None
+        if decision is None:
+            return None
+        try:
             why, memory = self._watch_newest(compiled, step, len(batch.y), tested)
             if why:  # the rows were watched once they were stored; a fresh model learns them instead
                 compiled.put_back(mark)

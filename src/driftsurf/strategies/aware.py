@@ -81,9 +81,7 @@ class Aware(SingleModel):
         for step in steps:
             whole("drift_steps", step, at_least=0)
 
-    def _watch_scores(
-        self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]
-    ) -> tuple[str, Any]:
+    def _watch_scores(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
         late = self.informed == "after" and step > 0 and step in self.drift_steps
         return (REASON if late else ""), None
 

@@ -75,9 +75,7 @@ class ResetOnDrift(SingleModel):
     def _memory(self) -> Detector:
         return self.detector.fresh()
 
-    def _watch_scores(
-        self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]
-    ) -> tuple[str, Any]:
+    def _watch_scores(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
         return watched(memory, scores(), batch, first=step == 0)
 
     @property

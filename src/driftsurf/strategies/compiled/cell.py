@@ -141,8 +141,7 @@ class CompiledModels:
             ranges[0], ranges[1] = math.inf, -math.inf
             if fitted.limits is not None:
                 ranges[0], ranges[1], ranges[2:] = fitted.low, fitted.high, fitted.limits
-            if len(fitted.evidence):
-                self._evidence(side)[:] = fitted.evidence
+            self._evidence(side)[:] = fitted.evidence if len(fitted.evidence) else 0.0
         if fitted.lo >= 0:
             start = fitted.lo - cell.counts["base"].item()
             table = learner._table.live

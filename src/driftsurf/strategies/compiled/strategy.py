@@ -86,9 +86,7 @@ class CompiledStrategy(PooledStrategy[L]):
         compiled = self._compiled
         if not isinstance(compiled, DirectModels):
             return None
-        taken = self._compiled_take(
-            compiled, len(codes), lambda: compiled.take(X, codes, admission, shown=shown)
-        )
+        taken = self._compiled_take(compiled, len(codes), lambda: compiled.take(X, codes, admission, shown=shown))
         if taken is not None:
             self._scorer = compiled.scorer()
         return taken
